@@ -1,5 +1,6 @@
 //! Whether the gateway is well, and if not, why and since when.
 
+mod present;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -7,12 +8,12 @@ mod window;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollgate_limiter::store::Standing;
 use tollgate_limiter::time::Timestamp;
 
+use self::present::Present;
 use self::rules::RULES;
 use self::window::Window;
 use super::node::{Phase, View};
@@ -30,30 +31,13 @@ pub(super) struct Status {
     window: RefCell<Window>,
 }
 
-/// What rules judge.
-struct Present<'p> {
-    /// Why the last reload failed, and when.
-    failure: Option<&'p (Timestamp, String)>,
-    upstreams: &'p [Arc<UpstreamShared>],
-    store: Option<Standing>,
-    window: &'p Window,
-}
-
-impl Present<'_> {
-    /// The time in seconds since the epoch.
-    #[expect(clippy::cast_precision_loss, reason = "seconds are exact")]
-    fn now_s(&self) -> f64 {
-        self.window.now().as_secs() as f64
-    }
-
-    /// All reasons with their numbers.
-    fn reasons(&self) -> impl Iterator<Item = (Reason, f64)> {
-        RULES.iter().enumerate().flat_map(|(index, rule)| {
-            let values = (rule.values)(self).into_iter();
-            let found = values.filter(|(_, value)| rule.bound.is_met(*value));
-            found.map(move |(about, value)| ((index, about), value))
-        })
-    }
+/// All reasons with their numbers.
+fn reasons(present: &Present<'_>) -> impl Iterator<Item = (Reason, f64)> {
+    RULES.iter().enumerate().flat_map(|(index, rule)| {
+        let values = (rule.values)(present).into_iter();
+        let found = values.filter(|(_, value)| rule.bound.is_met(*value));
+        found.map(move |(about, value)| ((index, about), value))
+    })
 }
 
 impl Status {
@@ -87,16 +71,17 @@ impl Status {
         let (since, window) = (self.since.borrow(), self.window.borrow());
         let present = self.present(view, &window);
         // What has begun after the last update has no time yet.
-        let reasons = present.reasons().filter_map(|(reason, value)| {
+        let found = reasons(&present).filter_map(|(reason, value)| {
             let (rule, since) = (&RULES[reason.0], since.get(&reason)?);
             Some(json!({
                 "code": rule.code,
+                "alert": rule.alert,
                 "since": since.to_string(),
                 "text": (rule.text)(&present, &reason.1, value),
                 "advice": rule.advice,
             }))
         });
-        let reasons: Vec<Value> = reasons.collect();
+        let reasons: Vec<Value> = found.collect();
         let state = match (view.phase, reasons.is_empty()) {
             (Phase::Draining, _) => "draining",
             (Phase::Serving, true) => "ok",
@@ -115,9 +100,9 @@ impl Status {
 
 /// Adds the reasons that have begun at `now`, and removes those that have ended.
 fn note(since: &mut BTreeMap<Reason, Timestamp>, present: &Present<'_>, now: Timestamp) {
-    let reasons: BTreeSet<Reason> = present.reasons().map(|(reason, _)| reason).collect();
-    since.retain(|reason, _| reasons.contains(reason));
-    for reason in reasons {
+    let found: BTreeSet<Reason> = reasons(present).map(|(reason, _)| reason).collect();
+    since.retain(|reason, _| found.contains(reason));
+    for reason in found {
         since.entry(reason).or_insert(now);
     }
 }

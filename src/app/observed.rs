@@ -101,7 +101,7 @@ impl Observed {
     /// Counts the keys of the store, a part at a time, until the task is dropped.
     pub(super) async fn count_keys(self: Arc<Self>) {
         loop {
-            self.keys.lock().step(self.store.memory(), Clock::System.now());
+            self.store.memory().count_keys(&mut self.keys.lock(), Clock::System.now());
             sleep(COUNT_INTERVAL).await;
         }
     }
@@ -142,7 +142,7 @@ impl Observed {
     }
 
     fn collect_store(&self, samples: &mut Samples) {
-        let keys = self.keys.lock().live(self.store.memory());
+        let keys = self.store.memory().counted_keys(&self.keys.lock());
         samples.set_whole(&families::STORE_KEYS, &[], whole(keys));
         samples.set_whole(&families::STORE_KEYS_MAX, &[], whole(self.max_keys));
         let losses = self.store.losses();

@@ -8,6 +8,7 @@ use tollgate_limiter::policy::{Cost, KeyFor, Policy};
 use tollgate_limiter::request::RequestView;
 use tollgate_limiter::time::Timestamp;
 
+use super::foreseen::{Foreseen, Windows};
 use super::key_table::{KeyTable, PolicyKey};
 use super::peaks::{Peaks, WINDOWS};
 use super::suggest::Suggestions;
@@ -36,31 +37,12 @@ pub(super) struct Exceeding {
     sampled_one_of: u64,
 }
 
-/// Some of the [`WINDOWS`], a bit for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Windows(u8);
-
-impl Windows {
-    pub(super) const fn contains(self, window: usize) -> bool {
-        self.0 >> window & 1 == 1
-    }
-}
-
 /// What must be done for a request.
 pub(super) enum Needed {
     /// Everything.
     All,
     /// It has this route, whose policies do this.
     Some(usize, SmallVec<[Foreseen; 4]>),
-}
-
-/// What a policy does with a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Foreseen {
-    /// It does not judge it.
-    Exempt,
-    /// The policy with this index judges it, and can refuse it in these windows only.
-    Judges { policy: usize, windows: Windows },
 }
 
 impl Exceeding {
@@ -86,7 +68,7 @@ impl Exceeding {
             let mut windows = Windows::default();
             for (window, limit) in limits.iter().enumerate() {
                 if u64::from(peak.most(window)).saturating_mul(MOST_PEAKS) > *limit {
-                    windows.0 |= 1 << window;
+                    windows.insert(window);
                     by_window[window] += 1;
                 }
             }

@@ -12,6 +12,7 @@ mod compare;
 mod entry;
 mod exceeding;
 mod facts;
+mod foreseen;
 mod html;
 mod key_table;
 mod keys;

@@ -14,18 +14,18 @@ use futures_util::FutureExt as _;
 use http::StatusCode;
 use smallvec::SmallVec;
 use tollgate_limiter::decision::{Ending, Headroom, Lease, RateLimiter};
-use tollgate_limiter::digest::{Principal, Secret, SharedSecret};
+use tollgate_limiter::digest::{Secret, SharedSecret};
 use tollgate_limiter::meter::MeterSpec;
 use tollgate_limiter::policy::{ClientSettings, Policy};
 use tollgate_limiter::request::RequestView;
 use tollgate_limiter::store::{MemoryStore, Store};
 use tollgate_limiter::time::{Span, Timestamp};
 
-pub(super) use self::counts::Totals;
+pub(super) use self::counts::{Fate, Totals, digest_of};
 
 use self::counts::Counts;
 use super::entry::Entry;
-use super::exceeding::Foreseen;
+use super::foreseen::Foreseen;
 use super::peaks::Peaks;
 use crate::routes::{Route, Rules, Unmatched};
 
@@ -45,17 +45,6 @@ pub(crate) struct Setup {
     pub(crate) client: ClientSettings,
     /// How many keys the memory store holds.
     pub(crate) max_keys: usize,
-}
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It is admitted.
-    Admitted,
-    /// It is refused by a policy.
-    Refused,
-    /// The gateway refuses it before any policy is asked.
-    NotJudged,
 }
 
 /// One set of rules with its counters, and what it has said.
@@ -280,11 +269,6 @@ pub(super) fn is_short(policy: &Policy) -> bool {
 pub(super) fn rules(setup: &Setup) -> Rules {
     let secret = Arc::new(SharedSecret::new(Secret::from_bytes(*b"tollgate replay!")));
     Rules::new(setup.routes.clone(), setup.client.clone(), secret)
-}
-
-/// Bits of a principal that are as good as random.
-pub(super) fn digest_of(client: Principal) -> u64 {
-    u64::try_from(client.bits() & u128::from(u64::MAX)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use tollgate_limiter::time::Span;
 
-use super::Present;
+use super::present::Present;
 use super::window::Counted;
 use crate::proxy::{EndpointState, UpstreamShared};
 
@@ -42,6 +42,7 @@ pub(super) struct Rule {
     /// The alert that has the same rule.
     pub(super) alert: &'static str,
     /// Over which time growth is measured. None: the value is that of now.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with that of the alert"))]
     pub(super) over: Option<Span>,
     /// When a value is a reason.
     pub(super) bound: Bound,

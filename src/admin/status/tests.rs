@@ -2,6 +2,7 @@
 //! those of the alerts.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tollgate_limiter::time::Span;

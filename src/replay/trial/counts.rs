@@ -5,14 +5,25 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tollgate_limiter::decision::{Decision, Outcome};
+use tollgate_limiter::digest::Principal;
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::{Span, Timestamp};
 
-use super::{Fate, digest_of};
 use crate::replay::known_entry::{KnownEntry, LoggedResult};
 use crate::replay::peaks::Peaks;
 use crate::replay::series::Series;
 use crate::replay::tally::Tally;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replay) enum Fate {
+    /// It is admitted.
+    Admitted,
+    /// It is refused by a policy.
+    Refused,
+    /// The gateway refuses it before any policy is asked.
+    NotJudged,
+}
 
 /// What all policies together have said.
 #[derive(Clone, Debug, Default)]
@@ -121,4 +132,9 @@ impl Counts {
         self.totals.add(now, is_refused, decision.delay);
         if is_refused { Fate::Refused } else { Fate::Admitted }
     }
+}
+
+/// Bits of a principal that are as good as random.
+pub(in crate::replay) fn digest_of(client: Principal) -> u64 {
+    u64::try_from(client.bits() & u128::from(u64::MAX)).unwrap_or(u64::MAX)
 }

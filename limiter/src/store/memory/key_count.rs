@@ -6,15 +6,17 @@
 //! not change, after one round of steps. In another one, the number of a part is as old as one
 //! round at most.
 
-use super::MemoryStore;
-use crate::time::Timestamp;
+use std::ops::Range;
+
+use super::shard::WAYS;
 
 /// The groups that are read under one lock: their expiries are 16 KiB.
 const GROUPS_PER_PART: usize = 256;
 /// The groups after which a step ends: 65,536 slots.
 pub(super) const GROUPS_PER_STEP: usize = 4096;
 
-/// The number of live keys of one [`MemoryStore`].
+/// The number of live keys of one [`MemoryStore`](super::MemoryStore), see
+/// [`count_keys`](super::MemoryStore::count_keys).
 #[derive(Debug, Default)]
 pub struct KeyCount {
     /// The last number of each part, in the order of the shards.
@@ -25,33 +27,35 @@ pub struct KeyCount {
 }
 
 impl KeyCount {
-    /// Reads the next part of the store, of at most 69,632 slots. Call it at intervals,
-    /// always for the same store. A round takes one call for each 57,000 keys for which the
-    /// store has room. Returns how many slots it has read.
-    pub fn step(&mut self, store: &MemoryStore, now: Timestamp) -> usize {
-        let parts_per_shard = store.groups.div_ceil(GROUPS_PER_PART);
-        self.parts.resize(store.shards.len() * parts_per_shard, 0);
-        let mut groups = 0;
+    /// Reads the next part of a store with so many shards, each with so many groups. `live`
+    /// counts the live keys in groups of a shard. Returns how many slots were read.
+    pub(super) fn step(
+        &mut self,
+        (shards, groups): (usize, usize),
+        mut live: impl FnMut(usize, Range<usize>) -> usize,
+    ) -> usize {
+        let parts_per_shard = groups.div_ceil(GROUPS_PER_PART);
+        self.parts.resize(shards * parts_per_shard, 0);
+        let mut read = 0;
         for _ in 0..self.parts.len() {
             let (shard, part) = (self.next / parts_per_shard, self.next % parts_per_shard);
             let first = part * GROUPS_PER_PART;
-            let part = first..store.groups.min(first + GROUPS_PER_PART);
-            groups += part.len();
-            let live = store.shards[shard].lock().live_in(part, now);
+            let part = first..groups.min(first + GROUPS_PER_PART);
+            read += part.len();
+            let live = live(shard, part);
             let known = &mut self.parts[self.next];
             self.sum = self.sum + live - usize::try_from(*known).unwrap_or(0);
             *known = u32::try_from(live).expect("a part has 4,096 slots");
             self.next = (self.next + 1) % self.parts.len();
-            if groups >= GROUPS_PER_STEP {
+            if read >= GROUPS_PER_STEP {
                 break;
             }
         }
-        groups * super::WAYS
+        read * WAYS
     }
 
-    /// The number of keys whose state has not expired, with a tolerance of one second, at the
-    /// time of their step. Units in flight are counted at once.
-    pub fn live(&self, store: &MemoryStore) -> usize {
-        self.sum + store.shards.iter().map(|shard| shard.lock().held()).sum::<usize>()
+    /// The sum of all parts.
+    pub(super) const fn sum(&self) -> usize {
+        self.sum
     }
 }

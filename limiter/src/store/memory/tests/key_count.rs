@@ -24,12 +24,12 @@ fn a_step_reads_a_bounded_part_of_a_store_of_any_size() {
         let slots = MIN_SHARDS * store.groups * WAYS;
         let (mut count, mut read, mut steps) = (KeyCount::default(), 0, 0_usize);
         while read < slots {
-            let step = count.step(&store, at(0));
+            let step = store.count_keys(&mut count, at(0));
             assert!(step <= most.min(slots), "{step} of {slots}");
             read += step;
             steps += 1;
         }
-        assert_eq!(count.live(&store), 0);
+        assert_eq!(store.counted_keys(&count), 0);
         assert!(steps <= max_keys.div_ceil(57_000) + 1, "{steps} steps for {max_keys} keys");
     }
 }
@@ -46,15 +46,15 @@ proptest! {
         for (number, window_s, gap_us) in takes {
             take(&store, number, window_s, now);
             now = now.plus(Span::from_micros(gap_us));
-            count.step(&store, now);
+            store.count_keys(&mut count, now);
         }
         now = now.plus(Span::from_secs(idle_s));
         let slots = MIN_SHARDS * store.groups * WAYS;
         let mut read = 0;
         while read < slots {
-            read += count.step(&store, now);
+            read += store.count_keys(&mut count, now);
         }
-        prop_assert_eq!(count.live(&store), store.live_keys(now));
+        prop_assert_eq!(store.counted_keys(&count), store.live_keys(now));
     }
 }
 
@@ -74,9 +74,9 @@ fn cost_of_a_step() {
             println!("{keys} keys: {what} {} us ({result})", clock.now().since(begun).as_micros());
         };
         let mut count = KeyCount::default();
-        timed("first step", &mut || count.step(&store, start));
-        timed("next step", &mut || count.step(&store, start));
-        timed("read the sum", &mut || count.live(&store));
+        timed("first step", &mut || store.count_keys(&mut count, start));
+        timed("next step", &mut || store.count_keys(&mut count, start));
+        timed("read the sum", &mut || store.counted_keys(&count));
         timed("whole count", &mut || store.live_keys(start));
         timed("whole count again", &mut || store.live_keys(start));
     }
