@@ -3,132 +3,217 @@
 //! A quantile of a duration is shown as the bucket in which it lies, because nothing more is
 //! known of it: `over` and `to`, which is null if there is no upper bound.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tollgate_limiter::time::Span;
 
 use super::answer::Answer;
 use super::call::Call;
-use super::problem::Problem;
+use super::words::{Counted, Scope};
 use crate::telemetry::{
-    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, HISTORY_SECONDS,
-    History, OUTCOMES, Period, PolicyCounts, REFUSED, SOURCES,
+    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, OUTCOMES,
+    Period, PolicyCounts, REFUSED, SOURCES,
 };
 
-/// The steps of the history if the caller does not say how long, in seconds.
-const STEP: usize = 10;
-/// The longest step.
-const MAX_STEP: usize = 60;
 /// Clients above this share of their limit, in thousandths, are near it.
 const NEAR: u64 = 800;
 /// The place of the requests with a status of the class 5xx.
 const ERRORS: usize = 4;
 
-/// The last minutes in steps.
-///
-/// # Errors
-/// 400, if a number is out of range.
-pub(super) fn history(history: &History, call: &Call) -> Result<Answer, Problem> {
-    let seconds = call.number("seconds", HISTORY_SECONDS, (1, HISTORY_SECONDS))?;
-    let step = call.number("step", STEP, (1, MAX_STEP))?;
-    let steps = history.steps(seconds, u64::try_from(step).unwrap_or(u64::MAX));
-    let items: Vec<Value> = steps.iter().map(period).collect();
-    Ok(Answer::json(&json!({ "scope": "node", "step": step, "items": items })))
-}
-
-/// The rates of the last minute; null in the first second of a process.
-pub(super) fn rates(history: &History) -> Value {
-    history.last(60).as_ref().map_or(Value::Null, period)
+/// The last minutes in steps, the oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "History")]
+pub(super) struct HistoryAnswer {
+    scope: Scope,
+    /// The length of a step in seconds.
+    step: usize,
+    items: Vec<Figures>,
 }
 
 /// The figures of some time.
-pub(super) fn period(period: &Period) -> Value {
-    let Period { ended, took, counts, active, workers, busy_us } = period;
-    let classes = counts.range(BY_CLASS);
-    let requests: u64 = classes.iter().sum();
-    let refused = counts.get(REFUSED);
-    let rate = |count: u64| ratio(count.saturating_mul(1_000_000), took.as_micros());
-    let all_workers_us = took.as_micros().saturating_mul(*workers);
-    json!({
-        "time": ended.to_string(),
-        "seconds": ratio(took.as_micros(), 1_000_000),
-        "requests": requests,
-        "by_class": named(&CLASSES, classes),
-        "refused": refused,
-        "per_second": {
-            "requests": rate(requests),
-            "refused": rate(refused),
-            "errors": rate(classes[ERRORS]),
-        },
-        "active": active,
-        "duration_us": quantiles(counts, Distribution::Whole),
-        "own_us": quantiles(counts, Distribution::Own),
-        "decision_ns": quantiles(counts, Distribution::Decision),
-        "sources": named(&SOURCES, counts.range(BY_SOURCE)),
-        "busy": {
-            "workers": workers,
-            "mean": ratio(busy_us.0, all_workers_us),
-            "busiest": ratio(busy_us.1, took.as_micros()),
-        },
-    })
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Figures {
+    /// When it ended (RFC 3339).
+    time: String,
+    /// How long it was.
+    seconds: Option<f64>,
+    requests: u64,
+    /// The requests by the class of their status, such as `2xx`.
+    by_class: Counted,
+    /// The requests that a limit has refused.
+    refused: u64,
+    per_second: PerSecond,
+    /// The requests in progress at the end.
+    active: u64,
+    /// The whole duration of requests in microseconds.
+    duration_us: Quantiles,
+    /// The part of the gateway itself in microseconds.
+    own_us: Quantiles,
+    /// The duration of decisions in nanoseconds.
+    decision_ns: Quantiles,
+    /// The decisions by what has made them.
+    sources: Counted,
+    busy: Busy,
 }
 
-/// The definition of a policy with its outcomes, and with how much of their limits clients
-/// have used.
-pub(super) fn with_outcomes(mut definition: Value, history: &History) -> Value {
-    let Some(name) = definition["name"].as_str().map(str::to_owned) else { return definition };
-    let mut outcomes = json!({ "total": by_outcome(&history.policy_total(&name)) });
-    for (label, minutes) in [("1m", 1), ("5m", 5)] {
-        let (span, counts) = history.policy(&name, Span::from_secs(minutes * 60));
-        outcomes[label] = by_outcome(&counts);
-        outcomes[label]["seconds"] = ratio(span.as_micros(), 1_000_000);
-        if minutes == 5 {
-            definition["use"] = use_of(&counts);
+/// Requests in a second.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct PerSecond {
+    requests: Option<f64>,
+    refused: Option<f64>,
+    /// Answers with a status of the class 5xx.
+    errors: Option<f64>,
+}
+
+/// How busy the workers are: the share of the time in which they used a processor.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Busy {
+    workers: u64,
+    mean: Option<f64>,
+    busiest: Option<f64>,
+}
+
+/// Quantiles, each as the bucket in which it lies. Null: nothing was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Quantiles {
+    p50: Option<Between>,
+    p99: Option<Between>,
+}
+
+/// The bounds of a bucket.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Between {
+    over: u64,
+    /// Null: there is no upper bound.
+    to: Option<u64>,
+}
+
+/// The decisions of a policy by outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Outcomes {
+    /// Those since the process began.
+    total: Counted,
+    #[serde(rename = "1m")]
+    one_minute: Recent,
+    #[serde(rename = "5m")]
+    five_minutes: Recent,
+}
+
+/// The decisions of the last time by outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Recent {
+    /// How long the time was.
+    seconds: Option<f64>,
+    #[serde(flatten)]
+    outcomes: Counted,
+}
+
+/// How much of their limits the clients of a policy have used, over five minutes: one decision of
+/// 16 is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Use {
+    /// The decisions that were measured.
+    measured: u64,
+    /// The share of these after which a client had used more than 80 % of its limit.
+    near: Option<f64>,
+}
+
+/// The last minutes in steps.
+pub(super) fn history(history: &History, call: &Call) -> Answer {
+    let (seconds, step) = (call.number("seconds"), call.number("step"));
+    let steps = history.steps(seconds, u64::try_from(step).unwrap_or(u64::MAX));
+    let items = steps.iter().map(Figures::of).collect();
+    Answer::json(&HistoryAnswer { scope: Scope::Node, step, items })
+}
+
+/// The rates of the last minute; none in the first second of a process.
+pub(super) fn rates(history: &History) -> Option<Figures> {
+    history.last(60).as_ref().map(Figures::of)
+}
+
+impl Figures {
+    /// The figures of some time.
+    pub(super) fn of(period: &Period) -> Self {
+        let Period { ended, took, counts, active, workers, busy_us } = period;
+        let classes = counts.range(BY_CLASS);
+        let requests: u64 = classes.iter().sum();
+        let refused = counts.get(REFUSED);
+        let rate = |count: u64| ratio(count.saturating_mul(1_000_000), took.as_micros());
+        let all_workers_us = took.as_micros().saturating_mul(*workers);
+        Self {
+            time: ended.to_string(),
+            seconds: ratio(took.as_micros(), 1_000_000),
+            requests,
+            by_class: named(&CLASSES, classes),
+            refused,
+            per_second: PerSecond {
+                requests: rate(requests),
+                refused: rate(refused),
+                errors: rate(classes[ERRORS]),
+            },
+            active: *active,
+            duration_us: Quantiles::of(counts, Distribution::Whole),
+            own_us: Quantiles::of(counts, Distribution::Own),
+            decision_ns: Quantiles::of(counts, Distribution::Decision),
+            sources: named(&SOURCES, counts.range(BY_SOURCE)),
+            busy: Busy {
+                workers: *workers,
+                mean: ratio(busy_us.0, all_workers_us),
+                busiest: ratio(busy_us.1, took.as_micros()),
+            },
         }
     }
-    definition["outcomes"] = outcomes;
-    definition
 }
 
-/// How much of their limits the clients of a policy have used, over five minutes: one
-/// decision of 16 is measured.
-fn use_of(counts: &PolicyCounts) -> Value {
-    let measured = counts.measured(Distribution::Use);
-    let near = counts.above(Distribution::Use, NEAR);
-    let near = if measured == 0 { Value::Null } else { ratio(near, measured) };
-    json!({ "measured": measured, "near": near })
+impl Quantiles {
+    fn of<const N: usize>(counts: &Counts<N>, of: Distribution) -> Self {
+        let between = |Bucket { over, to }: Bucket| Between { over, to };
+        let quantile = |thousandths: u64| counts.quantile(of, thousandths).map(between);
+        Self { p50: quantile(500), p99: quantile(990) }
+    }
 }
 
-fn by_outcome(counts: &PolicyCounts) -> Value {
+impl Outcomes {
+    /// Those of the policy of this name.
+    pub(super) fn of(history: &History, name: &str) -> Self {
+        let recent = |minutes: u64| {
+            let (span, counts) = history.policy(name, Span::from_secs(minutes * 60));
+            let seconds = ratio(span.as_micros(), 1_000_000);
+            Recent { seconds, outcomes: by_outcome(&counts) }
+        };
+        let total = by_outcome(&history.policy_total(name));
+        Self { total, one_minute: recent(1), five_minutes: recent(5) }
+    }
+}
+
+impl Use {
+    /// That of the policy of this name.
+    pub(super) fn of(history: &History, name: &str) -> Self {
+        let (_, counts) = history.policy(name, Span::from_secs(5 * 60));
+        let measured = counts.measured(Distribution::Use);
+        Self { measured, near: ratio(counts.above(Distribution::Use, NEAR), measured) }
+    }
+}
+
+fn by_outcome(counts: &PolicyCounts) -> Counted {
     named(&OUTCOMES, counts.range(BY_OUTCOME))
 }
 
 /// The numbers with their names; zeros are left out.
-fn named(names: &[&str], numbers: &[u64]) -> Value {
+fn named(names: &[&str], numbers: &[u64]) -> Counted {
     let named = names.iter().zip(numbers).filter(|(_, number)| **number > 0);
-    Value::Object(named.map(|(name, number)| ((*name).to_owned(), json!(number))).collect())
+    named.map(|(name, number)| ((*name).to_owned(), *number)).collect()
 }
 
-fn quantiles<const N: usize>(counts: &Counts<N>, of: Distribution) -> Value {
-    let shown = |Bucket { over, to }: Bucket| json!({ "over": over, "to": to });
-    let quantile = |(name, thousandths): (&str, u64)| {
-        let value = counts.quantile(of, thousandths).map_or(Value::Null, shown);
-        (name.to_owned(), value)
-    };
-    let all = [("p50", 500), ("p99", 990)].map(quantile);
-    Value::Object(Map::from_iter(all))
-}
-
-/// A quotient with three decimals; null if it has none.
+/// A quotient with three decimals; none if there is none.
 #[expect(clippy::cast_precision_loss, reason = "three decimals are shown")]
-fn ratio(part: u64, whole: u64) -> Value {
-    if whole == 0 {
-        return Value::Null;
-    }
-    json!((part as f64 / whole as f64 * 1000.0).round() / 1000.0)
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 1000.0).round() / 1000.0)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use tollgate_limiter::time::Timestamp;
 
     use super::*;
@@ -140,7 +225,7 @@ mod tests {
         let worker = metrics.worker();
         let at = |s: u64| Timestamp::from_micros(1_000_000 * s);
         let history = History::new(at(100), metrics.totals());
-        assert_eq!(rates(&history), Value::Null);
+        assert_eq!(rates(&history), None);
         for status in ["200", "200", "503"] {
             let labels = ["GET", status, "/*", "r", ""];
             worker.histogram(&families::REQUEST_DURATION, &labels).observe(6_000);
@@ -150,7 +235,7 @@ mod tests {
         worker.histogram(&families::UTILISATION, &["p"]).observe(850);
         worker.histogram(&families::UTILISATION, &["p"]).observe(100);
         history.add(metrics.totals(), at(102), at(102));
-        let shown = rates(&history);
+        let shown = json!(rates(&history));
         assert_eq!((&shown["requests"], &shown["seconds"]), (&json!(3), &json!(2.0)));
         let rates = json!({ "requests": 1.5, "refused": 0.5, "errors": 0.5 });
         assert_eq!(shown["per_second"], rates);
@@ -159,14 +244,10 @@ mod tests {
         assert_eq!(shown["duration_us"], json!({ "p50": bucket, "p99": bucket }));
         assert_eq!(shown["own_us"]["p50"], Value::Null);
         assert_eq!(shown["busy"]["mean"], Value::Null);
-        let policy = with_outcomes(json!({ "name": "p" }), &history);
+        let outcomes = json!(Outcomes::of(&history, "p"));
         let of_5m = json!({ "refused": 3, "seconds": 2.0 });
-        assert_eq!(
-            policy["outcomes"],
-            json!({ "total": { "refused": 3 }, "1m": of_5m, "5m": of_5m })
-        );
-        assert_eq!(policy["use"], json!({ "measured": 2, "near": 0.5 }));
-        let other = with_outcomes(json!({ "name": "q" }), &history);
-        assert_eq!(other["use"], json!({ "measured": 0, "near": null }));
+        assert_eq!(outcomes, json!({ "total": { "refused": 3 }, "1m": of_5m, "5m": of_5m }));
+        assert_eq!(json!(Use::of(&history, "p")), json!({ "measured": 2, "near": 0.5 }));
+        assert_eq!(json!(Use::of(&history, "q")), json!({ "measured": 0, "near": null }));
     }
 }

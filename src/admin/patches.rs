@@ -1,20 +1,82 @@
 //! Changes of policies at run time.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
-use tollgate_limiter::time::Timestamp;
+use tollgate_limiter::policy::Policy;
 
 use super::answer::Answer;
 use super::audit::Change;
 use super::call::Call;
 use super::candidates::CandidateCounts;
-use super::figures;
+use super::figures::{Outcomes, Use};
 use super::node::{Node, Phase, View};
-use super::policies::{definition, limit_of, policy};
+use super::policies::{Effect, policy};
 use super::problem::Problem;
-use crate::patches::{Changed, Done, IfMatch, PatchCall, Rejected, Requested};
+use super::words::{Counted, Limit, Scope};
+use crate::patches::{Changed, Done, IfMatch, PatchCall, Rejected, Requested, Shown};
+
+/// A policy, and what was changed of it at run time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Policy")]
+pub(super) struct ShownPolicy {
+    /// What it does now, with its patch.
+    #[serde(flatten)]
+    effect: Effect,
+    /// The definition as it is written in the file, without secrets.
+    definition: Option<Value>,
+    patch: Option<Shown>,
+    candidate: Option<Candidate>,
+    /// Why this node ignores changes of the policy.
+    ignored: Vec<String>,
+    /// Where changes are in force.
+    changes_scope: Scope,
+    outcomes: Outcomes,
+    r#use: Use,
+}
+
+/// Another limit that is tried in shadow.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Candidate {
+    /// The name in metrics and logs.
+    name: String,
+    /// The limit as the operator has written it.
+    written: Option<String>,
+    algorithm: &'static str,
+    limit: Limit,
+    /// The burst as the operator has written it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
+    /// The limits of plans as the operator has written them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    plans: BTreeMap<String, String>,
+    /// Why, in the words of the operator.
+    reason: String,
+    /// The credential that made it.
+    actor: String,
+    /// When it was made (RFC 3339).
+    since: String,
+    /// When it ends.
+    ends: Option<String>,
+    /// The time from which on its counters are complete (RFC 3339).
+    warming_until: String,
+    /// Its decisions since it began, and its disagreements with the policies that decide.
+    outcomes: Counted,
+    outcomes_scope: Scope,
+}
+
+/// A change was removed of a policy that this node does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Removed {
+    name: String,
+    /// Always true.
+    removed: bool,
+}
 
 /// The body of a change.
 ///
@@ -62,7 +124,7 @@ pub(super) async fn change(
     let done = answer.await.map_err(|_| away())?;
     let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
-    let removed = |_| Answer::json(&json!({ "name": name, "removed": true }));
+    let removed = |_| Answer::json(&Removed { name: name.to_owned(), removed: true });
     let mut answer = show(node, counts, &node.view(), name).unwrap_or_else(removed);
     answer.change = Some(change);
     Ok(answer)
@@ -76,7 +138,7 @@ pub(super) fn show(
     name: &str,
 ) -> Result<Answer, Problem> {
     let policy = policy(view, name)?;
-    let body = with_changes(node, counts, view, name, definition(&policy));
+    let body = with_changes(node, counts, view, &policy);
     let defined = view.snapshot.definitions.get(name);
     let tag = defined.map(|it| view.snapshot.patches.tag(it));
     let mut answer = Answer::json(&body);
@@ -85,49 +147,57 @@ pub(super) fn show(
 }
 
 /// All policies by name, in the order of the file.
-pub(super) fn all(node: &Node, counts: &CandidateCounts, view: &View) -> Vec<(String, Value)> {
-    let policies = view.snapshot.policies.iter();
-    let shown = |name: &str, shown| with_changes(node, counts, view, name, shown);
-    policies.map(|it| (it.name.to_string(), shown(&it.name, definition(it)))).collect()
+pub(super) fn all(
+    node: &Node,
+    counts: &CandidateCounts,
+    view: &View,
+) -> Vec<(String, ShownPolicy)> {
+    let shown = |policy: &Policy| with_changes(node, counts, view, policy);
+    view.snapshot.policies.iter().map(|it| (it.name.to_string(), shown(it))).collect()
 }
 
 fn with_changes(
     node: &Node,
     counts: &CandidateCounts,
     view: &View,
-    name: &str,
-    mut body: Value,
-) -> Value {
-    let snapshot = &view.snapshot;
-    let defined = snapshot.definitions.get(name);
+    policy: &Policy,
+) -> ShownPolicy {
+    let (snapshot, name) = (&view.snapshot, &*policy.name);
     let changed = snapshot.patches.changed.get(name);
-    body["definition"] = json!(defined.map(|it| &it.written));
     let patch = changed.and_then(|it| it.patch.as_ref());
-    body["patch"] = json!(patch.map(|(patch, _)| patch.shown()));
-    body["candidate"] = json!(changed.and_then(|it| candidate(node, counts, it)));
     let ignored = snapshot.patches.ignored.iter().filter(|it| it.policy == name);
-    body["ignored"] = ignored.map(|it| it.because.as_str()).collect();
-    body["changes_scope"] = json!(if node.control.is_some() { "cluster" } else { "node" });
-    figures::with_outcomes(body, &node.history)
+    ShownPolicy {
+        effect: Effect::of(policy),
+        definition: snapshot.definitions.get(name).map(|it| it.written.clone()),
+        patch: patch.map(|(patch, _)| patch.shown()),
+        candidate: changed.and_then(|it| candidate(node, counts, it)),
+        ignored: ignored.map(|it| it.because.clone()).collect(),
+        changes_scope: if node.control.is_some() { Scope::Cluster } else { Scope::Node },
+        outcomes: Outcomes::of(&node.history, name),
+        r#use: Use::of(&node.history, name),
+    }
 }
 
 /// The candidate beside a policy, and what it has judged on this node.
-fn candidate(node: &Node, counts: &CandidateCounts, changed: &Changed) -> Option<Value> {
+fn candidate(node: &Node, counts: &CandidateCounts, changed: &Changed) -> Option<Candidate> {
     let (change, policy) = changed.candidate.as_ref()?;
     let warm = change.since().plus(policy.algorithm.window());
-    let mut shown = change.shown();
-    let values = shown["limit"].take();
-    let fields = [
-        ("name", json!(*policy.name)),
-        ("written", values),
-        ("algorithm", json!(policy.algorithm.name())),
-        ("limit", limit_of(&policy.algorithm)),
-        ("warming_until", json!(Timestamp::to_string(&warm))),
-        ("outcomes", counts.since(&node.metrics, &policy.name, change.since_us)),
-        ("outcomes_scope", json!("node")),
-    ];
-    fields.into_iter().for_each(|(name, value)| shown[name] = value);
-    Some(shown)
+    let Shown { values, reason, actor, since, ends } = change.shown();
+    Some(Candidate {
+        name: policy.name.to_string(),
+        written: values.limit,
+        algorithm: policy.algorithm.name(),
+        limit: Limit::of(&policy.algorithm),
+        burst: values.burst,
+        plans: values.plans,
+        reason,
+        actor,
+        since,
+        ends,
+        warming_until: warm.to_string(),
+        outcomes: counts.since(&node.metrics, &policy.name, change.since_us),
+        outcomes_scope: Scope::Node,
+    })
 }
 
 fn problem(rejected: Rejected, policy: &str) -> Problem {
@@ -140,8 +210,9 @@ fn problem(rejected: Rejected, policy: &str) -> Problem {
             Problem::new(StatusCode::PRECONDITION_FAILED, detail)
         }
         Rejected::Invalid(mistakes) => {
-            let errors = mistakes.iter().map(|it| json!(it)).collect();
-            let first = mistakes.first().map_or("the change has mistakes", |it| &*it.message);
+            let first = mistakes.first().map(|it| it.message.clone());
+            let first = first.unwrap_or_else(|| "the change has mistakes".to_owned());
+            let errors = mistakes.into_iter().map(Into::into).collect();
             Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, first) }
         }
         Rejected::Full(why) => Problem::conflict(why),

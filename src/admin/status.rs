@@ -9,16 +9,95 @@ mod window;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tollgate_limiter::store::Standing;
 use tollgate_limiter::time::Timestamp;
 
 use self::present::Present;
 use self::rules::RULES;
 use self::window::Window;
+use super::figures::Figures;
 use super::node::{Phase, View};
 use crate::proxy::{EndpointState, UpstreamShared};
 use crate::telemetry::Samples;
+
+/// The state of the gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct State {
+    state: StateWord,
+    reasons: Vec<ShownReason>,
+    version: &'static str,
+    /// How many configurations have been in use.
+    generation: u64,
+    /// The time since which this one is (RFC 3339).
+    loaded: String,
+    /// The nodes that share the store.
+    nodes: u64,
+}
+
+/// Whether the gateway is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum StateWord {
+    Ok,
+    Degraded,
+    Draining,
+}
+
+/// Why the gateway is not well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StateReason")]
+struct ShownReason {
+    code: &'static str,
+    /// The alert with the same rule.
+    alert: &'static str,
+    /// The time since which this node knows it (RFC 3339).
+    since: String,
+    text: String,
+    /// What to do.
+    advice: &'static str,
+}
+
+/// The state of the gateway with its rates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Status")]
+pub(super) struct StatusAnswer {
+    #[serde(flatten)]
+    pub(super) state: State,
+    /// The figures of the last minute. Null in the first second of a process.
+    pub(super) rates: Option<Figures>,
+}
+
+/// An upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Upstream {
+    name: String,
+    in_flight: Option<usize>,
+    max_in_flight: Option<usize>,
+    endpoints: Vec<Endpoint>,
+}
+
+/// An endpoint of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct Endpoint {
+    address: String,
+    state: EndpointWord,
+    /// The milliseconds for which it is still ejected.
+    for_ms: Option<u64>,
+}
+
+/// Whether an endpoint gets requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum EndpointWord {
+    Up,
+    Starting,
+    Down,
+    Ejected,
+}
 
 /// Why the gateway is not well: the index of a rule, and what it is about.
 type Reason = (usize, String);
@@ -67,34 +146,34 @@ impl Status {
     }
 
     /// The answer to a call.
-    pub(super) fn answer(&self, view: &View) -> Value {
+    pub(super) fn answer(&self, view: &View) -> State {
         let (since, window) = (self.since.borrow(), self.window.borrow());
         let present = self.present(view, &window);
         // What has begun after the last update has no time yet.
         let found = reasons(&present).filter_map(|(reason, value)| {
             let (rule, since) = (&RULES[reason.0], since.get(&reason)?);
-            Some(json!({
-                "code": rule.code,
-                "alert": rule.alert,
-                "since": since.to_string(),
-                "text": (rule.text)(&present, &reason.1, value),
-                "advice": rule.advice,
-            }))
+            Some(ShownReason {
+                code: rule.code,
+                alert: rule.alert,
+                since: since.to_string(),
+                text: (rule.text)(&present, &reason.1, value),
+                advice: rule.advice,
+            })
         });
-        let reasons: Vec<Value> = found.collect();
+        let reasons: Vec<ShownReason> = found.collect();
         let state = match (view.phase, reasons.is_empty()) {
-            (Phase::Draining, _) => "draining",
-            (Phase::Serving, true) => "ok",
-            (Phase::Serving, false) => "degraded",
+            (Phase::Draining, _) => StateWord::Draining,
+            (Phase::Serving, true) => StateWord::Ok,
+            (Phase::Serving, false) => StateWord::Degraded,
         };
-        json!({
-            "state": state,
-            "reasons": reasons,
-            "version": env!("CARGO_PKG_VERSION"),
-            "generation": view.generation,
-            "loaded": view.loaded.to_string(),
-            "nodes": present.store.map_or(1, |standing| standing.nodes),
-        })
+        State {
+            state,
+            reasons,
+            version: env!("CARGO_PKG_VERSION"),
+            generation: view.generation,
+            loaded: view.loaded.to_string(),
+            nodes: present.store.map_or(1, |standing| standing.nodes),
+        }
     }
 }
 
@@ -108,30 +187,30 @@ fn note(since: &mut BTreeMap<Reason, Timestamp>, present: &Present<'_>, now: Tim
 }
 
 /// All upstreams with their endpoints, by name.
-pub(super) fn upstreams(view: &View) -> Vec<(String, Value)> {
+pub(super) fn upstreams(view: &View) -> Vec<(String, Upstream)> {
     let upstream = |upstream: &UpstreamShared| {
-        let endpoints: Vec<Value> = upstream
+        let endpoints = upstream
             .health()
             .into_iter()
             .map(|endpoint| {
                 let (state, for_ms) = match endpoint.state {
-                    EndpointState::InService => ("up", None),
-                    EndpointState::Starting => ("starting", None),
-                    EndpointState::Down => ("down", None),
-                    EndpointState::Ejected(rest) => ("ejected", Some(rest)),
+                    EndpointState::InService => (EndpointWord::Up, None),
+                    EndpointState::Starting => (EndpointWord::Starting, None),
+                    EndpointState::Down => (EndpointWord::Down, None),
+                    EndpointState::Ejected(rest) => (EndpointWord::Ejected, Some(rest)),
                 };
                 let for_ms = for_ms.and_then(|it| u64::try_from(it.as_millis()).ok());
-                json!({ "address": endpoint.address, "state": state, "for_ms": for_ms })
+                Endpoint { address: endpoint.address.to_string(), state, for_ms }
             })
             .collect();
         let name = upstream.settings().name.clone();
-        let body = json!({
-            "name": name,
-            "in_flight": upstream.in_flight(),
-            "max_in_flight": upstream.settings().max_in_flight,
-            "endpoints": endpoints,
-        });
-        (name, body)
+        let shown = Upstream {
+            name: name.clone(),
+            in_flight: upstream.in_flight(),
+            max_in_flight: upstream.settings().max_in_flight,
+            endpoints,
+        };
+        (name, shown)
     };
     view.snapshot.upstreams.iter().map(|it| upstream(it)).collect()
 }
