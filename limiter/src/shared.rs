@@ -62,7 +62,8 @@ impl SharedLimiter {
         let now = counters.clock.now();
         match &counters.storage {
             Storage::Memory(memory) => {
-                let judgement = Judge::in_memory(memory).judge(claims, headroom, now);
+                let mut claims = claims;
+                let judgement = Judge::in_memory(memory).judge(&mut claims, headroom, now);
                 let decision =
                     judgement.now_or_never().expect("a judgement in memory is ready at once");
                 Check::ready(counters, decision)

@@ -140,7 +140,8 @@ impl Admin {
         loop {
             let asked = timeout(STATUS_INTERVAL, self.node.ask(StoreCall::Standing)).await;
             let standing = asked.ok().and_then(Result::ok);
-            self.status.update(&self.node.view(), standing, self.clock.wall());
+            let samples = || self.node.metrics.samples();
+            self.status.update(&self.node.view(), standing, samples, self.clock.wall());
             self.candidates.update(&self.node.metrics, &self.node.view());
             sleep(STATUS_INTERVAL).await;
         }

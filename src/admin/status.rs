@@ -1,16 +1,26 @@
 //! Whether the gateway is well, and if not, why and since when.
 
+mod present;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod window;
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate_limiter::store::Standing;
 use tollgate_limiter::time::Timestamp;
 
+use self::present::Present;
+use self::rules::RULES;
+use self::window::Window;
 use super::figures::Figures;
 use super::node::{Phase, View};
 use crate::proxy::{EndpointState, UpstreamShared};
+use crate::telemetry::Samples;
 
 /// The state of the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -41,9 +51,13 @@ enum StateWord {
 #[schemars(rename = "StateReason")]
 struct ShownReason {
     code: &'static str,
+    /// The alert with the same rule.
+    alert: &'static str,
     /// The time since which this node knows it (RFC 3339).
     since: String,
     text: String,
+    /// What to do.
+    advice: &'static str,
 }
 
 /// The state of the gateway with its rates.
@@ -85,86 +99,91 @@ enum EndpointWord {
     Ejected,
 }
 
-/// Why the gateway is not well: a code, and what it is about.
-type Reason = (&'static str, String);
+/// Why the gateway is not well: the index of a rule, and what it is about.
+type Reason = (usize, String);
 
 /// The reasons of now, each with the time since which it is one.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     since: RefCell<BTreeMap<Reason, Timestamp>>,
     store: RefCell<Option<Standing>>,
+    window: RefCell<Window>,
+}
+
+/// All reasons with their numbers.
+fn reasons(present: &Present<'_>) -> impl Iterator<Item = (Reason, f64)> {
+    RULES.iter().enumerate().flat_map(|(index, rule)| {
+        let values = (rule.values)(present).into_iter();
+        let found = values.filter(|(_, value)| rule.bound.is_met(*value));
+        found.map(move |(about, value)| ((index, about), value))
+    })
 }
 
 impl Status {
     /// Updates the reasons. To be called regularly. `store` is None if a worker does not
-    /// answer; what was known of the store then stays.
-    pub(super) fn update(&self, view: &View, store: Option<Option<Standing>>, now: Timestamp) {
+    /// answer; what was known of the store then stays. `samples` reads all metrics.
+    pub(super) fn update(
+        &self,
+        view: &View,
+        store: Option<Option<Standing>>,
+        samples: impl FnOnce() -> Samples,
+        now: Timestamp,
+    ) {
         if let Some(store) = store {
             self.store.replace(store);
         }
-        let reasons = reasons(view, *self.store.borrow());
-        let mut since = self.since.borrow_mut();
-        since.retain(|reason, _| reasons.contains(reason));
-        for reason in reasons {
-            since.entry(reason).or_insert(now);
+        let mut window = self.window.borrow_mut();
+        if window.is_due(now) {
+            window.read(&samples(), now);
         }
+        let present = self.present(view, &window);
+        note(&mut self.since.borrow_mut(), &present, now);
+    }
+
+    fn present<'p>(&self, view: &'p View, window: &'p Window) -> Present<'p> {
+        let (failure, upstreams) = (view.failure.as_ref(), &view.snapshot.upstreams);
+        Present { failure, upstreams, store: *self.store.borrow(), window }
     }
 
     /// The answer to a call.
     pub(super) fn answer(&self, view: &View) -> State {
-        let since = self.since.borrow();
-        let reason = |((code, about), since): (&Reason, &Timestamp)| ShownReason {
-            code,
-            since: since.to_string(),
-            text: text(code, about, view),
-        };
-        let reasons: Vec<ShownReason> = since.iter().map(reason).collect();
+        let (since, window) = (self.since.borrow(), self.window.borrow());
+        let present = self.present(view, &window);
+        // What has begun after the last update has no time yet.
+        let found = reasons(&present).filter_map(|(reason, value)| {
+            let (rule, since) = (&RULES[reason.0], since.get(&reason)?);
+            Some(ShownReason {
+                code: rule.code,
+                alert: rule.alert,
+                since: since.to_string(),
+                text: (rule.text)(&present, &reason.1, value),
+                advice: rule.advice,
+            })
+        });
+        let reasons: Vec<ShownReason> = found.collect();
         let state = match (view.phase, reasons.is_empty()) {
             (Phase::Draining, _) => StateWord::Draining,
             (Phase::Serving, true) => StateWord::Ok,
             (Phase::Serving, false) => StateWord::Degraded,
         };
-        let store = self.store.borrow();
         State {
             state,
             reasons,
             version: env!("CARGO_PKG_VERSION"),
             generation: view.generation,
             loaded: view.loaded.to_string(),
-            nodes: store.map_or(1, |standing| standing.nodes),
+            nodes: present.store.map_or(1, |standing| standing.nodes),
         }
     }
 }
 
-fn reasons(view: &View, store: Option<Standing>) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    if view.failure.is_some() {
-        reasons.push(("reload_failed", String::new()));
+/// Adds the reasons that have begun at `now`, and removes those that have ended.
+fn note(since: &mut BTreeMap<Reason, Timestamp>, present: &Present<'_>, now: Timestamp) {
+    let found: BTreeSet<Reason> = reasons(present).map(|(reason, _)| reason).collect();
+    since.retain(|reason, _| found.contains(reason));
+    for reason in found {
+        since.entry(reason).or_insert(now);
     }
-    if store.is_some_and(|standing| !standing.is_up) {
-        reasons.push(("store_away", String::new()));
-    }
-    let down = view.snapshot.upstreams.iter().filter(|upstream| !has_endpoint_up(upstream));
-    reasons.extend(down.map(|upstream| ("upstream_down", upstream.settings().name.clone())));
-    reasons
-}
-
-fn text(code: &str, about: &str, view: &View) -> String {
-    match (code, &view.failure) {
-        ("reload_failed", Some((at, why))) => {
-            format!("the reload at {at} failed, and the configuration before it stays: {why}")
-        }
-        ("store_away", _) => "not all servers of the store answer: policies decide as their \
-                              on_store_failure says"
-            .to_owned(),
-        ("upstream_down", _) => format!("no endpoint of the upstream {about:?} is in service"),
-        _ => String::new(),
-    }
-}
-
-fn has_endpoint_up(upstream: &UpstreamShared) -> bool {
-    let is_up = |state| matches!(state, EndpointState::InService | EndpointState::Starting);
-    upstream.health().into_iter().any(|endpoint| is_up(endpoint.state))
 }
 
 /// All upstreams with their endpoints, by name.

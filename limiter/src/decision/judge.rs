@@ -43,22 +43,24 @@ impl<'s> Judge<'s> {
     ///
     /// The lease of an admitted request must be [ended](Self::end). If the future
     /// is dropped before it is ready, nothing stays in flight.
+    ///
+    /// The claims are borrowed, because the future would contain them twice otherwise. A
+    /// gateway allocates and copies its size for each request.
     pub(crate) async fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
-        claims: Claims<P>,
+        claims: &mut Claims<P>,
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<P> {
         // One deadline holds for all messages to the store for one request.
         let deadline = self.store.deadline();
         let spread = claims.spread();
-        let Claims { mut list, lacking } = claims;
         if let Some((overrides, misfits)) = self.overrides {
-            overrides::apply(overrides, misfits, &mut list, (now, deadline)).await;
+            overrides::apply(overrides, misfits, &mut claims.list, (now, deadline)).await;
         }
         let mut reports = Reports::new();
-        let lease = self.reports(&list, &mut reports, headroom, (now, deadline)).await;
-        Decision::combine(reports, lacking, lease.with_spread(spread))
+        let lease = self.reports(&claims.list, &mut reports, headroom, (now, deadline)).await;
+        Decision::combine(reports, mem::take(&mut claims.lacking), lease.with_spread(spread))
     }
 
     /// Writes one report for each claim, and returns the lease of the request. The caller
@@ -83,12 +85,15 @@ impl<'s> Judge<'s> {
         if reports.iter().all(|report| report.verdict.admitted) {
             return Lease::new(claims, reports, decided.at, now);
         }
+        // Boxed, because further questions are rare and their futures are large.
         let at = match may_try_elastic(claims, reports, headroom) {
-            true => self.try_elastic(claims, reports, (now, deadline)).await,
+            true => Box::pin(self.try_elastic(claims, reports, (now, deadline))).await,
             false => decided.at,
         };
         let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
-        self.punish(claims, reports, (now, deadline)).await;
+        if claims.iter().zip(&*reports).any(is_punished) {
+            Box::pin(self.punish(claims, reports, (now, deadline))).await;
+        }
         mem::take(&mut undecided.lease)
     }
 
@@ -139,15 +144,12 @@ impl<'s> Judge<'s> {
     ) {
         let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
         for (claim, report) in claims.iter().zip(reports) {
-            if report.ruling == Ruling::Refused
+            if is_punished((claim, &*report))
                 && let Some(refusal) = claim.refusal()
             {
                 punished.push((claim, report));
                 refusals.push(refusal);
             }
-        }
-        if refusals.is_empty() {
-            return;
         }
         let counted = self.store.apply_by(&refusals, now, deadline).await;
         for ((claim, report), it) in punished.into_iter().zip(counted.answers) {
@@ -192,6 +194,11 @@ fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
         !report.refuses() || report.ruling == Ruling::Refused && claim.is_elastic_in(headroom)
     };
     reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
+}
+
+/// Whether the policy has refused the request and counts its refusals.
+fn is_punished<P: Borrow<Arc<Policy>>>((claim, report): (&Claim<P>, &Report<P>)) -> bool {
+    report.ruling == Ruling::Refused && claim.policy().penalty.is_some()
 }
 
 /// The lease of a request whose decision is not complete. If the client disconnects before,

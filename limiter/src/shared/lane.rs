@@ -125,8 +125,8 @@ async fn run(store: &SharedStore, clock: Clock, mut jobs: mpsc::UnboundedReceive
 }
 
 async fn judge(limiter: Rc<RateLimiter>, question: Box<Question>) {
-    let Question { claims, headroom, now, reply, permit } = *question;
-    let decision = limiter.judge().judge(claims, headroom, now).await;
+    let Question { mut claims, headroom, now, reply, permit } = *question;
+    let decision = limiter.judge().judge(&mut claims, headroom, now).await;
     // If the receiver was dropped, the units are given back.
     if let Err(decision) = reply.send(decision) {
         limiter.end(&decision.lease, &Ending::default(), now);
