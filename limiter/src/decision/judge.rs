@@ -52,20 +52,20 @@ impl<'s> Judge<'s> {
         // One deadline holds for all messages to the store for one request.
         let deadline = self.store.deadline();
         let spread = claims.spread();
-        let Claims { mut list, lacking } = claims;
+        let Claims { mut list, lacking, settles } = claims;
         if let Some((overrides, misfits)) = self.overrides {
             overrides::apply(overrides, misfits, &mut list, (now, deadline)).await;
         }
         let mut reports = Reports::new();
-        let lease = self.reports(&list, &mut reports, headroom, (now, deadline)).await;
+        let lease = self.reports((&list, settles), &mut reports, headroom, (now, deadline)).await;
         Decision::combine(reports, lacking, lease.with_spread(spread))
     }
 
     /// Writes one report for each claim, and returns the lease of the request. The caller
-    /// passes the list, because returning it would copy it.
+    /// passes the list, because returning it would copy it, and whether its claims settle.
     pub(super) async fn reports<P: Borrow<Arc<Policy>> + Clone>(
         self,
-        claims: &[Claim<P>],
+        (claims, settles): (&[Claim<P>], bool),
         reports: &mut Reports<P>,
         headroom: Headroom,
         (now, deadline): Moment,
@@ -81,13 +81,14 @@ impl<'s> Judge<'s> {
         let holding = self.store.holding();
         reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
         if reports.iter().all(|report| report.verdict.admitted) {
-            return Lease::new(claims, reports, decided.at, now);
+            return Lease::new(claims, reports, settles, [decided.at, now]);
         }
         let at = match may_try_elastic(claims, reports, headroom) {
             true => self.try_elastic(claims, reports, (now, deadline)).await,
             false => decided.at,
         };
-        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
+        let lease = Lease::new(claims, reports, settles, [at, now]);
+        let mut undecided = Undecided::new(self, lease, now);
         self.punish(claims, reports, (now, deadline)).await;
         mem::take(&mut undecided.lease)
     }
@@ -172,7 +173,7 @@ impl<'s> Judge<'s> {
     }
 
     /// The same with these units for the policies of the lease.
-    pub(super) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
+    pub(crate) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.store.correct(&lease.due_for(spent), now);
     }
@@ -213,7 +214,7 @@ impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.lease.is_empty() {
             // The request had no response, so its time is not measured.
-            self.judge.settle(&self.lease, &Ending::default(), self.now);
+            self.judge.settle(&self.lease, &Ending::ABANDONED, self.now);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Gate {
     }
 
     async fn decide_at_costs(&self, costs: &[u64], us: u64) -> Decision<&Arc<Policy>> {
-        let claims = Claims { list: self.claims(costs), lacking: Lacking::new() };
+        let claims = Claims { list: self.claims(costs), lacking: Lacking::new(), settles: false };
         self.limiter.judge().judge(claims, self.room, Timestamp::from_micros(us)).await
     }
 
