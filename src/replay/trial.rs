@@ -252,8 +252,11 @@ impl Open {
                 MeterSpec::Header(_) | MeterSpec::Json(_) | MeterSpec::SseJson(_) => None,
             })
             .collect();
-        let ending =
-            Ending { status: self.status, request_bytes: self.request_bytes, metered: &metered };
+        let ending = Ending {
+            status: self.status,
+            request_bytes: Some(self.request_bytes),
+            metered: &metered,
+        };
         limiter.end(&self.lease, &ending, self.end);
     }
 }

@@ -59,15 +59,16 @@ impl<'s> Judge<'s> {
             overrides::apply(overrides, misfits, &mut claims.list, (now, deadline)).await;
         }
         let mut reports = Reports::new();
-        let lease = self.reports(&claims.list, &mut reports, headroom, (now, deadline)).await;
+        let (list, settles) = (&claims.list, claims.settles);
+        let lease = self.reports((list, settles), &mut reports, headroom, (now, deadline)).await;
         Decision::combine(reports, mem::take(&mut claims.lacking), lease.with_spread(spread))
     }
 
     /// Writes one report for each claim, and returns the lease of the request. The caller
-    /// passes the list, because returning it would copy it.
+    /// passes the list, because returning it would copy it, and whether its claims settle.
     pub(super) async fn reports<P: Borrow<Arc<Policy>> + Clone>(
         self,
-        claims: &[Claim<P>],
+        (claims, settles): (&[Claim<P>], bool),
         reports: &mut Reports<P>,
         headroom: Headroom,
         (now, deadline): Moment,
@@ -83,14 +84,15 @@ impl<'s> Judge<'s> {
         let holding = self.store.holding();
         reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
         if reports.iter().all(|report| report.verdict.admitted) {
-            return Lease::new(claims, reports, decided.at, now);
+            return Lease::new(claims, reports, settles, [decided.at, now]);
         }
         // Boxed, because further questions are rare and their futures are large.
         let at = match may_try_elastic(claims, reports, headroom) {
             true => Box::pin(self.try_elastic(claims, reports, (now, deadline))).await,
             false => decided.at,
         };
-        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
+        let lease = Lease::new(claims, reports, settles, [at, now]);
+        let mut undecided = Undecided::new(self, lease, now);
         if claims.iter().zip(&*reports).any(is_punished) {
             Box::pin(self.punish(claims, reports, (now, deadline))).await;
         }
@@ -174,7 +176,7 @@ impl<'s> Judge<'s> {
     }
 
     /// The same with these units for the policies of the lease.
-    pub(super) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
+    pub(crate) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.store.correct(&lease.due_for(spent), now);
     }
@@ -220,7 +222,7 @@ impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.lease.is_empty() {
             // The request had no response, so its time is not measured.
-            self.judge.settle(&self.lease, &Ending::default(), self.now);
+            self.judge.settle(&self.lease, &Ending::ABANDONED, self.now);
         }
     }
 }

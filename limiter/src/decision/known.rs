@@ -40,7 +40,7 @@ impl RateLimiter {
             cost: it.cost,
         };
         let list: ClaimList<_> = claims.into_iter().take(MAX_POLICIES).map(claim).collect();
-        let mut claims = Claims { list, lacking: Lacking::new() };
+        let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
         self.judge().judge(&mut claims, headroom, now).await
     }
 
