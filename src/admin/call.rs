@@ -15,6 +15,7 @@ pub(super) enum Action {
     Metrics,
     Status,
     Config,
+    PutConfig,
     CheckConfig,
     Policies,
     Policy,
@@ -60,12 +61,17 @@ const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 const PAGE: &[&str] = &["after", "limit"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 28] = [
+pub(super) const CALLS: [CallSpec; 29] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
     call(Action::Status, "GET", "/v1/status", Some(Role::Read)),
     CallSpec { query: &["view"], ..call(Action::Config, "GET", "/v1/config", Some(Role::Read)) },
+    CallSpec {
+        query: &["write"],
+        body: Some(JSON_OR_YAML),
+        ..call(Action::PutConfig, "PUT", "/v1/config", Some(Role::Operate))
+    },
     // It reads files and variables that a configuration may name, and a mistake may tell
     // something of their contents: a reader could find the tokens of operators by it.
     CallSpec {

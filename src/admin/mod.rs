@@ -12,8 +12,10 @@ mod bounds;
 mod browser;
 mod call;
 mod candidates;
+mod config_call;
 mod configuration;
 mod credentials;
+mod differences;
 mod events;
 mod explain;
 mod figures;
@@ -25,12 +27,14 @@ mod patches;
 mod policies;
 mod problem;
 mod refusals;
+mod rejected;
 mod service;
 mod settings;
 mod status;
 mod top;
 
-pub(crate) use node::{Checked, Node, Phase, Readers, View};
+pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
+pub(crate) use node::{Checked, Node, Phase, PutBy, Readers, ShownConfig, View};
 pub(crate) use problem::ConfigProblem;
 pub(crate) use service::{Access, Admin};
 pub(crate) use settings::{

@@ -293,8 +293,9 @@ impl Admin {
             }
             Action::Config => configuration::show(view, call),
             Action::CheckConfig => {
-                configuration::check(node, &self.checks, read(body).await?).await
+                configuration::check(node, view, &self.checks, read(body).await?).await
             }
+            Action::PutConfig => configuration::put(node, view, call, read(body).await?).await,
             Action::Policies => Answer::page(patches::all(node, &self.candidates, view), call),
             Action::Policy => patches::show(node, &self.candidates, view, call.value(0)),
             Action::PatchPolicy => {

@@ -67,6 +67,9 @@ fn reasons(view: &View, store: Option<Standing>) -> Vec<Reason> {
     if view.failure.is_some() {
         reasons.push(("reload_failed", String::new()));
     }
+    if view.origin.is_some() {
+        reasons.push(("config_not_from_file", String::new()));
+    }
     if store.is_some_and(|standing| !standing.is_up) {
         reasons.push(("store_away", String::new()));
     }
@@ -80,6 +83,13 @@ fn text(code: &str, about: &str, view: &View) -> String {
         ("reload_failed", Some((at, why))) => {
             format!("the reload at {at} failed, and the configuration before it stays: {why}")
         }
+        ("config_not_from_file", _) => view.origin.as_ref().map_or_else(String::new, |by| {
+            format!(
+                "since {} this node runs a configuration that {} gave by a call; a change of the \
+                 file, SIGHUP or a restart ends that",
+                by.at, by.actor
+            )
+        }),
         ("store_away", _) => "not all servers of the store answer: policies decide as their \
                               on_store_failure says"
             .to_owned(),
