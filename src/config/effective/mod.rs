@@ -119,7 +119,8 @@ impl Effective {
                 continue;
             }
             let owners = schema::algorithms(field);
-            if !owners.is_empty() && !owners.iter().any(|owner| owner == algorithm) {
+            let is_other = !owners.is_empty() && !owners.iter().any(|owner| owner == algorithm);
+            if is_other || schema::is_excluded(name, fields) {
                 continue;
             }
             if let Some(value) = schema.default(section, name) {

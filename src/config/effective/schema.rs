@@ -3,7 +3,7 @@
 //! The descriptions of fields tell their defaults ("Default: 10s."), and tests/configuration
 //! compares each of them with the compiler.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Defaults that are no values of their fields: the field is left out.
 const NO_VALUE: [&str; 7] = ["none", "any", "all", "empty", "never", "auto", "required"];
@@ -106,6 +106,17 @@ pub(super) fn algorithms(field: &Value) -> Vec<String> {
     let sentences = text.split(". ").filter_map(|it| it.strip_prefix("With "));
     let names = sentences.filter_map(|it| Some(it.split_once([':', ','])?.0.to_owned()));
     names.filter(|name| ALGORITHMS.contains(&&**name)).collect()
+}
+
+/// Whether a field of a section with these fields cannot be written, even with its default.
+pub(super) fn is_excluded(name: &str, fields: &Map<String, Value>) -> bool {
+    match name {
+        // Of `cost`: what a request without the header costs.
+        "default" => !fields.contains_key("header"),
+        // Of `access_log`: the names of fields in JSON.
+        "names" => fields.get("format").is_some_and(|format| format != "json"),
+        _ => false,
+    }
 }
 
 /// The default that a description tells, if it is a value.
