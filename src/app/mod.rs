@@ -176,7 +176,7 @@ async fn reload_until_stopped(
             // The file again, also if a call has put another configuration in its place.
             _ = signals.hangup.recv() => Wanted::Reload(Source::File),
             source = changed(loaded) => Wanted::Reload(source),
-            Some(call) = configs.recv() => Wanted::Call(call),
+            Some(call) = configs.recv() => Wanted::Call(Box::new(call)),
             number = patches.changed() => {
                 apply_patches(supervisor, admin.as_ref(), number).await;
                 continue;
@@ -193,7 +193,7 @@ async fn reload_until_stopped(
                     reload::reload(supervisor, loaded, admin.as_mut(), source).await;
                 }
                 (Wanted::Call(call), Some(admin)) => {
-                    put::answer(supervisor, loaded, admin, call).await;
+                    put::answer(supervisor, loaded, admin, *call).await;
                 }
                 // Only the admin listener has calls.
                 (Wanted::Call(_), None) => {}
@@ -209,7 +209,7 @@ async fn reload_until_stopped(
 /// What is to be applied.
 enum Wanted {
     Reload(Source),
-    Call(ConfigCall),
+    Call(Box<ConfigCall>),
 }
 
 /// Begins to describe this node, and to serve the admin listener if there is one.
