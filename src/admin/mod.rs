@@ -12,8 +12,10 @@ mod bounds;
 mod browser;
 mod call;
 mod candidates;
+mod config_call;
 mod configuration;
 mod credentials;
+mod differences;
 mod events;
 mod explain;
 mod figures;
@@ -27,6 +29,7 @@ mod patches;
 mod policies;
 mod problem;
 mod refusals;
+mod rejected;
 mod service;
 mod settings;
 mod status;
@@ -34,7 +37,10 @@ mod target;
 mod top;
 mod words;
 
-pub(crate) use node::{Checked, Node, Phase, Readers, View};
+pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
+pub(crate) use node::{
+    Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
+};
 pub(crate) use problem::ConfigProblem;
 pub(crate) use service::{Access, Admin};
 pub(crate) use settings::{
