@@ -296,7 +296,7 @@ fn put_config() -> Operation {
         has_tag: true,
         needs_match: true,
         problems: &[StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY],
-        body: Some(Body { schema: object, examples: &[] }),
+        body: Some(Body { schema: object, examples: &[SMALL] }),
         ..get(CONFIGURATION, "run another configuration", Content::Json(of::<Replacement>))
     }
 }
@@ -307,7 +307,7 @@ fn check_config() -> Operation {
                 in the environment of the gateway.",
         done: "the configuration can be used",
         problems: &[StatusCode::UNPROCESSABLE_ENTITY],
-        body: Some(Body { schema: object, examples: &[] }),
+        body: Some(Body { schema: object, examples: &[SMALL] }),
         ..get(CONFIGURATION, "the mistakes of a configuration", Content::Json(of::<Valid>))
     }
 }
