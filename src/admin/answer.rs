@@ -122,6 +122,15 @@ impl Answer {
 
     /// A page of a list. Each item has a name, by which the next page is found.
     pub(super) fn page(items: Vec<(String, Value)>, call: &Call) -> Result<Self, Problem> {
+        Self::page_about(items, call, json!({}))
+    }
+
+    /// The same, with further fields of the answer.
+    pub(super) fn page_about(
+        items: Vec<(String, Value)>,
+        call: &Call,
+        mut about: Value,
+    ) -> Result<Self, Problem> {
         let limit = match call.parameter("limit") {
             None => ITEMS,
             Some(text) => match text.parse() {
@@ -139,7 +148,8 @@ impl Answer {
         let last = page.last().map(|(name, _)| name.clone());
         let next = rest.next().and(last);
         let items: Vec<Value> = page.into_iter().map(|(_, item)| item).collect();
-        Ok(Self::json(&json!({ "items": items, "next": next })))
+        (about["items"], about["next"]) = (json!(items), json!(next));
+        Ok(Self::json(&about))
     }
 
     /// The status, for the audit log.

@@ -58,6 +58,7 @@ pub(super) struct CallSpec {
 const JSON: &[&str] = &["application/json"];
 const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 const PAGE: &[&str] = &["after", "limit"];
+const SCOPED_PAGE: &[&str] = &["after", "limit", "scope"];
 
 /// All calls.
 pub(super) const CALLS: [CallSpec; 28] = [
@@ -72,8 +73,14 @@ pub(super) const CALLS: [CallSpec; 28] = [
         body: Some(JSON_OR_YAML),
         ..call(Action::CheckConfig, "POST", "/v1/config/check", Some(Role::Operate))
     },
-    CallSpec { query: PAGE, ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read)) },
-    call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read)),
+    CallSpec {
+        query: SCOPED_PAGE,
+        ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read))
+    },
+    CallSpec {
+        query: &["scope"],
+        ..call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read))
+    },
     CallSpec {
         body: Some(JSON),
         ..call(Action::PatchPolicy, "PATCH", "/v1/policies/{policy}", Some(Role::Operate))
@@ -108,7 +115,7 @@ pub(super) const CALLS: [CallSpec; 28] = [
     ),
     CallSpec { query: PAGE, ..call(Action::Upstreams, "GET", "/v1/upstreams", Some(Role::Read)) },
     CallSpec {
-        query: &["policy", "minutes", "limit"],
+        query: &["policy", "minutes", "limit", "scope"],
         ..call(Action::Top, "GET", "/v1/top", Some(Role::Read))
     },
     CallSpec { body: Some(JSON), ..call(Action::Explain, "POST", "/v1/explain", Some(Role::Read)) },

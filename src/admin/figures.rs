@@ -4,22 +4,20 @@
 //! known of it: `over` and `to`, which is null if there is no upper bound.
 
 use serde_json::{Map, Value, json};
-use tollgate_limiter::time::Span;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::outcomes::{named, ratio};
 use super::problem::Problem;
 use crate::telemetry::{
-    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, HISTORY_SECONDS,
-    History, OUTCOMES, Period, PolicyCounts, REFUSED, SOURCES,
+    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, HISTORY_SECONDS, History, Period,
+    REFUSED, SOURCES,
 };
 
 /// The steps of the history if the caller does not say how long, in seconds.
 const STEP: usize = 10;
 /// The longest step.
 const MAX_STEP: usize = 60;
-/// Clients above this share of their limit, in thousandths, are near it.
-const NEAR: u64 = 800;
 /// The place of the requests with a status of the class 5xx.
 const ERRORS: usize = 4;
 
@@ -72,42 +70,6 @@ pub(super) fn period(period: &Period) -> Value {
     })
 }
 
-/// The definition of a policy with its outcomes, and with how much of their limits clients
-/// have used.
-pub(super) fn with_outcomes(mut definition: Value, history: &History) -> Value {
-    let Some(name) = definition["name"].as_str().map(str::to_owned) else { return definition };
-    let mut outcomes = json!({ "total": by_outcome(&history.policy_total(&name)) });
-    for (label, minutes) in [("1m", 1), ("5m", 5)] {
-        let (span, counts) = history.policy(&name, Span::from_secs(minutes * 60));
-        outcomes[label] = by_outcome(&counts);
-        outcomes[label]["seconds"] = ratio(span.as_micros(), 1_000_000);
-        if minutes == 5 {
-            definition["use"] = use_of(&counts);
-        }
-    }
-    definition["outcomes"] = outcomes;
-    definition
-}
-
-/// How much of their limits the clients of a policy have used, over five minutes: one
-/// decision of 16 is measured.
-fn use_of(counts: &PolicyCounts) -> Value {
-    let measured = counts.measured(Distribution::Use);
-    let near = counts.above(Distribution::Use, NEAR);
-    let near = if measured == 0 { Value::Null } else { ratio(near, measured) };
-    json!({ "measured": measured, "near": near })
-}
-
-fn by_outcome(counts: &PolicyCounts) -> Value {
-    named(&OUTCOMES, counts.range(BY_OUTCOME))
-}
-
-/// The numbers with their names; zeros are left out.
-fn named(names: &[&str], numbers: &[u64]) -> Value {
-    let named = names.iter().zip(numbers).filter(|(_, number)| **number > 0);
-    Value::Object(named.map(|(name, number)| ((*name).to_owned(), json!(number))).collect())
-}
-
 fn quantiles<const N: usize>(counts: &Counts<N>, of: Distribution) -> Value {
     let shown = |Bucket { over, to }: Bucket| json!({ "over": over, "to": to });
     let quantile = |(name, thousandths): (&str, u64)| {
@@ -118,19 +80,11 @@ fn quantiles<const N: usize>(counts: &Counts<N>, of: Distribution) -> Value {
     Value::Object(Map::from_iter(all))
 }
 
-/// A quotient with three decimals; null if it has none.
-#[expect(clippy::cast_precision_loss, reason = "three decimals are shown")]
-fn ratio(part: u64, whole: u64) -> Value {
-    if whole == 0 {
-        return Value::Null;
-    }
-    json!((part as f64 / whole as f64 * 1000.0).round() / 1000.0)
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate_limiter::time::Timestamp;
 
+    use super::super::outcomes::PolicyOutcomes;
     use super::*;
     use crate::telemetry::{Metrics, families};
 
@@ -159,14 +113,19 @@ mod tests {
         assert_eq!(shown["duration_us"], json!({ "p50": bucket, "p99": bucket }));
         assert_eq!(shown["own_us"]["p50"], Value::Null);
         assert_eq!(shown["busy"]["mean"], Value::Null);
-        let policy = with_outcomes(json!({ "name": "p" }), &history);
+        let shown = |name| {
+            let mut policy = json!({});
+            PolicyOutcomes::of(&history, name).show_in(&mut policy);
+            policy
+        };
+        let policy = shown("p");
         let of_5m = json!({ "refused": 3, "seconds": 2.0 });
         assert_eq!(
             policy["outcomes"],
             json!({ "total": { "refused": 3 }, "1m": of_5m, "5m": of_5m })
         );
         assert_eq!(policy["use"], json!({ "measured": 2, "near": 0.5 }));
-        let other = with_outcomes(json!({ "name": "q" }), &history);
+        let other = shown("q");
         assert_eq!(other["use"], json!({ "measured": 0, "near": null }));
     }
 }

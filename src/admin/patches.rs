@@ -10,8 +10,9 @@ use super::answer::Answer;
 use super::audit::Change;
 use super::call::Call;
 use super::candidates::CandidateCounts;
-use super::figures;
+use super::cluster::Cluster;
 use super::node::{Node, Phase, View};
+use super::outcomes::PolicyOutcomes;
 use super::policies::{definition, limit_of, policy};
 use super::problem::Problem;
 use crate::patches::{Changed, Done, IfMatch, PatchCall, Rejected, Requested};
@@ -63,20 +64,28 @@ pub(super) async fn change(
     let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
     let removed = |_| Answer::json(&json!({ "name": name, "removed": true }));
-    let mut answer = show(node, counts, &node.view(), name).unwrap_or_else(removed);
+    let mut answer = show(node, counts, &node.view(), name, None).unwrap_or_else(removed);
     answer.change = Some(change);
     Ok(answer)
 }
 
-/// One policy, with its definition in the file and its changes.
+/// One policy, with its definition in the file and its changes. With `cluster`, its outcomes
+/// are those of all nodes.
 pub(super) fn show(
     node: &Node,
     counts: &CandidateCounts,
     view: &View,
     name: &str,
+    cluster: Option<&Cluster>,
 ) -> Result<Answer, Problem> {
     let policy = policy(view, name)?;
-    let body = with_changes(node, counts, view, name, definition(&policy));
+    let mut body = with_changes(node, counts, view, name, definition(&policy));
+    if let Some(cluster) = cluster {
+        show_outcomes(cluster, name, &mut body);
+        if let (Value::Object(body), Value::Object(about)) = (&mut body, cluster.about()) {
+            body.extend(about);
+        }
+    }
     let defined = view.snapshot.definitions.get(name);
     let tag = defined.map(|it| view.snapshot.patches.tag(it));
     let mut answer = Answer::json(&body);
@@ -85,10 +94,32 @@ pub(super) fn show(
 }
 
 /// All policies by name, in the order of the file.
-pub(super) fn all(node: &Node, counts: &CandidateCounts, view: &View) -> Vec<(String, Value)> {
-    let policies = view.snapshot.policies.iter();
-    let shown = |name: &str, shown| with_changes(node, counts, view, name, shown);
-    policies.map(|it| (it.name.to_string(), shown(&it.name, definition(it)))).collect()
+pub(super) fn list(
+    node: &Node,
+    counts: &CandidateCounts,
+    view: &View,
+    call: &Call,
+    cluster: Option<&Cluster>,
+) -> Result<Answer, Problem> {
+    let policies = view.snapshot.policies.iter().map(|it| {
+        let mut shown = with_changes(node, counts, view, &it.name, definition(it));
+        if let Some(cluster) = cluster {
+            show_outcomes(cluster, &it.name, &mut shown);
+        }
+        (it.name.to_string(), shown)
+    });
+    let Some(cluster) = cluster else { return Answer::page(policies.collect(), call) };
+    let mut about = cluster.about();
+    let is_here = |name: &str| view.snapshot.policies.iter().any(|it| &*it.name == name);
+    let elsewhere = cluster.policies().keys().filter(|name| !is_here(name));
+    about["elsewhere"] = elsewhere.map(String::as_str).collect();
+    Answer::page_about(policies.collect(), call, about)
+}
+
+fn show_outcomes(cluster: &Cluster, policy: &str, body: &mut Value) {
+    let none = PolicyOutcomes::default();
+    let outcomes = cluster.policies().get(policy).map_or(&none, |it| &it.outcomes);
+    outcomes.show_in(body);
 }
 
 fn with_changes(
@@ -108,7 +139,8 @@ fn with_changes(
     let ignored = snapshot.patches.ignored.iter().filter(|it| it.policy == name);
     body["ignored"] = ignored.map(|it| it.because.as_str()).collect();
     body["changes_scope"] = json!(if node.control.is_some() { "cluster" } else { "node" });
-    figures::with_outcomes(body, &node.history)
+    PolicyOutcomes::of(&node.history, name).show_in(&mut body);
+    body
 }
 
 /// The candidate beside a policy, and what it has judged on this node.

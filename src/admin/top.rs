@@ -8,8 +8,10 @@ use tollgate_limiter::time::Timestamp;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::cluster::{Cluster, is_cluster};
+use super::node::Node;
 use super::problem::Problem;
-use crate::telemetry::{TopHistory, TopList};
+use crate::telemetry::{Streams, TopList};
 
 /// The clients of a list if the caller does not say how many.
 const CLIENTS: usize = 20;
@@ -24,7 +26,11 @@ const FIRST_LOOK: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// 400, if a number is out of range.
-pub(super) async fn show(top: &TopHistory, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
+pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
+    if is_cluster(call)? {
+        return show_cluster(&*node.cluster(now).await, call);
+    }
+    let top = &node.top;
     let minutes = call.number("minutes", 0, (0, MAX_MINUTES))?;
     let most = call.number("limit", CLIENTS, (1, MAX_CLIENTS))?;
     if minutes == 0 && !top.read(now) {
@@ -37,6 +43,32 @@ pub(super) async fn show(top: &TopHistory, now: Timestamp, call: &Call) -> Resul
     let lists: Vec<Value> =
         names.iter().map(|name| list(name, &top.top(name, minutes, most))).collect();
     Ok(Answer::json(&json!({ "scope": "node", "minutes": minutes, "policies": lists })))
+}
+
+/// The lists of all nodes.
+fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
+    if call.parameter("minutes").is_some() {
+        return Err(Problem::bad_request(
+            "with scope=cluster the lists are those of the minute in progress and the one before \
+             it: leave minutes out",
+        ));
+    }
+    let most = call.number("limit", CLIENTS, (1, MAX_CLIENTS))?;
+    let none = Streams::default();
+    let lists: Vec<Value> = match call.parameter("policy") {
+        Some(name) => {
+            let clients = cluster.policies().get(name).map_or(&none, |it| &it.clients);
+            vec![list(name, &clients.list(most))]
+        }
+        None => {
+            let all = cluster.policies().iter();
+            let all = all.map(|(name, it)| list(name, &it.clients.list(most)));
+            all.filter(|list| list["requests"] != 0).collect()
+        }
+    };
+    let mut body = cluster.about();
+    (body["seconds"], body["policies"]) = (cluster.clients_of(), json!(lists));
+    Ok(Answer::json(&body))
 }
 
 fn list(name: &str, list: &TopList) -> Value {
@@ -53,6 +85,7 @@ fn list(name: &str, list: &TopList) -> Value {
         "policy": name,
         "requests": list.requests,
         "refused": list.refused,
+        "unlisted": list.unlisted,
         "clients": clients.collect::<Vec<_>>(),
     })
 }

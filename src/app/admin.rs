@@ -20,7 +20,8 @@ use super::node_record::NodeReporter;
 use super::supervisor::Supervisor;
 use super::worker::Command;
 use crate::admin::{
-    Access, Admin, AdminSettings, Checked, ConfigProblem, Node, Phase, ProbeSettings, Readers, View,
+    Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigProblem, Node, Phase,
+    ProbeSettings, Publisher, Readers, View,
 };
 use crate::config::{Config, KeyLimit, Report};
 use crate::engine::StoreCall;
@@ -98,6 +99,9 @@ impl BoundAdmin {
         let (patches, patch_calls) = mpsc::channel(MAX_STORE_CALLS);
         spawn_local(supervisor.patches().serve(patch_calls));
         let reporter = Rc::clone(reporter);
+        let totals = supervisor.metrics().totals();
+        let history = Rc::new(History::new(Clock::System.now(), totals));
+        publish_figures(supervisor, Some(Rc::clone(&history)));
         let node = Node {
             view,
             store,
@@ -107,7 +111,8 @@ impl BoundAdmin {
             overrides: supervisor.overrides_file(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
-            history: History::new(Clock::System.now(), supervisor.metrics().totals()),
+            history: Rc::clone(&history),
+            cluster: ClusterFigures::default(),
             refusals: supervisor.refusals(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
@@ -219,6 +224,14 @@ impl AdminListener {
                 )
             }
         }
+    }
+}
+
+/// Has the figures of this node published while another node asks for them.
+pub(super) fn publish_figures(supervisor: &Supervisor, history: Option<Rc<History>>) {
+    if let Some(control) = supervisor.patches().control().cloned() {
+        let (metrics, top) = (supervisor.metrics(), supervisor.top());
+        spawn_local(Publisher { control, metrics, top, history }.publish());
     }
 }
 

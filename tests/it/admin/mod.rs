@@ -2,12 +2,14 @@
 
 mod access;
 mod calls;
+mod cluster;
 mod explain;
 mod node;
 mod page;
 mod patches;
 mod shared_patches;
 mod store;
+mod top;
 
 use std::net::SocketAddr;
 use std::thread;
