@@ -15,7 +15,7 @@ use super::node::{Node, Phase, View};
 use super::outcomes::PolicyOutcomes;
 use super::policies::{definition, limit_of, policy};
 use super::problem::Problem;
-use crate::patches::{Changed, Done, IfMatch, PatchCall, Rejected, Requested};
+use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Rejected, Requested};
 
 /// The body of a change.
 ///
@@ -110,7 +110,10 @@ pub(super) fn list(
     });
     let Some(cluster) = cluster else { return Answer::page(policies.collect(), call) };
     let mut about = cluster.about();
-    let is_here = |name: &str| view.snapshot.policies.iter().any(|it| &*it.name == name);
+    // Candidates are shown beside their policies.
+    let is_here = |name: &str| {
+        name.ends_with(CANDIDATE) || view.snapshot.policies.iter().any(|it| &*it.name == name)
+    };
     let elsewhere = cluster.policies().keys().filter(|name| !is_here(name));
     about["elsewhere"] = elsewhere.map(String::as_str).collect();
     Answer::page_about(policies.collect(), call, about)

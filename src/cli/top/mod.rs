@@ -7,6 +7,7 @@ mod args;
 mod clean;
 mod fetch;
 mod figures;
+mod form;
 mod model;
 mod plain;
 mod rows;

@@ -1,16 +1,18 @@
 //! The tables of the views, from what gateways have told.
 
+mod asked;
 mod clients;
 mod nodes;
 mod policies;
 
-use serde_json::Value;
 use tollgate_limiter::time::Timestamp;
 
+pub(super) use asked::Asked;
 pub(super) use nodes::sources;
 
-use super::figures::Figures;
-use super::table::{About, Row, Table};
+use super::figures::{Figures, Node, word};
+use super::form::seconds;
+use super::table::Table;
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,41 +74,11 @@ impl View {
     }
 }
 
-/// How a table is wanted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) order: usize,
-    pub(super) filter: &'a str,
-    pub(super) policy: Option<&'a str>,
-    pub(super) now: Timestamp,
-}
-
-impl Asked<'_> {
-    /// Whether this policy is shown.
-    fn shows(&self, policy: &str) -> bool {
-        self.policy.is_none_or(|only| only == policy)
-    }
-}
-
-impl Row {
-    fn of(cells: Vec<String>) -> Self {
-        Self { cells, ..Self::default() }
-    }
-
-    fn about(cells: Vec<String>, about: About) -> Self {
-        Self { cells, about, is_bad: false }
-    }
-
-    fn contains(&self, wanted: &str) -> bool {
-        wanted.is_empty() || self.cells.iter().any(|cell| cell.to_lowercase().contains(wanted))
-    }
-}
-
 /// The reasons why gateways are not well, one line each.
 pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, node) in figures.nodes.iter().enumerate() {
-        let label = super::figures::Node::label(index);
+        let label = Node::label(index);
         if let Some((since, why)) = &node.lost {
             let age = node.told.as_ref().map(|(at, _)| {
                 format!("; these figures are {} old", seconds(now.since(*at).as_micros()))
@@ -117,13 +89,8 @@ pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<String> {
         }
         let Some((_, told)) = &node.told else { continue };
         for reason in told.status["reasons"].as_array().into_iter().flatten() {
-            let word = |name: &str| super::figures::word(&reason[name]);
-            lines.push(format!(
-                "{label} {} since {}: {}",
-                word("code"),
-                word("since"),
-                word("text")
-            ));
+            let of = |name: &str| word(&reason[name]);
+            lines.push(format!("{label} {} since {}: {}", of("code"), of("since"), of("text")));
         }
         for answer in [&told.policies].into_iter().chain(&told.clients) {
             if answer["source"] == "local" {
@@ -133,79 +100,9 @@ pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<String> {
             }
         }
         for missing in told.policies["missing"].as_array().into_iter().flatten() {
-            let word = |name: &str| super::figures::word(&missing[name]);
-            lines.push(format!("node {} is missing: {}", word("id"), word("because")));
+            let of = |name: &str| word(&missing[name]);
+            lines.push(format!("node {} is missing: {}", of("id"), of("because")));
         }
     }
     lines
-}
-
-/// A rate with as many digits as matter.
-fn rate(rate: Option<f64>) -> String {
-    match rate {
-        None => "-".to_owned(),
-        Some(rate) if rate < 99.95 => format!("{rate:.1}"),
-        Some(rate) if rate < 9_999.5 => format!("{rate:.0}"),
-        Some(rate) if rate < 9_999_500.0 => format!("{:.0}k", rate / 1e3),
-        Some(rate) => format!("{:.0}M", rate / 1e6),
-    }
-}
-
-/// A share as a percentage.
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share is shown with one decimal")]
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A time in whole seconds, minutes or hours.
-fn seconds(us: u64) -> String {
-    match us / 1_000_000 {
-        secs @ 0..120 => format!("{secs} s"),
-        secs @ 120..7200 => format!("{} min", secs / 60),
-        secs => format!("{} h", secs / 3600),
-    }
-}
-
-/// A bucket of durations in microseconds: its upper bound.
-fn bucket(value: &Value) -> String {
-    let us = |us: u64| match us {
-        0..1000 => format!("{us} µs"),
-        1000..1_000_000 => format!("{} ms", us / 1000),
-        _ => format!("{} s", us / 1_000_000),
-    };
-    match (value["over"].as_u64(), value["to"].as_u64()) {
-        (_, Some(to)) => format!("≤ {}", us(to)),
-        (Some(over), None) => format!("> {}", us(over)),
-        (None, None) => "-".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_digits_that_matter() {
-        let rates = [0.0, 1.25, 99.94, 99.96, 1234.4, 45_678.0, 12_345_678.0].map(Some).map(rate);
-        assert_eq!(rates, ["0.0", "1.2", "99.9", "100", "1234", "46k", "12M"]);
-        assert_eq!(
-            (rate(None), percent(None), percent(share(1, 8))),
-            ("-".into(), "-".into(), "12.5 %".into())
-        );
-        let shown = [0, 119_999_999, 120_000_000, 7_200_000_000].map(seconds);
-        assert_eq!(shown, ["0 s", "119 s", "2 min", "2 h"]);
-        let buckets = [
-            json!({"over": 0, "to": 250}),
-            json!({"over": 5000, "to": 10_000}),
-            json!({"over": 10_000_000, "to": null}),
-            json!(null),
-        ];
-        assert_eq!(buckets.map(|it| bucket(&it)), ["≤ 250 µs", "≤ 10 ms", "> 10 s", "-"]);
-    }
 }

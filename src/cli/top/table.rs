@@ -66,6 +66,23 @@ pub(super) fn number(head: &str, keep: u8) -> Column {
     Column { head: head.to_owned(), is_number: true, keep }
 }
 
+impl Row {
+    /// A row about nothing.
+    pub(super) fn of(cells: Vec<String>) -> Self {
+        Self { cells, ..Self::default() }
+    }
+
+    /// A row about something.
+    pub(super) fn about(cells: Vec<String>, about: About) -> Self {
+        Self { cells, about, is_bad: false }
+    }
+
+    /// Whether a cell has this text, which is in small letters.
+    pub(super) fn contains(&self, wanted: &str) -> bool {
+        wanted.is_empty() || self.cells.iter().any(|cell| cell.to_lowercase().contains(wanted))
+    }
+}
+
 impl Table {
     /// The columns that fit into `width`, each with its index and its own width. The last
     /// column of texts gets what is left.

@@ -26,6 +26,9 @@ pub(crate) struct Merged {
     pub(crate) entries: Vec<Entry<Text>>,
 }
 
+/// The count and the error of a key in the admitted and in the refused stream.
+type Counts = [Option<(u64, u64)>; 2];
+
 /// What was admitted, and what was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streams {
@@ -127,7 +130,7 @@ impl Streams {
     /// The first `most` clients of both streams in one list.
     pub(crate) fn list(&self, most: usize) -> TopList {
         let Self { admitted, refused } = self;
-        let mut clients: BTreeMap<u128, (&Text, [Option<(u64, u64)>; 2])> = BTreeMap::new();
+        let mut clients: BTreeMap<u128, (&Text, Counts)> = BTreeMap::new();
         for (stream, merged) in [admitted, refused].into_iter().enumerate() {
             for entry in &merged.entries {
                 let client = clients.entry(entry.id).or_insert((&entry.text, [None; 2]));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::figures::{Figures, Node, items, number as count, word};
 use super::super::table::{About, Client, Row, Table, number, text};
-use super::Asked;
+use super::asked::Asked;
 use crate::cli::explain::wait;
 
 /// The most clients that are shown.

@@ -4,8 +4,8 @@ use serde_json::Value;
 use tollgate_limiter::time::Timestamp;
 
 use super::super::figures::{Figures, Node, items, number as count, rate as rate_of, word};
+use super::super::form::{bucket, percent, rate, seconds, share as share_of};
 use super::super::table::{Row, Table, number, text};
-use super::{bucket, percent, rate, seconds};
 
 /// One row for each gateway that is asked, and their sum.
 pub(super) fn overview(figures: &Figures, now: Timestamp) -> Table {
@@ -142,7 +142,7 @@ pub(in crate::cli::top) fn sources(figures: &Figures) -> String {
         }
     }
     let all: u64 = sums.iter().map(|it| it.1).sum();
-    let share = |(name, sum): &(&str, u64)| format!("{name} {}", percent(super::share(*sum, all)));
+    let share = |(name, sum): &(&str, u64)| format!("{name} {}", percent(share_of(*sum, all)));
     let shares: Vec<String> = sums.iter().map(share).collect();
     format!("Decisions of the last minute: {}", shares.join(", "))
 }

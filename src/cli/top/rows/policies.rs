@@ -7,8 +7,9 @@ use serde_json::Value;
 use tollgate_limiter::time::Span;
 
 use super::super::figures::{Figures, Node, items, number as count, word};
+use super::super::form::{percent, share};
 use super::super::table::{About, Row, Table, number, text};
-use super::{Asked, percent, share};
+use super::asked::Asked;
 
 /// The outcomes that refuse a request.
 const REFUSING: [&str; 6] =
