@@ -19,13 +19,11 @@ const VERSION: u32 = 1;
 /// The most policies that a record is made of.
 const MAX_POLICIES: usize = 512;
 /// The part of the room that the outcomes of policies may take, in eighths.
-const OUTCOMES_EIGHTHS: usize = 5;
+const OUTCOMES_EIGHTHS: usize = 6;
 /// The most characters of the text of a key.
 const MAX_TEXT_CHARS: usize = 60;
 /// The room for everything but rows.
 const FRAME_BYTES: usize = 128;
-/// The room in a row for numbers that are known last.
-const LATE_BYTES: usize = 44;
 
 /// The figures of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +103,7 @@ impl Figures {
         let (mut bytes, mut rows, mut chosen) = (FRAME_BYTES, Vec::new(), Vec::new());
         for (name, figures) in by_use {
             let row = PolicyRow::of(name, figures);
-            let more = length(&row) + LATE_BYTES;
+            let more = row.longest(&figures.clients) + 1;
             if bytes + more <= most / 8 * OUTCOMES_EIGHTHS {
                 bytes += more;
                 rows.push(row);
@@ -166,6 +164,16 @@ impl PolicyRow {
             stream(&figures.clients.admitted),
             stream(&figures.clients.refused),
         )
+    }
+
+    /// The length of the row if all clients are left out.
+    fn longest(&self, clients: &Streams) -> usize {
+        let digits = |number: u64| number.max(1).ilog10() as usize;
+        let more = |merged: &Merged| {
+            let first = merged.entries.first().map_or(0, |it| it.count);
+            digits(first.max(merged.rest)) - digits(merged.rest)
+        };
+        length(self) + more(&clients.admitted) + more(&clients.refused)
     }
 
     fn read(self) -> Option<(String, PolicyFigures)> {

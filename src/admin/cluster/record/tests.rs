@@ -88,7 +88,7 @@ fn usual_policies_all_fit_with_clients_of_each() {
     let read = Figures::decode(usual.encode(MAX).as_bytes()).expect("it is whole");
     assert_eq!((read.policies.len(), read.left_out), (100, 0));
     let listed = |it: &PolicyFigures| it.clients.admitted.entries.len();
-    assert!(read.policies.values().filter(|it| listed(it) > 0).count() >= 30);
+    assert!(read.policies.values().filter(|it| listed(it) > 0).count() >= 20);
     for figures in read.policies.values() {
         let rest = figures.clients.admitted.rest;
         let least = figures.clients.admitted.entries.iter().map(|it| it.count).min();
