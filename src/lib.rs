@@ -13,7 +13,7 @@
 //! | 4 | `snapshot` | what one request sees |
 //! | 5 | `gateway`, `admin`; `replay` | the life of a request; what operators see and change; what limits would have done to a log |
 //! | 6 | [`config`] | from `gateway.yaml` to settings |
-//! | 7 | `app` | build, run, reload, stop |
+//! | 7 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
 //! | 8 | [`cli`] | the command line |
 //!
 //! `tests/tidy` holds this table.
@@ -22,6 +22,7 @@ mod admin;
 mod app;
 pub mod cli;
 pub mod config;
+pub mod embedded;
 mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -10,7 +10,6 @@
 //! them, all others refuse them.
 
 mod check;
-mod counters;
 mod lane;
 #[cfg(test)]
 mod tests;
@@ -18,25 +17,61 @@ mod tests;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 
-pub use self::check::Check;
-use self::counters::{Counters, Storage, lane_of};
-use self::lane::Lane;
-use crate::decision::{Claims, Ending, Headroom, Judge, Lease};
+pub(crate) use self::check::Check;
+use self::lane::{Lane, LaneStore};
+use crate::decision::{Claims, Decision, Ending, Headroom, Judge, Lease, Outcome};
 use crate::policy::Policy;
+use crate::store::overrides::SharedOverrides;
 use crate::store::{MemoryStore, SharedStore};
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
 
-/// Decides for all threads of a process. Clones share their counters.
-#[derive(Clone, Debug)]
-pub struct SharedLimiter(Arc<Counters>);
+/// The period of the maintenance of counters in memory.
+const UPKEEP_US: u64 = 100_000;
+
+/// Decides for all threads of a process.
+#[derive(Debug)]
+pub(crate) struct SharedLimiter {
+    clock: Clock,
+    storage: Storage,
+}
+
+#[derive(Debug)]
+enum Storage {
+    Memory(Memory),
+    Lanes(Box<[Lane]>),
+}
+
+/// Counters in memory, which the checks themselves maintain: no thread does it for them.
+#[derive(Debug)]
+struct Memory {
+    store: MemoryStore,
+    /// The time of the last maintenance, in microseconds.
+    maintained_us: AtomicU64,
+}
+
+impl Memory {
+    /// The counters, after their maintenance if it is due.
+    fn at(&self, now: Timestamp) -> &MemoryStore {
+        let now_us = now.as_micros();
+        let last_us = self.maintained_us.load(Ordering::Relaxed);
+        if now_us.abs_diff(last_us) > UPKEEP_US {
+            self.maintained_us.store(now_us, Ordering::Relaxed);
+            self.store.housekeep(now);
+        }
+        &self.store
+    }
+}
 
 impl SharedLimiter {
     /// Decides by counters in memory, on the calling thread.
-    pub fn in_memory(memory: Arc<MemoryStore>, clock: Clock) -> Self {
-        Self(Arc::new(Counters { clock, storage: Storage::Memory(memory) }))
+    pub(crate) const fn in_memory(store: MemoryStore, clock: Clock) -> Self {
+        let memory = Memory { store, maintained_us: AtomicU64::new(0) };
+        Self { clock, storage: Storage::Memory(memory) }
     }
 
     /// Decides by `store` on `lanes` threads. Each has at most `bound` decisions in
@@ -44,41 +79,98 @@ impl SharedLimiter {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn on_lanes(
-        store: &SharedStore,
-        lanes: NonZeroUsize,
-        bound: NonZeroUsize,
+    pub(crate) fn on_lanes(
+        store: SharedStore,
+        overrides: Option<SharedOverrides>,
+        [lanes, bound]: [NonZeroUsize; 2],
         clock: Clock,
     ) -> io::Result<Self> {
+        let store = LaneStore { store, overrides, clock: clock.clone() };
         let lanes: io::Result<Box<[Lane]>> =
-            (0..lanes.get()).map(|n| Lane::start(n, store.clone(), bound, clock.clone())).collect();
-        Ok(Self(Arc::new(Counters { clock, storage: Storage::Lanes(lanes?) })))
+            (0..lanes.get()).map(|n| Lane::start(n, store.clone(), bound)).collect();
+        Ok(Self { clock, storage: Storage::Lanes(lanes?) })
     }
 
-    /// Judges the claims of one request. Its lease must be [ended](Self::end). If the
-    /// answer is dropped before it is received, nothing stays in flight.
-    pub fn check(&self, claims: Claims<Arc<Policy>>, headroom: Headroom) -> Check {
-        let counters = &self.0;
-        let now = counters.clock.now();
-        match &counters.storage {
+    /// The clock of decisions.
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Judges the claims of one request by `limiter`. Its lease must be [ended](Self::end).
+    /// If the answer is dropped before it is received, nothing stays in flight.
+    pub(crate) fn check<L: AsRef<Self>>(limiter: L, claims: Claims<Arc<Policy>>) -> Check<L> {
+        let own = limiter.as_ref();
+        // Whether an upstream has room is not known outside a gateway.
+        let (now, headroom) = (own.clock.now(), Headroom::default());
+        match &own.storage {
             Storage::Memory(memory) => {
-                let judgement = Judge::in_memory(memory).judge(claims, headroom, now);
+                let mut claims = claims;
+                let judgement = Judge::in_memory(memory.at(now)).judge(&mut claims, headroom, now);
                 let decision =
                     judgement.now_or_never().expect("a judgement in memory is ready at once");
-                Check::ready(counters, decision)
+                Check::ready(limiter, decision)
             }
             Storage::Lanes(lanes) => {
                 let lane = lane_of(claims.spread(), lanes);
                 match lane.judge(claims.clone(), headroom, now) {
-                    Some(coming) => Check::coming(counters, coming, claims, now),
-                    None => Check::ready(counters, claims.unjudged(now)),
+                    Some(coming) => Check::coming(limiter, coming, claims, now),
+                    None => Check::ready(limiter, claims.unjudged(now)),
                 }
             }
         }
     }
 
-    /// Settles an admitted request after it has ended.
-    pub fn end(&self, lease: Lease, ending: &Ending<'_>) {
-        self.0.end(lease, ending);
+    /// The answer to a request that no policy has judged. Nothing is counted.
+    pub(crate) fn known<L: AsRef<Self>>(limiter: L, outcome: Outcome<Arc<Policy>>) -> Check<L> {
+        Check::ready(limiter, Decision::uncounted(outcome))
     }
+
+    /// Settles an admitted request after it has ended, on the lane that has judged it: only
+    /// that lane knows the request's units in flight.
+    pub(crate) fn end(&self, lease: Lease, ending: &Ending<'_>) {
+        if lease.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        match &self.storage {
+            Storage::Memory(memory) => Judge::in_memory(&memory.store).end(&lease, ending, now),
+            Storage::Lanes(lanes) => lane_of(lease.spread(), lanes).end(lease, ending, now),
+        }
+    }
+
+    /// The same for a request that has cost `units` under each policy of the lease.
+    pub(crate) fn settle(&self, lease: Lease, units: u64) {
+        if lease.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        match &self.storage {
+            Storage::Memory(memory) => {
+                Judge::in_memory(&memory.store).end_known(&lease, &lease.all_cost(units), now);
+            }
+            Storage::Lanes(lanes) => lane_of(lease.spread(), lanes).settle(lease, units, now),
+        }
+    }
+
+    /// Returns when the store can decide, or when the caller must not wait any longer.
+    pub(crate) async fn ready(&self) {
+        if let Storage::Lanes(lanes) = &self.storage {
+            join_all(lanes.iter().map(Lane::ready)).await;
+        }
+    }
+
+    /// Sends the last counts to the store and ends the lanes. For later checks the store
+    /// counts as unavailable.
+    pub(crate) async fn close(&self) {
+        if let Storage::Lanes(lanes) = &self.storage {
+            join_all(lanes.iter().map(Lane::close)).await;
+        }
+    }
+}
+
+/// The lane for requests whose claims have this spread.
+fn lane_of(spread: u128, lanes: &[Lane]) -> &Lane {
+    let count = u128::try_from(lanes.len()).expect("a usize has at most 64 bits");
+    let index = usize::try_from(spread % count).expect("an index below the count is a usize");
+    &lanes[index]
 }

@@ -12,7 +12,8 @@ use http::header::{
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{Either, Full, StreamBody};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::audit::Change;
 use super::call::Call;
@@ -60,9 +61,49 @@ pub(super) type EventBody =
 /// The body of a response.
 pub(super) type AdminBody = Either<Full<Bytes>, EventBody>;
 
-/// The items of one page at most, and if nothing is said.
-const MAX_ITEMS: usize = 1000;
-const ITEMS: usize = 100;
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
+pub(super) struct Page<T> {
+    items: Vec<T>,
+    /// What `after` is for the next page. Null: this is the last one.
+    next: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// The page that a call asks for. Each item has a name, by which the next page is found.
+    ///
+    /// # Errors
+    /// 400, if there is no item with the name in `after`.
+    pub(super) fn of(items: Vec<(String, T)>, call: &Call) -> Result<Self, Problem> {
+        let mut rest = items.into_iter();
+        if let Some(after) = call.parameter("after")
+            && !rest.by_ref().any(|(name, _)| name == after)
+        {
+            return Err(Problem::bad_request("after is not the next of an earlier page"));
+        }
+        let page: Vec<_> = rest.by_ref().take(call.number("limit")).collect();
+        let last = page.last().map(|(name, _)| name.clone());
+        let next = rest.next().and(last);
+        let items = page.into_iter().map(|(_, item)| item).collect();
+        Ok(Self { items, next })
+    }
+}
+
+/// Whether the gateway is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Health {
+    pub(super) status: HealthWord,
+}
+
+/// `alive` and `ready` have the status 200, `draining` has 503.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum HealthWord {
+    Alive,
+    Ready,
+    Draining,
+}
 
 /// An answer.
 #[derive(Debug)]
@@ -79,19 +120,22 @@ pub(super) struct Answer {
 
 impl Answer {
     /// A JSON document.
-    pub(super) fn json(body: &Value) -> Self {
+    pub(super) fn json<T: Serialize + JsonSchema>(body: &T) -> Self {
         Self::document(StatusCode::OK, JSON, body)
     }
 
     /// A JSON document about a change.
-    pub(super) fn changed(body: &Value, change: Change) -> Self {
+    pub(super) fn changed<T: Serialize + JsonSchema>(body: &T, change: Change) -> Self {
         Self { change: Some(change), ..Self::json(body) }
     }
 
     /// Whether the gateway is well.
-    pub(super) fn health(is_well: bool, state: &str) -> Self {
-        let status = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        Self::document(status, JSON, &json!({ "status": state }))
+    pub(super) fn health(status: HealthWord) -> Self {
+        let code = match status {
+            HealthWord::Alive | HealthWord::Ready => StatusCode::OK,
+            HealthWord::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::document(code, JSON, &Health { status })
     }
 
     /// The metrics.
@@ -107,6 +151,12 @@ impl Answer {
         Self { status: StatusCode::OK, content_type, body, change: None, is_page: true, etag: None }
     }
 
+    /// The document that describes the API.
+    pub(super) fn api_document(text: &'static str) -> Self {
+        let (status, body) = (StatusCode::OK, Bytes::from_static(text.as_bytes()));
+        Self { status, content_type: JSON, body, change: None, is_page: false, etag: None }
+    }
+
     /// A stream of events.
     pub(super) fn events(body: EventBody) -> Response<AdminBody> {
         let mut response = Response::new(Either::Right(body));
@@ -115,41 +165,19 @@ impl Answer {
         response
     }
 
-    fn document(status: StatusCode, content_type: HeaderValue, body: &Value) -> Self {
-        let body = format!("{body:#}\n").into();
+    fn document(status: StatusCode, content_type: HeaderValue, body: &impl Serialize) -> Self {
+        let mut body = serde_json::to_vec_pretty(body).expect("an answer has texts as its keys");
+        body.push(b'\n');
+        let body = body.into();
         Self { status, content_type, body, change: None, is_page: false, etag: None }
     }
 
     /// A page of a list. Each item has a name, by which the next page is found.
-    pub(super) fn page(items: Vec<(String, Value)>, call: &Call) -> Result<Self, Problem> {
-        Self::page_about(items, call, json!({}))
-    }
-
-    /// The same, with further fields of the answer.
-    pub(super) fn page_about(
-        items: Vec<(String, Value)>,
+    pub(super) fn page<T: Serialize + JsonSchema>(
+        items: Vec<(String, T)>,
         call: &Call,
-        mut about: Value,
     ) -> Result<Self, Problem> {
-        let limit = match call.parameter("limit") {
-            None => ITEMS,
-            Some(text) => match text.parse() {
-                Ok(limit @ 1..=MAX_ITEMS) => limit,
-                _ => return Err(Problem::bad_request("limit is a number from 1 to 1000")),
-            },
-        };
-        let mut rest = items.into_iter();
-        if let Some(after) = call.parameter("after")
-            && !rest.by_ref().any(|(name, _)| name == after)
-        {
-            return Err(Problem::bad_request("after is not the next of an earlier page"));
-        }
-        let page: Vec<_> = rest.by_ref().take(limit).collect();
-        let last = page.last().map(|(name, _)| name.clone());
-        let next = rest.next().and(last);
-        let items: Vec<Value> = page.into_iter().map(|(_, item)| item).collect();
-        (about["items"], about["next"]) = (json!(items), json!(next));
-        Ok(Self::json(&about))
+        Ok(Self::json(&Page::of(items, call)?))
     }
 
     /// The status, for the audit log.
@@ -175,7 +203,7 @@ impl Answer {
 impl Problem {
     /// The response.
     pub(super) fn into_response(self) -> Response<AdminBody> {
-        let answer = Answer::document(self.status, PROBLEM_JSON, &self.body());
+        let answer = Answer::document(self.status, PROBLEM_JSON, &self.document());
         let mut response = answer.into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::UNAUTHORIZED {
@@ -194,6 +222,7 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use serde_json::Value;
 
     use super::*;
 
@@ -211,9 +240,10 @@ mod tests {
             target = format!("limit=2&after={}", next.replace(' ', "%20"));
         }
         assert_eq!(seen, (0..5).map(Value::from).collect::<Vec<_>>());
-        for target in ["limit=0", "limit=1001", "limit=x", "after=q"] {
-            let call = Call::parse(&Method::GET, "/v1/policies", Some(target)).unwrap();
-            assert!(Answer::page(vec![("p".to_owned(), Value::Null)], &call).is_err(), "{target}");
+        let call = Call::parse(&Method::GET, "/v1/policies", Some("after=q")).unwrap();
+        assert!(Answer::page(vec![("p".to_owned(), Value::Null)], &call).is_err());
+        for target in ["limit=0", "limit=1001", "limit=x", "limit="] {
+            assert!(Call::parse(&Method::GET, "/v1/policies", Some(target)).is_err(), "{target}");
         }
     }
 }

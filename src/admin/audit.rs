@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::{info, warn};
@@ -12,7 +13,8 @@ use tracing::{info, warn};
 const MAX_ENTRIES: usize = 256;
 
 /// One entry.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
 pub(super) struct Entry {
     /// Counts up from the start of the process.
     pub(super) number: u64,
@@ -32,7 +34,7 @@ pub(super) struct Entry {
 }
 
 /// What a call has changed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policy: Option<String>,

@@ -2,10 +2,11 @@
 
 use http::header::IF_MATCH;
 use http::{HeaderMap, Method, StatusCode};
-use percent_encoding::percent_decode_str;
 
 use super::Role;
+use super::parameter::{self, PAGE, Parameter};
 use super::problem::Problem;
+use super::target::{decoded, is_at, pairs};
 
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub(super) enum Action {
     Audit,
     History,
     Events,
+    OpenApi,
     Page,
     PageFile,
 }
@@ -50,23 +52,24 @@ pub(super) struct CallSpec {
     /// What the caller must have. None: no credential.
     pub(super) role: Option<Role>,
     /// The parameters that the query may have.
-    pub(super) query: &'static [&'static str],
+    pub(super) query: &'static [Parameter],
     /// The types of the body. None: a body is ignored.
     pub(super) body: Option<&'static [&'static str]>,
 }
 
 const JSON: &[&str] = &["application/json"];
 const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
-const PAGE: &[&str] = &["after", "limit"];
-const SCOPED_PAGE: &[&str] = &["after", "limit", "scope"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 28] = [
+pub(super) const CALLS: [CallSpec; 29] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
     call(Action::Status, "GET", "/v1/status", Some(Role::Read)),
-    CallSpec { query: &["view"], ..call(Action::Config, "GET", "/v1/config", Some(Role::Read)) },
+    CallSpec {
+        query: parameter::CONFIG,
+        ..call(Action::Config, "GET", "/v1/config", Some(Role::Read))
+    },
     // It reads files and variables that a configuration may name, and a mistake may tell
     // something of their contents: a reader could find the tokens of operators by it.
     CallSpec {
@@ -74,11 +77,11 @@ pub(super) const CALLS: [CallSpec; 28] = [
         ..call(Action::CheckConfig, "POST", "/v1/config/check", Some(Role::Operate))
     },
     CallSpec {
-        query: SCOPED_PAGE,
+        query: parameter::POLICIES,
         ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read))
     },
     CallSpec {
-        query: &["scope"],
+        query: parameter::ONE_POLICY,
         ..call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read))
     },
     CallSpec {
@@ -93,7 +96,7 @@ pub(super) const CALLS: [CallSpec; 28] = [
     call(Action::UnsetCandidate, "DELETE", "/v1/policies/{policy}/candidate", Some(Role::Operate)),
     CallSpec { query: PAGE, ..call(Action::Nodes, "GET", "/v1/nodes", Some(Role::Read)) },
     CallSpec {
-        query: &["plan"],
+        query: parameter::KEY,
         ..call(Action::Key, "GET", "/v1/policies/{policy}/keys/{key}", Some(Role::Read))
     },
     call(Action::ResetKey, "DELETE", "/v1/policies/{policy}/keys/{key}", Some(Role::Operate)),
@@ -114,22 +117,23 @@ pub(super) const CALLS: [CallSpec; 28] = [
         Some(Role::Operate),
     ),
     CallSpec { query: PAGE, ..call(Action::Upstreams, "GET", "/v1/upstreams", Some(Role::Read)) },
-    CallSpec {
-        query: &["policy", "minutes", "limit", "scope"],
-        ..call(Action::Top, "GET", "/v1/top", Some(Role::Read))
-    },
+    CallSpec { query: parameter::TOP, ..call(Action::Top, "GET", "/v1/top", Some(Role::Read)) },
     CallSpec { body: Some(JSON), ..call(Action::Explain, "POST", "/v1/explain", Some(Role::Read)) },
     CallSpec {
-        query: &["policy", "limit", "after"],
+        query: parameter::REFUSALS,
         ..call(Action::Refusals, "GET", "/v1/refusals", Some(Role::Read))
     },
     call(Action::Refusal, "GET", "/v1/refusals/{request-id}", Some(Role::Read)),
     CallSpec { query: PAGE, ..call(Action::Audit, "GET", "/v1/audit", Some(Role::Read)) },
     CallSpec {
-        query: &["seconds", "step"],
+        query: parameter::HISTORY,
         ..call(Action::History, "GET", "/v1/history", Some(Role::Read))
     },
-    CallSpec { query: &["topics"], ..call(Action::Events, "GET", "/v1/events", Some(Role::Read)) },
+    CallSpec {
+        query: parameter::EVENTS,
+        ..call(Action::Events, "GET", "/v1/events", Some(Role::Read))
+    },
+    call(Action::OpenApi, "GET", "/openapi.json", None),
     call(Action::Page, "GET", "/", None),
     call(Action::PageFile, "GET", "/page/{file}", None),
 ];
@@ -141,6 +145,13 @@ const fn call(
     role: Option<Role>,
 ) -> CallSpec {
     CallSpec { action, method, path, role, query: &[], body: None }
+}
+
+impl CallSpec {
+    /// Whether it is a part of the program, which contains nothing of this gateway.
+    pub(super) const fn is_public(&self) -> bool {
+        matches!(self.action, Action::OpenApi | Action::Page | Action::PageFile)
+    }
 }
 
 /// A call with the values of its path and its query.
@@ -160,11 +171,14 @@ impl Call {
     /// The name in metrics of a call of this method at this path: never a name that only a
     /// client knows.
     pub(super) fn name(method: &Method, path: &str) -> String {
-        let known = Self::parse(method, path, None);
-        known.map_or_else(
-            |_| "unknown".to_owned(),
-            |it| format!("{} {}", it.spec.method, it.spec.path),
-        )
+        let known = Self::spec(method, path);
+        known.map_or_else(|| "unknown".to_owned(), |it| format!("{} {}", it.method, it.path))
+    }
+
+    /// Which call has this method and path, whatever its parameters are.
+    pub(super) fn spec(method: &Method, path: &str) -> Option<&'static CallSpec> {
+        let method = listed(method);
+        CALLS.iter().find(|spec| spec.method == method && is_at(spec.path, path))
     }
 
     /// The call of this method at this path.
@@ -172,11 +186,9 @@ impl Call {
     /// # Errors
     /// 404 or 405 if there is none, and 400 if it cannot be read.
     pub(super) fn parse(method: &Method, path: &str, query: Option<&str>) -> Result<Self, Problem> {
-        // A response to HEAD is sent without its body.
-        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
-        let at_path: Vec<&'static CallSpec> =
-            CALLS.iter().filter(|spec| is_at(spec.path, path)).collect();
-        let Some(&spec) = at_path.iter().find(|spec| spec.method == method) else {
+        let Some(spec) = Self::spec(method, path) else {
+            let at_path: Vec<&'static CallSpec> =
+                CALLS.iter().filter(|spec| is_at(spec.path, path)).collect();
             return Err(match &at_path[..] {
                 [] => Problem::not_found("there is no such call; see docs/admin.md"),
                 _ => {
@@ -197,12 +209,18 @@ impl Call {
             if_match: None,
             actor: String::new(),
         };
-        let mut names = call.query.iter().map(|(name, _)| name);
-        if let Some(name) = names.find(|name| !spec.query.contains(&name.as_str())) {
-            let known = spec.query.join(", ");
-            let known = if known.is_empty() { "no parameters" } else { &known };
-            let detail = format!("there is no parameter {name:?}; this call has {known}");
-            return Err(Problem::bad_request(detail));
+        for (index, (name, value)) in call.query.iter().enumerate() {
+            let Some(parameter) = spec.query.iter().find(|it| it.name == name) else {
+                let known: Vec<&str> = spec.query.iter().map(|it| it.name).collect();
+                let known = known.join(", ");
+                let known = if known.is_empty() { "no parameters" } else { &known };
+                let detail = format!("there is no parameter {name:?}; this call has {known}");
+                return Err(Problem::bad_request(detail));
+            };
+            if call.query[..index].iter().any(|(before, _)| before == name) {
+                return Err(Problem::bad_request(format!("{name} is given more than once")));
+            }
+            parameter.check(value)?;
         }
         Ok(call)
     }
@@ -225,25 +243,16 @@ impl Call {
         self.query.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number of the query between two bounds, or `default`.
-    ///
-    /// # Errors
-    /// 400, if it is out of range.
-    pub(super) fn number(
-        &self,
-        name: &str,
-        default: usize,
-        (least, most): (usize, usize),
-    ) -> Result<usize, Problem> {
-        let Some(text) = self.parameter(name) else { return Ok(default) };
-        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-        let detail = || format!("{name} is a number from {least} to {most}");
-        number.ok_or_else(|| Problem::bad_request(detail()))
+    /// A number of the query, or the one that holds if none is given.
+    pub(super) fn number(&self, name: &str) -> usize {
+        let parameter = self.spec.query.iter().find(|it| it.name == name);
+        parameter.map_or(0, |it| it.number(self.parameter(name)))
     }
 
-    /// Whether it is a part of the page, which contains nothing of this gateway.
-    pub(super) const fn is_page(&self) -> bool {
-        matches!(self.spec.action, Action::Page | Action::PageFile)
+    /// The words of a list in the query, or those that hold if none is given.
+    pub(super) fn words(&self, name: &str) -> Vec<&str> {
+        let parameter = self.spec.query.iter().find(|it| it.name == name);
+        parameter.map_or_else(Vec::new, |it| it.words(self.parameter(name)))
     }
 
     /// Whether it changes anything.
@@ -252,36 +261,9 @@ impl Call {
     }
 }
 
-/// Whether `path` matches `template`.
-fn is_at(template: &str, path: &str) -> bool {
-    let (mut names, mut segments) = (template.split('/'), path.split('/'));
-    loop {
-        match (names.next(), segments.next()) {
-            (None, None) => return true,
-            (Some(name), Some(segment)) if name.starts_with('{') => {
-                if segment.is_empty() {
-                    return false;
-                }
-            }
-            (Some(name), Some(segment)) if name == segment => {}
-            _ => return false,
-        }
-    }
-}
-
-fn decoded(text: &str) -> Result<String, Problem> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    let wrong = |_| Problem::bad_request("the target is not UTF-8 text");
-    decoded.map(|text| text.into_owned()).map_err(wrong)
-}
-
-fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
-    let parts = query.unwrap_or_default().split('&').filter(|part| !part.is_empty());
-    let pair = |part: &str| {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        Ok((decoded(name)?, decoded(&value.replace('+', " "))?))
-    };
-    parts.map(pair).collect()
+/// The method in the list. A response to HEAD is that to GET, without its body.
+fn listed(method: &Method) -> &str {
+    if method == Method::HEAD { "GET" } else { method.as_str() }
 }
 
 #[cfg(test)]
@@ -330,6 +312,8 @@ mod tests {
             ("GET", "/v1/config/check", 405),
             ("GET", "/v1/status?x=1", 400),
             ("GET", "/v1/policies?limit=1&x", 400),
+            ("GET", "/v1/policies?limit=0", 400),
+            ("GET", "/v1/policies?limit=1&limit=2", 400),
             ("GET", "/v1/policies/%ff", 400),
         ] {
             let problem = parse(method, target).expect_err(target);

@@ -6,9 +6,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use super::node::View;
+use super::words::Counted;
 use crate::telemetry::{Metrics, families};
 
 /// The counts at which the present candidates began.
@@ -42,10 +41,10 @@ impl CandidateCounts {
 
     /// The decisions of the candidate of this name by outcome, and its disagreements with the
     /// policies that decide.
-    pub(super) fn since(&self, metrics: &Metrics, name: &str, since_us: u64) -> Value {
+    pub(super) fn since(&self, metrics: &Metrics, name: &str, since_us: u64) -> Counted {
         let begun = self.0.borrow();
         let Some(begun) = begun.get(name).filter(|it| it.since_us == since_us) else {
-            return json!({});
+            return Counted::new();
         };
         let mut now = counted(metrics, name);
         for (outcome, before) in &begun.before {
@@ -53,7 +52,7 @@ impl CandidateCounts {
                 *count = count.saturating_sub(*before);
             }
         }
-        json!(now)
+        now
     }
 }
 

@@ -4,26 +4,42 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::answer::Answer;
-use super::call::Call;
 use super::node::{Checked, Node, View};
-use super::problem::Problem;
+use super::problem::{ConfigProblem, Problem};
+
+/// The configuration in use.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Configuration<'v> {
+    /// How many configurations have been in use.
+    generation: u64,
+    /// The time since which this one is (RFC 3339).
+    loaded: String,
+    /// The file, with `***` for secrets. Null: the gateway runs without one.
+    file: Option<&'v Value>,
+}
+
+/// What the check of a configuration without mistakes has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Valid {
+    /// Always true; a configuration with mistakes is answered with 422.
+    valid: bool,
+    warnings: Vec<ConfigProblem>,
+}
 
 /// The file in use.
-pub(super) fn show(view: &View, call: &Call) -> Result<Answer, Problem> {
-    match call.parameter("view") {
-        None | Some("file") => {}
-        Some(_) => return Err(Problem::bad_request("view is file")),
-    }
-    Ok(Answer::json(&json!({
-        "generation": view.generation,
-        "loaded": view.loaded.to_string(),
-        "file": view.document.as_deref(),
-    })))
+pub(super) fn show(view: &View) -> Answer {
+    Answer::json(&Configuration {
+        generation: view.generation,
+        loaded: view.loaded.to_string(),
+        file: view.document.as_deref(),
+    })
 }
 
 /// Checks a configuration, on another thread. `checks` bounds how many run at a time.
@@ -48,9 +64,9 @@ pub(super) async fn check(
     let (warnings, errors): (Vec<_>, Vec<_>) =
         problems.into_iter().partition(|problem| problem.is_warning);
     if is_valid {
-        return Ok(Answer::json(&json!({ "valid": true, "warnings": warnings })));
+        return Ok(Answer::json(&Valid { valid: true, warnings }));
     }
     let detail = "the configuration has mistakes";
-    let errors = errors.iter().map(|error| json!(error)).collect();
+    let errors = errors.into_iter().map(Into::into).collect();
     Err(Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) })
 }

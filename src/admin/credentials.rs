@@ -232,7 +232,7 @@ mod tests {
             CALLS.iter().filter(|call| call.role.is_none() || call.role <= role).count()
         };
         let all = [None, Some(Role::Metrics), Some(Role::Read), Some(Role::Operate)];
-        assert_eq!(all.map(calls), [4, 5, 20, CALLS.len()]);
+        assert_eq!(all.map(calls), [5, 6, 21, CALLS.len()]);
     }
 
     #[test]

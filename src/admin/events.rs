@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use http_body::Frame;
 use http_body_util::StreamBody;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Interval, interval};
 
@@ -19,7 +20,7 @@ use super::answer::EventBody;
 use super::call::Call;
 use super::node::Phase;
 use super::problem::Problem;
-use super::refusals;
+use super::refusals::ShownRefusal;
 use crate::telemetry::RefusalRings;
 
 /// The most streams at a time.
@@ -30,6 +31,25 @@ const MAX_REFUSALS: usize = 100;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A comment, which clients ignore.
 const HEARTBEAT_TEXT: &str = ": still here\n\n";
+
+/// How much a slow client was not sent: the event `lost`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Lost {
+    summaries: u64,
+    refusals: u64,
+}
+
+/// The refusals of the last second: the event `refusals`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct NewRefusals {
+    items: Vec<ShownRefusal>,
+}
+
+/// Why a stream ends: the event `end`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct End {
+    because: String,
+}
 
 /// What all streams send.
 #[derive(Debug)]
@@ -82,7 +102,7 @@ impl Events {
     }
 
     /// Sends the figures and the state of this second. To be called once a second.
-    pub(super) fn publish(&self, summary: &Value, state: &Value, phase: Phase) {
+    pub(super) fn publish(&self, summary: &impl Serialize, state: &impl Serialize, phase: Phase) {
         let (summary, state) = (event("summary", summary), event("state", state));
         self.ticks.send_modify(|tick| {
             let number = tick.number + 1;
@@ -93,14 +113,14 @@ impl Events {
     /// A stream for this client.
     ///
     /// # Errors
-    /// 400 if the topics cannot be read, and 503 if there are too many streams.
+    /// 503, if there are too many streams.
     pub(super) fn stream(
         &self,
         call: &Call,
         refusals: &Arc<RefusalRings>,
         may_read: MayRead,
     ) -> Result<EventBody, Problem> {
-        let topics = Topics::read(call.parameter("topics").unwrap_or("summary,state"))?;
+        let topics = Topics::of(&call.words("topics"));
         let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             Problem::unavailable(format!("there are {MAX_STREAMS} streams of events; close one"))
         })?;
@@ -130,20 +150,9 @@ impl Events {
 }
 
 impl Topics {
-    fn read(text: &str) -> Result<Self, Problem> {
-        let mut topics = Self { summary: false, state: false, refusals: false };
-        for name in text.split(',') {
-            match name {
-                "summary" => topics.summary = true,
-                "state" => topics.state = true,
-                "refusals" => topics.refusals = true,
-                _ => {
-                    let detail = "topics is a list of summary, refusals and state";
-                    return Err(Problem::bad_request(detail));
-                }
-            }
-        }
-        Ok(topics)
+    fn of(names: &[&str]) -> Self {
+        let has = |topic: &str| names.contains(&topic);
+        Self { summary: has("summary"), state: has("state"), refusals: has("refusals") }
     }
 }
 
@@ -179,7 +188,7 @@ impl Subscription {
         let passed = if self.topics.summary { passed } else { 0 };
         let (refusals, lost) = self.new_refusals();
         if passed > 0 || lost > 0 {
-            text += &event("lost", &json!({ "summaries": passed, "refusals": lost }));
+            text += &event("lost", &Lost { summaries: passed, refusals: lost });
         }
         if self.topics.state && self.state != tick.state {
             text += &tick.state;
@@ -189,7 +198,7 @@ impl Subscription {
             text += &tick.summary;
         }
         if !refusals.is_empty() {
-            text += &event("refusals", &json!({ "items": refusals }));
+            text += &event("refusals", &NewRefusals { items: refusals });
         }
         if tick.is_draining {
             return self.end("this node finishes its last requests", text);
@@ -198,7 +207,7 @@ impl Subscription {
     }
 
     /// The refusals since the last look, and how many were lost.
-    fn new_refusals(&mut self) -> (Vec<Value>, u64) {
+    fn new_refusals(&mut self) -> (Vec<ShownRefusal>, u64) {
         if !self.topics.refusals {
             return (Vec::new(), 0);
         }
@@ -206,17 +215,18 @@ impl Subscription {
         // What does not fit into this second is not sent later: a flood would never end.
         let end = self.refusals.next_sequence().max(next);
         self.next_refusal = end;
-        (refusals.iter().map(refusals::item).collect(), lost + (end - next))
+        (refusals.iter().map(ShownRefusal::of).collect(), lost + (end - next))
     }
 
     fn end(&mut self, because: &str, text: String) -> String {
         self.has_ended = true;
-        text + &event("end", &json!({ "because": because }))
+        text + &event("end", &End { because: because.to_owned() })
     }
 }
 
 /// An event, as `text/event-stream` writes it.
-fn event(name: &str, data: &Value) -> Arc<str> {
+fn event(name: &str, data: &impl Serialize) -> Arc<str> {
+    let data = serde_json::to_string(data).expect("an event has texts as its keys");
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 

@@ -3,88 +3,149 @@
 //! A quantile of a duration is shown as the bucket in which it lies, because nothing more is
 //! known of it: `over` and `to`, which is null if there is no upper bound.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::outcomes::{named, ratio};
-use super::problem::Problem;
+use super::words::{Counted, Scope};
 use crate::telemetry::{
-    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, HISTORY_SECONDS, History, Period,
-    REFUSED, SOURCES,
+    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, Period, REFUSED, SOURCES,
 };
 
-/// The steps of the history if the caller does not say how long, in seconds.
-const STEP: usize = 10;
-/// The longest step.
-const MAX_STEP: usize = 60;
 /// The place of the requests with a status of the class 5xx.
 const ERRORS: usize = 4;
 
-/// The last minutes in steps.
-///
-/// # Errors
-/// 400, if a number is out of range.
-pub(super) fn history(history: &History, call: &Call) -> Result<Answer, Problem> {
-    let seconds = call.number("seconds", HISTORY_SECONDS, (1, HISTORY_SECONDS))?;
-    let step = call.number("step", STEP, (1, MAX_STEP))?;
-    let steps = history.steps(seconds, u64::try_from(step).unwrap_or(u64::MAX));
-    let items: Vec<Value> = steps.iter().map(period).collect();
-    Ok(Answer::json(&json!({ "scope": "node", "step": step, "items": items })))
-}
-
-/// The rates of the last minute; null in the first second of a process.
-pub(super) fn rates(history: &History) -> Value {
-    history.last(60).as_ref().map_or(Value::Null, period)
+/// The last minutes in steps, the oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "History")]
+pub(super) struct HistoryAnswer {
+    scope: Scope,
+    /// The length of a step in seconds.
+    step: usize,
+    items: Vec<Figures>,
 }
 
 /// The figures of some time.
-pub(super) fn period(period: &Period) -> Value {
-    let Period { ended, took, counts, active, workers, busy_us } = period;
-    let classes = counts.range(BY_CLASS);
-    let requests: u64 = classes.iter().sum();
-    let refused = counts.get(REFUSED);
-    let rate = |count: u64| ratio(count.saturating_mul(1_000_000), took.as_micros());
-    let all_workers_us = took.as_micros().saturating_mul(*workers);
-    json!({
-        "time": ended.to_string(),
-        "seconds": ratio(took.as_micros(), 1_000_000),
-        "requests": requests,
-        "by_class": named(&CLASSES, classes),
-        "refused": refused,
-        "per_second": {
-            "requests": rate(requests),
-            "refused": rate(refused),
-            "errors": rate(classes[ERRORS]),
-        },
-        "active": active,
-        "duration_us": quantiles(counts, Distribution::Whole),
-        "own_us": quantiles(counts, Distribution::Own),
-        "decision_ns": quantiles(counts, Distribution::Decision),
-        "sources": named(&SOURCES, counts.range(BY_SOURCE)),
-        "busy": {
-            "workers": workers,
-            "mean": ratio(busy_us.0, all_workers_us),
-            "busiest": ratio(busy_us.1, took.as_micros()),
-        },
-    })
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Figures {
+    /// When it ended (RFC 3339).
+    time: String,
+    /// How long it was.
+    seconds: Option<f64>,
+    requests: u64,
+    /// The requests by the class of their status, such as `2xx`.
+    by_class: Counted,
+    /// The requests that a limit has refused.
+    refused: u64,
+    per_second: PerSecond,
+    /// The requests in progress at the end.
+    active: u64,
+    /// The whole duration of requests in microseconds.
+    duration_us: Quantiles,
+    /// The part of the gateway itself in microseconds.
+    own_us: Quantiles,
+    /// The duration of decisions in nanoseconds.
+    decision_ns: Quantiles,
+    /// The decisions by what has made them.
+    sources: Counted,
+    busy: Busy,
 }
 
-fn quantiles<const N: usize>(counts: &Counts<N>, of: Distribution) -> Value {
-    let shown = |Bucket { over, to }: Bucket| json!({ "over": over, "to": to });
-    let quantile = |(name, thousandths): (&str, u64)| {
-        let value = counts.quantile(of, thousandths).map_or(Value::Null, shown);
-        (name.to_owned(), value)
-    };
-    let all = [("p50", 500), ("p99", 990)].map(quantile);
-    Value::Object(Map::from_iter(all))
+/// Requests in a second.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct PerSecond {
+    requests: Option<f64>,
+    refused: Option<f64>,
+    /// Answers with a status of the class 5xx.
+    errors: Option<f64>,
+}
+
+/// How busy the workers are: the share of the time in which they used a processor.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Busy {
+    workers: u64,
+    mean: Option<f64>,
+    busiest: Option<f64>,
+}
+
+/// Quantiles, each as the bucket in which it lies. Null: nothing was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Quantiles {
+    p50: Option<Between>,
+    p99: Option<Between>,
+}
+
+/// The bounds of a bucket.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Between {
+    over: u64,
+    /// Null: there is no upper bound.
+    to: Option<u64>,
+}
+
+/// The last minutes in steps.
+pub(super) fn history(history: &History, call: &Call) -> Answer {
+    let (seconds, step) = (call.number("seconds"), call.number("step"));
+    let steps = history.steps(seconds, u64::try_from(step).unwrap_or(u64::MAX));
+    let items = steps.iter().map(Figures::of).collect();
+    Answer::json(&HistoryAnswer { scope: Scope::Node, step, items })
+}
+
+/// The rates of the last minute; none in the first second of a process.
+pub(super) fn rates(history: &History) -> Option<Figures> {
+    history.last(60).as_ref().map(Figures::of)
+}
+
+impl Figures {
+    /// The figures of some time.
+    pub(super) fn of(period: &Period) -> Self {
+        let Period { ended, took, counts, active, workers, busy_us } = period;
+        let classes = counts.range(BY_CLASS);
+        let requests: u64 = classes.iter().sum();
+        let refused = counts.get(REFUSED);
+        let rate = |count: u64| ratio(count.saturating_mul(1_000_000), took.as_micros());
+        let all_workers_us = took.as_micros().saturating_mul(*workers);
+        Self {
+            time: ended.to_string(),
+            seconds: ratio(took.as_micros(), 1_000_000),
+            requests,
+            by_class: named(&CLASSES, classes),
+            refused,
+            per_second: PerSecond {
+                requests: rate(requests),
+                refused: rate(refused),
+                errors: rate(classes[ERRORS]),
+            },
+            active: *active,
+            duration_us: Quantiles::of(counts, Distribution::Whole),
+            own_us: Quantiles::of(counts, Distribution::Own),
+            decision_ns: Quantiles::of(counts, Distribution::Decision),
+            sources: named(&SOURCES, counts.range(BY_SOURCE)),
+            busy: Busy {
+                workers: *workers,
+                mean: ratio(busy_us.0, all_workers_us),
+                busiest: ratio(busy_us.1, took.as_micros()),
+            },
+        }
+    }
+}
+
+impl Quantiles {
+    fn of<const N: usize>(counts: &Counts<N>, of: Distribution) -> Self {
+        let between = |Bucket { over, to }: Bucket| Between { over, to };
+        let quantile = |thousandths: u64| counts.quantile(of, thousandths).map(between);
+        Self { p50: quantile(500), p99: quantile(990) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use tollgate_limiter::time::Timestamp;
 
-    use super::super::outcomes::PolicyOutcomes;
+    use super::super::outcomes::{Outcomes, PolicyOutcomes, Use};
     use super::*;
     use crate::telemetry::{Metrics, families};
 
@@ -94,7 +155,7 @@ mod tests {
         let worker = metrics.worker();
         let at = |s: u64| Timestamp::from_micros(1_000_000 * s);
         let history = History::new(at(100), metrics.totals());
-        assert_eq!(rates(&history), Value::Null);
+        assert_eq!(rates(&history), None);
         for status in ["200", "200", "503"] {
             let labels = ["GET", status, "/*", "r", ""];
             worker.histogram(&families::REQUEST_DURATION, &labels).observe(6_000);
@@ -104,7 +165,7 @@ mod tests {
         worker.histogram(&families::UTILISATION, &["p"]).observe(850);
         worker.histogram(&families::UTILISATION, &["p"]).observe(100);
         history.add(metrics.totals(), at(102), at(102));
-        let shown = rates(&history);
+        let shown = json!(rates(&history));
         assert_eq!((&shown["requests"], &shown["seconds"]), (&json!(3), &json!(2.0)));
         let rates = json!({ "requests": 1.5, "refused": 0.5, "errors": 0.5 });
         assert_eq!(shown["per_second"], rates);
@@ -113,19 +174,11 @@ mod tests {
         assert_eq!(shown["duration_us"], json!({ "p50": bucket, "p99": bucket }));
         assert_eq!(shown["own_us"]["p50"], Value::Null);
         assert_eq!(shown["busy"]["mean"], Value::Null);
-        let shown = |name| {
-            let mut policy = json!({});
-            PolicyOutcomes::of(&history, name).show_in(&mut policy);
-            policy
-        };
-        let policy = shown("p");
+        let policy = |name| PolicyOutcomes::of(&history, name);
+        let outcomes = json!(Outcomes::of(&policy("p")));
         let of_5m = json!({ "refused": 3, "seconds": 2.0 });
-        assert_eq!(
-            policy["outcomes"],
-            json!({ "total": { "refused": 3 }, "1m": of_5m, "5m": of_5m })
-        );
-        assert_eq!(policy["use"], json!({ "measured": 2, "near": 0.5 }));
-        let other = shown("q");
-        assert_eq!(other["use"], json!({ "measured": 0, "near": null }));
+        assert_eq!(outcomes, json!({ "total": { "refused": 3 }, "1m": of_5m, "5m": of_5m }));
+        assert_eq!(json!(Use::of(&policy("p"))), json!({ "measured": 2, "near": 0.5 }));
+        assert_eq!(json!(Use::of(&policy("q"))), json!({ "measured": 0, "near": null }));
     }
 }

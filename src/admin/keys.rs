@@ -1,11 +1,12 @@
 //! The counters of one key, and its own limit.
 
+mod forms;
+
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_limiter::algorithm::{Algorithm, Retry, Verdict};
+use tollgate_limiter::algorithm::Algorithm;
 use tollgate_limiter::digest::{Counter, Key, Principal, PrincipalId};
 use tollgate_limiter::policy::{Beside, LimitChoice, Plan, Policy};
 use tollgate_limiter::store::overrides::Override;
@@ -15,10 +16,15 @@ use super::answer::Answer;
 use super::audit::Change;
 use super::call::Call;
 use super::node::{Node, View};
-use super::policies::{limit_of, policy};
+use super::patches::read_body;
+use super::policies::{self, policy};
 use super::principals::principal;
 use super::problem::Problem;
-use crate::engine::StoreCall;
+use super::words::{OrUnlimited, Scope, SourceWord};
+use crate::engine::{StoreCall, Wait};
+use forms::{About, Counters, Unknown};
+
+pub(super) use forms::{NewLimit, Reset, ShownKey, ShownOverride};
 
 /// A key of a policy.
 struct Subject {
@@ -37,26 +43,18 @@ struct Limit {
     from: String,
 }
 
-/// The body of a change of a limit.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewLimit {
-    limit: String,
-}
-
 /// What the counters of a key say.
 pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let subject = Subject::of(node, view, call).await?;
     let limit = subject.limit(call.parameter("plan"))?;
-    let mut body = subject.about();
-    if subject.is_own_unknown {
-        body["override"] = json!("unknown");
-    }
-    body["scope"] = json!(scope(node).await?);
-    let Some(limit) = limit else {
-        body["limit"] = json!("unlimited");
-        return Ok(Answer::json(&body));
+    let mut shown = ShownKey {
+        key: subject.about(),
+        own: subject.is_own_unknown.then_some(Unknown::Unknown),
+        scope: scope(node).await?,
+        limit: OrUnlimited::UNLIMITED,
+        counters: None,
     };
+    let Some(limit) = limit else { return Ok(Answer::json(&shown)) };
     let mut counters = vec![subject.counter(limit.counter, &limit.algorithm)];
     counters.extend(subject.beside().filter(|it| matches!(it.algorithm, Algorithm::Ban(_))));
     let Inspection { at, source, verdicts } =
@@ -65,23 +63,21 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
         return Err(Problem::unavailable("the store says nothing of this key"));
     };
     let is_patched = view.snapshot.patches.has_other_limit(call.value(0));
-    let from = if is_patched && limit.from == "policy" { "patch" } else { &limit.from };
-    let source = if source == Source::Local { "local" } else { "store" };
-    let fields = [
-        ("at", json!(at.to_string())),
-        ("source", json!(source)),
-        ("algorithm", json!(limit.algorithm.name())),
-        ("limit_from", json!(from)),
-        ("used", json!(limit.algorithm.capacity().saturating_sub(verdict.remaining))),
-        ("remaining", json!(verdict.remaining)),
-        ("retry_after_ms", wait_ms(verdict)),
-        ("reset_after_ms", json!(verdict.reset_after.as_millis_ceil())),
-        ("banned_for_ms", ban.first().map_or(Value::Null, wait_ms)),
-    ];
-    fields.into_iter().for_each(|(name, value)| body[name] = value);
-    body["limit"] = json!(limit.algorithm.limit());
-    body["window_ms"] = json!(limit.algorithm.window().as_millis_ceil());
-    Ok(Answer::json(&body))
+    let from = if is_patched && limit.from == "policy" { "patch".to_owned() } else { limit.from };
+    shown.limit = OrUnlimited::Limited(limit.algorithm.limit());
+    shown.counters = Some(Counters {
+        at: at.to_string(),
+        source: if source == Source::Local { SourceWord::Local } else { SourceWord::Store },
+        algorithm: limit.algorithm.name(),
+        window_ms: limit.algorithm.window().as_millis_ceil(),
+        limit_from: from,
+        used: limit.algorithm.capacity().saturating_sub(verdict.remaining),
+        remaining: verdict.remaining,
+        retry_after_ms: Wait::of(verdict.retry),
+        reset_after_ms: verdict.reset_after.as_millis_ceil(),
+        banned_for_ms: ban.first().and_then(|ban| Wait::of(ban.retry)),
+    });
+    Ok(Answer::json(&shown))
 }
 
 /// Forgets the counters of a key.
@@ -104,11 +100,9 @@ pub(super) async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answe
     let remaining = before.verdicts.first().map(|verdict| verdict.remaining);
     let done = node.ask(|reply| StoreCall::Reset(counters, reply)).await?;
     done.map_err(|error| Problem::unavailable(error.to_string()))?;
-    let mut body = subject.about();
-    body["scope"] = json!(scope(node).await?);
-    body["reset"] = json!(true);
+    let reset = Reset { key: subject.about(), scope: scope(node).await?, reset: true };
     let change = subject.change(json!({ "remaining": remaining }), json!("reset"));
-    Ok(Answer::changed(&body, change))
+    Ok(Answer::changed(&reset, change))
 }
 
 /// The limit of a key alone.
@@ -128,9 +122,7 @@ pub(super) async fn set_override(
     call: &Call,
     body: &[u8],
 ) -> Result<Answer, Problem> {
-    let new: NewLimit = serde_json::from_slice(body).map_err(|error| {
-        Problem::bad_request(format!("the body is not {{\"limit\": \"500/minute\"}}: {error}"))
-    })?;
+    let new: NewLimit = read_body(body)?;
     let limit = (node.readers.limit)(&new.limit).map_err(Problem::bad_request)?;
     let subject = Subject::of_overridable(node, view, call).await?;
     if let Override::Limited { units, window } = limit {
@@ -173,7 +165,7 @@ async fn put(
     }
     let before = shown(subject.own);
     subject.own = limit;
-    let change = subject.change(before, shown(limit));
+    let change = subject.change(json!(before), json!(shown(limit)));
     Ok(Answer::changed(&subject.with_limits(), change))
 }
 
@@ -265,27 +257,24 @@ impl Subject {
         penalty.chain(elastic.map(move |it| beside(Beside::Beyond, &it.beyond)))
     }
 
-    fn about(&self) -> Value {
-        json!({ "policy": *self.policy.name, "key_id": PrincipalId::from(self.principal).to_string() })
+    fn about(&self) -> About {
+        let key_id = PrincipalId::from(self.principal).to_string();
+        About { policy: self.policy.name.to_string(), key_id }
     }
 
-    fn with_limits(&self) -> Value {
-        let mut body = self.about();
-        body["override"] = shown(self.own);
-        body["policy_limit"] = match self.policy.is_unlimited {
-            true => json!("unlimited"),
-            false => limit_of(&self.policy.algorithm),
-        };
+    fn with_limits(&self) -> ShownOverride {
         let misfit = match self.own {
             Some(Override::Limited { units, window }) => {
                 self.policy.override_limit(units, window).err()
             }
             _ => None,
         };
-        if let Some(error) = misfit {
-            body["ignored_because"] = json!(format!("the policy cannot count it: {error}"));
+        ShownOverride {
+            key: self.about(),
+            own: shown(self.own),
+            policy_limit: policies::limit(&self.policy),
+            ignored_because: misfit.map(|error| format!("the policy cannot count it: {error}")),
         }
-        body
     }
 
     fn change(&self, before: Value, after: Value) -> Change {
@@ -313,9 +302,9 @@ async fn stored_override(node: &Node, key: Key) -> Result<Option<Override>, Prob
 }
 
 /// Whether the counters are those of this node alone.
-async fn scope(node: &Node) -> Result<&'static str, Problem> {
+async fn scope(node: &Node) -> Result<Scope, Problem> {
     let standing = node.ask(StoreCall::Standing).await?;
-    Ok(if standing.is_some() { "cluster" } else { "node" })
+    Ok(if standing.is_some() { Scope::Cluster } else { Scope::Node })
 }
 
 fn not_overridable(policy: &str) -> Problem {
@@ -325,22 +314,10 @@ fn not_overridable(policy: &str) -> Problem {
     ))
 }
 
-fn shown(limit: Option<Override>) -> Value {
-    match limit {
-        None => Value::Null,
-        Some(Override::Unlimited) => json!("unlimited"),
-        Some(Override::Limited { units, window: None }) => json!(units.to_string()),
-        Some(Override::Limited { units, window: Some(window) }) => {
-            json!(format!("{units}/{window}"))
-        }
-    }
-}
-
-/// The wait of a refused request; null if one unit would be admitted.
-fn wait_ms(verdict: &Verdict) -> Value {
-    match verdict.retry {
-        Retry::Now => Value::Null,
-        Retry::After(wait) => json!(wait.as_millis_ceil()),
-        Retry::Never => json!("never"),
-    }
+fn shown(limit: Option<Override>) -> Option<String> {
+    limit.map(|limit| match limit {
+        Override::Unlimited => "unlimited".to_owned(),
+        Override::Limited { units, window: None } => units.to_string(),
+        Override::Limited { units, window: Some(window) } => format!("{units}/{window}"),
+    })
 }

@@ -1,8 +1,10 @@
 //! What a policy has decided: on one node, or on several.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tollgate_limiter::time::Span;
 
+use super::words::Counted;
 use crate::telemetry::{BY_OUTCOME, Distribution, History, OUTCOMES, PolicyCounts};
 
 /// Clients above this share of their limit, in thousandths, are near it.
@@ -24,6 +26,36 @@ pub(super) struct PolicyOutcomes {
     pub(super) measured: u64,
     /// Of these, those after which a client had used more than 80 %.
     pub(super) near: u64,
+}
+
+/// The decisions of a policy by outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Outcomes {
+    /// Those since the process began.
+    total: Counted,
+    #[serde(rename = "1m")]
+    one_minute: Recent,
+    #[serde(rename = "5m")]
+    five_minutes: Recent,
+}
+
+/// The decisions of the last time by outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Recent {
+    /// How long the time was.
+    seconds: Option<f64>,
+    #[serde(flatten)]
+    outcomes: Counted,
+}
+
+/// How much of their limits the clients of a policy have used, over five minutes: one decision of
+/// 16 is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Use {
+    /// The decisions that were measured.
+    measured: u64,
+    /// The share of these after which a client had used more than 80 % of its limit.
+    near: Option<f64>,
 }
 
 impl PolicyOutcomes {
@@ -57,22 +89,28 @@ impl PolicyOutcomes {
     pub(super) fn recent(&self) -> u64 {
         self.five_minutes.1.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
+}
 
-    /// Adds the outcomes to the definition of the policy, and how much of their limits clients
-    /// have used.
-    pub(super) fn show_in(&self, definition: &mut Value) {
-        let period = |(span, counts): &(Span, ByOutcome)| {
-            let mut shown = named(&OUTCOMES, counts);
-            shown["seconds"] = ratio(span.as_micros(), 1_000_000);
-            shown
+impl Outcomes {
+    /// The outcomes as an answer shows them.
+    pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
+        let recent = |(span, counts): &(Span, ByOutcome)| {
+            let seconds = ratio(span.as_micros(), 1_000_000);
+            Recent { seconds, outcomes: named(&OUTCOMES, counts) }
         };
-        definition["outcomes"] = json!({
-            "1m": period(&self.minute),
-            "5m": period(&self.five_minutes),
-            "total": named(&OUTCOMES, &self.total),
-        });
-        let near = ratio(self.near, self.measured);
-        definition["use"] = json!({ "measured": self.measured, "near": near });
+        Self {
+            total: named(&OUTCOMES, &outcomes.total),
+            one_minute: recent(&outcomes.minute),
+            five_minutes: recent(&outcomes.five_minutes),
+        }
+    }
+}
+
+impl Use {
+    /// The use as an answer shows it.
+    pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
+        let PolicyOutcomes { measured, near, .. } = *outcomes;
+        Self { measured, near: ratio(near, measured) }
     }
 }
 
@@ -88,18 +126,13 @@ fn sum(numbers: &mut ByOutcome, others: &ByOutcome) {
 }
 
 /// The numbers with their names; zeros are left out.
-pub(super) fn named(names: &[&str], numbers: &[u64]) -> Value {
+pub(super) fn named(names: &[&str], numbers: &[u64]) -> Counted {
     let named = names.iter().zip(numbers).filter(|(_, number)| **number > 0);
-    Value::Object(
-        named.map(|(name, number)| ((*name).to_owned(), json!(number))).collect::<Map<_, _>>(),
-    )
+    named.map(|(name, number)| ((*name).to_owned(), *number)).collect()
 }
 
-/// A quotient with three decimals; null if it has none.
+/// A quotient with three decimals; none if there is none.
 #[expect(clippy::cast_precision_loss, reason = "three decimals are shown")]
-pub(super) fn ratio(part: u64, whole: u64) -> Value {
-    if whole == 0 {
-        return Value::Null;
-    }
-    json!((part as f64 / whole as f64 * 1000.0).round() / 1000.0)
+pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 1000.0).round() / 1000.0)
 }

@@ -41,6 +41,11 @@ const FILES: &[PageFile] = files! {
     "explained.js" SCRIPT;
 };
 
+/// The names of all files.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|file| file.name)
+}
+
 /// The file with this name.
 ///
 /// # Errors

@@ -1,21 +1,103 @@
 //! Changes of policies at run time.
 
-use http::StatusCode;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
-use tollgate_limiter::time::Timestamp;
+use std::collections::BTreeMap;
 
-use super::answer::Answer;
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use tollgate_limiter::policy::Policy;
+
+use super::answer::{Answer, Page};
 use super::audit::Change;
 use super::call::Call;
 use super::candidates::CandidateCounts;
-use super::cluster::Cluster;
+use super::cluster::{About, Cluster};
 use super::node::{Node, Phase, View};
-use super::outcomes::PolicyOutcomes;
-use super::policies::{definition, limit_of, policy};
+use super::outcomes::{Outcomes, PolicyOutcomes, Use};
+use super::policies::{Effect, policy};
 use super::problem::Problem;
-use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Rejected, Requested};
+use super::words::{Counted, Limit, Scope};
+use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Rejected, Requested, Shown};
+
+/// A policy, and what was changed of it at run time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Policy")]
+pub(super) struct ShownPolicy {
+    /// What it does now, with its patch.
+    #[serde(flatten)]
+    effect: Effect,
+    /// The definition as it is written in the file, without secrets.
+    definition: Option<Value>,
+    patch: Option<Shown>,
+    candidate: Option<Candidate>,
+    /// Why this node ignores changes of the policy.
+    ignored: Vec<String>,
+    /// Where changes are in force.
+    changes_scope: Scope,
+    outcomes: Outcomes,
+    r#use: Use,
+}
+
+/// A policy with its outcomes on all nodes that share the store.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct PolicyOfCluster {
+    #[serde(flatten)]
+    about: About,
+    #[serde(flatten)]
+    policy: ShownPolicy,
+}
+
+/// A page of policies with their outcomes on all nodes that share the store.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct PoliciesOfCluster {
+    #[serde(flatten)]
+    about: About,
+    /// The names of policies that have figures and that the file of this node does not define.
+    elsewhere: Vec<String>,
+    #[serde(flatten)]
+    page: Page<ShownPolicy>,
+}
+
+/// Another limit that is tried in shadow.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Candidate {
+    /// The name in metrics and logs.
+    name: String,
+    /// The limit as the operator has written it.
+    written: Option<String>,
+    algorithm: &'static str,
+    limit: Limit,
+    /// The burst as the operator has written it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
+    /// The limits of plans as the operator has written them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    plans: BTreeMap<String, String>,
+    /// Why, in the words of the operator.
+    reason: String,
+    /// The credential that made it.
+    actor: String,
+    /// When it was made (RFC 3339).
+    since: String,
+    /// When it ends.
+    ends: Option<String>,
+    /// The time from which on its counters are complete (RFC 3339).
+    warming_until: String,
+    /// Its decisions since it began, and its disagreements with the policies that decide.
+    outcomes: Counted,
+    outcomes_scope: Scope,
+}
+
+/// A change was removed of a policy that this node does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Removed {
+    name: String,
+    /// Always true.
+    removed: bool,
+}
 
 /// The body of a change.
 ///
@@ -63,7 +145,7 @@ pub(super) async fn change(
     let done = answer.await.map_err(|_| away())?;
     let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
-    let removed = |_| Answer::json(&json!({ "name": name, "removed": true }));
+    let removed = |_| Answer::json(&Removed { name: name.to_owned(), removed: true });
     let mut answer = show(node, counts, &node.view(), name, None).unwrap_or_else(removed);
     answer.change = Some(change);
     Ok(answer)
@@ -79,17 +161,13 @@ pub(super) fn show(
     cluster: Option<&Cluster>,
 ) -> Result<Answer, Problem> {
     let policy = policy(view, name)?;
-    let mut body = with_changes(node, counts, view, name, definition(&policy));
-    if let Some(cluster) = cluster {
-        show_outcomes(cluster, name, &mut body);
-        if let (Value::Object(body), Value::Object(about)) = (&mut body, cluster.about()) {
-            body.extend(about);
-        }
-    }
+    let shown = with_changes(node, counts, view, &policy, cluster);
+    let mut answer = match cluster {
+        None => Answer::json(&shown),
+        Some(cluster) => Answer::json(&PolicyOfCluster { about: cluster.about(), policy: shown }),
+    };
     let defined = view.snapshot.definitions.get(name);
-    let tag = defined.map(|it| view.snapshot.patches.tag(it));
-    let mut answer = Answer::json(&body);
-    answer.etag = tag;
+    answer.etag = defined.map(|it| view.snapshot.patches.tag(it));
     Ok(answer)
 }
 
@@ -101,68 +179,65 @@ pub(super) fn list(
     call: &Call,
     cluster: Option<&Cluster>,
 ) -> Result<Answer, Problem> {
-    let policies = view.snapshot.policies.iter().map(|it| {
-        let mut shown = with_changes(node, counts, view, &it.name, definition(it));
-        if let Some(cluster) = cluster {
-            show_outcomes(cluster, &it.name, &mut shown);
-        }
-        (it.name.to_string(), shown)
-    });
-    let Some(cluster) = cluster else { return Answer::page(policies.collect(), call) };
-    let mut about = cluster.about();
+    let policies = &view.snapshot.policies;
+    let shown = |policy: &Policy| with_changes(node, counts, view, policy, cluster);
+    let page =
+        Page::of(policies.iter().map(|it| (it.name.to_string(), shown(it))).collect(), call)?;
+    let Some(cluster) = cluster else { return Ok(Answer::json(&page)) };
     // Candidates are shown beside their policies.
-    let is_here = |name: &str| {
-        name.ends_with(CANDIDATE) || view.snapshot.policies.iter().any(|it| &*it.name == name)
-    };
-    let elsewhere = cluster.policies().keys().filter(|name| !is_here(name));
-    about["elsewhere"] = elsewhere.map(String::as_str).collect();
-    Answer::page_about(policies.collect(), call, about)
-}
-
-fn show_outcomes(cluster: &Cluster, policy: &str, body: &mut Value) {
-    let none = PolicyOutcomes::default();
-    let outcomes = cluster.policies().get(policy).map_or(&none, |it| &it.outcomes);
-    outcomes.show_in(body);
+    let is_here =
+        |name: &str| name.ends_with(CANDIDATE) || policies.iter().any(|it| &*it.name == name);
+    let elsewhere = cluster.policies().keys().filter(|name| !is_here(name)).cloned().collect();
+    Ok(Answer::json(&PoliciesOfCluster { about: cluster.about(), elsewhere, page }))
 }
 
 fn with_changes(
     node: &Node,
     counts: &CandidateCounts,
     view: &View,
-    name: &str,
-    mut body: Value,
-) -> Value {
-    let snapshot = &view.snapshot;
-    let defined = snapshot.definitions.get(name);
+    policy: &Policy,
+    cluster: Option<&Cluster>,
+) -> ShownPolicy {
+    let (snapshot, name) = (&view.snapshot, &*policy.name);
+    let outcomes = match cluster {
+        None => PolicyOutcomes::of(&node.history, name),
+        Some(cluster) => cluster.outcomes(name),
+    };
     let changed = snapshot.patches.changed.get(name);
-    body["definition"] = json!(defined.map(|it| &it.written));
     let patch = changed.and_then(|it| it.patch.as_ref());
-    body["patch"] = json!(patch.map(|(patch, _)| patch.shown()));
-    body["candidate"] = json!(changed.and_then(|it| candidate(node, counts, it)));
     let ignored = snapshot.patches.ignored.iter().filter(|it| it.policy == name);
-    body["ignored"] = ignored.map(|it| it.because.as_str()).collect();
-    body["changes_scope"] = json!(if node.control.is_some() { "cluster" } else { "node" });
-    PolicyOutcomes::of(&node.history, name).show_in(&mut body);
-    body
+    ShownPolicy {
+        effect: Effect::of(policy),
+        definition: snapshot.definitions.get(name).map(|it| it.written.clone()),
+        patch: patch.map(|(patch, _)| patch.shown()),
+        candidate: changed.and_then(|it| candidate(node, counts, it)),
+        ignored: ignored.map(|it| it.because.clone()).collect(),
+        changes_scope: if node.control.is_some() { Scope::Cluster } else { Scope::Node },
+        outcomes: Outcomes::of(&outcomes),
+        r#use: Use::of(&outcomes),
+    }
 }
 
 /// The candidate beside a policy, and what it has judged on this node.
-fn candidate(node: &Node, counts: &CandidateCounts, changed: &Changed) -> Option<Value> {
+fn candidate(node: &Node, counts: &CandidateCounts, changed: &Changed) -> Option<Candidate> {
     let (change, policy) = changed.candidate.as_ref()?;
     let warm = change.since().plus(policy.algorithm.window());
-    let mut shown = change.shown();
-    let values = shown["limit"].take();
-    let fields = [
-        ("name", json!(*policy.name)),
-        ("written", values),
-        ("algorithm", json!(policy.algorithm.name())),
-        ("limit", limit_of(&policy.algorithm)),
-        ("warming_until", json!(Timestamp::to_string(&warm))),
-        ("outcomes", counts.since(&node.metrics, &policy.name, change.since_us)),
-        ("outcomes_scope", json!("node")),
-    ];
-    fields.into_iter().for_each(|(name, value)| shown[name] = value);
-    Some(shown)
+    let Shown { values, reason, actor, since, ends } = change.shown();
+    Some(Candidate {
+        name: policy.name.to_string(),
+        written: values.limit,
+        algorithm: policy.algorithm.name(),
+        limit: Limit::of(&policy.algorithm),
+        burst: values.burst,
+        plans: values.plans,
+        reason,
+        actor,
+        since,
+        ends,
+        warming_until: warm.to_string(),
+        outcomes: counts.since(&node.metrics, &policy.name, change.since_us),
+        outcomes_scope: Scope::Node,
+    })
 }
 
 fn problem(rejected: Rejected, policy: &str) -> Problem {
@@ -175,8 +250,9 @@ fn problem(rejected: Rejected, policy: &str) -> Problem {
             Problem::new(StatusCode::PRECONDITION_FAILED, detail)
         }
         Rejected::Invalid(mistakes) => {
-            let errors = mistakes.iter().map(|it| json!(it)).collect();
-            let first = mistakes.first().map_or("the change has mistakes", |it| &*it.message);
+            let first = mistakes.first().map(|it| it.message.clone());
+            let first = first.unwrap_or_else(|| "the change has mistakes".to_owned());
+            let errors = mistakes.into_iter().map(Into::into).collect();
             Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, first) }
         }
         Rejected::Full(why) => Problem::conflict(why),

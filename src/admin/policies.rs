@@ -1,14 +1,115 @@
 //! The definitions of policies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-use tollgate_limiter::algorithm::Algorithm;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tollgate_limiter::consistency::{OnFailure, StoreMode};
-use tollgate_limiter::policy::{Cost, MissingKey, Mode, Plan, Policy};
+use tollgate_limiter::policy::{self, MissingKey, Mode, Plan, Policy};
 
 use super::node::View;
 use super::problem::Problem;
+use super::words::{Limit, OrUnlimited};
+
+/// What a policy does.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Effect {
+    name: String,
+    /// The key by which it counts, as in the file.
+    key: String,
+    /// The algorithm, as in the file.
+    algorithm: &'static str,
+    limit: OrUnlimited<Limit>,
+    /// What is admitted beyond the limit, with a warning.
+    soft: Option<Limit>,
+    mode: ModeWord,
+    cost: Cost,
+    missing_key: MissingKeyWord,
+    plans: Option<Plans>,
+    penalty: Option<Penalty>,
+    elastic: Option<Elastic>,
+    /// Whether single keys can have limits of their own.
+    overrides: bool,
+    store_mode: StoreModeWord,
+    on_store_failure: OnFailureWord,
+}
+
+/// Whether a policy refuses requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum ModeWord {
+    Enforce,
+    Shadow,
+}
+
+/// What happens to requests without the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum MissingKeyWord {
+    Ip,
+    Skip,
+    Deny,
+    Unauthorized,
+}
+
+/// How the store is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum StoreModeWord {
+    Exact,
+    Leased,
+    WriteBack,
+}
+
+/// What happens while the store does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum OnFailureWord {
+    Local,
+    Allow,
+    Deny,
+}
+
+/// The units that a request costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Cost {
+    /// The same for every request.
+    Fixed(u64),
+    /// The number in a header field of the request.
+    Field { header: String, default: u64, max: u64 },
+    /// By the length of the body.
+    Body { body_unit_bytes: u64 },
+    /// Reserved, and settled by the response.
+    Metered { reserve: u64, settled: bool },
+}
+
+/// The limits of plans.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Plans {
+    /// Where the plan of a request is written.
+    from: String,
+    limits: BTreeMap<String, OrUnlimited<Limit>>,
+}
+
+/// The ban of clients that go on after refusals.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Penalty {
+    /// The refusals that lead to a ban.
+    after: Limit,
+}
+
+/// The growth of a limit while upstreams are fast.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Elastic {
+    /// What is admitted beyond the limit.
+    beyond: Limit,
+}
 
 /// The policy of this name.
 ///
@@ -19,70 +120,67 @@ pub(super) fn policy(view: &View, name: &str) -> Result<Arc<Policy>, Problem> {
     found.cloned().ok_or_else(|| Problem::not_found(format!("there is no policy {name:?}")))
 }
 
-/// A limit.
-pub(super) fn limit_of(algorithm: &Algorithm) -> Value {
-    json!({
-        "units": algorithm.limit(),
-        "window_ms": algorithm.window().as_millis_ceil(),
-        "burst": algorithm.capacity(),
-    })
-}
-
-/// What a policy does.
-pub(super) fn definition(policy: &Policy) -> Value {
-    let plans = policy.plans.as_ref().map(|plans| {
-        let limits = plans.limits.iter().map(|(name, plan)| {
-            let limit = match plan {
-                Plan::Unlimited => json!("unlimited"),
-                Plan::Limited { algorithm, .. } => limit_of(algorithm),
-            };
-            (name.to_string(), limit)
+impl Effect {
+    /// What this policy does.
+    pub(super) fn of(policy: &Policy) -> Self {
+        let plan = |plan: &Plan| match plan {
+            Plan::Unlimited => OrUnlimited::UNLIMITED,
+            Plan::Limited { algorithm, .. } => OrUnlimited::Limited(Limit::of(algorithm)),
+        };
+        let plans = policy.plans.as_ref().map(|plans| Plans {
+            from: plans.from.form(),
+            limits: plans.limits.iter().map(|(name, it)| (name.to_string(), plan(it))).collect(),
         });
-        json!({ "from": plans.from.form(), "limits": limits.collect::<Map<_, _>>() })
-    });
-    let limit = match policy.is_unlimited {
-        true => json!("unlimited"),
-        false => limit_of(&policy.algorithm),
-    };
-    let penalty = policy.penalty.as_ref().map(|it| json!({ "after": limit_of(&it.after) }));
-    json!({
-        "name": *policy.name,
-        "key": policy.key.form(),
-        "algorithm": policy.algorithm.name(),
-        "limit": limit,
-        "soft": policy.soft.as_ref().map(limit_of),
-        "mode": match policy.mode { Mode::Enforce => "enforce", Mode::Shadow => "shadow" },
-        "cost": cost(&policy.cost),
-        "missing_key": match policy.missing_key {
-            MissingKey::Ip => "ip",
-            MissingKey::Skip => "skip",
-            MissingKey::Deny => "deny",
-            MissingKey::Unauthorized => "unauthorized",
-        },
-        "plans": plans,
-        "penalty": penalty,
-        "elastic": policy.elastic.as_ref().map(|it| json!({ "beyond": limit_of(&it.beyond) })),
-        "overrides": policy.overrides.is_some(),
-        "store_mode": match policy.consistency.mode {
-            StoreMode::Exact => "exact",
-            StoreMode::Leased => "leased",
-            StoreMode::WriteBack => "write_back",
-        },
-        "on_store_failure": match policy.consistency.on_failure {
-            OnFailure::Local => "local",
-            OnFailure::Allow => "allow",
-            OnFailure::Deny => "deny",
-        },
-    })
+        Self {
+            name: policy.name.to_string(),
+            key: policy.key.form(),
+            algorithm: policy.algorithm.name(),
+            limit: limit(policy),
+            soft: policy.soft.as_ref().map(Limit::of),
+            mode: match policy.mode {
+                Mode::Enforce => ModeWord::Enforce,
+                Mode::Shadow => ModeWord::Shadow,
+            },
+            cost: cost(&policy.cost),
+            missing_key: match policy.missing_key {
+                MissingKey::Ip => MissingKeyWord::Ip,
+                MissingKey::Skip => MissingKeyWord::Skip,
+                MissingKey::Deny => MissingKeyWord::Deny,
+                MissingKey::Unauthorized => MissingKeyWord::Unauthorized,
+            },
+            plans,
+            penalty: policy.penalty.as_ref().map(|it| Penalty { after: Limit::of(&it.after) }),
+            elastic: policy.elastic.as_ref().map(|it| Elastic { beyond: Limit::of(&it.beyond) }),
+            overrides: policy.overrides.is_some(),
+            store_mode: match policy.consistency.mode {
+                StoreMode::Exact => StoreModeWord::Exact,
+                StoreMode::Leased => StoreModeWord::Leased,
+                StoreMode::WriteBack => StoreModeWord::WriteBack,
+            },
+            on_store_failure: match policy.consistency.on_failure {
+                OnFailure::Local => OnFailureWord::Local,
+                OnFailure::Allow => OnFailureWord::Allow,
+                OnFailure::Deny => OnFailureWord::Deny,
+            },
+        }
+    }
 }
 
-fn cost(cost: &Cost) -> Value {
+/// The limit of a policy without plans and limits of single keys.
+pub(super) fn limit(policy: &Policy) -> OrUnlimited<Limit> {
+    match policy.is_unlimited {
+        true => OrUnlimited::UNLIMITED,
+        false => OrUnlimited::Limited(Limit::of(&policy.algorithm)),
+    }
+}
+
+fn cost(cost: &policy::Cost) -> Cost {
     match cost {
-        Cost::Fixed(units) => json!(units),
-        Cost::Field { name, default, max } => {
-            json!({ "header": name.as_str(), "default": default, "max": max })
+        policy::Cost::Fixed(units) => Cost::Fixed(*units),
+        policy::Cost::Field { name, default, max } => {
+            Cost::Field { header: name.as_str().to_owned(), default: *default, max: *max }
         }
-        Cost::Body { unit_bytes } => json!({ "body_unit_bytes": unit_bytes }),
-        Cost::Metered { reserve, .. } => json!({ "reserve": reserve, "settled": true }),
+        policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
+        policy::Cost::Metered { reserve, .. } => Cost::Metered { reserve: *reserve, settled: true },
     }
 }

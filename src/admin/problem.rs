@@ -1,9 +1,11 @@
 //! The errors of the admin API, as `application/problem+json` (RFC 9457).
 
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 use tollgate_limiter::time::Span;
+
+use crate::patches;
 
 /// Why a call is not answered as asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +14,7 @@ pub(super) struct Problem {
     /// What is wrong, and what to do.
     pub(super) detail: String,
     /// The mistakes of a configuration.
-    pub(super) errors: Vec<Value>,
+    pub(super) errors: Vec<Mistake>,
     /// The methods that the path has, if the method is wrong.
     pub(super) allow: Option<String>,
     /// When to try again.
@@ -52,22 +54,67 @@ impl Problem {
     }
 
     /// The document.
-    pub(super) fn body(&self) -> Value {
-        let mut body = json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "detail": self.detail,
-        });
-        if !self.errors.is_empty() {
-            body["errors"] = Value::from(self.errors.clone());
+    pub(super) fn document(&self) -> ProblemDocument<'_> {
+        ProblemDocument {
+            kind: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            errors: &self.errors,
         }
-        body
+    }
+}
+
+/// Why a call is not answered as asked (RFC 9457).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct ProblemDocument<'p> {
+    /// Always `about:blank`: the status tells the kind.
+    #[serde(rename = "type")]
+    kind: &'p str,
+    /// The name of the status.
+    title: &'p str,
+    /// The status of the response.
+    #[schemars(range(min = 400, max = 599))]
+    status: u16,
+    /// What is wrong, and what to do.
+    detail: &'p str,
+    /// The mistakes of a configuration or of a change, if there are any.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'p [Mistake],
+}
+
+/// A mistake of a configuration or of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Mistake {
+    /// The line of a configuration from 1; 0 for the whole file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    /// The column from 1; 0 for the whole file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<u64>,
+    /// What is wrong.
+    message: String,
+    /// What would be right. It may be empty.
+    help: String,
+}
+
+impl From<ConfigProblem> for Mistake {
+    fn from(problem: ConfigProblem) -> Self {
+        let ConfigProblem { line, column, message, help, .. } = problem;
+        Self { line: Some(line), column: Some(column), message, help }
+    }
+}
+
+impl From<patches::Mistake> for Mistake {
+    fn from(patches::Mistake { message, help }: patches::Mistake) -> Self {
+        Self { line: None, column: None, message, help }
     }
 }
 
 /// A mistake in a configuration, or a warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Warning")]
 pub(crate) struct ConfigProblem {
     /// Whether it is only a warning.
     #[serde(skip)]

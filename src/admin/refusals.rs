@@ -1,35 +1,74 @@
 //! The last refusals of this node.
 
-use serde_json::{Value, json};
-use tollgate_limiter::algorithm::Retry;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
+use super::words::Scope;
+use crate::engine::Wait;
 use crate::telemetry::{Refusal, RefusalRings};
 
-/// The refusals of a list if the caller does not say how many.
-const REFUSALS: usize = 100;
-/// The most refusals of a list.
-const MAX_REFUSALS: usize = 1000;
+/// The last refusals, the newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Refusals {
+    scope: Scope,
+    items: Vec<ShownRefusal>,
+    /// What `after` is for the next page. Null: this is the last one.
+    next: Option<String>,
+}
+
+/// The refusals of requests with one id.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct RefusalsOfRequest {
+    scope: Scope,
+    items: Vec<ShownRefusal>,
+}
+
+/// One refusal.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub(super) struct ShownRefusal {
+    /// Counts up from the start of the process.
+    sequence: u64,
+    /// When it was (RFC 3339).
+    time: String,
+    /// Clients can choose it, so several requests can have the same.
+    request_id: String,
+    policy: String,
+    key: RefusedKey,
+    limit: u64,
+    used: u64,
+    /// The wait that the client was told. Null: none.
+    wait_ms: Option<Wait>,
+    route: String,
+    source: &'static str,
+    method: String,
+    /// Without the query and without the values of path parameters.
+    path: String,
+}
+
+/// The key of a refused client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct RefusedKey {
+    id: String,
+    /// The masked text.
+    text: String,
+}
 
 /// The last refusals, of one policy or of all.
 ///
 /// # Errors
 /// 400, if a parameter is not valid.
 pub(super) fn list(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
-    let limit = match call.parameter("limit").map(str::parse) {
-        None => REFUSALS,
-        Some(Ok(limit @ 1..=MAX_REFUSALS)) => limit,
-        Some(_) => return Err(Problem::bad_request("limit is a number from 1 to 1000")),
-    };
     let before = call.parameter("after").map(str::parse).transpose();
     let before =
         before.map_err(|_| Problem::bad_request("after is not the next of an earlier page"))?;
-    let (refusals, has_more) = rings.newest(call.parameter("policy"), before, limit);
+    let (refusals, has_more) = rings.newest(call.parameter("policy"), before, call.number("limit"));
     let next = refusals.last().filter(|_| has_more).map(|it| it.sequence.to_string());
-    let items: Vec<Value> = refusals.iter().map(item).collect();
-    Ok(Answer::json(&json!({ "scope": "node", "items": items, "next": next })))
+    let items = refusals.iter().map(ShownRefusal::of).collect();
+    Ok(Answer::json(&Refusals { scope: Scope::Node, items, next }))
 }
 
 /// The refusals of requests with one id.
@@ -37,7 +76,8 @@ pub(super) fn list(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem>
 /// # Errors
 /// 404, if there are none.
 pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
-    let items: Vec<Value> = rings.of_request(call.value(0)).iter().map(item).collect();
+    let refusals = rings.of_request(call.value(0));
+    let items: Vec<ShownRefusal> = refusals.iter().map(ShownRefusal::of).collect();
     if items.is_empty() {
         let reach = match rings.oldest() {
             Some(oldest) => format!("the oldest one that is kept is of {oldest}"),
@@ -48,27 +88,25 @@ pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Pr
              refusals, and at most 8 of one key; {reach}; other nodes may know it"
         )));
     }
-    Ok(Answer::json(&json!({ "scope": "node", "items": items })))
+    Ok(Answer::json(&RefusalsOfRequest { scope: Scope::Node, items }))
 }
 
-/// One refusal.
-pub(super) fn item(refusal: &Refusal) -> Value {
-    json!({
-        "sequence": refusal.sequence,
-        "time": refusal.time.to_string(),
-        "request_id": refusal.request_id,
-        "policy": *refusal.policy,
-        "key": { "id": refusal.key_id().to_string(), "text": refusal.text },
-        "limit": refusal.limit,
-        "used": refusal.used,
-        "wait_ms": match refusal.retry {
-            Retry::Now => Value::Null,
-            Retry::After(wait) => json!(wait.as_millis_ceil()),
-            Retry::Never => json!("never"),
-        },
-        "route": refusal.route,
-        "source": refusal.source,
-        "method": refusal.method,
-        "path": refusal.path,
-    })
+impl ShownRefusal {
+    /// This refusal.
+    pub(super) fn of(refusal: &Refusal) -> Self {
+        Self {
+            sequence: refusal.sequence,
+            time: refusal.time.to_string(),
+            request_id: refusal.request_id.clone(),
+            policy: refusal.policy.to_string(),
+            key: RefusedKey { id: refusal.key_id().to_string(), text: refusal.text.clone() },
+            limit: refusal.limit,
+            used: refusal.used,
+            wait_ms: Wait::of(refusal.retry),
+            route: refusal.route.clone(),
+            source: refusal.source,
+            method: refusal.method.clone(),
+            path: refusal.path.clone(),
+        }
+    }
 }

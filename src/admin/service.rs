@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
-use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -16,27 +15,28 @@ use tollgate_limiter::request::Malformed;
 use tollgate_limiter::time::{Clock, Timestamp};
 use tower::Service;
 
-use super::answer::{AdminBody, Answer};
+use super::answer::{AdminBody, Answer, HealthWord};
 use super::audit::{AuditLog, Change, Entry};
 use super::body::{check_content_type, read};
 use super::bounds::Bounds;
 use super::browser::{Foreign, Own};
-use super::call::{Action, Call};
+use super::call::{Action, Call, CallSpec};
 use super::candidates::CandidateCounts;
 use super::cluster;
 use super::configuration;
 use super::credentials::{Actor, Denied, Session, Shown, Token, authenticate};
 use super::events::{Events, MayRead};
 use super::explain;
-use super::figures;
+use super::figures::{self, Figures};
 use super::keys;
 use super::node::{Node, Phase, View};
 use super::nodes;
+use super::openapi;
 use super::page;
 use super::patches;
 use super::problem::Problem;
 use super::refusals;
-use super::status::{self, Status};
+use super::status::{self, Status, StatusAnswer};
 use super::top;
 use crate::engine::StoreCall;
 use crate::patches::Requested;
@@ -141,7 +141,8 @@ impl Admin {
         loop {
             let asked = timeout(STATUS_INTERVAL, self.node.ask(StoreCall::Standing)).await;
             let standing = asked.ok().and_then(Result::ok);
-            self.status.update(&self.node.view(), standing, self.clock.wall());
+            let samples = || self.node.metrics.samples();
+            self.status.update(&self.node.view(), standing, samples, self.clock.wall());
             self.candidates.update(&self.node.metrics, &self.node.view());
             sleep(STATUS_INTERVAL).await;
         }
@@ -157,7 +158,7 @@ impl Admin {
             self.node.history.add(self.node.metrics.totals(), self.clock.now(), self.clock.wall());
             let Some(second) = self.node.history.latest() else { continue };
             let view = self.node.view();
-            let (summary, state) = (figures::period(&second), self.status.answer(&view));
+            let (summary, state) = (Figures::of(&second), self.status.answer(&view));
             self.events.publish(&summary, &state, view.phase);
         }
     }
@@ -213,19 +214,22 @@ impl Admin {
             return Err(Problem::bad_request(malformed.to_string()));
         }
         let call = Call::parse(&head.method, head.uri.path(), head.uri.query());
+        // A mistake in the parameters does not change whose call it is.
+        let spec = Call::spec(&head.method, head.uri.path());
+        let is_public = spec.is_some_and(CallSpec::is_public);
         let own = Own {
             hosts: &view.settings.hosts,
             local: client.local.ip(),
             is_encrypted: client.is_encrypted,
         };
         let foreign = |foreign: Foreign| Problem::new(StatusCode::FORBIDDEN, foreign.to_string());
-        if client.access == Access::Full && call.as_ref().is_ok_and(Call::is_page) {
+        if client.access == Access::Full && is_public {
             own.check_host(&head.uri, &head.headers).map_err(foreign)?;
             return Ok((call?, None));
         }
-        let needs = call.as_ref().map_or(Some(super::Role::Metrics), |call| call.spec.role);
+        let needs = spec.map_or(Some(super::Role::Metrics), |spec| spec.role);
         match (client.access, needs) {
-            (_, None) if !call.as_ref().is_ok_and(Call::is_page) => return Ok((call?, None)),
+            (_, None) if !is_public => return Ok((call?, None)),
             (Access::Probe(true), Some(super::Role::Metrics)) => return Ok((call?, None)),
             (Access::Probe(_), _) => {
                 return Err(Problem::not_found("this listener serves /healthz and /readyz"));
@@ -281,18 +285,17 @@ impl Admin {
     async fn perform(&self, view: &View, call: &Call, body: ClientBody) -> Result<Answer, Problem> {
         let node = &self.node;
         match call.spec.action {
-            Action::Alive => Ok(Answer::health(true, "alive")),
+            Action::Alive => Ok(Answer::health(HealthWord::Alive)),
             Action::Ready => Ok(match view.phase {
-                Phase::Serving => Answer::health(true, "ready"),
-                Phase::Draining => Answer::health(false, "draining"),
+                Phase::Serving => Answer::health(HealthWord::Ready),
+                Phase::Draining => Answer::health(HealthWord::Draining),
             }),
             Action::Metrics => Ok(Answer::metrics(node.metrics.render())),
             Action::Status => {
-                let mut status = self.status.answer(view);
-                status["rates"] = figures::rates(&node.history);
-                Ok(Answer::json(&status))
+                let rates = figures::rates(&node.history);
+                Ok(Answer::json(&StatusAnswer { state: self.status.answer(view), rates }))
             }
-            Action::Config => configuration::show(view, call),
+            Action::Config => Ok(configuration::show(view)),
             Action::CheckConfig => {
                 configuration::check(node, &self.checks, read(body).await?).await
             }
@@ -320,10 +323,11 @@ impl Admin {
             Action::Upstreams => Answer::page(status::upstreams(view), call),
             Action::Audit => {
                 let entries = self.audit.entries().into_iter();
-                let named = entries.map(|entry| (entry.number.to_string(), json!(entry)));
+                let named = entries.map(|entry| (entry.number.to_string(), entry));
                 Answer::page(named.collect(), call)
             }
-            Action::History => figures::history(&self.node.history, call),
+            Action::History => Ok(figures::history(&self.node.history, call)),
+            Action::OpenApi => Ok(Answer::api_document(openapi::text())),
             Action::Page => page::file("index.html").map(Answer::page_file),
             Action::PageFile => page::file(call.value(0)).map(Answer::page_file),
             Action::Events => Err(Problem::bad_request("a stream of events is no single answer")),
@@ -332,7 +336,7 @@ impl Admin {
 
     /// One policy or all of them, with the outcomes of this node or of all nodes.
     async fn show_policies(&self, view: &View, call: &Call) -> Result<Answer, Problem> {
-        let cluster = match cluster::is_cluster(call)? {
+        let cluster = match cluster::is_cluster(call) {
             true => Some(self.node.cluster(self.clock.wall()).await),
             false => None,
         };

@@ -1,123 +1,216 @@
 //! Whether the gateway is well, and if not, why and since when.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+mod present;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod window;
 
-use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
 use tollgate_limiter::store::Standing;
 use tollgate_limiter::time::Timestamp;
 
+use self::present::Present;
+use self::rules::RULES;
+use self::window::Window;
+use super::figures::Figures;
 use super::node::{Phase, View};
 use crate::proxy::{EndpointState, UpstreamShared};
+use crate::telemetry::Samples;
 
-/// Why the gateway is not well: a code, and what it is about.
-type Reason = (&'static str, String);
+/// The state of the gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct State {
+    state: StateWord,
+    reasons: Vec<ShownReason>,
+    version: &'static str,
+    /// How many configurations have been in use.
+    generation: u64,
+    /// The time since which this one is (RFC 3339).
+    loaded: String,
+    /// The nodes that share the store.
+    nodes: u64,
+}
+
+/// Whether the gateway is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum StateWord {
+    Ok,
+    Degraded,
+    Draining,
+}
+
+/// Why the gateway is not well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StateReason")]
+struct ShownReason {
+    code: &'static str,
+    /// The alert with the same rule.
+    alert: &'static str,
+    /// The time since which this node knows it (RFC 3339).
+    since: String,
+    text: String,
+    /// What to do.
+    advice: &'static str,
+}
+
+/// The state of the gateway with its rates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Status")]
+pub(super) struct StatusAnswer {
+    #[serde(flatten)]
+    pub(super) state: State,
+    /// The figures of the last minute. Null in the first second of a process.
+    pub(super) rates: Option<Figures>,
+}
+
+/// An upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Upstream {
+    name: String,
+    in_flight: Option<usize>,
+    max_in_flight: Option<usize>,
+    endpoints: Vec<Endpoint>,
+}
+
+/// An endpoint of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct Endpoint {
+    address: String,
+    state: EndpointWord,
+    /// The milliseconds for which it is still ejected.
+    for_ms: Option<u64>,
+}
+
+/// Whether an endpoint gets requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum EndpointWord {
+    Up,
+    Starting,
+    Down,
+    Ejected,
+}
+
+/// Why the gateway is not well: the index of a rule, and what it is about.
+type Reason = (usize, String);
 
 /// The reasons of now, each with the time since which it is one.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     since: RefCell<BTreeMap<Reason, Timestamp>>,
     store: RefCell<Option<Standing>>,
+    window: RefCell<Window>,
+}
+
+/// All reasons with their numbers.
+fn reasons(present: &Present<'_>) -> impl Iterator<Item = (Reason, f64)> {
+    RULES.iter().enumerate().flat_map(|(index, rule)| {
+        let values = (rule.values)(present).into_iter();
+        let found = values.filter(|(_, value)| rule.bound.is_met(*value));
+        found.map(move |(about, value)| ((index, about), value))
+    })
 }
 
 impl Status {
     /// Updates the reasons. To be called regularly. `store` is None if a worker does not
-    /// answer; what was known of the store then stays.
-    pub(super) fn update(&self, view: &View, store: Option<Option<Standing>>, now: Timestamp) {
+    /// answer; what was known of the store then stays. `samples` reads all metrics.
+    pub(super) fn update(
+        &self,
+        view: &View,
+        store: Option<Option<Standing>>,
+        samples: impl FnOnce() -> Samples,
+        now: Timestamp,
+    ) {
         if let Some(store) = store {
             self.store.replace(store);
         }
-        let reasons = reasons(view, *self.store.borrow());
-        let mut since = self.since.borrow_mut();
-        since.retain(|reason, _| reasons.contains(reason));
-        for reason in reasons {
-            since.entry(reason).or_insert(now);
+        let mut window = self.window.borrow_mut();
+        if window.is_due(now) {
+            window.read(&samples(), now);
         }
+        let present = self.present(view, &window);
+        note(&mut self.since.borrow_mut(), &present, now);
+    }
+
+    fn present<'p>(&self, view: &'p View, window: &'p Window) -> Present<'p> {
+        let (failure, upstreams) = (view.failure.as_ref(), &view.snapshot.upstreams);
+        Present { failure, upstreams, store: *self.store.borrow(), window }
     }
 
     /// The answer to a call.
-    pub(super) fn answer(&self, view: &View) -> Value {
-        let since = self.since.borrow();
-        let reasons: Vec<Value> = since
-            .iter()
-            .map(|((code, about), since)| {
-                let text = text(code, about, view);
-                json!({ "code": code, "since": since.to_string(), "text": text })
+    pub(super) fn answer(&self, view: &View) -> State {
+        let (since, window) = (self.since.borrow(), self.window.borrow());
+        let present = self.present(view, &window);
+        // What has begun after the last update has no time yet.
+        let found = reasons(&present).filter_map(|(reason, value)| {
+            let (rule, since) = (&RULES[reason.0], since.get(&reason)?);
+            Some(ShownReason {
+                code: rule.code,
+                alert: rule.alert,
+                since: since.to_string(),
+                text: (rule.text)(&present, &reason.1, value),
+                advice: rule.advice,
             })
-            .collect();
+        });
+        let reasons: Vec<ShownReason> = found.collect();
         let state = match (view.phase, reasons.is_empty()) {
-            (Phase::Draining, _) => "draining",
-            (Phase::Serving, true) => "ok",
-            (Phase::Serving, false) => "degraded",
+            (Phase::Draining, _) => StateWord::Draining,
+            (Phase::Serving, true) => StateWord::Ok,
+            (Phase::Serving, false) => StateWord::Degraded,
         };
-        let store = self.store.borrow();
-        json!({
-            "state": state,
-            "reasons": reasons,
-            "version": env!("CARGO_PKG_VERSION"),
-            "generation": view.generation,
-            "loaded": view.loaded.to_string(),
-            "nodes": store.map_or(1, |standing| standing.nodes),
-        })
-    }
-}
-
-fn reasons(view: &View, store: Option<Standing>) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    if view.failure.is_some() {
-        reasons.push(("reload_failed", String::new()));
-    }
-    if store.is_some_and(|standing| !standing.is_up) {
-        reasons.push(("store_away", String::new()));
-    }
-    let down = view.snapshot.upstreams.iter().filter(|upstream| !has_endpoint_up(upstream));
-    reasons.extend(down.map(|upstream| ("upstream_down", upstream.settings().name.clone())));
-    reasons
-}
-
-fn text(code: &str, about: &str, view: &View) -> String {
-    match (code, &view.failure) {
-        ("reload_failed", Some((at, why))) => {
-            format!("the reload at {at} failed, and the configuration before it stays: {why}")
+        State {
+            state,
+            reasons,
+            version: env!("CARGO_PKG_VERSION"),
+            generation: view.generation,
+            loaded: view.loaded.to_string(),
+            nodes: present.store.map_or(1, |standing| standing.nodes),
         }
-        ("store_away", _) => "not all servers of the store answer: policies decide as their \
-                              on_store_failure says"
-            .to_owned(),
-        ("upstream_down", _) => format!("no endpoint of the upstream {about:?} is in service"),
-        _ => String::new(),
     }
 }
 
-fn has_endpoint_up(upstream: &UpstreamShared) -> bool {
-    let is_up = |state| matches!(state, EndpointState::InService | EndpointState::Starting);
-    upstream.health().into_iter().any(|endpoint| is_up(endpoint.state))
+/// Adds the reasons that have begun at `now`, and removes those that have ended.
+fn note(since: &mut BTreeMap<Reason, Timestamp>, present: &Present<'_>, now: Timestamp) {
+    let found: BTreeSet<Reason> = reasons(present).map(|(reason, _)| reason).collect();
+    since.retain(|reason, _| found.contains(reason));
+    for reason in found {
+        since.entry(reason).or_insert(now);
+    }
 }
 
 /// All upstreams with their endpoints, by name.
-pub(super) fn upstreams(view: &View) -> Vec<(String, Value)> {
+pub(super) fn upstreams(view: &View) -> Vec<(String, Upstream)> {
     let upstream = |upstream: &UpstreamShared| {
-        let endpoints: Vec<Value> = upstream
+        let endpoints = upstream
             .health()
             .into_iter()
             .map(|endpoint| {
                 let (state, for_ms) = match endpoint.state {
-                    EndpointState::InService => ("up", None),
-                    EndpointState::Starting => ("starting", None),
-                    EndpointState::Down => ("down", None),
-                    EndpointState::Ejected(rest) => ("ejected", Some(rest)),
+                    EndpointState::InService => (EndpointWord::Up, None),
+                    EndpointState::Starting => (EndpointWord::Starting, None),
+                    EndpointState::Down => (EndpointWord::Down, None),
+                    EndpointState::Ejected(rest) => (EndpointWord::Ejected, Some(rest)),
                 };
                 let for_ms = for_ms.and_then(|it| u64::try_from(it.as_millis()).ok());
-                json!({ "address": endpoint.address, "state": state, "for_ms": for_ms })
+                Endpoint { address: endpoint.address.to_string(), state, for_ms }
             })
             .collect();
         let name = upstream.settings().name.clone();
-        let body = json!({
-            "name": name,
-            "in_flight": upstream.in_flight(),
-            "max_in_flight": upstream.settings().max_in_flight,
-            "endpoints": endpoints,
-        });
-        (name, body)
+        let shown = Upstream {
+            name: name.clone(),
+            in_flight: upstream.in_flight(),
+            max_in_flight: upstream.settings().max_in_flight,
+            endpoints,
+        };
+        (name, shown)
     };
     view.snapshot.upstreams.iter().map(|it| upstream(it)).collect()
 }

@@ -2,37 +2,79 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::time::sleep;
 use tollgate_limiter::time::Timestamp;
 
 use super::answer::Answer;
 use super::call::Call;
-use super::cluster::{Cluster, is_cluster};
+use super::cluster::{About, Cluster, is_cluster};
 use super::node::Node;
 use super::problem::Problem;
+use super::words::Scope;
 use crate::telemetry::{Streams, TopList};
 
-/// The clients of a list if the caller does not say how many.
-const CLIENTS: usize = 20;
-/// The most clients of a list.
-const MAX_CLIENTS: usize = 128;
-/// The most minutes of a list.
-const MAX_MINUTES: usize = 10;
 /// The time in which all workers show the minute in progress, if they have not done so.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
+
+/// The heaviest clients of policies on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Top {
+    scope: Scope,
+    /// The complete minutes; 0: the minute in progress.
+    minutes: usize,
+    policies: Vec<TopOfPolicy>,
+}
+
+/// The heaviest clients of policies on all nodes that share the store.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct TopOfCluster {
+    #[serde(flatten)]
+    about: About,
+    /// How long the lists reach back: the minute in progress and the one before it.
+    seconds: Option<f64>,
+    policies: Vec<TopOfPolicy>,
+}
+
+/// The heaviest clients of one policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct TopOfPolicy {
+    policy: String,
+    /// All requests that the policy has judged.
+    requests: u64,
+    /// Of these, those that were refused.
+    refused: u64,
+    /// The most requests of a client that is not listed.
+    unlisted: u64,
+    /// Those with the most requests first.
+    clients: Vec<TopClient>,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct TopClient {
+    id: String,
+    /// The masked text of its key.
+    text: String,
+    /// Its requests: this number at most.
+    requests: u64,
+    /// Of these, those that were refused: this number at most.
+    refused: u64,
+    /// By how many either number can be too high.
+    error: u64,
+}
 
 /// The lists of all policies, or of one.
 ///
 /// # Errors
-/// 400, if a number is out of range.
+/// 400, if minutes are asked for of all nodes.
 pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
-    if is_cluster(call)? {
+    if is_cluster(call) {
         return show_cluster(&*node.cluster(now).await, call);
     }
     let top = &node.top;
-    let minutes = call.number("minutes", 0, (0, MAX_MINUTES))?;
-    let most = call.number("limit", CLIENTS, (1, MAX_CLIENTS))?;
+    let (minutes, most) = (call.number("minutes"), call.number("limit"));
     if minutes == 0 && !top.read(now) {
         sleep(FIRST_LOOK).await;
     }
@@ -40,9 +82,9 @@ pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Ans
         Some(name) => vec![name.into()],
         None => top.policies(),
     };
-    let lists: Vec<Value> =
-        names.iter().map(|name| list(name, &top.top(name, minutes, most))).collect();
-    Ok(Answer::json(&json!({ "scope": "node", "minutes": minutes, "policies": lists })))
+    let lists = names.iter().map(|name| list(name, &top.top(name, minutes, most)));
+    let policies = lists.collect();
+    Ok(Answer::json(&Top { scope: Scope::Node, minutes, policies }))
 }
 
 /// The lists of all nodes.
@@ -53,39 +95,36 @@ fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
              it: leave minutes out",
         ));
     }
-    let most = call.number("limit", CLIENTS, (1, MAX_CLIENTS))?;
-    let none = Streams::default();
-    let lists: Vec<Value> = match call.parameter("policy") {
+    let most = call.number("limit");
+    let policies = match call.parameter("policy") {
         Some(name) => {
+            let none = Streams::default();
             let clients = cluster.policies().get(name).map_or(&none, |it| &it.clients);
             vec![list(name, &clients.list(most))]
         }
         None => {
             let all = cluster.policies().iter();
             let all = all.map(|(name, it)| list(name, &it.clients.list(most)));
-            all.filter(|list| list["requests"] != 0).collect()
+            all.filter(|list| list.requests > 0).collect()
         }
     };
-    let mut body = cluster.about();
-    (body["seconds"], body["policies"]) = (cluster.clients_of(), json!(lists));
-    Ok(Answer::json(&body))
+    let (about, seconds) = (cluster.about(), cluster.clients_of());
+    Ok(Answer::json(&TopOfCluster { about, seconds, policies }))
 }
 
-fn list(name: &str, list: &TopList) -> Value {
-    let clients = list.clients.iter().map(|client| {
-        json!({
-            "id": client.id.to_string(),
-            "text": client.text,
-            "requests": client.requests,
-            "refused": client.refused,
-            "error": client.error,
-        })
+fn list(name: &str, list: &TopList) -> TopOfPolicy {
+    let clients = list.clients.iter().map(|client| TopClient {
+        id: client.id.to_string(),
+        text: client.text.to_string(),
+        requests: client.requests,
+        refused: client.refused,
+        error: client.error,
     });
-    json!({
-        "policy": name,
-        "requests": list.requests,
-        "refused": list.refused,
-        "unlisted": list.unlisted,
-        "clients": clients.collect::<Vec<_>>(),
-    })
+    TopOfPolicy {
+        policy: name.to_owned(),
+        requests: list.requests,
+        refused: list.refused,
+        unlisted: list.unlisted,
+        clients: clients.collect(),
+    }
 }

@@ -138,6 +138,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
         assert_upstreams(&text);
         assert_state(&text);
         assert_connections(&text, &socket, requests);
+        assert_upstream_bytes(&supervisor.metrics()).await;
         for family in families::ALL.iter().filter(|family| family.is_always_in_use()) {
             let is_shown = text.contains(&format!("# TYPE {} ", family.name));
             assert!(is_shown, "{} does not appear in\n{text}", family.name);
@@ -336,6 +337,21 @@ fn assert_connections(text: &str, socket: &Path, requests: u32) {
         bytes[0] > f64::from(requests) * 40.0 && bytes[1] > f64::from(requests) * 100.0,
         "{bytes:?}"
     );
+}
+
+/// Six requests to an upstream and their responses are counted with the next housekeeping.
+async fn assert_upstream_bytes(metrics: &Metrics) {
+    let bytes = |name: &str| {
+        let series = format!("tollgate_{name}_bytes_total{{side=\"upstream\"}}");
+        value(&metrics.render(), &series).unwrap_or_default()
+    };
+    let are_counted = async {
+        while bytes("received") < 6.0 * 60.0 || bytes("sent") < 6.0 * 40.0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let are_counted = timeout(PATIENCE, are_counted).await.is_ok();
+    assert!(are_counted, "{} received, {} sent", bytes("received"), bytes("sent"));
 }
 
 fn assert_state(text: &str) {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::time::sleep;
 use tollgate_limiter::digest::Counter;
 use tollgate_limiter::policy::{Mode, Plan, Policy};
-use tollgate_limiter::store::{PromiseCounts, SharedStore, Units};
+use tollgate_limiter::store::{KeyCount, PromiseCounts, SharedStore, Units};
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
 use super::process_state::ProcessState;
@@ -18,14 +19,16 @@ use crate::server::{ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines};
 
-/// For how long the number of keys is remembered: counting them looks at the whole store.
-const KEYS_REMEMBERED: Duration = Duration::from_secs(10);
+/// For how long units are remembered: summing them looks at each counter that has some.
+const UNITS_REMEMBERED: Duration = Duration::from_secs(10);
+/// The interval of the steps that count the keys.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The state of the process, as metrics show it.
 pub(super) struct Observed {
     store: SharedStore,
     max_keys: usize,
-    keys: Mutex<Option<(Instant, usize)>>,
+    keys: Mutex<KeyCount>,
     units: Mutex<Option<(Instant, HashMap<Counter, Units>)>>,
     log: Option<LostLines>,
     current: Mutex<Current>,
@@ -95,12 +98,11 @@ impl Observed {
         self.current.lock().is_reload_successful = is_successful;
     }
 
-    fn keys(&self) -> usize {
-        let mut keys = self.keys.lock();
-        let now = monotonic();
-        match *keys {
-            Some((at, known)) if now.saturating_duration_since(at) < KEYS_REMEMBERED => known,
-            _ => keys.insert((now, self.store.memory().live_keys(Clock::System.now()))).1,
+    /// Counts the keys of the store, a part at a time, until the task is dropped.
+    pub(super) async fn count_keys(self: Arc<Self>) {
+        loop {
+            self.store.memory().count_keys(&mut self.keys.lock(), Clock::System.now());
+            sleep(COUNT_INTERVAL).await;
         }
     }
 
@@ -108,7 +110,7 @@ impl Observed {
         let mut units = self.units.lock();
         let now = monotonic();
         match &*units {
-            Some((at, known)) if now.saturating_duration_since(*at) < KEYS_REMEMBERED => {
+            Some((at, known)) if now.saturating_duration_since(*at) < UNITS_REMEMBERED => {
                 known.clone()
             }
             _ => units.insert((now, self.store.units())).1.clone(),
@@ -140,7 +142,8 @@ impl Observed {
     }
 
     fn collect_store(&self, samples: &mut Samples) {
-        samples.set_whole(&families::STORE_KEYS, &[], whole(self.keys()));
+        let keys = self.store.memory().counted_keys(&self.keys.lock());
+        samples.set_whole(&families::STORE_KEYS, &[], whole(keys));
         samples.set_whole(&families::STORE_KEYS_MAX, &[], whole(self.max_keys));
         let losses = self.store.losses();
         samples.set_whole(&families::STORE_EVICTIONS, &["true"], losses.forgiven.states);

@@ -139,6 +139,7 @@ impl Supervisor {
         supervisor.snapshot = Arc::new(patches.patched(&base));
         supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
         spawn_local(patches.keep());
+        spawn_local(Arc::clone(&supervisor.observed).count_keys());
         supervisor.start_workers(opened, workers, outputs, drain)?;
         Ok(supervisor)
     }

@@ -8,7 +8,6 @@ use http::HeaderName;
 use tollgate_limiter::algorithm::{Algorithm, SlidingWindow};
 use tollgate_limiter::decision::HeaderSettings;
 use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
-use tollgate_limiter::request::{PathMatch, PathPattern};
 use tollgate_limiter::store::redis::RedisSettings;
 
 use super::geo_file::GeoFile;
@@ -72,16 +71,7 @@ impl Config {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
         let route = Route {
-            rule: routes::Route {
-                name: "1".into(),
-                hosts: Vec::new(),
-                path: PathPattern { segments: Vec::new(), tail: true },
-                path_match: PathMatch::default(),
-                methods: Vec::new(),
-                headers: Vec::new(),
-                policies: vec![Arc::clone(&policy)],
-                affinity: None,
-            },
+            rule: routes::Route::for_all(vec![Arc::clone(&policy)]),
             handling: Handling {
                 action: Action::Forward(0),
                 timeouts: RouteTimeouts::default(),

@@ -135,8 +135,9 @@ impl Engine {
         let route = rules.route(index);
         let (headroom, now) = (headroom(index), self.clock.now());
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
-        let decision = limiter.decide(&route.policies, &subject, headroom, now);
-        let (decision, store_us) = timer.measure(decision).await;
+        let begun = timer.begin();
+        let decision = limiter.decide(&route.policies, &subject, headroom, now).await;
+        let store_us = timer.end(begun);
         top.observe(&decision, &subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
             refusal::keep(refusals, &decision, &subject, (route, request), wall);

@@ -95,7 +95,7 @@ impl Settlement {
             std::mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
         let ending = Ending {
             status: self.status,
-            request_bytes: self.received.as_ref().map_or(0, |received| received()),
+            request_bytes: Some(self.received.as_ref().map_or(0, |received| received())),
             metered: &metered,
         };
         let at = self.engine.end(&lease, &ending);

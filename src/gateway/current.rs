@@ -78,3 +78,20 @@ impl CurrentGateway {
         self.get().close().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The future of a request is allocated and copied with each request.
+    #[test]
+    fn the_future_of_a_request_is_small() {
+        fn bytes<F>(
+            _: impl FnOnce(&'static Gateway, &'static Client, Request<ClientBody>) -> F,
+        ) -> usize {
+            size_of::<F>()
+        }
+        let bytes = bytes(|gateway, client, request| gateway.handle(client, request));
+        assert!(bytes <= 4352, "{bytes} bytes");
+    }
+}

@@ -25,6 +25,14 @@ use crate::proxy::{Expectation, ForwardOptions, RequestBody};
 use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
 
+/// A request that is forwarded, when it is prepared.
+enum Prepared {
+    /// The request for the upstream, and what its body waits for, if it waits.
+    Upstream(Box<Request<RequestBody>>, Option<Expectation>),
+    /// It may not be forwarded any further (RFC 9110, section 7.6.2).
+    LastHop,
+}
+
 impl Gateway {
     /// Dispatches an admitted request within the time that its route allows.
     pub(super) async fn dispatch(
@@ -34,63 +42,74 @@ impl Gateway {
         request: Request<ClientBody>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let Some(limit) = self.snapshot.routes[judgement.route].timeouts.request else {
-            return self.dispatch_untimed(client, judgement, request, exchange).await;
+        let Judgement { route, decision, .. } = judgement;
+        let handling = &self.snapshot.routes[*route];
+        let limit = handling.timeouts.request;
+        let deadline = limit.map(|limit| Instant::from_std(monotonic() + limit));
+        let delayed = self.queue.delay(decision.delay);
+        match deadline {
+            None => delayed.await?,
+            Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
+        }
+        exchange.waited().set(decision.delay.into());
+        let upstream = match &handling.action {
+            Action::Respond(fixed) => return Ok(fixed.response().map(ResponseBody::local)),
+            Action::Redirect(redirect) => return self.redirect(client, *route, redirect, request),
+            Action::Forward(upstream) => *upstream,
         };
-        let deadline = Instant::from_std(monotonic() + limit);
-        let untimed = Box::pin(self.dispatch_untimed(client, judgement, request, exchange));
-        let result = timeout_at(deadline, untimed).await;
-        let response = result.map_err(|_| Failure::RequestTimeout)??;
-        Ok(response.map(|body| body.ending_by(deadline)))
+        let prepared = self.prepare(client, judgement, request, exchange)?;
+        let Prepared::Upstream(request, expectation) = prepared else {
+            return Ok(options_response().map(ResponseBody::local));
+        };
+        let forwarded =
+            self.proxy.forward(upstream, request, options(judgement, handling, exchange));
+        let response = match deadline {
+            None => forwarded.await,
+            // Boxed, because the timeout would contain the future a second time.
+            Some(end) => {
+                let in_time = timeout_at(end, Box::pin(forwarded)).await;
+                in_time.unwrap_or(Err(Failure::RequestTimeout))
+            }
+        };
+        // A body that the upstream has not asked for until now is not needed.
+        expectation.iter().for_each(Expectation::refuse);
+        let filter = Arc::clone(self.filters.responses(*route));
+        let response = response?.map(|body| ResponseBody::upstream(body, filter));
+        Ok(match deadline {
+            None => response,
+            Some(end) => response.map(|body| body.ending_by(end)),
+        })
     }
 
-    async fn dispatch_untimed(
+    /// Prepares a request for its upstream.
+    fn prepare(
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
         request: Request<ClientBody>,
         exchange: &mut Exchange<'_>,
-    ) -> Result<Response<ResponseBody>, Failure> {
-        let Judgement { route, affinity, decision, .. } = judgement;
-        self.queue.delay(decision.delay).await?;
-        exchange.waited().set(decision.delay.into());
-        let handling = &self.snapshot.routes[*route];
-        match &handling.action {
-            Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
-            Action::Redirect(redirect) => self.redirect(client, *route, redirect, request),
-            Action::Forward(upstream) => {
-                let (mut head, body) = request.into_parts();
-                if !decrement_max_forwards(&head.method, &mut head.headers) {
-                    return Ok(options_response().map(ResponseBody::local));
-                }
-                let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
-                let body = RequestBody::new(body, max_bytes, client.demand, filter)?;
-                let (body, expectation) = hold_until_wanted(&head, body);
-                let wants_websocket = wants_websocket(&head);
-                self.prepare_upstream_request(client, handling, &mut head)?;
-                if wants_websocket {
-                    switch_to_websocket(&mut head.headers);
-                }
-                if decision.is_soft() {
-                    head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
-                }
-                exchange.forwarded(&mut head.headers, &body);
-                let mut request = Request::from_parts(head, body);
-                let filter = self.filters.responses(*route);
-                relay_interim_responses(client, &mut request, filter, expectation.clone());
-                let options = ForwardOptions {
-                    timeouts: handling.timeouts,
-                    retries: handling.retries.as_ref(),
-                    affinity: *affinity,
-                    attempts: exchange.attempts(),
-                    waited: exchange.waited(),
-                };
-                let response = self.proxy.forward(*upstream, request, options).await;
-                // A body that the upstream has not asked for until now is not needed.
-                expectation.iter().for_each(Expectation::refuse);
-                Ok(response?.map(|body| ResponseBody::upstream(body, Arc::clone(filter))))
-            }
+    ) -> Result<Prepared, Failure> {
+        let handling = &self.snapshot.routes[judgement.route];
+        let (mut head, body) = request.into_parts();
+        if !decrement_max_forwards(&head.method, &mut head.headers) {
+            return Ok(Prepared::LastHop);
         }
+        let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
+        let mut body = RequestBody::new(body, max_bytes, client.demand, filter)?;
+        let expectation = hold_until_wanted(&head, &mut body);
+        let wants_websocket = wants_websocket(&head);
+        self.prepare_head(client, handling, &mut head)?;
+        if wants_websocket {
+            switch_to_websocket(&mut head.headers);
+        }
+        if judgement.decision.is_soft() {
+            head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
+        }
+        exchange.forwarded(&mut head.headers, &body);
+        let mut request = Box::new(Request::from_parts(head, body));
+        let filter = self.filters.responses(judgement.route);
+        relay_interim_responses(client, &mut request, filter, expectation.clone());
+        Ok(Prepared::Upstream(request, expectation))
     }
 
     fn redirect(
@@ -109,7 +128,7 @@ impl Gateway {
 
     /// Prepares the head of a request for the upstream: removes hop-by-hop fields, adds
     /// the fields about the client and the gateway, and applies the edits of the route.
-    fn prepare_upstream_request(
+    fn prepare_head(
         &self,
         client: &Client,
         handling: &Handling,
@@ -141,12 +160,28 @@ impl Gateway {
 
 /// If the client sends its body only after `100 Continue`, the body is held until the
 /// upstream wants it.
-fn hold_until_wanted(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectation>) {
+fn hold_until_wanted(head: &Parts, body: &mut RequestBody) -> Option<Expectation> {
     if body.is_end_stream() || !expects_continue(head.version, &head.headers) {
-        return (body, None);
+        return None;
     }
     let expectation = Expectation::default();
-    (body.held_until(&expectation), Some(expectation))
+    body.hold_until(&expectation);
+    Some(expectation)
+}
+
+/// How a request is forwarded.
+fn options<'a>(
+    judgement: &Judgement<'_>,
+    handling: &'a Handling,
+    exchange: &'a Exchange<'_>,
+) -> ForwardOptions<'a> {
+    ForwardOptions {
+        timeouts: handling.timeouts,
+        retries: handling.retries.as_ref(),
+        affinity: judgement.affinity,
+        attempts: exchange.attempts(),
+        waited: exchange.waited(),
+    }
 }
 
 /// Relays interim responses of the upstream to the client, if the client can receive

@@ -1,7 +1,9 @@
 //! What is kept of the changes of one policy: a JSON document that all nodes read.
 
+use std::fmt;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tollgate_limiter::time::Timestamp;
 
 use super::Values;
@@ -37,6 +39,28 @@ pub(crate) struct Change {
     /// When it ends. None: it has no end of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ends_us: Option<u64>,
+}
+
+/// A patch or a candidate as the admin API shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Change")]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    pub(crate) values: Values,
+    /// Why, in the words of the operator.
+    pub(crate) reason: String,
+    /// The credential that made the change.
+    pub(crate) actor: String,
+    /// When it was made (RFC 3339).
+    pub(crate) since: String,
+    /// When it ends. Null: it has no end of its own.
+    pub(crate) ends: Option<String>,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
 }
 
 impl Entry {
@@ -76,13 +100,13 @@ impl Change {
     }
 
     /// As the admin API shows it.
-    pub(crate) fn shown(&self) -> Value {
-        let mut shown = json!(self.values);
-        shown["reason"] = json!(self.reason);
-        shown["actor"] = json!(self.actor);
-        shown["since"] = json!(self.since().to_string());
-        let ends = self.ends_us.map(|ends| Timestamp::from_micros(ends).to_string());
-        shown["ends"] = json!(ends);
-        shown
+    pub(crate) fn shown(&self) -> Shown {
+        Shown {
+            values: self.values.clone(),
+            reason: self.reason.clone(),
+            actor: self.actor.clone(),
+            since: self.since().to_string(),
+            ends: self.ends_us.map(|ends| Timestamp::from_micros(ends).to_string()),
+        }
     }
 }

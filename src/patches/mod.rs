@@ -18,7 +18,7 @@ mod values;
 
 pub(crate) use call::{Done, IfMatch, PatchCall, Rejected, Requested};
 pub(crate) use definitions::{Definition, Definitions, Mistake, Purpose};
-pub(crate) use entry::{Change, Entry};
+pub(crate) use entry::{Change, Entry, Shown};
 pub(crate) use request::{NewCandidate, NewPatch};
 pub(crate) use resolved::{Changed, Resolved};
 pub(crate) use values::Values;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use tollgate_limiter::time::{Span, Timestamp};
 
@@ -16,38 +17,58 @@ const TIME: [Span; 2] = [Span::SECOND, Span::from_secs(366 * 86_400)];
 
 /// The body of a patch. A field that is absent stays as it is, and `null` goes back to the
 /// file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewPatch {
+    /// Another limit in the same window, such as `200/1m`.
     #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
     limit: Option<Option<String>>,
+    /// The burst of a bucket.
     #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<u64>")]
     burst: Option<Option<u64>>,
+    /// What is admitted beyond the limit, such as `10%`.
     #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
     soft: Option<Option<String>>,
+    /// `enforce` or `shadow`.
     #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
     mode: Option<Option<String>>,
+    /// The limits of plans that the file defines.
     #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<BTreeMap<String, Option<String>>>")]
     plans: Option<Option<BTreeMap<String, Option<String>>>>,
+    /// When it ends, such as `30m`: from 1s to 366d. Without it, it has no end of its own.
     #[serde(rename = "for")]
     lasts: Option<String>,
+    /// Why, for others: one line of at most 500 characters.
+    #[schemars(length(max = MAX_REASON))]
     reason: String,
 }
 
 /// The body of a candidate, which replaces another one.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewCandidate {
+    /// The limit, such as `50/1h`.
     limit: String,
+    /// The burst of a bucket.
     #[serde(default)]
     burst: Option<u64>,
+    /// Another algorithm, as in the file.
     #[serde(default)]
     algorithm: Option<String>,
+    /// Other limits of plans that the file defines.
     #[serde(default)]
     plans: BTreeMap<String, String>,
+    /// When it ends, such as `1d`: from 1s to 366d.
     #[serde(rename = "for")]
     lasts: String,
+    /// Why, for others: one line of at most 500 characters.
     #[serde(default)]
+    #[schemars(length(max = MAX_REASON))]
     reason: String,
 }
 

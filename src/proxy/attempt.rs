@@ -32,7 +32,7 @@ const MAX_CLOSED: u32 = 4;
 /// A request with `Upgrade` asks for a tunnel. Other requests must not have that field.
 pub(super) async fn attempt(
     endpoint: &Endpoint,
-    mut request: Request<RequestBody>,
+    mut request: Box<Request<RequestBody>>,
     limit: Duration,
     retry_state: &mut RetryState<'_>,
 ) -> Result<EndpointResponse, AttemptError> {
@@ -53,7 +53,7 @@ pub(super) async fn attempt(
         let connection = match connected {
             Ok(connection) => connection,
             Err(fault) => {
-                let (request, reach) = (Some(Box::new(request)), Reach::Unsent);
+                let (request, reach) = (Some(request), Reach::Unsent);
                 return Err(AttemptError { fault, request, reach, is_idempotent });
             }
         };
@@ -61,7 +61,7 @@ pub(super) async fn attempt(
         // Over HTTP/2 an endpoint can say that it has not processed a request.
         let is_http2 = connection.is_http2();
         if retry_state.may_retry() || is_http2 {
-            request = request.map(RequestBody::buffered);
+            request.body_mut().buffer();
         }
         let expectation = request.body().expectation();
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
@@ -86,7 +86,7 @@ pub(super) async fn attempt(
         request = match error.request {
             Some(request) if is_again && (is_free || retry_state.take_automatic_retry()) => {
                 retry_state.count_retry(error.reach);
-                *request
+                request
             }
             request => return Err(AttemptError { request, ..error }),
         };
@@ -113,7 +113,7 @@ struct Failed {
 async fn exchange(
     endpoint: &Endpoint,
     mut connection: Connection,
-    mut request: Request<RequestBody>,
+    mut request: Box<Request<RequestBody>>,
     limit: Duration,
 ) -> Result<(Connection, Response<Incoming>), Failed> {
     connection.prepare(&mut request, endpoint.shared());
@@ -142,7 +142,7 @@ async fn exchange(
     let fault = of_body.unwrap_or_else(|| connection.fault(&error));
     let reach = Reach::of(fault, request.is_some());
     let fault = if has_large_head { fault.with_large_head() } else { fault };
-    Err(Failed { fault, reach, unsent: request.map(Box::new) })
+    Err(Failed { fault, reach, unsent: request })
 }
 
 /// Whether the head is so large that a server may not accept it (RFC 9110, section 5.4).
@@ -159,7 +159,7 @@ impl Failed {
         let Self { fault, reach, unsent } = self;
         let copy = copy.filter(|_| reach != Reach::Answered);
         // Only one of the two: a copy takes the body away from the request that was unsent.
-        let request = unsent.or_else(|| copy?.request().map(Box::new));
+        let request = unsent.or_else(|| copy?.request());
         AttemptError { fault, request, reach, is_idempotent }
     }
 }

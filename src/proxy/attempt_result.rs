@@ -61,9 +61,9 @@ impl Reach {
 
 impl AttemptError {
     /// The status of the response is a cause for a retry, so the response was dropped.
-    pub(super) fn dropped_response(request: Request<RequestBody>) -> Self {
+    pub(super) fn dropped_response(request: Box<Request<RequestBody>>) -> Self {
         let (fault, reach) = (Fault::Closed, Reach::Answered);
-        Self { fault, request: Some(Box::new(request)), reach, is_idempotent: true }
+        Self { fault, request: Some(request), reach, is_idempotent: true }
     }
 }
 
@@ -92,8 +92,8 @@ impl RequestCopy {
     }
 
     /// The request again, if its body is still available.
-    pub(super) fn request(&self) -> Option<Request<RequestBody>> {
-        let mut request = Request::new(self.body.body()?);
+    pub(super) fn request(&self) -> Option<Box<Request<RequestBody>>> {
+        let mut request = Box::new(Request::new(self.body.body()?));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();

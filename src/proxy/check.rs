@@ -15,6 +15,7 @@ use super::endpoint_shared::EndpointShared;
 use super::fault::Fault;
 use super::settings::CheckSettings;
 use super::shared::UpstreamShared;
+use crate::telemetry::UpstreamTraffic;
 
 /// The `User-Agent` of the gateway's own requests.
 pub(super) const OWN_USER_AGENT: HeaderValue =
@@ -49,12 +50,14 @@ pub(super) async fn run(upstream: Weak<UpstreamShared>) {
 /// check it, which is no fault of the endpoint.
 async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bool> {
     let exchange = async {
-        let mut connection = Connection::from(connect(endpoint, settings.timeout).await?);
+        let mut connection = Connection::from(
+            connect(endpoint, settings.timeout, &UpstreamTraffic::default()).await?,
+        );
         let mut request = Request::new(RequestBody::EMPTY);
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
         connection.prepare(&mut request, endpoint);
-        let response = connection.send(request).await.map_err(|_| Fault::Closed)?;
+        let response = connection.send(Box::new(request)).await.map_err(|_| Fault::Closed)?;
         Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
     };
     match timeout(settings.timeout, exchange).await {

@@ -7,6 +7,7 @@ use super::balance::{Balancer, Candidate};
 use super::endpoint::Endpoint;
 use super::health;
 use super::shared::UpstreamShared;
+use crate::telemetry::UpstreamTraffic;
 
 /// The endpoints, and the choice of the one that gets the next request.
 #[derive(Debug)]
@@ -21,7 +22,11 @@ pub(super) struct EndpointSet {
 impl EndpointSet {
     /// The endpoints as they are now. Endpoints that are also in `before` keep their
     /// connections. The others of `before` are dropped with their idle connections.
-    pub(super) fn new(upstream: &UpstreamShared, before: &[Rc<Endpoint>]) -> Self {
+    pub(super) fn new(
+        upstream: &UpstreamShared,
+        before: &[Rc<Endpoint>],
+        traffic: &UpstreamTraffic,
+    ) -> Self {
         let (generation, now_us) = (upstream.generation(), upstream.now_us());
         let settings = upstream.settings();
         let all = upstream.endpoints();
@@ -43,7 +48,7 @@ impl EndpointSet {
         }
         let endpoints = all.into_iter().map(|shared| {
             let known = before.iter().find(|it| Arc::ptr_eq(it.shared(), &shared));
-            known.cloned().unwrap_or_else(|| Rc::new(Endpoint::new(shared, settings)))
+            known.cloned().unwrap_or_else(|| Rc::new(Endpoint::new(shared, settings, traffic)))
         });
         Self {
             generation,

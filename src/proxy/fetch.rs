@@ -23,6 +23,7 @@ use super::health::HealthState;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
 use super::tls::TlsSettings;
 use super::{check, resolve};
+use crate::telemetry::UpstreamTraffic;
 
 /// How many addresses of a name are tried.
 const MAX_ADDRESSES: usize = 4;
@@ -134,15 +135,17 @@ async fn fetch_from(
     let address = Address::Socket(address);
     let endpoint = EndpointShared::new(&upstream, &settings, address, HealthState::default());
     let endpoint = endpoint.ok_or(FetchError::Untrusted)?;
-    let connected = connect(&endpoint, limit).await.map_err(|fault| match fault {
-        Fault::Untrusted => FetchError::Untrusted,
-        Fault::ConnectTimeout => FetchError::TimedOut(limit),
-        _ => FetchError::Unreachable,
-    })?;
+    let connected = connect(&endpoint, limit, &UpstreamTraffic::default()).await.map_err(
+        |fault| match fault {
+            Fault::Untrusted => FetchError::Untrusted,
+            Fault::ConnectTimeout => FetchError::TimedOut(limit),
+            _ => FetchError::Unreachable,
+        },
+    )?;
     let mut connection = Connection::from(connected);
     let mut request = request(source);
     connection.prepare(&mut request, &endpoint);
-    let response = connection.send(request).await.map_err(|_| FetchError::Broken)?;
+    let response = connection.send(Box::new(request)).await.map_err(|_| FetchError::Broken)?;
     let (head, body) = response.into_parts();
     match head.status.as_u16() {
         200 => {}

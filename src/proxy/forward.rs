@@ -22,7 +22,7 @@ use crate::message::{
 /// If there is no response.
 pub(super) async fn forward(
     upstream: &Upstream,
-    mut request: Request<RequestBody>,
+    mut request: Box<Request<RequestBody>>,
     options: ForwardOptions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let wants_tunnel = request.headers().contains_key(UPGRADE);

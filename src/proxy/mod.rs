@@ -95,14 +95,15 @@ impl Proxy {
     }
 
     /// Forwards `request` to the upstream with index `upstream`. The request must not
-    /// contain hop-by-hop fields of the client's connection.
+    /// contain hop-by-hop fields of the client's connection. It is boxed, because the
+    /// futures through which it passes would each contain it twice.
     ///
     /// # Errors
     /// If there is no response that can be relayed.
     pub(crate) fn forward(
         &self,
         upstream: usize,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         options: ForwardOptions<'_>,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
         forward::forward(&self.upstreams[upstream], request, options)

@@ -97,9 +97,9 @@ impl<'a> RetryState<'a> {
     pub(super) async fn next_request(
         &mut self,
         error: AttemptError,
-    ) -> Result<Request<RequestBody>, Failure> {
+    ) -> Result<Box<Request<RequestBody>>, Failure> {
         let AttemptError { fault, request, reach, is_idempotent } = error;
-        let request = *request.ok_or(fault.failure())?;
+        let request = request.ok_or(fault.failure())?;
         let is_at_once = match reach {
             Reach::Unsent => {
                 self.tried.len() < MAX_TRIED && !self.upstream.is_exhausted(&self.tried)

@@ -44,9 +44,10 @@ pub(super) type Tried = SmallVec<[Rc<Endpoint>; 2]>;
 
 impl Upstream {
     pub(super) fn new(shared: Arc<UpstreamShared>, metrics: &Rc<WorkerMetrics>) -> Self {
+        let metrics = UpstreamMetrics::new(metrics, &shared.settings().name);
         Self {
-            endpoints: RefCell::new(EndpointSet::new(&shared, &[])),
-            metrics: UpstreamMetrics::new(metrics, &shared.settings().name),
+            endpoints: RefCell::new(EndpointSet::new(&shared, &[], metrics.traffic())),
+            metrics,
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -96,7 +97,8 @@ impl Upstream {
     /// Applies changes of the endpoints.
     fn refresh(&self) {
         if self.endpoints.borrow().is_outdated(&self.shared) {
-            let current = EndpointSet::new(&self.shared, &self.endpoints.borrow().endpoints);
+            let before = &self.endpoints.borrow().endpoints.clone();
+            let current = EndpointSet::new(&self.shared, before, self.metrics.traffic());
             self.endpoints.replace(current);
         }
     }
@@ -127,8 +129,9 @@ impl Upstream {
     }
 
     /// Closes connections that have been idle for too long, and those of endpoints that
-    /// have been removed.
+    /// have been removed. Shows the bytes of all connections in the metrics.
     pub(super) fn close_expired(&self) {
+        self.metrics.count_traffic();
         self.refresh();
         self.endpoints.borrow().endpoints.iter().for_each(|endpoint| endpoint.close_expired());
     }

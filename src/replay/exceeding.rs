@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tollgate_limiter::policy::{Cost, KeyFor, Policy};
 use tollgate_limiter::request::RequestView;
 use tollgate_limiter::time::Timestamp;
 
+use super::foreseen::{Foreseen, Windows};
+use super::key_table::{KeyTable, PolicyKey};
 use super::peaks::{Peaks, WINDOWS};
 use super::suggest::Suggestions;
 use super::trial::{Setup, digest_of, rules};
@@ -18,38 +21,77 @@ use crate::routes::Rules;
 /// one and the one before, and a log all requests of an interval of its length.
 const MOST_PEAKS: u64 = 2;
 
-/// Knows what the keys have used, and the limits that are suggested.
-pub(super) struct Exceeding<'p> {
+/// Knows which keys can exceed the limits that are suggested.
+pub(super) struct Exceeding {
     rules: Rules,
-    peaks: &'p Peaks,
-    /// Of each policy, its name and the limit for each window. None: it must be tried for
-    /// every request.
-    limits: Vec<(Arc<str>, Option<[u64; WINDOWS.len()]>)>,
+    /// Of each route, the indices of its policies. None: a policy must be tried for every
+    /// request.
+    routes: Vec<Vec<Option<usize>>>,
+    /// The keys that can exceed a limit.
+    keys: KeyTable<Windows>,
+    /// How many keys can exceed the limits for each window.
+    by_window: [usize; WINDOWS.len()],
+    /// Whether keys were counted of policies that must be tried for every request.
+    is_any_unknown: bool,
+    /// Of keys that were not measured, nothing is known.
+    sampled_one_of: u64,
 }
 
 /// What must be done for a request.
-pub(super) struct Needed {
-    /// Whether the limits for a window must be tried.
-    pub(super) windows: [bool; WINDOWS.len()],
-    /// The policies that judge the request, as indices.
-    pub(super) policies: smallvec::SmallVec<[usize; 4]>,
-}
-
-impl Needed {
+pub(super) enum Needed {
     /// Everything.
-    fn all() -> Self {
-        Self { windows: [true; WINDOWS.len()], policies: smallvec::SmallVec::new() }
-    }
+    All,
+    /// It has this route, whose policies do this.
+    Some(usize, SmallVec<[Foreseen; 4]>),
 }
 
-impl<'p> Exceeding<'p> {
+impl Exceeding {
     /// For trials of `suggestions` for `setup`. `peaks` were measured in the same logs.
-    pub(super) fn new(setup: &Setup, suggestions: &Suggestions, peaks: &'p Peaks) -> Self {
-        let limits = setup.policies.iter().map(|policy| {
-            let limits = suggestions.limits(&policy.name).filter(|_| is_known_at_once(policy));
-            (Arc::clone(&policy.name), limits)
-        });
-        Self { rules: rules(setup), peaks, limits: limits.collect() }
+    pub(super) fn new(setup: &Setup, suggestions: &Suggestions, peaks: &Peaks) -> Self {
+        let limits: Vec<_> = setup
+            .policies
+            .iter()
+            .map(|policy| suggestions.limits(&policy.name).filter(|_| is_known_at_once(policy)))
+            .collect();
+        let index = |policy: &Arc<Policy>| {
+            let index = setup.policies.iter().position(|it| it.name == policy.name)?;
+            limits[index].map(|_| index)
+        };
+        let routes = setup.routes.iter().map(|route| route.policies.iter().map(index).collect());
+        let (mut keys, mut by_window) = (KeyTable::default(), [0; WINDOWS.len()]);
+        let mut is_any_unknown = false;
+        for (key, peak) in peaks.all() {
+            let Some(Some(limits)) = limits.get(usize::from(key.0)) else {
+                is_any_unknown = true;
+                continue;
+            };
+            let mut windows = Windows::default();
+            for (window, limit) in limits.iter().enumerate() {
+                if u64::from(peak.most(window)).saturating_mul(MOST_PEAKS) > *limit {
+                    windows.insert(window);
+                    by_window[window] += 1;
+                }
+            }
+            if windows != Windows::default() {
+                keys.insert(key, windows);
+            }
+        }
+        Self {
+            rules: rules(setup),
+            routes: routes.collect(),
+            keys,
+            by_window,
+            is_any_unknown,
+            sampled_one_of: peaks.sampled_one_of(),
+        }
+    }
+
+    /// How many keys the trial for each window counts, if `others` more are counted for which
+    /// everything must be done. None: any number.
+    pub(super) fn counted(&self, others: u64) -> Option<[usize; WINDOWS.len()]> {
+        let is_known = self.sampled_one_of == 1 && !self.is_any_unknown;
+        let others = usize::try_from(others).unwrap_or(usize::MAX);
+        is_known.then(|| self.by_window.map(|keys| keys.saturating_add(others)))
     }
 
     /// What must be done for a request.
@@ -57,27 +99,36 @@ impl<'p> Exceeding<'p> {
         let is_plain = !self.rules.has_disguised_name(request.headers());
         let selected = is_plain.then(|| self.rules.select(request).ok()).flatten();
         // What no route takes is not judged, and a preflight has limits of its own.
-        let Some(index) = selected.filter(|_| *request.method() != http::Method::OPTIONS) else {
-            return Needed::all();
+        let Some(route) = selected.filter(|_| *request.method() != http::Method::OPTIONS) else {
+            return Needed::All;
         };
-        let subject = self.rules.subject(request, index, now);
-        let mut needed = Needed { windows: [false; WINDOWS.len()], policies: Default::default() };
-        for policy in &self.rules.route(index).policies {
-            let known = self.limits.iter().position(|(name, _)| *name == policy.name);
-            let limits = known.and_then(|at| Some((at, self.limits.get(at)?.1?)));
-            let ((at, limits), key) = match (limits, subject.key(policy)) {
-                (Some(limits), KeyFor::Key(key)) => (limits, digest_of(key.principal)),
-                (Some(_), KeyFor::Exempt(_)) => continue,
-                _ => return Needed::all(),
-            };
-            let Some(peak) = self.peaks.get(at, key) else { return Needed::all() };
-            for (window, limit) in limits.into_iter().enumerate() {
-                let most = u64::from(peak.most(window)).saturating_mul(MOST_PEAKS);
-                needed.windows[window] |= most > limit;
-            }
-            needed.policies.push(at);
+        let subject = self.rules.subject(request, route, now);
+        let mut foreseen = SmallVec::new();
+        for (policy, index) in self.rules.route(route).policies.iter().zip(&self.routes[route]) {
+            let Some(index) = *index else { return Needed::All };
+            foreseen.push(match subject.key(policy) {
+                KeyFor::Exempt(_) => Foreseen::Exempt,
+                KeyFor::Key(key) => match self.windows(index, digest_of(key.principal)) {
+                    Some(windows) => Foreseen::Judges { policy: index, windows },
+                    None => return Needed::All,
+                },
+                _ => return Needed::All,
+            });
         }
-        needed
+        Needed::Some(route, foreseen)
+    }
+
+    /// The windows in which a key can exceed the limit. None: it was not measured.
+    fn windows(&self, policy: usize, digest: u64) -> Option<Windows> {
+        let key: PolicyKey = (u16::try_from(policy).ok()?, digest);
+        let is_measured = digest & (self.sampled_one_of - 1) == 0;
+        is_measured.then(|| self.keys.get(key).copied().unwrap_or_default())
+    }
+
+    /// How many slots of the table were read.
+    #[cfg(test)]
+    pub(super) fn probes(&self) -> u64 {
+        self.keys.probes.get()
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) no_client: u64,
     /// Requests whose peer is a trusted proxy.
     pub(super) trusted: u64,
+    /// Requests with the method OPTIONS.
+    pub(super) options: u64,
     /// Requests with a host.
     pub(super) with_host: u64,
     /// Requests with a query.
@@ -67,6 +69,7 @@ impl Facts {
         self.requests += 1;
         self.masked += count(line.client.is_some_and(|client| client.is_masked));
         self.no_client += count(line.client.is_none());
+        self.options += count(*line.method == *b"OPTIONS");
         self.with_host += count(line.host.is_some());
         self.with_query += count(line.target.contains(&b'?'));
         self.with_duration += count(line.duration_us.is_some());

@@ -16,11 +16,11 @@ use super::trial::{Fate, Setup, Trial};
 use super::wanted::Wanted;
 
 /// Trials that see the requests at the same times.
-pub(super) struct Lane<'p> {
+pub(super) struct Lane {
     pub(super) placement: Placement,
     pub(super) trials: Vec<Trial>,
     /// If the trials are suggested limits, one for each window: which requests they can refuse.
-    pub(super) exceeding: Option<Exceeding<'p>>,
+    pub(super) exceeding: Option<Exceeding>,
 }
 
 /// What is read, and how.
@@ -35,9 +35,9 @@ pub(super) struct Reading<'r> {
 }
 
 /// What a pass has found.
-pub(super) struct Found<'p> {
+pub(super) struct Found {
     pub(super) facts: Facts,
-    pub(super) lanes: Vec<Lane<'p>>,
+    pub(super) lanes: Vec<Lane>,
     pub(super) comparison: Comparison,
 }
 
@@ -48,12 +48,12 @@ pub(crate) type Progress<'p> = dyn FnMut(u64, Option<u64>) + 'p;
 ///
 /// # Errors
 /// If a log cannot be read.
-pub(super) fn pass<'p>(
+pub(super) fn pass(
     source: Merged,
-    reading: Reading<'p>,
-    lanes: Vec<Lane<'p>>,
+    reading: Reading<'_>,
+    lanes: Vec<Lane>,
     progress: &mut Progress<'_>,
-) -> Result<Found<'p>, SourceError> {
+) -> Result<Found, SourceError> {
     let trials = || lanes.iter().flat_map(|lane| &lane.trials);
     let policies = trials().flat_map(Trial::policies).map(|policy| Arc::clone(&policy.name));
     let wanted = Wanted::new(trials().flat_map(Trial::header_names), policies);
@@ -85,13 +85,13 @@ struct Pass<'r> {
     reading: Reading<'r>,
     wanted: Wanted,
     timeline: Timeline,
-    lanes: Vec<Lane<'r>>,
+    lanes: Vec<Lane>,
     head: Head,
     facts: Facts,
     comparison: Comparison,
 }
 
-impl<'r> Pass<'r> {
+impl Pass<'_> {
     /// Takes a line. False: it has another format.
     fn see(&mut self, text: &[u8]) -> bool {
         if text.trim_ascii().is_empty() {
@@ -140,11 +140,15 @@ impl<'r> Pass<'r> {
             trials.map(|trial| trial.judge_known(entry, known, now)).collect()
         } else if let Some(request) = self.head.view(entry) {
             if let Some(exceeding) = exceeding {
-                let Needed { windows, policies } = exceeding.needed(&request, now);
-                for (trial, is_needed) in trials.zip(windows) {
-                    match is_needed {
-                        true => drop(trial.judge(&request, entry, now)),
-                        false => trial.admit(&policies),
+                match exceeding.needed(&request, now) {
+                    Needed::All => trials.for_each(|trial| {
+                        trial.judge(&request, entry, now);
+                    }),
+                    Needed::Some(route, foreseen) => {
+                        for (window, trial) in trials.enumerate() {
+                            let request = (&request, route);
+                            trial.judge_exceeding(request, entry, now, (&foreseen, window));
+                        }
                     }
                 }
                 return;
@@ -159,7 +163,7 @@ impl<'r> Pass<'r> {
         }
     }
 
-    fn finish(mut self) -> Found<'r> {
+    fn finish(mut self) -> Found {
         for lane in 0..self.lanes.len() {
             while let Some((at_us, entry)) = self.timeline.next_of_rest(lane) {
                 self.judge(lane, at_us, &entry);

@@ -2,91 +2,102 @@
 //!
 //! A window moves in steps of a quarter of its length. So a peak may miss at most what falls
 //! into the quarters at both ends, and is never too high.
+//!
+//! A key takes 64 bytes. Its quarters take 80 more, from the moment when it comes back after
+//! more than the shortest quarter until it has been away for longer than a day.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 
 use tollgate_limiter::time::{Span, Timestamp};
+
+use super::key_table::{KeyTable, PolicyKey};
 
 /// The lengths of the windows.
 pub(super) const WINDOWS: [Span; 5] =
     [Span::SECOND, Span::from_secs(10), Span::from_secs(60), Span::from_secs(3600), Span::DAY];
 const QUARTERS: usize = 4;
+/// A quarter of the shortest window. All quarters are multiples of it.
+const TICK_US: u64 = 250_000;
+/// The quarters of the windows, in ticks.
+const QUARTER: [u64; WINDOWS.len()] = {
+    let mut ticks = [0; WINDOWS.len()];
+    let mut window = 0;
+    while window < WINDOWS.len() {
+        ticks[window] = WINDOWS[window].as_micros() / 4 / TICK_US;
+        window += 1;
+    }
+    ticks
+};
 /// The most keys of all policies together. Beyond it, a sample by their digests is kept.
 const MAX_KEYS: usize = 1_000_000;
-
-/// Hashes a policy and a digest, all bits of which are as good as random.
-#[derive(Clone, Copy, Debug, Default)]
-struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u32(&mut self, policy: u32) {
-        self.write_u64(u64::from(policy));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
+/// How many quarters are kept before those of keys that are away are looked for.
+const FIRST_SEARCH: usize = 4096;
 
 /// What each key has used.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peaks {
-    index: HashMap<(u32, u64), u32, BuildHasherDefault<DigestHasher>>,
-    keys: Vec<Peak>,
+    keys: KeyTable<Peak>,
+    /// The quarters of keys that came back.
+    recent: Vec<Recent>,
+    free: Vec<u32>,
+    /// Search when so many are kept.
+    search_at: usize,
+    /// Since the epoch.
+    first_tick: Option<u64>,
     halvings: u32,
+}
+
+impl Default for Peaks {
+    fn default() -> Self {
+        Self {
+            keys: KeyTable::default(),
+            recent: Vec::new(),
+            free: Vec::new(),
+            search_at: FIRST_SEARCH,
+            first_tick: None,
+            halvings: 0,
+        }
+    }
 }
 
 /// What one key has used.
 #[derive(Clone, Debug)]
 pub(super) struct Peak {
-    /// The policy.
-    pub(super) policy: u32,
-    digest: u64,
     /// The client of the latest request with this key.
     pub(super) client: IpAddr,
-    windows: [Window; WINDOWS.len()],
+    /// When that was, in ticks since the first request.
+    last: u32,
+    quarters: Quarters,
+    most: [u32; WINDOWS.len()],
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    /// The number of the quarter that counts last, since the epoch.
-    quarter: u64,
-    counts: [u32; QUARTERS],
-    most: u32,
-}
+/// What a key has used in the last four quarters of each window.
+type Recent = [[u32; QUARTERS]; WINDOWS.len()];
 
-impl Window {
-    fn add(&mut self, quarter: u64, units: u32) {
-        let passed = quarter.saturating_sub(self.quarter);
-        let passed = usize::try_from(passed).unwrap_or(QUARTERS).min(QUARTERS);
-        self.counts.copy_within(passed.., 0);
-        self.counts[QUARTERS - passed..].fill(0);
-        self.quarter = self.quarter.max(quarter);
-        self.counts[QUARTERS - 1] = self.counts[QUARTERS - 1].saturating_add(units);
-        let sum = self.counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
-        self.most = self.most.max(sum);
+/// Where the quarters of a key are. It takes 4 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quarters(u32);
+
+impl Quarters {
+    /// All units of the key are in its last tick.
+    const ONE_TICK: Self = Self(u32::MAX);
+    /// The key was away for so long that no quarter counts any more.
+    const NONE: Self = Self(u32::MAX - 1);
+
+    const fn has_place(self) -> bool {
+        self.0 < Self::NONE.0
     }
 }
 
 impl Peak {
     /// The most in any of the [`WINDOWS`] with this index.
     pub(super) const fn most(&self, window: usize) -> u32 {
-        self.windows[window].most
+        self.most[window]
     }
 }
 
 impl Peaks {
-    /// Counts units that a key has used.
+    /// Counts units that a key has used. Times do not go back.
     pub(super) fn add(
         &mut self,
         policy: usize,
@@ -95,100 +106,131 @@ impl Peaks {
         client: IpAddr,
         now: Timestamp,
     ) {
-        let policy = u32::try_from(policy).unwrap_or(u32::MAX);
+        let policy = u16::try_from(policy).unwrap_or(u16::MAX);
         self.add_up_to(MAX_KEYS, (policy, digest), units, client, now);
     }
 
     fn add_up_to(
         &mut self,
         most: usize,
-        (policy, digest): (u32, u64),
+        key: PolicyKey,
         units: u64,
         client: IpAddr,
         now: Timestamp,
     ) {
-        if digest.trailing_zeros() < self.halvings {
+        if !self.is_measured(key.1) {
             return;
         }
-        let place = match self.index.get(&(policy, digest)) {
-            Some(&place) => place,
-            None => {
-                if self.keys.len() >= most {
-                    self.halve();
-                    return self.add_up_to(most, (policy, digest), units, client, now);
-                }
-                let place = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
-                self.index.insert((policy, digest), place);
-                let windows = Default::default();
-                self.keys.push(Peak { policy, digest, client, windows });
-                place
-            }
-        };
-        let Some(peak) = usize::try_from(place).ok().and_then(|at| self.keys.get_mut(at)) else {
-            return;
-        };
-        peak.client = client;
+        let now = now.as_micros() / TICK_US;
+        let first = *self.first_tick.get_or_insert(now);
+        let now = u32::try_from(now.saturating_sub(first)).unwrap_or(u32::MAX);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
-        for (window, length) in peak.windows.iter_mut().zip(WINDOWS) {
-            window.add(now.as_micros() / (length.as_micros() / 4), units);
+        if let Some(peak) = self.keys.get_mut(key) {
+            peak.client = client;
+            if peak.quarters == Quarters::ONE_TICK && peak.last == now {
+                peak.most = [peak.most[0].saturating_add(units); WINDOWS.len()];
+            } else {
+                self.add_recent(key, units, now, first);
+            }
+            return;
         }
+        while self.keys.len() >= most {
+            self.halve();
+        }
+        if self.is_measured(key.1) {
+            let (quarters, most) = (Quarters::ONE_TICK, [units; WINDOWS.len()]);
+            self.keys.insert(key, Peak { client, last: now, quarters, most });
+        }
+    }
+
+    /// Counts units of a key that came back in a later tick.
+    fn add_recent(&mut self, key: PolicyKey, units: u32, now: u32, first: u64) {
+        let has_place = self.keys.get(key).is_some_and(|peak| peak.quarters.has_place());
+        let place = (!has_place).then(|| self.place(now, first));
+        let Some(peak) = self.keys.get_mut(key) else { return };
+        if let Some(place) = place {
+            let last = if peak.quarters == Quarters::ONE_TICK { peak.most[0] } else { 0 };
+            self.recent[usize::try_from(place).unwrap_or(0)] = [[0, 0, 0, last]; WINDOWS.len()];
+            peak.quarters = Quarters(place);
+        }
+        let place = usize::try_from(peak.quarters.0).unwrap_or(usize::MAX);
+        let Some(recent) = self.recent.get_mut(place) else { return };
+        let last = std::mem::replace(&mut peak.last, now).min(now);
+        let tick = |ticks: u32| first.saturating_add(u64::from(ticks));
+        for (window, counts) in recent.iter_mut().enumerate() {
+            let passed = tick(now) / QUARTER[window] - tick(last) / QUARTER[window];
+            if passed > 0 {
+                let passed = usize::try_from(passed).unwrap_or(QUARTERS).min(QUARTERS);
+                counts.copy_within(passed.., 0);
+                counts[QUARTERS - passed..].fill(0);
+            }
+            counts[QUARTERS - 1] = counts[QUARTERS - 1].saturating_add(units);
+            let sum = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
+            peak.most[window] = peak.most[window].max(sum);
+        }
+    }
+
+    /// A place for quarters: that of a key that is away, or a new one.
+    fn place(&mut self, now: u32, first: u64) -> u32 {
+        if self.free.is_empty() && self.recent.len() >= self.search_at {
+            let day = |ticks: u32| (first + u64::from(ticks)) / QUARTER[WINDOWS.len() - 1];
+            for peak in self.keys.values_mut() {
+                if peak.quarters.has_place()
+                    && day(now) - day(peak.last.min(now)) >= QUARTERS as u64
+                {
+                    self.free.push(peak.quarters.0);
+                    peak.quarters = Quarters::NONE;
+                }
+            }
+            let kept = self.recent.len() - self.free.len();
+            self.search_at = (2 * kept).max(FIRST_SEARCH);
+        }
+        self.free.pop().unwrap_or_else(|| {
+            self.recent.push(Recent::default());
+            u32::try_from(self.recent.len() - 1).unwrap_or(Quarters::NONE.0)
+        })
     }
 
     /// Forgets half of the keys.
     fn halve(&mut self) {
         self.halvings += 1;
         let halvings = self.halvings;
-        self.keys.retain(|peak| peak.digest.trailing_zeros() >= halvings);
-        let places = self.keys.iter().map(|peak| (peak.policy, peak.digest));
-        self.index = places.zip(0..).collect();
+        let free = &mut self.free;
+        for (key, peak) in self.keys.iter() {
+            if key.1.trailing_zeros() < halvings && peak.quarters.has_place() {
+                free.push(peak.quarters.0);
+            }
+        }
+        self.keys.retain(|(_, digest)| digest.trailing_zeros() >= halvings);
     }
 
-    /// What a key has used, if it was measured.
-    pub(super) fn get(&self, policy: usize, digest: u64) -> Option<&Peak> {
-        let place = *self.index.get(&(u32::try_from(policy).ok()?, digest))?;
-        self.keys.get(usize::try_from(place).ok()?)
+    /// Whether a key is in the sample, or no sample is needed.
+    fn is_measured(&self, digest: u64) -> bool {
+        digest.trailing_zeros() >= self.halvings
     }
 
     /// All keys of a policy.
     pub(super) fn of(&self, policy: usize) -> impl Iterator<Item = &Peak> {
-        self.keys.iter().filter(move |peak| usize::try_from(peak.policy) == Ok(policy))
+        let keys = self.keys.iter();
+        keys.filter(move |(key, _)| usize::from(key.0) == policy).map(|(_, peak)| peak)
+    }
+
+    /// All keys.
+    pub(super) fn all(&self) -> impl Iterator<Item = (PolicyKey, &Peak)> {
+        self.keys.iter()
     }
 
     /// One of how many keys was measured: 1 if all were.
     pub(super) const fn sampled_one_of(&self) -> u64 {
         1 << self.halvings
     }
+
+    /// How many slots of the table were read.
+    #[cfg(test)]
+    pub(super) fn probes(&self) -> u64 {
+        self.keys.probes.get()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
-    #[test]
-    fn a_peak_is_the_most_in_a_window_wherever_it_begins() {
-        let mut peaks = Peaks::default();
-        // Ten in each second from 57 to 63, across the edge of a minute, and five 20 hours later.
-        for ms in (57_000..64_000).step_by(100) {
-            peaks.add(3, 8, 1, CLIENT, Timestamp::from_micros(ms * 1000));
-        }
-        peaks.add(3, 8, 5, CLIENT, Timestamp::from_micros(72_000_000_000));
-        let peak = peaks.of(3).next().expect("a key");
-        let most: Vec<u32> = (0..WINDOWS.len()).map(|window| peak.most(window)).collect();
-        assert_eq!(most, [10, 70, 70, 70, 75]);
-        assert_eq!((peaks.of(2).count(), peaks.sampled_one_of()), (0, 1));
-    }
-
-    #[test]
-    fn memory_is_bounded_by_a_sample_of_keys() {
-        let mut peaks = Peaks::default();
-        for number in 0..4000_u64 {
-            let key = (1, number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            peaks.add_up_to(1000, key, 1, CLIENT, Timestamp::from_micros(number));
-            assert!(peaks.keys.len() <= 1000 && peaks.index.len() == peaks.keys.len());
-        }
-        assert!((4..=8).contains(&peaks.sampled_one_of()), "{}", peaks.sampled_one_of());
-        assert!(peaks.of(1).count() > 400);
-    }
-}
+mod tests;

@@ -132,13 +132,14 @@ impl LogReport {
 impl TotalsReport {
     /// The totals of a trial; of `other`, the trial with the other placement, the range.
     pub(super) fn of(facts: &Facts, trial: &Trial, other: Option<&Trial>) -> Self {
-        let Totals { judged, refused, held, longest_hold, no_route, ambiguous, .. } = &trial.totals;
-        let Totals { repeated, different, series, .. } = &trial.totals;
+        let Totals { judged, refused, held, longest_hold, no_route, ambiguous, .. } =
+            &trial.counts.totals;
+        let Totals { repeated, different, series, .. } = &trial.counts.totals;
         let of_known = |count: u64| (facts.with_keys > 0).then_some(count);
         Self {
             judged: *judged,
             refused: *refused,
-            refused_range: other.map(|other| range(*refused, other.totals.refused)),
+            refused_range: other.map(|other| range(*refused, other.counts.totals.refused)),
             held: *held,
             longest_hold_ms: longest_hold.as_millis_ceil(),
             no_route: *no_route,
@@ -153,11 +154,11 @@ impl TotalsReport {
 impl PolicyReport {
     /// All policies of a trial.
     pub(super) fn all(trial: &Trial, other: Option<&Trial>) -> Vec<Self> {
-        let policies = trial.policies().iter().zip(&trial.tallies).enumerate();
+        let policies = trial.policies().iter().zip(&trial.counts.tallies).enumerate();
         policies
             .map(|(index, (policy, tally))| {
                 let other = other.filter(|_| is_short(policy));
-                Self::of(policy, tally, other.map(|other| &other.tallies[index]))
+                Self::of(policy, tally, other.map(|other| &other.counts.tallies[index]))
             })
             .collect()
     }
@@ -192,7 +193,7 @@ impl AgainstReport {
     pub(super) fn of(comparison: &Comparison, new: &Trial, old: &Trial) -> Self {
         let refused = |trial: &Trial, name: &str| {
             let index = trial.policies().iter().position(|policy| &*policy.name == name)?;
-            trial.tallies.get(index).map(|tally| tally.refused + tally.lacking)
+            trial.counts.tallies.get(index).map(|tally| tally.refused + tally.lacking)
         };
         let mut names: Vec<&str> = new.policies().iter().map(|policy| &*policy.name).collect();
         for policy in old.policies() {
@@ -206,7 +207,7 @@ impl AgainstReport {
             after: refused(new, name),
         };
         Self {
-            refused_before: old.totals.refused,
+            refused_before: old.counts.totals.refused,
             newly_refused: comparison.newly_refused,
             clients_newly_refused: comparison.clients_lost.count(),
             newly_admitted: comparison.newly_admitted,

@@ -65,13 +65,16 @@ pub(crate) fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, R
         host: job.host.as_deref(),
         setup: &job.setup,
     };
-    let found = pass(source, reading, lanes(job), progress)?;
+    let mut found = pass(source, reading, lanes(job), progress)?;
     if found.facts.requests == 0 {
         return Err(ReplayError::NoRequests(format.name()));
     }
     let mut report = report(job, &found);
-    if let Some(peaks) = found.lanes[0].trials[0].peaks.as_ref() {
-        let suggestions = suggest(job, reading, peaks, Trying::Needed, progress)?;
+    if let Some(peaks) = found.lanes[0].trials[0].counts.peaks.take() {
+        let others = others(&found);
+        // Its counters make room for those of the trials.
+        drop(found);
+        let suggestions = suggest(job, reading, (peaks, others), Trying::Needed, progress)?;
         if suggestions.sampled_one_of > 1 {
             report.notes.push(format!(
                 "there are more than a million keys: the suggestions are from one key in {}",
@@ -90,7 +93,7 @@ pub(crate) fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, R
 
 /// The trials: the rules and those that they are compared with. If a window is short, there
 /// is a second lane for logs with whole seconds.
-fn lanes(job: &Job) -> Vec<Lane<'_>> {
+fn lanes(job: &Job) -> Vec<Lane> {
     let lane = |placement| {
         let peaks = (job.suggest && placement == Placement::Spread).then(Peaks::default);
         let mut trials = vec![Trial::new(&job.setup, peaks)];
@@ -104,7 +107,7 @@ fn lanes(job: &Job) -> Vec<Lane<'_>> {
     lanes
 }
 
-fn report(job: &Job, found: &Found<'_>) -> Report {
+fn report(job: &Job, found: &Found) -> Report {
     let trials = &found.lanes[0].trials;
     let other = found.lanes.get(1).filter(|_| found.facts.has_whole_seconds);
     let other = other.map(|lane| &lane.trials[0]);
@@ -136,136 +139,56 @@ enum Trying {
     All,
 }
 
+/// How many keys at most are counted in a trial although they cannot exceed its limit. None:
+/// any number.
+fn others(found: &Found) -> Option<u64> {
+    let tallies = &found.lanes[0].trials[0].counts.tallies;
+    let lacking: u64 = tallies.iter().map(|tally| tally.lacking).sum();
+    let requests = found.facts.options + lacking;
+    let policies = u64::try_from(tallies.len()).unwrap_or(u64::MAX);
+    (found.facts.with_keys == 0).then(|| requests.saturating_mul(policies))
+}
+
 /// Suggests limits, and tries them in a second reading if the logs can be read again.
 fn suggest(
     job: &Job,
     reading: Reading<'_>,
-    peaks: &Peaks,
+    peaks: (Peaks, Option<u64>),
     trying: Trying,
     progress: &mut Progress<'_>,
 ) -> Result<Suggestions, SourceError> {
     suggest_counted(job, reading, peaks, trying, progress).map(|(suggestions, _)| suggestions)
 }
 
-/// The same, with the number of decisions that the trials have made.
+/// The same, with what the second reading has found.
 fn suggest_counted(
     job: &Job,
     reading: Reading<'_>,
-    peaks: &Peaks,
+    (peaks, others): (Peaks, Option<u64>),
     trying: Trying,
     progress: &mut Progress<'_>,
-) -> Result<(Suggestions, u64), SourceError> {
-    let mut suggestions = Suggestions::of(&job.setup, peaks);
+) -> Result<(Suggestions, Option<Found>), SourceError> {
+    let mut suggestions = Suggestions::of(&job.setup, &peaks);
     if job.inputs.contains(&Input::Stdin) {
-        return Ok((suggestions, 0));
+        return Ok((suggestions, None));
     }
-    let setups = suggestions.setups(&job.setup);
-    let trials = setups.iter().map(|setup| Trial::new(setup, None)).collect();
+    let mut setups = suggestions.setups(&job.setup);
     let exceeding = match trying {
         Trying::All => None,
-        Trying::Needed => Some(Exceeding::new(&job.setup, &suggestions, peaks)),
+        Trying::Needed => Some(Exceeding::new(&job.setup, &suggestions, &peaks)),
     };
+    drop(peaks);
+    let counted = exceeding.as_ref().and_then(|it| it.counted(others?));
+    for (setup, keys) in setups.iter_mut().zip(counted.into_iter().flatten()) {
+        // Some room is left, because a full store can forget keys.
+        setup.max_keys = setup.max_keys.min(keys.saturating_mul(2).saturating_add(1000));
+    }
+    let trials = setups.iter().map(|setup| Trial::new(setup, None)).collect();
     let lane = Lane { placement: Placement::Spread, trials, exceeding };
     let found = pass(Merged::open(reading.inputs)?, reading, vec![lane], progress)?;
-    let trials = found.lanes[0].trials.iter();
-    let decisions = trials.clone().map(|trial| trial.totals.judged).sum();
-    suggestions.add_trials(trials);
-    Ok((suggestions, decisions))
+    suggestions.add_trials(found.lanes[0].trials.iter());
+    Ok((suggestions, Some(found)))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-    use std::sync::Arc;
-
-    use proptest::prelude::*;
-    use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow};
-    use tollgate_limiter::policy::{ClientSettings, KeyExpr, Policy};
-    use tollgate_limiter::request::{PathMatch, PathPattern};
-    use tollgate_limiter::time::Span;
-
-    use super::*;
-    use crate::routes::Route;
-
-    fn setup() -> Setup {
-        let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
-        let algorithms = [
-            Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-            Algorithm::FixedWindow(FixedWindow::new(quota)),
-            Algorithm::SlidingLog(SlidingLog::new(quota).expect("a limit")),
-        ];
-        let keys = [KeyExpr::Ip, KeyExpr::Path, KeyExpr::Ip];
-        let policies: Vec<Arc<Policy>> = (algorithms.into_iter().zip(keys).zip(["a", "b", "c"]))
-            .map(|((algorithm, key), name)| Arc::new(Policy::new(name, key, algorithm)))
-            .collect();
-        let route = Route {
-            name: "1".into(),
-            hosts: Vec::new(),
-            path: PathPattern { segments: Vec::new(), tail: true },
-            path_match: PathMatch::default(),
-            methods: Vec::new(),
-            headers: Vec::new(),
-            policies: policies.clone(),
-            affinity: None,
-        };
-        Setup { routes: vec![route], policies, client: ClientSettings::default(), max_keys: 10_000 }
-    }
-
-    /// The suggestions for a log, and how many decisions their trials have made.
-    fn suggested(log: &str, trying: Trying) -> (serde_json::Value, u64) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("log");
-        std::fs::write(&path, log).expect("a file");
-        let (inputs, setup) = (vec![Input::File(path)], setup());
-        let job = Job { inputs, format: None, host: None, setup, against: None, suggest: true };
-        let format = Format::named("combined").expect("a format");
-        let reading =
-            Reading { inputs: &job.inputs, format: &format, host: None, setup: &job.setup };
-        let source = Merged::open(&job.inputs).expect("a log");
-        let found = pass(source, reading, lanes(&job), &mut |_, _| {}).expect("a log");
-        let peaks = found.lanes[0].trials[0].peaks.as_ref().expect("peaks");
-        let (suggestions, decisions) =
-            suggest_counted(&job, reading, peaks, trying, &mut |_, _| {}).expect("a log");
-        (serde_json::to_value(&suggestions).expect("JSON"), decisions)
-    }
-
-    fn log(requests: impl IntoIterator<Item = (u64, u64, u64)>) -> String {
-        let (mut log, mut second) = (String::new(), 0);
-        for (gap, client, path) in requests {
-            second += gap;
-            let (hour, minute, rest) = (second / 3600 % 24, second / 60 % 60, second % 60);
-            let _ = writeln!(
-                log,
-                "10.0.{}.{} - - [21/Nov/2026:{hour:02}:{minute:02}:{rest:02} +0000] \"GET /{path} HTTP/1.1\" 200 1",
-                client / 250,
-                client % 250
-            );
-        }
-        log
-    }
-
-    proptest! {
-        #[test]
-        fn limits_are_tried_only_where_they_can_refuse(
-            requests in prop::collection::vec((0..40_u64, 0..9_u64, 0..40_u64), 1..400),
-            burst in 1..200_usize,
-        ) {
-            let burst = std::iter::repeat_n((0, 77, 3), burst);
-            let log = log(requests.into_iter().chain(burst));
-            let [some, all] = [Trying::Needed, Trying::All].map(|it| suggested(&log, it).0);
-            prop_assert_eq!(some, all);
-        }
-    }
-
-    /// Twice the log is at most twice the work, and most of it is saved.
-    #[test]
-    fn most_requests_are_not_tried_again() {
-        let requests = |count: u64| (0..count).map(|at| (at % 2, at * 7 % 1900, at % 1900));
-        let [once, twice, all] =
-            [(6000, Trying::Needed), (12_000, Trying::Needed), (6000, Trying::All)]
-                .map(|(count, trying)| suggested(&log(requests(count)), trying).1);
-        assert_eq!(all, 5 * 6000);
-        assert!(once * 2 <= all, "{once} of {all} decisions");
-        assert!(twice <= 2 * once.max(6000), "{twice} after {once}");
-    }
-}
+mod tests;

@@ -120,7 +120,7 @@ impl Suggestions {
         for (window, trial) in trials.enumerate() {
             for policy in &mut self.policies {
                 let index = trial.policies().iter().position(|it| *it.name == *policy.name);
-                let tally = index.and_then(|index| trial.tallies.get(index));
+                let tally = index.and_then(|index| trial.counts.tallies.get(index));
                 policy.windows[window].trial = tally.map(|tally| TrialOfLimit {
                     judged: tally.judged,
                     refused: tally.refused,

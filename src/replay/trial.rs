@@ -3,29 +3,30 @@
 //! The decisions are those of the gateway: the same routes, the same policies, and a memory
 //! store. Time is what the caller says.
 
+mod counts;
 mod known;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::net::IpAddr;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use http::StatusCode;
 use smallvec::SmallVec;
-use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, Outcome, RateLimiter};
-use tollgate_limiter::digest::{Principal, Secret, SharedSecret};
+use tollgate_limiter::decision::{Ending, Headroom, Lease, RateLimiter};
+use tollgate_limiter::digest::{Secret, SharedSecret};
 use tollgate_limiter::meter::MeterSpec;
 use tollgate_limiter::policy::{ClientSettings, Policy};
 use tollgate_limiter::request::RequestView;
 use tollgate_limiter::store::{MemoryStore, Store};
 use tollgate_limiter::time::{Span, Timestamp};
 
+pub(super) use self::counts::{Fate, Totals, digest_of};
+
+use self::counts::Counts;
 use super::entry::Entry;
-use super::known_entry::{KnownEntry, LoggedResult};
+use super::foreseen::Foreseen;
 use super::peaks::Peaks;
-use super::series::Series;
-use super::tally::Tally;
 use crate::routes::{Route, Rules, Unmatched};
 
 /// The most keys that a replay counts at the same time, whatever the file says.
@@ -46,77 +47,18 @@ pub(crate) struct Setup {
     pub(crate) max_keys: usize,
 }
 
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It is admitted.
-    Admitted,
-    /// It is refused by a policy.
-    Refused,
-    /// The gateway refuses it before any policy is asked.
-    NotJudged,
-}
-
-/// What all policies together have said.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Totals {
-    /// Requests with a decision.
-    pub(super) judged: u64,
-    /// Requests that at least one policy refuses.
-    pub(super) refused: u64,
-    /// Requests that are held before they go on.
-    pub(super) held: u64,
-    /// The longest time for which one is held.
-    pub(super) longest_hold: Span,
-    /// Requests that no route matches.
-    pub(super) no_route: u64,
-    /// Requests with more than one meaning.
-    pub(super) ambiguous: u64,
-    /// Decisions that are those of the log, if it has keys.
-    pub(super) repeated: u64,
-    /// Decisions that are not: another result, or another remainder.
-    pub(super) different: u64,
-    /// Counts over time.
-    pub(super) series: Series,
-}
-
-impl Totals {
-    fn add(&mut self, now: Timestamp, is_refused: bool, delay: Span) {
-        self.judged += 1;
-        self.refused += u64::from(is_refused);
-        self.held += u64::from(!delay.is_zero());
-        self.longest_hold = self.longest_hold.max(delay);
-        self.series.add(now.as_secs(), is_refused);
-    }
-
-    /// Compares a decision with that of the log.
-    fn compare(&mut self, known: &KnownEntry, fate: Fate, remaining: Option<u64>) {
-        let is_same = match known.result {
-            LoggedResult::Unknown => return,
-            LoggedResult::Admitted => fate == Fate::Admitted,
-            LoggedResult::Refused | LoggedResult::Denied => fate == Fate::Refused,
-            LoggedResult::NotJudged => fate == Fate::NotJudged,
-        };
-        match is_same && known.remaining.is_none_or(|logged| Some(logged) == remaining) {
-            true => self.repeated += 1,
-            false => self.different += 1,
-        }
-    }
-}
-
 /// One set of rules with its counters, and what it has said.
 #[derive(Debug)]
 pub(super) struct Trial {
     rules: Rules,
     limiter: RateLimiter,
     policies: Vec<Arc<Policy>>,
-    by_name: HashMap<Arc<str>, usize>,
     open: BinaryHeap<Reverse<Open>>,
     max_open: usize,
     sequence: u64,
-    pub(super) tallies: Vec<Tally>,
-    pub(super) totals: Totals,
-    pub(super) peaks: Option<Peaks>,
+    #[cfg(test)]
+    room: usize,
+    pub(super) counts: Counts,
 }
 
 /// An admitted request that owes something at its end.
@@ -157,18 +99,16 @@ impl Trial {
     pub(super) fn new(setup: &Setup, peaks: Option<Peaks>) -> Self {
         let rules = rules(setup);
         let store = Store::Memory(Arc::new(MemoryStore::new(setup.max_keys.min(MAX_KEYS))));
-        let names = setup.policies.iter().map(|policy| Arc::clone(&policy.name));
         Self {
             rules,
             limiter: RateLimiter::new(store),
-            by_name: names.zip(0..).collect(),
-            tallies: vec![Tally::default(); setup.policies.len()],
             policies: setup.policies.clone(),
             open: BinaryHeap::new(),
             max_open: MAX_OPEN,
             sequence: 0,
-            totals: Totals::default(),
-            peaks,
+            #[cfg(test)]
+            room: setup.max_keys,
+            counts: Counts::new(&setup.policies, peaks),
         }
     }
 
@@ -185,6 +125,12 @@ impl Trial {
         }
     }
 
+    /// For how many keys its counters have room.
+    #[cfg(test)]
+    pub(super) const fn room(&self) -> usize {
+        self.room
+    }
+
     /// The header fields that the rules read.
     pub(super) fn header_names(&self) -> impl Iterator<Item = http::HeaderName> {
         self.rules.guarded_names().cloned()
@@ -199,35 +145,61 @@ impl Trial {
     ) -> Fate {
         self.end_until(now);
         if self.rules.has_disguised_name(request.headers()) {
-            self.totals.ambiguous += 1;
+            self.counts.totals.ambiguous += 1;
             return Fate::NotJudged;
         }
         let index = match self.rules.select(request) {
             Ok(index) => index,
             Err(Unmatched::NoRoute) => {
-                self.totals.no_route += 1;
+                self.counts.totals.no_route += 1;
                 return Fate::NotJudged;
             }
             Err(Unmatched::Ambiguous) => {
-                self.totals.ambiguous += 1;
+                self.counts.totals.ambiguous += 1;
                 return Fate::NotJudged;
             }
         };
-        let subject = self.rules.subject(request, index, now);
         let policies = &self.rules.route(index).policies;
+        let subject = self.rules.subject(request, index, now);
         let decision = self.limiter.decide(policies, &subject, Headroom::default(), now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
-        let counts = Counts {
-            tallies: &mut self.tallies,
-            totals: &mut self.totals,
-            peaks: self.peaks.as_mut(),
-            by_name: &self.by_name,
-        };
-        let fate = counts.add(&decision, subject.client_ip(), now);
+        let fate = self.counts.add(&decision, subject.client_ip(), now);
         let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
         drop(decision);
         self.open(lease, |lease, sequence| Open::of(lease, entry, now.plus(delay), sequence));
         fate
+    }
+
+    /// Decides over a request that the route `index` takes, by those of its policies that can
+    /// refuse it in this window. The others admit it.
+    pub(super) fn judge_exceeding(
+        &mut self,
+        (request, index): (&RequestView<'_>, usize),
+        entry: &Entry,
+        now: Timestamp,
+        (verdicts, window): (&[Foreseen], usize),
+    ) {
+        let mut policies = SmallVec::<[Arc<Policy>; 4]>::new();
+        for (foreseen, policy) in verdicts.iter().zip(&self.rules.route(index).policies) {
+            match foreseen {
+                Foreseen::Exempt => {}
+                Foreseen::Judges { windows, .. } if windows.contains(window) => {
+                    policies.push(Arc::clone(policy));
+                }
+                Foreseen::Judges { policy, .. } => self.counts.tallies[*policy].judged += 1,
+            }
+        }
+        if policies.is_empty() {
+            return;
+        }
+        self.end_until(now);
+        let subject = self.rules.subject(request, index, now);
+        let decision = self.limiter.decide(&policies, &subject, Headroom::default(), now);
+        let mut decision = decision.now_or_never().expect("a memory store answers at once");
+        self.counts.add(&decision, subject.client_ip(), now);
+        let lease = std::mem::take(&mut decision.lease);
+        drop(decision);
+        self.open(lease, |lease, sequence| Open::of(lease, entry, now, sequence));
     }
 
     /// Remembers a request that owes something at its end.
@@ -241,15 +213,6 @@ impl Trial {
             && let Some(Reverse(first)) = self.open.pop()
         {
             first.settle(&self.limiter);
-        }
-    }
-
-    /// Counts a request that these policies admit, because its keys cannot exceed the limits.
-    pub(super) fn admit(&mut self, policies: &[usize]) {
-        for index in policies {
-            if let Some(tally) = self.tallies.get_mut(*index) {
-                tally.judged += 1;
-            }
         }
     }
 
@@ -289,48 +252,12 @@ impl Open {
                 MeterSpec::Header(_) | MeterSpec::Json(_) | MeterSpec::SseJson(_) => None,
             })
             .collect();
-        let ending =
-            Ending { status: self.status, request_bytes: self.request_bytes, metered: &metered };
-        limiter.end(&self.lease, &ending, self.end);
-    }
-}
-
-/// Where a decision is counted.
-struct Counts<'t> {
-    tallies: &'t mut [Tally],
-    totals: &'t mut Totals,
-    peaks: Option<&'t mut Peaks>,
-    by_name: &'t HashMap<Arc<str>, usize>,
-}
-
-impl Counts<'_> {
-    fn add(mut self, decision: &Decision<&Arc<Policy>>, client: IpAddr, now: Timestamp) -> Fate {
-        for report in &decision.reports {
-            let Some(&index) = self.by_name.get(&report.policy.name) else { continue };
-            let key = digest_of(report.client);
-            if let Some(peaks) = &mut self.peaks {
-                peaks.add(index, key, report.cost, client, now);
-            }
-            self.tallies[index].add(report, now, key);
-        }
-        let lacking = match decision.outcome {
-            Outcome::Deny(policy)
-            | Outcome::Unverifiable(policy, _)
-            | Outcome::Unauthorized(policy, _) => Some(policy),
-            Outcome::Ambiguous(_) => {
-                self.totals.ambiguous += 1;
-                return Fate::NotJudged;
-            }
-            Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) => None,
+        let ending = Ending {
+            status: self.status,
+            request_bytes: Some(self.request_bytes),
+            metered: &metered,
         };
-        for policy in decision.lacking.iter().copied().chain(lacking) {
-            if let Some(&index) = self.by_name.get(&policy.name) {
-                self.tallies[index].add_lacking(now);
-            }
-        }
-        let is_refused = !matches!(decision.outcome, Outcome::Admit);
-        self.totals.add(now, is_refused, decision.delay);
-        if is_refused { Fate::Refused } else { Fate::Admitted }
+        limiter.end(&self.lease, &ending, self.end);
     }
 }
 
@@ -345,11 +272,6 @@ pub(super) fn is_short(policy: &Policy) -> bool {
 pub(super) fn rules(setup: &Setup) -> Rules {
     let secret = Arc::new(SharedSecret::new(Secret::from_bytes(*b"tollgate replay!")));
     Rules::new(setup.routes.clone(), setup.client.clone(), secret)
-}
-
-/// Bits of a principal that are as good as random.
-pub(super) fn digest_of(client: Principal) -> u64 {
-    u64::try_from(client.bits() & u128::from(u64::MAX)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

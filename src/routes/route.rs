@@ -34,6 +34,20 @@ pub struct Route {
 }
 
 impl Route {
+    /// The first route of a file, which matches every request.
+    pub fn for_all(policies: Vec<Arc<Policy>>) -> Self {
+        Self {
+            name: "1".into(),
+            hosts: Vec::new(),
+            path: PathPattern { segments: Vec::new(), tail: true },
+            path_match: PathMatch::default(),
+            methods: Vec::new(),
+            headers: Vec::new(),
+            policies,
+            affinity: None,
+        }
+    }
+
     /// Whether this route matches every request that `later` matches. Then `later` would
     /// never be selected after this route.
     ///

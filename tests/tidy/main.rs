@@ -4,6 +4,7 @@
 //! tests here apply every rule to the real tree. The tests beside each rule apply it to
 //! a small tree with a fault that it must find.
 
+mod api;
 mod code;
 mod cycles;
 mod documents;
@@ -125,4 +126,50 @@ fn every_promise_of_a_table_names_its_test() {
 #[test]
 fn every_golden_configuration_has_its_report() {
     hold(documents::unpaired_reports);
+}
+
+/// `UPDATE_GOLDEN=1` accepts the interface as it is.
+#[test]
+fn the_interface_of_the_library_is_the_one_that_was_accepted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tree = Tree::read(root).expect("the files of the project can be read");
+    let (path, found) = (root.join("limiter/api.txt"), api::interface(&tree));
+    assert!(found.contains("impl Limiter\n"), "the interface is not found");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &found).expect("the file can be written");
+    }
+    let accepted = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = found.lines().zip(accepted.lines()).position(|(new, old)| new != old);
+    let line = differs.map_or(found.lines().count().min(accepted.lines().count()), |at| at) + 1;
+    assert!(
+        found == accepted,
+        "the public interface differs from line {line} of limiter/api.txt on: undo the change, or \
+         accept it with UPDATE_GOLDEN=1 and name it in CHANGELOG.md"
+    );
+}
+
+/// A user of the library without features compiles few crates, and no C.
+#[test]
+fn the_library_alone_needs_few_crates() {
+    const MOST: usize = 60;
+    const BANNED: [&str; 9] =
+        ["hyper", "rustls", "clap", "redb", "redis", "aws-lc-rs", "cc", "axum", "jsonwebtoken"];
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = "tree --locked --offline --package tollgate-limiter --no-default-features \
+                     --edges normal,build --prefix none --format {p}";
+    let output = std::process::Command::new(cargo)
+        .args(arguments.split_whitespace())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).expect("names are text");
+    let crates: std::collections::BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .filter(|it| !it.is_empty())
+        .collect();
+    let banned: Vec<_> = BANNED.iter().filter(|it| crates.contains(**it)).collect();
+    assert!(banned.is_empty(), "the library alone must not need {banned:?}");
+    assert!((2..=MOST).contains(&crates.len()), "{} crates: {crates:?}", crates.len());
 }

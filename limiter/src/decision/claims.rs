@@ -8,7 +8,8 @@ use super::outcome::{RETRY_KEYS, RETRY_STORE};
 use super::{Decision, Lacking, Lease, Outcome};
 use crate::algorithm::{Retry, Verdict};
 use crate::consistency::OnFailure;
-use crate::policy::{Exemption, KeyFor, Mode, Policy, Subject};
+use crate::digest::{Key, Principal};
+use crate::policy::{Exemption, KeyFor, LimitChoice, Mode, Policy, Subject};
 use crate::store::{Answer, Source, fresh};
 use crate::time::Timestamp;
 
@@ -23,6 +24,9 @@ pub struct Claims<P> {
     pub(super) list: ClaimList<P>,
     /// Policies in shadow mode whose key the request lacks.
     pub(super) lacking: Lacking<P>,
+    /// Whether the caller may settle the cost of any policy, and not only of those whose cost
+    /// is known after the response.
+    pub(super) settles: bool,
 }
 
 /// Why a policy does not judge a request.
@@ -66,7 +70,7 @@ impl<'r> Claims<&'r Arc<Policy>> {
     /// The outcome, if the request lacks a key or token that an enforcing policy demands,
     /// or is ambiguous. Then nothing is counted.
     pub fn new(
-        policies: &'r [Arc<Policy>],
+        policies: impl IntoIterator<Item = &'r Arc<Policy>>,
         subject: &Subject<'_, '_>,
     ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
         Self::noting(policies, subject, |_, _| {})
@@ -74,7 +78,7 @@ impl<'r> Claims<&'r Arc<Policy>> {
 
     /// The same. `skip` is called for each policy that does not judge the request.
     pub(super) fn noting(
-        policies: &'r [Arc<Policy>],
+        policies: impl IntoIterator<Item = &'r Arc<Policy>>,
         subject: &Subject<'_, '_>,
         mut skip: impl FnMut(&'r Arc<Policy>, Skip),
     ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
@@ -103,7 +107,7 @@ impl<'r> Claims<&'r Arc<Policy>> {
                 Mode::Shadow => lacking.push(policy),
             }
         }
-        Ok(Self { list, lacking })
+        Ok(Self { list, lacking, settles: false })
     }
 
     /// The same claims, which own their policies.
@@ -111,6 +115,26 @@ impl<'r> Claims<&'r Arc<Policy>> {
         Claims {
             list: self.list.into_iter().map(Claim::into_owned).collect(),
             lacking: self.lacking.into_iter().map(Arc::clone).collect(),
+            settles: self.settles,
         }
+    }
+}
+
+impl Claims<Arc<Policy>> {
+    /// The claim of one policy for this client, without a request. Without a limit of the
+    /// client, no policy judges it.
+    pub(crate) fn of_client(policy: &Arc<Policy>, client: Principal, cost: u64) -> Self {
+        let limit = if policy.is_unlimited { LimitChoice::Unlimited } else { LimitChoice::Own };
+        let mut list = ClaimList::new();
+        if limit == LimitChoice::Own || policy.overrides.is_some() {
+            let key = Key { principal: client, counter: policy.counter };
+            list.push(Claim { policy: Arc::clone(policy), key, limit, instead: None, cost });
+        }
+        Self { list, lacking: Lacking::new(), settles: true }
+    }
+
+    /// The same claims, for a caller that may settle the cost of any policy.
+    pub(crate) fn settling(self) -> Self {
+        Self { settles: true, ..self }
     }
 }

@@ -43,29 +43,32 @@ impl<'s> Judge<'s> {
     ///
     /// The lease of an admitted request must be [ended](Self::end). If the future
     /// is dropped before it is ready, nothing stays in flight.
+    ///
+    /// The claims are borrowed, because the future would contain them twice otherwise. A
+    /// gateway allocates and copies its size for each request.
     pub(crate) async fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
-        claims: Claims<P>,
+        claims: &mut Claims<P>,
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<P> {
         // One deadline holds for all messages to the store for one request.
         let deadline = self.store.deadline();
         let spread = claims.spread();
-        let Claims { mut list, lacking } = claims;
         if let Some((overrides, misfits)) = self.overrides {
-            overrides::apply(overrides, misfits, &mut list, (now, deadline)).await;
+            overrides::apply(overrides, misfits, &mut claims.list, (now, deadline)).await;
         }
         let mut reports = Reports::new();
-        let lease = self.reports(&list, &mut reports, headroom, (now, deadline)).await;
-        Decision::combine(reports, lacking, lease.with_spread(spread))
+        let (list, settles) = (&claims.list, claims.settles);
+        let lease = self.reports((list, settles), &mut reports, headroom, (now, deadline)).await;
+        Decision::combine(reports, mem::take(&mut claims.lacking), lease.with_spread(spread))
     }
 
     /// Writes one report for each claim, and returns the lease of the request. The caller
-    /// passes the list, because returning it would copy it.
+    /// passes the list, because returning it would copy it, and whether its claims settle.
     pub(super) async fn reports<P: Borrow<Arc<Policy>> + Clone>(
         self,
-        claims: &[Claim<P>],
+        (claims, settles): (&[Claim<P>], bool),
         reports: &mut Reports<P>,
         headroom: Headroom,
         (now, deadline): Moment,
@@ -81,14 +84,18 @@ impl<'s> Judge<'s> {
         let holding = self.store.holding();
         reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
         if reports.iter().all(|report| report.verdict.admitted) {
-            return Lease::new(claims, reports, decided.at, now);
+            return Lease::new(claims, reports, settles, [decided.at, now]);
         }
+        // Boxed, because further questions are rare and their futures are large.
         let at = match may_try_elastic(claims, reports, headroom) {
-            true => self.try_elastic(claims, reports, (now, deadline)).await,
+            true => Box::pin(self.try_elastic(claims, reports, (now, deadline))).await,
             false => decided.at,
         };
-        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
-        self.punish(claims, reports, (now, deadline)).await;
+        let lease = Lease::new(claims, reports, settles, [at, now]);
+        let mut undecided = Undecided::new(self, lease, now);
+        if claims.iter().zip(&*reports).any(is_punished) {
+            Box::pin(self.punish(claims, reports, (now, deadline))).await;
+        }
         mem::take(&mut undecided.lease)
     }
 
@@ -139,15 +146,12 @@ impl<'s> Judge<'s> {
     ) {
         let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
         for (claim, report) in claims.iter().zip(reports) {
-            if report.ruling == Ruling::Refused
+            if is_punished((claim, &*report))
                 && let Some(refusal) = claim.refusal()
             {
                 punished.push((claim, report));
                 refusals.push(refusal);
             }
-        }
-        if refusals.is_empty() {
-            return;
         }
         let counted = self.store.apply_by(&refusals, now, deadline).await;
         for ((claim, report), it) in punished.into_iter().zip(counted.answers) {
@@ -172,7 +176,7 @@ impl<'s> Judge<'s> {
     }
 
     /// The same with these units for the policies of the lease.
-    pub(super) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
+    pub(crate) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.store.correct(&lease.due_for(spent), now);
     }
@@ -194,6 +198,11 @@ fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
     reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
 }
 
+/// Whether the policy has refused the request and counts its refusals.
+fn is_punished<P: Borrow<Arc<Policy>>>((claim, report): (&Claim<P>, &Report<P>)) -> bool {
+    report.ruling == Ruling::Refused && claim.policy().penalty.is_some()
+}
+
 /// The lease of a request whose decision is not complete. If the client disconnects before,
 /// the drop ends the lease.
 #[derive(Debug)]
@@ -213,7 +222,7 @@ impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.lease.is_empty() {
             // The request had no response, so its time is not measured.
-            self.judge.settle(&self.lease, &Ending::default(), self.now);
+            self.judge.settle(&self.lease, &Ending::ABANDONED, self.now);
         }
     }
 }

@@ -40,7 +40,8 @@ impl RateLimiter {
             cost: it.cost,
         };
         let list: ClaimList<_> = claims.into_iter().take(MAX_POLICIES).map(claim).collect();
-        self.judge().judge(Claims { list, lacking: Lacking::new() }, headroom, now).await
+        let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
+        self.judge().judge(&mut claims, headroom, now).await
     }
 
     /// Settles a request, as [`end`](Self::end) does. The policies of the lease have cost

@@ -15,7 +15,7 @@ use super::{Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::meter::MeterSpec;
-use crate::policy::{Cost, Count, Policy};
+use crate::policy::{Beside, Cost, Count, Elastic, Policy};
 use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
 
@@ -51,27 +51,37 @@ struct Debt {
 pub struct Ending<'a> {
     /// The response's status. None if there is no response, or the client has disconnected.
     pub status: Option<StatusCode>,
-    /// The received bytes of the request's body.
-    pub request_bytes: u64,
+    /// The received bytes of the request's body. None if they are not known: what was charged
+    /// for the body then stays charged.
+    pub request_bytes: Option<u64>,
     /// The values that the meters of the lease have read, in their order.
     pub metered: &'a [Option<u64>],
 }
 
+impl Ending<'_> {
+    /// The end of a request that was abandoned before it was processed.
+    pub(crate) const ABANDONED: Self = Self { status: None, request_bytes: Some(0), metered: &[] };
+}
+
 impl Lease {
     /// The lease of a request that was judged at `taken` by the store's clock, and at
-    /// `began` by this node's. It is empty if the request is refused.
+    /// `began` by this node's. It is empty if the request is refused. `settles`: it is also
+    /// open for policies whose limit is of the key alone.
     pub(super) fn new<P: Borrow<Arc<Policy>>>(
         claims: &[Claim<P>],
         reports: &[Report<P>],
-        taken: Timestamp,
-        began: Timestamp,
+        settles: bool,
+        [taken, began]: [Timestamp; 2],
     ) -> Self {
-        let is_open = claims.iter().any(|claim| is_open_until_the_end(claim.policy()));
-        if !is_open || reports.iter().any(Report::refuses) {
-            return Self::default();
+        let none = Self { debts: Vec::new(), taken, began, spread: 0 };
+        let is_open = |claim: &Claim<P>| {
+            is_open_until_the_end(claim.policy()) || settles && claim.instead.is_some()
+        };
+        if !claims.iter().any(is_open) || reports.iter().any(Report::refuses) {
+            return none;
         }
         let debts = claims.iter().zip(reports).filter_map(|(claim, report)| {
-            if !is_open_until_the_end(claim.policy()) {
+            if !is_open(claim) {
                 return None;
             }
             let charge = match report.ruling {
@@ -86,7 +96,33 @@ impl Lease {
             let source = report.source;
             Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source })
         });
-        Self { debts: debts.collect(), taken, began, spread: 0 }
+        Self { debts: debts.collect(), ..none }
+    }
+
+    /// Adds the policies of `reports`, those of this lease's decision, that the lease does not
+    /// contain: their cost can then be settled like that of the others. The judgement has added
+    /// those with a limit of the key alone, if the claims [settle](super::Claims).
+    pub(crate) fn open_all(&mut self, reports: &[Report<Arc<Policy>>]) {
+        if reports.iter().any(Report::refuses) {
+            return;
+        }
+        for report in reports {
+            let Report { policy, client, cost, source, .. } = report;
+            let is_open = self.debts.iter().any(|debt| Arc::ptr_eq(&debt.policy, policy));
+            if is_open || report.overridden {
+                continue;
+            }
+            let key = Key { principal: *client, counter: policy.counter };
+            let (key, algorithm) = match (report.ruling, &policy.elastic) {
+                (Ruling::Admitted | Ruling::Soft, _) => (key, policy.limit(report.choice).widest()),
+                (Ruling::Elastic, Some(Elastic { beyond, .. })) => {
+                    (Beside::Beyond.key(key, beyond), beyond)
+                }
+                _ => continue,
+            };
+            let (policy, algorithm) = (Arc::clone(policy), algorithm.clone());
+            self.debts.push(Debt { policy, key, algorithm, cost: *cost, source: *source });
+        }
     }
 
     /// The same lease, with the spread of its claims.
@@ -149,6 +185,11 @@ impl Lease {
         self.debts.iter().map(|debt| &debt.policy)
     }
 
+    /// These units for each of its policies.
+    pub(crate) fn all_cost(&self, units: u64) -> SmallVec<[u64; 4]> {
+        SmallVec::from_elem(units, self.debts.len())
+    }
+
     /// The corrections for this end.
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
         let spent: SmallVec<[u64; 2]> = self.spent(ending).map(|(_, units)| units).collect();
@@ -186,7 +227,9 @@ impl Debt {
     fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Option<u64>>) -> u64 {
         let spent = match &self.policy.cost {
             Cost::Fixed(_) | Cost::Field { .. } => self.cost,
-            Cost::Body { unit_bytes } => ending.request_bytes.div_ceil(unit_bytes.get()),
+            Cost::Body { unit_bytes } => {
+                ending.request_bytes.map_or(self.cost, |bytes| bytes.div_ceil(unit_bytes.get()))
+            }
             Cost::Metered { .. } => readings.next().flatten().unwrap_or(self.cost),
         };
         match (&self.policy.count, ending.status) {

@@ -61,7 +61,7 @@ impl RateLimiter {
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
         match Claims::new(policies, subject) {
-            Ok(claims) => self.judge().judge(claims, headroom, now).await,
+            Ok(mut claims) => self.judge().judge(&mut claims, headroom, now).await,
             Err(outcome) => Decision::uncounted(outcome),
         }
     }

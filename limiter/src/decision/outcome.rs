@@ -47,6 +47,21 @@ pub enum Outcome<P> {
     Unauthorized(P, TokenFault),
 }
 
+impl Outcome<&Arc<Policy>> {
+    /// The same outcome, which owns its policy.
+    pub(crate) fn into_owned(self) -> Outcome<Arc<Policy>> {
+        match self {
+            Self::Admit => Outcome::Admit,
+            Self::Refuse(retry) => Outcome::Refuse(retry),
+            Self::Unavailable(wait) => Outcome::Unavailable(wait),
+            Self::Deny(policy) => Outcome::Deny(Arc::clone(policy)),
+            Self::Unverifiable(policy, wait) => Outcome::Unverifiable(Arc::clone(policy), wait),
+            Self::Ambiguous(policy) => Outcome::Ambiguous(Arc::clone(policy)),
+            Self::Unauthorized(policy, fault) => Outcome::Unauthorized(Arc::clone(policy), fault),
+        }
+    }
+}
+
 /// Policies that demand a key which a request lacks.
 pub type Lacking<P> = SmallVec<[P; 1]>;
 
@@ -100,7 +115,7 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
     }
 
     /// The decision on a request that lacks a key or token, before anything is counted.
-    pub(super) fn uncounted(outcome: Outcome<P>) -> Self {
+    pub(crate) fn uncounted(outcome: Outcome<P>) -> Self {
         Self {
             outcome,
             delay: Span::ZERO,

@@ -57,7 +57,7 @@ impl Judge<'_> {
         now: Timestamp,
         skipped: &mut Vec<(P, Skip)>,
     ) -> (Decision<P>, Timestamp) {
-        let Claims { mut list, lacking } = claims;
+        let Claims { mut list, lacking, .. } = claims;
         if let Some((overrides, misfits)) = self.overrides {
             let before: Vec<(P, LimitChoice)> =
                 list.iter().map(|claim| (claim.policy.clone(), claim.limit)).collect();
@@ -77,7 +77,7 @@ impl Judge<'_> {
         let trial = self.store.trial(&counters, now).await;
         let judge = Judge { store: StoreRef::Trial(&trial), overrides: None };
         let mut reports = Reports::new();
-        drop(judge.reports(&list, &mut reports, headroom, (trial.at(), None)).await);
+        drop(judge.reports((&list, false), &mut reports, headroom, (trial.at(), None)).await);
         (Decision::combine(reports, lacking, Lease::default()), trial.at())
     }
 }

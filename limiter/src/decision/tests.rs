@@ -84,8 +84,9 @@ impl Gate {
     }
 
     async fn decide_at_costs(&self, costs: &[u64], us: u64) -> Decision<&Arc<Policy>> {
-        let claims = Claims { list: self.claims(costs), lacking: Lacking::new() };
-        self.limiter.judge().judge(claims, self.room, Timestamp::from_micros(us)).await
+        let (list, lacking) = (self.claims(costs), Lacking::new());
+        let mut claims = Claims { list, lacking, settles: false };
+        self.limiter.judge().judge(&mut claims, self.room, Timestamp::from_micros(us)).await
     }
 
     fn end(&self, lease: Lease, ending: &Ending<'_>) {

@@ -153,6 +153,11 @@ impl<'r, 'q> Subject<'r, 'q> {
         *self.client_ip.get_or_init(|| self.find_client().0)
     }
 
+    /// Whether the client's address was used.
+    pub(crate) fn has_found_client(&self) -> bool {
+        self.client_ip.get().is_some()
+    }
+
     /// How the client's address is known.
     pub fn address_origin(&self) -> AddressOrigin {
         self.find_client().1

@@ -49,17 +49,43 @@ impl<'a> RequestView<'a> {
     /// If the request has no meaning, or several meanings.
     pub fn of(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
         check_coding(&parts.headers)?;
-        Ok(Self {
+        let (host, path) = (host_of(parts)?, path_of(&parts.method, &parts.uri)?);
+        Ok(Self::with_host_and_path(parts, peer, host, path))
+    }
+
+    /// The view of a request that a server has accepted, and that is processed here. It need
+    /// not name a host.
+    ///
+    /// # Errors
+    /// If the request has no meaning, or several meanings.
+    pub(crate) fn of_service(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
+        match Self::of(parts, peer) {
+            Err(Ambiguity::NoHost) => {
+                let host = Cow::Borrowed("");
+                let path = path_of(&parts.method, &parts.uri)?;
+                Ok(Self::with_host_and_path(parts, peer, host, path))
+            }
+            viewed => viewed,
+        }
+    }
+
+    fn with_host_and_path(
+        parts: &'a Parts,
+        peer: IpAddr,
+        host: Cow<'a, str>,
+        path: Cow<'a, str>,
+    ) -> Self {
+        Self {
             method: &parts.method,
-            host: host_of(parts)?,
-            path: path_of(&parts.method, &parts.uri)?,
+            host,
+            path,
             query: parts.uri.query(),
             headers: &parts.headers,
             peer: peer.to_canonical(),
             has_content: has_content(&parts.headers),
             may_forward: true,
             tls_subject: None,
-        })
+        }
     }
 
     /// Records that content follows. Over HTTP/2 no field needs to announce it.

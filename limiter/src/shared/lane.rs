@@ -17,6 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::decision::{Claims, Ending, Headroom, Lease, OwnedDecision, RateLimiter};
 use crate::policy::Policy;
 use crate::store::SharedStore;
+use crate::store::overrides::SharedOverrides;
 use crate::time::{Clock, Timestamp};
 
 /// The period of the store's upkeep.
@@ -34,6 +35,20 @@ pub(super) struct Lane {
 enum Job {
     Judge(Box<Question>),
     End(Settlement),
+    /// These units are what the request has cost under each policy of the lease.
+    Settle(Lease, u64, Timestamp),
+    /// The store can decide.
+    Ready(oneshot::Sender<()>),
+    /// The lane has ended.
+    Close(oneshot::Sender<()>),
+}
+
+/// What each lane opens on its own thread.
+#[derive(Clone, Debug)]
+pub(super) struct LaneStore {
+    pub(super) store: SharedStore,
+    pub(super) overrides: Option<SharedOverrides>,
+    pub(super) clock: Clock,
 }
 
 /// The claims of a request, and the receiver of the decision.
@@ -51,19 +66,14 @@ struct Question {
 struct Settlement {
     lease: Lease,
     status: Option<StatusCode>,
-    request_bytes: u64,
+    request_bytes: Option<u64>,
     metered: SmallVec<[Option<u64>; 1]>,
     now: Timestamp,
 }
 
 impl Lane {
     /// Starts the thread, which opens `store`, with at most `bound` judgements in progress.
-    pub(super) fn start(
-        number: usize,
-        store: SharedStore,
-        bound: NonZeroUsize,
-        clock: Clock,
-    ) -> io::Result<Self> {
+    pub(super) fn start(number: usize, store: LaneStore, bound: NonZeroUsize) -> io::Result<Self> {
         let (jobs, coming) = mpsc::unbounded_channel();
         let (started, has_started) = threads::channel();
         thread::Builder::new().name(format!("limiter-{number}")).spawn(move || {
@@ -76,7 +86,7 @@ impl Lane {
             // The thread that starts this one waits for the result.
             let _ = started.send(result);
             if let Some(runtime) = runtime {
-                runtime.block_on(run(&store, clock, coming));
+                runtime.block_on(run(&store, coming));
             }
         })?;
         has_started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread has ended")))?;
@@ -104,32 +114,72 @@ impl Lane {
         // If the thread has ended, the store has closed this node's part.
         let _ = self.jobs.send(Job::End(settlement));
     }
+
+    pub(super) fn settle(&self, lease: Lease, units: u64, now: Timestamp) {
+        let _ = self.jobs.send(Job::Settle(lease, units, now));
+    }
+
+    /// Returns when the store can decide, or when the caller must not wait any longer.
+    pub(super) async fn ready(&self) {
+        self.answered(Job::Ready).await;
+    }
+
+    /// Ends the lane after what was sent before.
+    pub(super) async fn close(&self) {
+        self.answered(Job::Close).await;
+    }
+
+    /// Returns when the lane has answered the job, or has ended.
+    async fn answered(&self, job: fn(oneshot::Sender<()>) -> Job) {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.jobs.send(job(reply));
+        let _ = answer.await;
+    }
 }
 
-/// Runs a lane until its sender is dropped.
-async fn run(store: &SharedStore, clock: Clock, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    let limiter = Rc::new(RateLimiter::new(store.open(clock.clone())));
+/// Runs a lane until its sender is dropped, or it is closed.
+async fn run(store: &LaneStore, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    let LaneStore { store, overrides, clock } = store;
+    let store = store.open(clock.clone());
+    let overrides = overrides.as_ref().and_then(|overrides| overrides.open(&store));
+    let limiter = Rc::new(RateLimiter::new(store).with_overrides(overrides));
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    let closed = loop {
         tokio::select! {
             job = jobs.recv() => match job {
                 Some(Job::Judge(question)) => drop(spawn_local(judge(Rc::clone(&limiter), question))),
                 Some(Job::End(settlement)) => settle(&limiter, &settlement),
-                None => break,
+                Some(Job::Settle(lease, units, now)) => {
+                    limiter.end_known(&lease, &lease.all_cost(units), now);
+                }
+                Some(Job::Ready(reply)) => {
+                    let limiter = Rc::clone(&limiter);
+                    spawn_local(async move {
+                        limiter.store().ready().await;
+                        // The caller may have stopped waiting.
+                        let _ = reply.send(());
+                    });
+                }
+                Some(Job::Close(reply)) => break Some(reply),
+                None => break None,
             },
             _ = upkeep.tick() => limiter.housekeep(clock.now()),
         }
-    }
+    };
+    // Judgements that were not made are answered without the store.
+    drop(jobs);
     limiter.close(clock.now()).await;
+    // The caller may have stopped waiting.
+    let _ = closed.map(|reply| reply.send(()));
 }
 
 async fn judge(limiter: Rc<RateLimiter>, question: Box<Question>) {
-    let Question { claims, headroom, now, reply, permit } = *question;
-    let decision = limiter.judge().judge(claims, headroom, now).await;
+    let Question { mut claims, headroom, now, reply, permit } = *question;
+    let decision = limiter.judge().judge(&mut claims, headroom, now).await;
     // If the receiver was dropped, the units are given back.
     if let Err(decision) = reply.send(decision) {
-        limiter.end(&decision.lease, &Ending::default(), now);
+        limiter.end(&decision.lease, &Ending::ABANDONED, now);
     }
     drop(permit);
 }

@@ -32,18 +32,41 @@ fn claims_of(policies: &[Arc<Policy>], address: [u8; 4]) -> Claims<Arc<Policy>> 
     Claims::new(policies, &subject).unwrap().into_owned()
 }
 
-fn memory() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(1000))
+fn memory() -> MemoryStore {
+    MemoryStore::new(1000)
+}
+
+/// A limiter as an application holds it.
+#[derive(Clone, Debug)]
+struct Held(Arc<SharedLimiter>);
+
+impl AsRef<SharedLimiter> for Held {
+    fn as_ref(&self) -> &SharedLimiter {
+        &self.0
+    }
+}
+
+impl Held {
+    fn on_lanes(lanes: NonZeroUsize, bound: NonZeroUsize) -> Self {
+        let store = SharedStore::Memory(Arc::new(memory()));
+        let limiter = SharedLimiter::on_lanes(store, None, [lanes, bound], Clock::System);
+        Self(Arc::new(limiter.unwrap()))
+    }
+
+    fn check(&self, claims: Claims<Arc<Policy>>) -> Check<Self> {
+        SharedLimiter::check(self.clone(), claims)
+    }
+
+    fn end(&self, lease: Lease) {
+        self.0.end(lease, &Ending::default());
+    }
 }
 
 /// All kinds of limiters, without counted requests.
-fn limiters() -> [SharedLimiter; 2] {
-    let store = SharedStore::Memory(memory());
+fn limiters() -> [Held; 2] {
     let bound = NonZeroUsize::new(1000).unwrap();
-    [
-        SharedLimiter::in_memory(memory(), Clock::System),
-        SharedLimiter::on_lanes(&store, SEVERAL, bound, Clock::System).unwrap(),
-    ]
+    let in_memory = SharedLimiter::in_memory(memory(), Clock::System);
+    [Held(Arc::new(in_memory)), Held::on_lanes(SEVERAL, bound)]
 }
 
 fn is_admitted(decision: &OwnedDecision) -> bool {
@@ -56,9 +79,9 @@ fn decisions_can_be_sent_between_threads() {
     const fn is_send<T: Send + 'static>() {}
     const fn is_sync<T: Send + Sync + Clone + 'static>() {}
     const fn is_unpin<T: Unpin>() {}
-    is_sync::<SharedLimiter>();
-    is_send::<Check>();
-    is_unpin::<Check>();
+    is_sync::<Held>();
+    is_send::<Check<Held>>();
+    is_unpin::<Check<Held>>();
     is_send::<OwnedDecision>();
     is_send::<Claims<Arc<Policy>>>();
 }
@@ -73,9 +96,8 @@ async fn many_tasks_admit_exactly_the_limit() {
                 spawn(async move {
                     let mut admitted = 0;
                     for _ in 0..50 {
-                        let decision =
-                            limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
-                        admitted += usize::from(is_admitted(&decision.await));
+                        let (decision, _) = limiter.check(claims(&policy, [192, 0, 2, 1])).await;
+                        admitted += usize::from(is_admitted(&decision));
                     }
                     admitted
                 })
@@ -105,11 +127,10 @@ fn in_flight(limit: u64) -> Arc<Policy> {
 async fn units_in_flight_are_released_with_their_lease() {
     for limiter in limiters() {
         let policy = in_flight(1);
-        let ask =
-            async || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default()).await;
+        let ask = async || limiter.check(claims(&policy, [192, 0, 2, 1])).await.0;
         let first = ask().await;
         assert!(is_admitted(&first) && !is_admitted(&ask().await));
-        limiter.end(first.lease, &Ending::default());
+        limiter.end(first.lease);
         assert!(is_admitted(&ask().await), "{limiter:?}");
     }
 }
@@ -120,17 +141,17 @@ async fn units_in_flight_are_released_with_their_lease() {
 async fn a_check_that_is_dropped_leaves_nothing_in_flight() {
     for limiter in limiters() {
         let policy = in_flight(1);
-        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
+        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]));
         drop(ask());
         // A lane answers in order, so it has judged the dropped check.
-        let next = ask().await;
+        let (next, _) = ask().await;
         assert!(is_admitted(&next), "{limiter:?}");
-        limiter.end(next.lease, &Ending::default());
+        limiter.end(next.lease);
         let answered = ask();
         // The answer to the later request shows that the earlier one has arrived, too.
-        assert!(!is_admitted(&ask().await));
+        assert!(!is_admitted(&ask().await.0));
         drop(answered);
-        assert!(is_admitted(&ask().await), "{limiter:?}");
+        assert!(is_admitted(&ask().await.0), "{limiter:?}");
     }
 }
 
@@ -148,10 +169,10 @@ async fn requests_are_spread_over_the_lanes_and_settled_where_they_were_judged()
         for claims in [claims, alone] {
             let lane = std::ptr::from_ref(lane_of(claims.spread(), lanes));
             used[usize::from(std::ptr::eq(lane, &raw const lanes[1]))] += 1;
-            let decision = limiter.check(claims, Headroom::default()).await;
+            let (decision, _) = limiter.check(claims).await;
             let end = std::ptr::from_ref(lane_of(decision.lease.spread(), lanes));
             assert_eq!(lane, end, "the lane that has judged the request settles it");
-            limiter.end(decision.lease, &Ending::default());
+            limiter.end(decision.lease);
         }
     }
     assert!(used.iter().all(|count| *count > 10), "{used:?}");
@@ -159,9 +180,7 @@ async fn requests_are_spread_over_the_lanes_and_settled_where_they_were_judged()
 
 #[tokio::test]
 async fn beyond_the_bound_the_store_counts_as_unavailable() {
-    let store = SharedStore::Memory(memory());
-    let one = NonZeroUsize::MIN;
-    let limiter = SharedLimiter::on_lanes(&store, one, one, Clock::System).unwrap();
+    let limiter = Held::on_lanes(NonZeroUsize::MIN, NonZeroUsize::MIN);
     let of = |on_failure| {
         let consistency = Consistency { on_failure, ..Consistency::default() };
         Arc::new(Policy { consistency, ..daily(100) })
@@ -170,13 +189,13 @@ async fn beyond_the_bound_the_store_counts_as_unavailable() {
         [(OnFailure::Allow, true), (OnFailure::Local, false), (OnFailure::Deny, false)]
     {
         let policy = of(on_failure);
-        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
+        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]));
         // The number of requests that a lane finishes meanwhile depends on the machine, so
         // the test sends many.
-        let checks: Vec<Check> = (0..1000).map(|_| ask()).collect();
+        let checks: Vec<Check<Held>> = (0..1000).map(|_| ask()).collect();
         let mut unjudged = 0;
         for check in checks {
-            let decision = check.await;
+            let (decision, _) = check.await;
             if decision.reports[0].source == crate::store::Source::Policy {
                 unjudged += 1;
                 assert_eq!(is_admitted(&decision), admits, "{on_failure:?}");
@@ -186,4 +205,32 @@ async fn beyond_the_bound_the_store_counts_as_unavailable() {
         }
         assert!(unjudged > 0, "a thousand simultaneous requests exceed a bound of one");
     }
+}
+
+#[tokio::test]
+async fn a_cost_is_settled_where_it_was_charged() {
+    for limiter in limiters() {
+        let policy = Arc::new(daily(10));
+        let ask = async |cost| {
+            let client = crate::digest::Principal::from_bits(7 << 64 | 9);
+            limiter.check(Claims::of_client(&policy, client, cost)).await.0
+        };
+        let mut decision = ask(5).await;
+        decision.lease.open_all(&decision.reports);
+        limiter.0.settle(decision.lease, 2);
+        assert_eq!(ask(0).await.reports[0].verdict.remaining, 8, "{limiter:?}");
+    }
+}
+
+#[tokio::test]
+async fn after_the_end_of_the_lanes_the_store_counts_as_unavailable() {
+    let [_, limiter] = limiters();
+    let policy = Arc::new(daily(10));
+    limiter.0.ready().await;
+    let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]));
+    assert!(is_admitted(&ask().await.0));
+    limiter.0.close().await;
+    let (decision, _) = ask().await;
+    assert!(matches!(decision.outcome, Outcome::Unavailable(_)));
+    limiter.0.close().await;
 }

@@ -130,6 +130,23 @@ pub mod overrides {
     #[derive(Debug)]
     pub enum Overrides {}
 
+    /// Limits of single keys for all workers. It needs the feature `overrides`.
+    #[derive(Clone, Debug)]
+    pub enum SharedOverrides {}
+
+    impl SharedOverrides {
+        /// None: no policy can have overrides without the feature.
+        #[cfg(feature = "redis")]
+        pub(crate) const fn of_redis(_is_used: bool) -> Option<Self> {
+            None
+        }
+
+        /// The limits for the worker of this store.
+        pub const fn open(&self, _store: &crate::store::Store) -> Option<Overrides> {
+            match *self {}
+        }
+    }
+
     impl Overrides {
         /// The limits that replace those of the policies for these keys.
         #[allow(clippy::unused_async, reason = "as with the feature")]

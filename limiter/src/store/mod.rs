@@ -40,7 +40,7 @@ pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
 pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
-pub use self::memory::{Forgiven, MemoryStore, PromiseCounts};
+pub use self::memory::{Forgiven, KeyCount, MemoryStore, PromiseCounts};
 use self::redis::RedisStore;
 pub use self::server_state::{
     BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,

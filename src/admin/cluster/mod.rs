@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tollgate_limiter::digest::{Principal, PrincipalId};
@@ -19,8 +20,8 @@ use tollgate_limiter::store::redis::{ControlStore, StoreError};
 use tollgate_limiter::time::{Timestamp, monotonic};
 
 use super::call::Call;
-use super::outcomes::ratio;
-use super::problem::Problem;
+use super::outcomes::{PolicyOutcomes, ratio};
+use super::words::{Scope, SourceWord};
 use crate::telemetry::{History, TopHistory};
 pub(crate) use publish::Publisher;
 use record::{Figures, PolicyFigures};
@@ -63,23 +64,49 @@ impl Own<'_> {
 /// The sum of what the nodes have told.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    scope: &'static str,
-    source: &'static str,
+    about: About,
     sum: Figures,
-    nodes: Vec<Value>,
-    missing: Vec<Value>,
+}
+
+/// Whose figures an answer with `scope=cluster` has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct About {
+    /// `node`: the counters are in memory, so this node is alone.
+    scope: Scope,
+    /// `local`: Redis does not answer, so the figures are those of this node alone.
+    source: SourceWord,
+    /// The nodes whose figures are in the sums.
+    nodes: Vec<Answered>,
+    /// The nodes that are alive, and whose figures are not in the sums.
+    missing: Vec<Missing>,
+}
+
+/// A node whose figures are in the sums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "AnsweredNode")]
+struct Answered {
+    id: String,
+    /// Whether it is the node that was asked.
+    this: bool,
+    /// The age of its figures in milliseconds.
+    age_ms: u64,
+    /// Its policies whose figures did not fit into what it publishes.
+    policies_left_out: u64,
+}
+
+/// A node whose figures are not in the sums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "MissingNode")]
+struct Missing {
+    id: String,
+    /// Why they are not.
+    because: &'static str,
 }
 
 /// Whether a call asks for the whole cluster.
-///
-/// # Errors
-/// 400, if the scope is another word.
-pub(super) fn is_cluster(call: &Call) -> Result<bool, Problem> {
-    match call.parameter("scope") {
-        None | Some("node") => Ok(false),
-        Some("cluster") => Ok(true),
-        Some(_) => Err(Problem::bad_request("scope is node or cluster")),
-    }
+pub(super) fn is_cluster(call: &Call) -> bool {
+    call.parameter("scope") == Some("cluster")
 }
 
 impl ClusterFigures {
@@ -97,16 +124,15 @@ impl ClusterFigures {
         {
             return Rc::clone(last);
         }
-        let alone = |id: String, scope, source| Cluster {
-            scope,
-            source,
-            ..Cluster::of((id, own.figures(now)), [].into_iter())
+        let alone = |id: String, scope, source| {
+            let cluster = Cluster::of((id, own.figures(now)), [].into_iter());
+            Cluster { about: About { scope, source, ..cluster.about }, ..cluster }
         };
         let cluster = Rc::new(match control {
-            None => alone("local".to_owned(), "node", "store"),
+            None => alone("local".to_owned(), Scope::Node, SourceWord::Store),
             Some(control) => match state.read(control, own, now).await {
                 Ok(cluster) => cluster,
-                Err(_) => alone(control.node_id(), "cluster", "local"),
+                Err(_) => alone(control.node_id(), Scope::Cluster, SourceWord::Local),
             },
         });
         state.last = Some((monotonic(), Rc::clone(&cluster)));
@@ -172,19 +198,20 @@ impl Cluster {
                 Some((None, _)) => "its figures are of a version that this node cannot read",
                 None => "it has published no figures in the last seconds",
             };
-            missing.push(json!({ "id": id, "because": because }));
+            missing.push(Missing { id, because });
         }
-        Self { scope: "cluster", source: "store", sum, nodes, missing }
+        let (scope, source) = (Scope::Cluster, SourceWord::Store);
+        Self { about: About { scope, source, nodes, missing }, sum }
     }
 
     /// What an answer says of its scope.
-    pub(super) fn about(&self) -> Value {
-        json!({
-            "scope": self.scope,
-            "source": self.source,
-            "nodes": self.nodes,
-            "missing": self.missing,
-        })
+    pub(super) fn about(&self) -> About {
+        self.about.clone()
+    }
+
+    /// The outcomes of the policy of this name.
+    pub(super) fn outcomes(&self, policy: &str) -> PolicyOutcomes {
+        self.sum.policies.get(policy).map(|it| it.outcomes.clone()).unwrap_or_default()
     }
 
     /// The figures of the policies by name.
@@ -193,18 +220,19 @@ impl Cluster {
     }
 
     /// The time that the lists of clients are of, in seconds.
-    pub(super) fn clients_of(&self) -> Value {
+    pub(super) fn clients_of(&self) -> Option<f64> {
         ratio(self.sum.clients_of.as_micros(), 1_000_000)
     }
 }
 
-fn answered(id: &str, is_this: bool, age: Duration, left_out: u64) -> Value {
+fn answered(id: &str, is_this: bool, age: Duration, left_out: u64) -> Answered {
     let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-    json!({ "id": id, "this": is_this, "age_ms": age_ms, "policies_left_out": left_out })
+    Answered { id: id.to_owned(), this: is_this, age_ms, policies_left_out: left_out }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use tollgate_limiter::time::Span;
 
     use super::*;
@@ -223,7 +251,7 @@ mod tests {
             ("d".to_owned(), None),
         ];
         let cluster = Cluster::of(("a".to_owned(), own), told.into_iter());
-        let about = cluster.about();
+        let about = json!(cluster.about());
         let ids = |of: &str| -> Vec<Value> {
             about[of].as_array().expect("a list").iter().map(|it| it["id"].clone()).collect()
         };
@@ -238,6 +266,6 @@ mod tests {
         let because = |index: usize| about["missing"][index]["because"].to_string();
         assert!(because(0).contains("version") && because(1).contains("no figures"));
         assert_eq!(cluster.policies().keys().collect::<Vec<_>>(), ["p"]);
-        assert_eq!(cluster.clients_of(), json!(70.0));
+        assert_eq!(cluster.clients_of(), Some(70.0));
     }
 }

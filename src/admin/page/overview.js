@@ -4,11 +4,6 @@ import { byId, el, show } from "./elements.js";
 import { ago, atMost, count, deed, long, percent, rate, time } from "./words.js";
 
 const WORDS = { ok: "✓ Working", degraded: "▲ Degraded", draining: "■ Finishing" };
-const TITLES = {
- store_away: "The store does not answer",
- reload_failed: "The new configuration cannot be used",
- upstream_down: "An upstream is down",
-};
 
 function say(state, text) {
  const place = byId("state");
@@ -29,7 +24,7 @@ export function showState(status) {
 
 function reasons(status) {
  const all = status.reasons.map((it) => el("li", { class: "bad" },
-  el("strong", {}, `▲ ${TITLES[it.code] ?? it.code}, since ${time(it.since)} (${ago(it.since)})`), it.text));
+  el("strong", {}, `▲ ${it.code.replaceAll("_", " ")}, since ${time(it.since)} (${ago(it.since)})`), `${it.text}: ${it.advice}`));
  if (status.state === "draining") all.unshift(el("li", { class: "warn" }, el("strong", {}, "■ This node finishes its last requests"), "Ask another node."));
  if (!all.length) all.push(el("li", { class: "good" }, el("strong", {}, "✓ This node knows of nothing that is wrong"), "Its store answers, its upstreams are up, and its last reload worked."));
  return all;

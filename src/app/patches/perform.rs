@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tollgate_limiter::store::redis::{EntryVersion, Expected, WriteError};
@@ -11,7 +11,7 @@ use tollgate_limiter::time::Timestamp;
 
 use super::{APPLIED_PATIENCE, Base, PatchKeeper};
 use crate::patches::{
-    Change, Definition, Definitions, Done, Entry, IfMatch, Mistake, PatchCall, Purpose, Rejected,
+    Definition, Definitions, Done, Entry, IfMatch, Mistake, PatchCall, Purpose, Rejected,
     Requested, Resolved,
 };
 
@@ -75,7 +75,7 @@ impl PatchKeeper {
         self.apply().await;
         let part = |entry: &Entry| {
             let part = if is_patch { &entry.patch } else { &entry.candidate };
-            part.as_ref().map_or(Value::Null, Change::shown)
+            part.as_ref().map_or(Value::Null, |it| json!(it.shown()))
         };
         Ok(Done { before: part(&before), after: part(&after) })
     }

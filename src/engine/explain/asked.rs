@@ -1,11 +1,12 @@
 //! The request that is to be explained.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most header fields.
@@ -14,7 +15,7 @@ const MAX_FIELDS: usize = 128;
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The description of a request: the body of `POST /v1/explain`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
     /// The method. GET if it is absent.
@@ -27,14 +28,24 @@ pub(crate) struct Description {
     pub(crate) headers: Fields,
     /// The address of the peer on the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Address>")]
     pub(crate) peer: Option<IpAddr>,
     /// The subject of the peer's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls_subject: Option<String>,
 }
 
+/// An address, for the schema.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Address {
+    V4(Ipv4Addr),
+    V6(Ipv6Addr),
+}
+
 /// Header fields, as pairs or as an object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Fields {
     List(Vec<(String, String)>),

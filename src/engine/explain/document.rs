@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::time::Timestamp;
 
 /// What a request would get now, and why.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Explanation {
     /// `admitted` or `refused`.
     pub(crate) decision: String,
@@ -55,15 +56,15 @@ pub(crate) struct Explanation {
 }
 
 /// A wait in milliseconds, or `never`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Wait {
     Ms(u64),
-    Never(String),
+    Never(#[schemars(extend("const" = "never"))] String),
 }
 
 /// The selected route, and those before it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RouteChoice {
     /// None: no route is selected.
     pub(crate) name: Option<String>,
@@ -78,21 +79,21 @@ pub(crate) struct RouteChoice {
 }
 
 /// A name, and why something does not apply to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Reason {
     pub(crate) name: String,
     pub(crate) because: String,
 }
 
 /// The masked address of the client.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ClientAddress {
     pub(crate) ip: String,
     pub(crate) because: String,
 }
 
 /// What one policy says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PolicyVerdict {
     pub(crate) name: String,
     /// The word of metrics and logs, such as `refused`.
@@ -118,7 +119,7 @@ pub(crate) struct PolicyVerdict {
 }
 
 /// The key under which a policy counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct KeyText {
     /// The parts of the request that it consists of.
     pub(crate) from: String,
@@ -137,7 +138,7 @@ impl Explanation {
 
 impl Wait {
     /// None: the request is admitted now.
-    pub(super) fn of(retry: Retry) -> Option<Self> {
+    pub(crate) fn of(retry: Retry) -> Option<Self> {
         match retry {
             Retry::Now => None,
             Retry::After(wait) => Some(Self::Ms(wait.as_millis_ceil())),

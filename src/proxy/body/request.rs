@@ -1,5 +1,6 @@
 //! The body of a request on its way to an upstream.
 
+use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ pub(crate) struct RequestBody(Kind);
 #[derive(Debug)]
 enum Kind {
     Empty,
-    /// Streams through once.
-    Streamed(Upload),
+    /// Streams through once. Boxed, because most requests have no body.
+    Streamed(Box<Upload>),
     /// Streams through and is buffered, so that it can be sent again.
     Buffered(Replay),
 }
@@ -67,7 +68,8 @@ impl RequestBody {
         if incoming.is_end_stream() {
             return Ok(Self::EMPTY);
         }
-        Upload::new(incoming, max_bytes, demand, filter).map(|upload| Self(Kind::Streamed(upload)))
+        let upload = Upload::new(incoming, max_bytes, demand, filter)?;
+        Ok(Self(Kind::Streamed(Box::new(upload))))
     }
 
     fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> Option<T> {
@@ -83,16 +85,12 @@ impl RequestBody {
         self.upload(|upload| Rc::clone(upload.progress()))
     }
 
-    /// The same body, which is not read before `expectation` is met. It is buffered,
-    /// so that the request can be sent again as long as none of it was read.
-    #[must_use]
-    pub(crate) fn held_until(self, expectation: &Expectation) -> Self {
-        match self.0 {
-            Kind::Streamed(mut upload) => {
-                upload.hold_until(expectation);
-                Self(Kind::Streamed(upload)).buffered()
-            }
-            Kind::Empty | Kind::Buffered(_) => self,
+    /// The body is not read before `expectation` is met. It is buffered, so that the
+    /// request can be sent again as long as none of it was read.
+    pub(crate) fn hold_until(&mut self, expectation: &Expectation) {
+        if let Kind::Streamed(upload) = &mut self.0 {
+            upload.hold_until(expectation);
+            self.buffer();
         }
     }
 
@@ -107,12 +105,13 @@ impl RequestBody {
         self.upload(|upload| upload.progress().fail(fault));
     }
 
-    /// The same body, buffered from now on up to a bound.
-    pub(in crate::proxy) fn buffered(self) -> Self {
-        match self.0 {
-            Kind::Streamed(upload) => Self(Kind::Buffered(Replay::new(upload))),
-            Kind::Empty | Kind::Buffered(_) => self,
-        }
+    /// Buffers the body from now on, up to a bound.
+    pub(in crate::proxy) fn buffer(&mut self) {
+        let kind = mem::replace(&mut self.0, Kind::Empty);
+        self.0 = match kind {
+            Kind::Streamed(upload) => Kind::Buffered(Replay::new(*upload)),
+            Kind::Empty | Kind::Buffered(_) => kind,
+        };
     }
 
     /// What is needed to send the body again, if it is empty or buffered.

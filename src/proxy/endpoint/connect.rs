@@ -12,9 +12,11 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::counted::Counted;
 use super::{http1, http2};
 use crate::proxy::endpoint_shared::{Address, EndpointShared, Protocol};
 use crate::proxy::fault::Fault;
+use crate::telemetry::UpstreamTraffic;
 
 /// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const ALPN_HTTP2: &[u8] = b"h2";
@@ -30,15 +32,16 @@ pub(in crate::proxy) enum NewConnection {
     Http2(http2::Connection),
 }
 
-/// Opens a connection within `limit`.
+/// Opens a connection within `limit`. Its bytes are counted in `traffic`.
 ///
 /// # Errors
 /// If none can be opened in time.
 pub(in crate::proxy) async fn connect(
     endpoint: &EndpointShared,
     limit: Duration,
+    traffic: &UpstreamTraffic,
 ) -> Result<NewConnection, Fault> {
-    timeout(limit, open(endpoint, &[])).await.map_err(|_| Fault::ConnectTimeout)?
+    timeout(limit, open(endpoint, &[], traffic)).await.map_err(|_| Fault::ConnectTimeout)?
 }
 
 /// Opens a connection of HTTP/1.1, even if the endpoint also supports HTTP/2: only
@@ -49,8 +52,9 @@ pub(in crate::proxy) async fn connect(
 pub(super) async fn connect_http1(
     endpoint: &EndpointShared,
     limit: Duration,
+    traffic: &UpstreamTraffic,
 ) -> Result<http1::Connection, Fault> {
-    let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1])).await;
+    let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1], traffic)).await;
     match opened.map_err(|_| Fault::ConnectTimeout)?? {
         NewConnection::Http1(connection) => Ok(connection),
         NewConnection::Http2(_) => Err(Fault::NoTunnel),
@@ -79,19 +83,23 @@ fn untrusted(error: &io::Error, is_for_tunnel: bool) -> Fault {
 }
 
 /// `protocols` are the ALPN names to offer; if empty, those of the TLS settings.
-async fn open(endpoint: &EndpointShared, protocols: &[&[u8]]) -> Result<NewConnection, Fault> {
+async fn open(
+    endpoint: &EndpointShared,
+    protocols: &[&[u8]],
+    traffic: &UpstreamTraffic,
+) -> Result<NewConnection, Fault> {
     let address = match &endpoint.address {
         Address::Socket(address) => address,
         Address::Path(path) => {
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            return http1_over(stream).await;
+            return http1_over(stream, traffic).await;
         }
     };
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     match &endpoint.protocol {
-        Protocol::Http1 => http1_over(stream).await,
-        Protocol::Http2 => http2_over(stream).await,
+        Protocol::Http1 => http1_over(stream, traffic).await,
+        Protocol::Http2 => http2_over(stream, traffic).await,
         Protocol::Tls { config, server_name } => {
             let mut config = config.clone();
             if !protocols.is_empty() {
@@ -102,24 +110,24 @@ async fn open(endpoint: &EndpointShared, protocols: &[&[u8]]) -> Result<NewConne
             let stream = connector.connect(server_name.clone(), stream).await;
             let stream = stream.map_err(|error| untrusted(&error, !protocols.is_empty()))?;
             match stream.get_ref().1.alpn_protocol() {
-                Some(ALPN_HTTP2) => http2_over(stream).await,
-                _ => http1_over(stream).await,
+                Some(ALPN_HTTP2) => http2_over(stream, traffic).await,
+                _ => http1_over(stream, traffic).await,
             }
         }
     }
 }
 
-async fn http1_over<T>(stream: T) -> Result<NewConnection, Fault>
+async fn http1_over<T>(stream: T, traffic: &UpstreamTraffic) -> Result<NewConnection, Fault>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = http1::Connection::over(stream).await;
+    let connection = http1::Connection::over(Counted::new(stream, traffic)).await;
     connection.map(NewConnection::Http1).map_err(|_| Fault::Unreachable)
 }
 
-async fn http2_over<T>(stream: T) -> Result<NewConnection, Fault>
+async fn http2_over<T>(stream: T, traffic: &UpstreamTraffic) -> Result<NewConnection, Fault>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    http2::Connection::over(stream).await.map(NewConnection::Http2)
+    http2::Connection::over(Counted::new(stream, traffic)).await.map(NewConnection::Http2)
 }

@@ -52,10 +52,10 @@ impl Connection {
     /// If there is no response.
     pub(super) async fn send(
         &mut self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
     ) -> Result<Response<Incoming>, SendError> {
-        self.sender.try_send_request(request).await.map_err(|mut error| {
-            let request = error.take_message();
+        self.sender.try_send_request(*request).await.map_err(|mut error| {
+            let request = error.take_message().map(Box::new);
             SendError { error: error.into_error(), request }
         })
     }

@@ -136,11 +136,11 @@ impl Stream {
     /// If there is no response.
     pub(super) async fn send(
         &mut self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
     ) -> Result<Response<Incoming>, SendError> {
         let Connection { sender, executor, .. } = &*self.connection;
         let progress = request.body().progress();
-        let (upload, body) = StreamedBody::of(request, executor);
+        let (upload, body) = StreamedBody::of(*request, executor);
         self.upload = upload;
         self.is_open = true;
         let sent = sender.clone().try_send_request(body).await;
@@ -152,7 +152,8 @@ impl Stream {
             Err(error) => Fault::of(error.error()).resets_stream(),
         };
         sent.map_err(|mut error| {
-            let request = error.take_message().map(|request| request.map(StreamedBody::into_inner));
+            let request = error.take_message();
+            let request = request.map(|it| Box::new(it.map(StreamedBody::into_inner)));
             SendError { error: error.into_error(), request }
         })
     }

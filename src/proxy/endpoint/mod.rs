@@ -1,6 +1,7 @@
 //! One endpoint as one worker sees it: its connections and its load.
 
 mod connect;
+mod counted;
 mod http1;
 mod http2;
 mod send_error;
@@ -26,6 +27,7 @@ use super::endpoint_shared::{EndpointShared, Protocol};
 use super::fault::Fault;
 use super::settings::UpstreamSettings;
 use super::shared::RequestPermit;
+use crate::telemetry::UpstreamTraffic;
 
 /// New connections that one request may find closed or full.
 const MAX_OPENED: u32 = 4;
@@ -73,7 +75,7 @@ impl Connection {
     /// If there is no response.
     pub(super) async fn send(
         &mut self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
     ) -> Result<Response<Incoming>, SendError> {
         match self {
             Self::Http1(connection) => connection.send(request).await,
@@ -97,6 +99,7 @@ impl Connection {
 pub(super) struct Endpoint {
     shared: Arc<EndpointShared>,
     connect_timeout: Duration,
+    traffic: UpstreamTraffic,
     pools: Rc<Pools>,
     /// An HTTP/2 connection that is being opened, for all requests that wait for one.
     opening: RefCell<Option<Opening>>,
@@ -130,7 +133,12 @@ impl Pools {
 }
 
 impl Endpoint {
-    pub(super) fn new(shared: Arc<EndpointShared>, settings: &UpstreamSettings) -> Self {
+    /// The bytes of its connections are counted in `traffic`.
+    pub(super) fn new(
+        shared: Arc<EndpointShared>,
+        settings: &UpstreamSettings,
+        traffic: &UpstreamTraffic,
+    ) -> Self {
         let pools = Rc::new(Pools {
             http1: http1::Pool::new(settings.max_idle, settings.idle_timeout),
             http2: http2::Pool::new(settings.idle_timeout),
@@ -139,6 +147,7 @@ impl Endpoint {
         Self {
             shared,
             connect_timeout: settings.connect_timeout,
+            traffic: traffic.clone(),
             pools,
             opening: RefCell::default(),
             in_flight: Cell::new(0),
@@ -191,7 +200,7 @@ impl Endpoint {
             self.open_http2().await?;
             opened += 1;
         }
-        match connect(&self.shared, self.connect_timeout).await? {
+        match connect(&self.shared, self.connect_timeout, &self.traffic).await? {
             NewConnection::Http2(connection) => {
                 let connection = Rc::new(connection);
                 self.pools.is_http2.set(true);
@@ -207,7 +216,8 @@ impl Endpoint {
     /// # Errors
     /// If none can be opened in time.
     pub(super) async fn connect_for_tunnel(&self) -> Result<Connection, Fault> {
-        connect_http1(&self.shared, self.connect_timeout).await.map(Connection::Http1)
+        let opened = connect_http1(&self.shared, self.connect_timeout, &self.traffic).await;
+        opened.map(Connection::Http1)
     }
 
     /// Adds one more connection to the pool. Concurrent requests wait for the same
@@ -216,10 +226,11 @@ impl Endpoint {
         let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
         let opening = opening.unwrap_or_else(|| {
             let (shared, limit) = (Arc::clone(&self.shared), self.connect_timeout);
-            let pools = Rc::clone(&self.pools);
+            let (pools, traffic) = (Rc::clone(&self.pools), self.traffic.clone());
             // In a task, so that it continues if the request that began it is cancelled.
             let task = spawn_local(async move {
-                connect(&shared, limit).await.map(|connection| pools.add(connection))
+                let opened = connect(&shared, limit, &traffic).await;
+                opened.map(|connection| pools.add(connection))
             });
             let opening = task.map(|ended| ended.unwrap_or(Err(Fault::Internal)));
             let opening = opening.boxed_local().shared();

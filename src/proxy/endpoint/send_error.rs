@@ -9,5 +9,5 @@ use crate::proxy::body::RequestBody;
 pub(in crate::proxy) struct SendError {
     pub(in crate::proxy) error: hyper::Error,
     /// The request, if no byte of it was sent.
-    pub(in crate::proxy) request: Option<Request<RequestBody>>,
+    pub(in crate::proxy) request: Option<Box<Request<RequestBody>>>,
 }

@@ -6,7 +6,7 @@ use tollgate_limiter::decision::{Headroom, KnownClaim, Lease};
 use tollgate_limiter::policy::{LimitChoice, Plan, Policy, Preflights};
 use tollgate_limiter::time::{Span, Timestamp};
 
-use super::{Counts, Fate, Open, Trial};
+use super::{Fate, Open, Trial};
 use crate::replay::entry::Entry;
 use crate::replay::known_entry::{EntryKey, KnownEntry, LoggedResult};
 
@@ -26,14 +26,13 @@ impl Trial {
         match known.result {
             LoggedResult::NotJudged if known.keys.is_empty() => return Fate::NotJudged,
             LoggedResult::Denied if known.keys.is_empty() => {
-                self.totals.add(now, true, Span::ZERO);
+                self.counts.totals.add(now, true, Span::ZERO);
                 return Fate::Refused;
             }
             _ => {}
         }
         let claims = known.keys.iter().filter_map(|key| {
-            let policy =
-                self.by_name.get(&key.policy).and_then(|index| self.policies.get(*index))?;
+            let policy = self.policies.get(self.counts.index_of(&key.policy)?)?;
             let policy = match &policy.preflights {
                 Preflights::Bounded(bounded) if key.is_preflight => bounded,
                 _ => policy,
@@ -49,14 +48,8 @@ impl Trial {
         let headroom = if is_elastic { ROOM } else { Headroom::default() };
         let decision = self.limiter.decide_known(claims, headroom, now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
-        let counts = Counts {
-            tallies: &mut self.tallies,
-            totals: &mut self.totals,
-            peaks: self.peaks.as_mut(),
-            by_name: &self.by_name,
-        };
-        let fate = counts.add(&decision, entry.client(), now);
-        self.totals.compare(known, fate, decision.binding().map(|it| it.verdict.remaining));
+        let fate = self.counts.add(&decision, entry.client(), now);
+        self.counts.totals.compare(known, fate, decision.binding().map(|it| it.verdict.remaining));
         let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
         drop(decision);
         self.open(lease, |lease, sequence| {

@@ -2,7 +2,6 @@
 
 use tollgate_limiter::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
 use tollgate_limiter::policy::KeyExpr;
-use tollgate_limiter::request::{PathMatch, PathPattern};
 
 use super::*;
 use crate::replay::entry::Head;
@@ -14,16 +13,7 @@ fn concurrency(limit: u64) -> Setup {
     let algorithm = Concurrency::new(limit).expect("a limit");
     let algorithm = Algorithm::Concurrency(algorithm);
     let policy = Arc::new(Policy::new("jobs", KeyExpr::Ip, algorithm));
-    let route = Route {
-        name: "1".into(),
-        hosts: Vec::new(),
-        path: PathPattern { segments: Vec::new(), tail: true },
-        path_match: PathMatch::default(),
-        methods: Vec::new(),
-        headers: Vec::new(),
-        policies: vec![Arc::clone(&policy)],
-        affinity: None,
-    };
+    let route = Route::for_all(vec![Arc::clone(&policy)]);
     let client = ClientSettings::default();
     Setup { routes: vec![route], policies: vec![policy], client, max_keys: 100 }
 }
@@ -44,7 +34,7 @@ fn a_request_is_in_flight_until_its_end() {
     let mut trial = Trial::new(&concurrency(1), None);
     let fates: Vec<Fate> = [10, 69, 70, 71].map(|second| judge(&mut trial, second)).to_vec();
     assert_eq!(fates, [Fate::Admitted, Fate::Refused, Fate::Admitted, Fate::Refused]);
-    assert_eq!((trial.totals.judged, trial.totals.refused), (4, 2));
+    assert_eq!((trial.counts.totals.judged, trial.counts.totals.refused), (4, 2));
 }
 
 #[test]
@@ -85,5 +75,5 @@ fn a_limit_of_a_client_alone_is_that_of_the_log() {
     let fates = [judge(0, own), judge(1, own), judge(2, own), judge(61, ""), judge(62, "")];
     let (yes, no) = (Fate::Admitted, Fate::Refused);
     assert_eq!(fates, [yes, yes, no, yes, no]);
-    assert_eq!((trial.totals.repeated, trial.totals.different), (3, 2));
+    assert_eq!((trial.counts.totals.repeated, trial.counts.totals.different), (3, 2));
 }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::decision::{Decision, Outcome, Report, Ruling};
@@ -252,18 +253,20 @@ impl DecisionTimer {
         Self { histogram, turn: Turn::default(), measures_all }
     }
 
-    /// Measures how long `decision` takes, if it is its turn.
-    /// Returns the time too, in microseconds, if each decision is measured.
-    pub(crate) async fn measure<T>(&self, decision: impl Future<Output = T>) -> (T, Option<u64>) {
-        if !self.measures_all && !self.turn.is_next() {
-            return (decision.await, None);
-        }
-        let started = monotonic();
-        let decided = decision.await;
-        let nanos = monotonic().duration_since(started).as_nanos();
+    /// A decision begins now. Returns the time if it is measured.
+    ///
+    /// A method that takes the future of a decision would double the size of that future.
+    pub(crate) fn begin(&self) -> Option<Instant> {
+        (self.measures_all || self.turn.is_next()).then(monotonic)
+    }
+
+    /// The decision has ended that began at this time, if it is measured. Returns how long
+    /// it took, in microseconds, if each decision is measured.
+    pub(crate) fn end(&self, begun: Option<Instant>) -> Option<u64> {
+        let nanos = monotonic().duration_since(begun?).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         self.histogram.observe(nanos);
-        (decided, self.measures_all.then_some(nanos / 1000))
+        self.measures_all.then_some(nanos / 1000)
     }
 }
 

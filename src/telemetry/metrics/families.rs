@@ -66,6 +66,13 @@ const BATCH: Bounds = Bounds { upper: &BATCH_SIZES, per_unit: 1 };
 /// Shares of a limit, in thousandths.
 const SHARE: Bounds = Bounds { upper: &[100, 250, 500, 750, 800, 900, 1_000], per_unit: 1_000 };
 
+/// The bounds of the times of decisions, in seconds.
+#[expect(clippy::cast_precision_loss, reason = "the bounds have few digits")]
+pub(crate) fn decision_bounds_s() -> Vec<f64> {
+    let per_second = DECISION.per_unit as f64;
+    DECISION.upper.iter().map(|bound| *bound as f64 / per_second).collect()
+}
+
 macro_rules! families {
     ($($name:ident = $family:expr;)*) => {
         $(pub(crate) static $name: Family = $family;)*
@@ -181,7 +188,9 @@ families! {
     );
     // Store
     STORE_KEYS = Family::gauge(
-        "tollgate_store_keys", &[], "keys", "Keys in the memory of this node that have not expired.",
+        "tollgate_store_keys", &[], "keys",
+        "Keys in the memory of this node that have not expired. Each second a part is counted anew, \
+         so a number is one second old for each 57,000 keys for which there is room.",
     );
     STORE_KEYS_MAX = Family::gauge(
         "tollgate_store_keys_max", &[], "keys", "Keys for which the memory of this node has room.",
@@ -261,12 +270,13 @@ families! {
     ).on_event();
     RECEIVED_BYTES = Family::counter(
         "tollgate_received_bytes_total", &["side"], "bytes",
-        "Bytes of HTTP from clients, without TLS. They are counted in steps of 16 KiB, and when a \
-         connection ends.",
+        "Bytes of HTTP that were received, without TLS. side: client (counted in steps of 16 KiB, \
+         and when a connection ends) or upstream (counted at most 100 ms later, without \
+         health checks).",
     );
     SENT_BYTES = Family::counter(
         "tollgate_sent_bytes_total", &["side"], "bytes",
-        "Bytes of HTTP to clients, without TLS, counted in the same way.",
+        "Bytes of HTTP that were sent, without TLS, counted in the same way.",
     );
     ADMIN_REQUESTS = Family::counter(
         "tollgate_admin_requests_total", &["call", "status"], "calls",

@@ -43,7 +43,7 @@ pub(crate) use totals::{
     PolicyCounts, REFUSED, SOURCES, Totals,
 };
 pub(crate) use units::UnitMetrics;
-pub(crate) use upstream::UpstreamMetrics;
+pub(crate) use upstream::{UpstreamMetrics, UpstreamTraffic};
 pub(crate) use worker::WorkerMetrics;
 
 use family::{Family, Kind};
@@ -136,6 +136,11 @@ impl Metrics {
         series.filter(|series| series.family.name == family.name).collect()
     }
 
+    /// All metrics as they are now.
+    pub(crate) fn samples(&self) -> Samples {
+        self.state.samples()
+    }
+
     /// All metrics as text, in Prometheus' format 0.0.4.
     pub(crate) fn render(&self) -> String {
         let families = self.registry.gather();
@@ -143,6 +148,23 @@ impl Metrics {
             tracing::error!(%error, "cannot write the metrics");
             String::new()
         })
+    }
+}
+
+impl State {
+    fn samples(&self) -> Samples {
+        let mut samples = Samples::default();
+        samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
+        let sources = self.sources.lock().clone();
+        sources.iter().for_each(|source| source.collect(&mut samples));
+        for (family, label, value) in self.latest.all() {
+            samples.set(family, &[&label], value);
+        }
+        let workers = self.workers.lock().clone();
+        for series in workers.iter().flat_map(|worker| worker.all()) {
+            samples.add(&series);
+        }
+        samples
     }
 }
 
@@ -164,19 +186,7 @@ impl Collector for WholeProcess {
     }
 
     fn collect(&self) -> Vec<proto::MetricFamily> {
-        let Self { state, .. } = self;
-        let mut samples = Samples::default();
-        samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
-        let sources = state.sources.lock().clone();
-        sources.iter().for_each(|source| source.collect(&mut samples));
-        for (family, label, value) in state.latest.all() {
-            samples.set(family, &[&label], value);
-        }
-        let workers = state.workers.lock().clone();
-        for series in workers.iter().flat_map(|worker| worker.all()) {
-            samples.add(&series);
-        }
-        samples.into_proto()
+        self.state.samples().into_proto()
     }
 }
 

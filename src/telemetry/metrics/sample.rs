@@ -58,6 +58,20 @@ impl Samples {
         }
     }
 
+    /// Gives `see` the labels of each series of a family with its number as workers count; of
+    /// a histogram the number of each bucket, and then the sum.
+    pub(crate) fn each(&self, family: &Family, mut see: impl FnMut(&[Box<str>], &[f64])) {
+        let Some((_, by_series)) = self.0.get(family.name) else { return };
+        for (labels, value) in by_series {
+            match value {
+                Value::Shown(number) => see(labels, &[*number]),
+                Value::Counted(numbers) => {
+                    see(labels, &numbers.iter().copied().map(float).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
     fn family(&mut self, family: &'static Family) -> &mut BySeries {
         &mut self.0.entry(family.name).or_insert((family, BTreeMap::new())).1
     }

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -9,7 +11,9 @@ use tollgate_limiter::time::Span;
 
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
-use super::families::{CLIENT_DURATION, UPSTREAM_CONNECTIONS, UPSTREAM_RETRIES};
+use super::families::{
+    CLIENT_DURATION, RECEIVED_BYTES, SENT_BYTES, UPSTREAM_CONNECTIONS, UPSTREAM_RETRIES,
+};
 use super::worker::WorkerMetrics;
 
 /// What one worker counts of one upstream.
@@ -20,6 +24,32 @@ pub(crate) struct UpstreamMetrics {
     durations: RefCell<Cache<Histogram>>,
     /// Attempts over new connections, and over reused ones.
     connections: RefCell<[Option<Counter>; 2]>,
+    traffic: UpstreamTraffic,
+    received: Counter,
+    sent: Counter,
+}
+
+/// The bytes of connections to an upstream that are not in the metrics yet. A connection may
+/// change its protocol, and so must be able to leave its thread; but one worker drives it, so
+/// a load and a store are enough to count. Bytes of health checks are not counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UpstreamTraffic(Arc<[AtomicU64; 2]>);
+
+impl UpstreamTraffic {
+    /// An endpoint has sent these bytes.
+    pub(crate) fn received(&self, bytes: usize) {
+        Self::add(&self.0[0], bytes);
+    }
+
+    /// These bytes were sent to an endpoint.
+    pub(crate) fn sent(&self, bytes: usize) {
+        Self::add(&self.0[1], bytes);
+    }
+
+    fn add(sum: &AtomicU64, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        sum.store(sum.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
+    }
 }
 
 impl UpstreamMetrics {
@@ -30,6 +60,22 @@ impl UpstreamMetrics {
             upstream: upstream.into(),
             durations: RefCell::new(Cache::new(0)),
             connections: RefCell::default(),
+            traffic: UpstreamTraffic::default(),
+            received: worker.counter(&RECEIVED_BYTES, &["upstream"]),
+            sent: worker.counter(&SENT_BYTES, &["upstream"]),
+        }
+    }
+
+    /// Where its connections count their bytes.
+    pub(crate) const fn traffic(&self) -> &UpstreamTraffic {
+        &self.traffic
+    }
+
+    /// Adds the bytes of its connections to the metrics.
+    pub(crate) fn count_traffic(&self) {
+        let UpstreamTraffic(bytes) = &self.traffic;
+        for (bytes, counter) in bytes.iter().zip([&self.received, &self.sent]) {
+            counter.add(bytes.swap(0, Ordering::Relaxed));
         }
     }
 
@@ -66,5 +112,35 @@ impl UpstreamMetrics {
     /// A request is sent again, for this cause.
     pub(crate) fn retried(&self, cause: &str) {
         self.worker.counter(&UPSTREAM_RETRIES, &[&self.upstream, cause]).increment();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn bytes_of_all_upstreams_of_a_worker_are_one_sum() {
+        let metrics = Metrics::new(100);
+        let worker = Rc::new(metrics.worker());
+        let upstreams = ["a", "b"].map(|name| UpstreamMetrics::new(&worker, name));
+        // A connection that outlives a count.
+        let connections = upstreams.each_ref().map(|it| it.traffic().clone());
+        let shown = || {
+            upstreams.iter().for_each(UpstreamMetrics::count_traffic);
+            let text = metrics.render();
+            ["received", "sent"].map(|name| {
+                let series = format!("tollgate_{name}_bytes_total{{side=\"upstream\"}} ");
+                text.lines().find_map(|line| line.strip_prefix(&series)?.parse::<u64>().ok())
+            })
+        };
+        assert_eq!(shown(), [Some(0), Some(0)]);
+        connections[0].received(100);
+        connections[1].received(20);
+        connections[1].sent(7);
+        assert_eq!(shown(), [Some(120), Some(7)]);
+        connections[0].sent(1);
+        assert_eq!(shown(), [Some(120), Some(8)]);
     }
 }

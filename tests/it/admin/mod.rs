@@ -3,6 +3,7 @@
 mod access;
 mod calls;
 mod cluster;
+mod described;
 mod explain;
 mod node;
 mod page;
@@ -53,16 +54,18 @@ fn yaml(store: &str, admin: &str) -> String {
 struct AdminClient {
     address: SocketAddr,
     token: Option<String>,
+    /// Whether it calls the listener for health checks, which serves less than the document says.
+    is_probe: bool,
 }
 
 impl AdminClient {
     /// With this token, at the listener that `gateway` has besides its own one.
     fn new(gateway: &Gateway, token: &str) -> Self {
-        Self { address: gateway.addresses()[1], token: Some(token.to_owned()) }
+        Self { address: gateway.addresses()[1], token: Some(token.to_owned()), is_probe: false }
     }
 
     fn without_token(gateway: &Gateway) -> Self {
-        Self { address: gateway.addresses()[1], token: None }
+        Self { address: gateway.addresses()[1], token: None, is_probe: false }
     }
 
     fn get(&self, path: &str) -> Response {
@@ -96,8 +99,25 @@ impl AdminClient {
         }
         let mut client = Client::connect(self.address);
         client.send(format!("{head}\r\n{body}").as_bytes());
-        client.response(method)
+        let response = match path.starts_with("/v1/events") {
+            true => first_events(&mut client),
+            false => client.response(method),
+        };
+        if !self.is_probe {
+            described::hold(self.address, method, path, &response);
+        }
+        response
     }
+}
+
+/// The beginning of a stream of events, or the answer instead of it.
+fn first_events(client: &mut Client) -> Response {
+    let mut response = client.head();
+    response.body = match response.field("Content-Length").and_then(|it| it.parse().ok()) {
+        Some(length) => client.exactly(length),
+        None => client.chunk().expect("a whole chunk").unwrap_or_default(),
+    };
+    response
 }
 
 /// Waits until calls of the admin API have this result. There are 20 of them a second,
@@ -110,7 +130,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 27] = [
+const CALLS: [(&str, &str, &str, &str); 29] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -146,6 +166,8 @@ const CALLS: [(&str, &str, &str, &str); 27] = [
     ("GET", "/v1/refusals/none", "", ""),
     ("GET", "/v1/audit", "", ""),
     ("GET", "/v1/history", "", ""),
+    ("GET", "/v1/events?topics=summary,state,refusals", "", ""),
+    ("GET", "/openapi.json", "", ""),
     ("GET", "/", "", ""),
     ("GET", "/page/style.css", "", ""),
 ];
@@ -153,9 +175,9 @@ const CALLS: [(&str, &str, &str, &str); 27] = [
 /// The calls that must be refused without a credential.
 fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)>
 {
-    let calls = CALLS
-        .into_iter()
-        .filter(|(_, path, ..)| !path.ends_with(['z', '/']) && !path.starts_with("/page"));
+    let calls = CALLS.into_iter().filter(|(_, path, ..)| {
+        *path != "/openapi.json" && !path.ends_with(['z', '/']) && !path.starts_with("/page")
+    });
     calls.map(|(method, path, field, body)| {
         (method, path, Some(field).filter(|it| !it.is_empty()).into_iter().collect(), body)
     })

@@ -108,14 +108,16 @@ fn the_probe_tells_health_without_a_token_and_nothing_else() {
     for metrics in [false, true] {
         let gateway = with_metrics(metrics);
         let address = gateway.addresses()[2];
-        let probe = AdminClient { address, token: None };
+        let probe = AdminClient { address, token: None, is_probe: true };
         // Probes of an orchestrator name hosts that are not known here.
         for path in ["/healthz", "/readyz"] {
             let response = probe.send_to("Host: pod-7.example", "GET", path, &[], "");
             assert_eq!(response.status, 200, "{path}");
         }
+        assert_eq!(probe.get("/healthz?x=1").status, 400);
+        assert_eq!(probe.get("/openapi.json").status, 404);
         assert_eq!(probe.get("/metrics").status, if metrics { 200 } else { 404 });
-        let operator = AdminClient { address, token: Some(OPERATE.to_owned()) };
+        let operator = AdminClient { address, token: Some(OPERATE.to_owned()), is_probe: true };
         for path in ["/v1/status", "/v1/config", "/v1/policies/each/keys/ann"] {
             assert_eq!(operator.get(path).status, 404, "{path}");
         }

@@ -52,6 +52,8 @@ struct Outcome {
     timeout: Duration,
     /// The time at which the failure began.
     broken: Instant,
+    /// The time in which it lasted.
+    failing: Range<Instant>,
     /// The time at which the failure ended.
     mended: Instant,
 }
@@ -76,14 +78,21 @@ impl Trial {
         Self { gateway, load, bystander, usual, timeout, began: now(), _alone: alone }
     }
 
-    /// Waits until a failure that has just begun and ended is over, and a little longer.
+    /// Waits until a failure that began with the trial and has just ended is over, and a
+    /// little longer.
     fn end(self, mended: Instant) -> Outcome {
+        let failing = self.began..mended;
+        self.end_of(failing, mended)
+    }
+
+    /// The same for a failure that lasted in the time `failing` for certain.
+    fn end_of(self, failing: Range<Instant>, mended: Instant) -> Outcome {
         wait_for_store(&self.gateway);
         thread::sleep(PART);
         let (samples, usual) = (self.load.stop(), self.usual.stop());
         let Self { gateway, timeout, began: broken, bystander, .. } = self;
         drop(bystander);
-        let outcome = Outcome { gateway, samples, usual, timeout, broken, mended };
+        let outcome = Outcome { gateway, samples, usual, timeout, broken, failing, mended };
         outcome.check_answers();
         outcome
     }
@@ -91,9 +100,12 @@ impl Trial {
     /// A failure that lasts for a while.
     fn through(self, begin: impl FnOnce(), end: impl FnOnce()) -> Outcome {
         begin();
+        let begun = now();
         thread::sleep(PART);
+        let failing = begun..now();
         end();
-        self.end(now())
+        // Another program begins and ends the failure, which takes a while on a busy machine.
+        self.end_of(failing, now())
     }
 }
 
@@ -114,7 +126,7 @@ impl Outcome {
 
     /// While the store is known to be unavailable, no request waits for it.
     fn check_breaker(&self) {
-        let open = self.broken + PART / 3..self.mended;
+        let open = self.failing.start + PART / 3..self.failing.end;
         let usual = percentile(&between(&self.usual, &open), 50);
         let open = between(&self.samples, &open);
         let local = open.iter().filter(|sample| sample.is_local).count();

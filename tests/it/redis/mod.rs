@@ -14,6 +14,7 @@ mod handing_over;
 mod in_flight;
 mod late;
 mod leaving;
+mod library;
 mod one_ledger;
 mod outages;
 mod overrides;

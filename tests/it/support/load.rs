@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub(crate) struct Sample {
 /// Clients that send requests until they are stopped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
+    /// How many requests of each connection were answered.
+    answered: Arc<[AtomicUsize]>,
     threads: Vec<JoinHandle<Vec<Sample>>>,
 }
 
@@ -44,11 +46,24 @@ impl Load {
     pub(crate) fn start(plan: &Plan) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let addresses = plan.addresses.iter().flat_map(|to| vec![*to; plan.connections]);
+        let connections = plan.addresses.len() * plan.connections;
+        let answered: Arc<[AtomicUsize]> = (0..connections).map(|_| AtomicUsize::new(0)).collect();
         let threads = addresses.enumerate().map(|(first, address)| {
-            let (stop, plan) = (Arc::clone(&stop), plan.clone());
-            thread::spawn(move || ask(address, first, &plan, &stop))
+            let (stop, answered, plan) = (Arc::clone(&stop), Arc::clone(&answered), plan.clone());
+            thread::spawn(move || ask(address, first, &plan, (&stop, &answered[first])))
         });
-        Self { threads: threads.collect(), stop }
+        Self { threads: threads.collect(), answered, stop }
+    }
+
+    /// Waits until all requests that are in progress now are answered.
+    pub(crate) fn settle(&self) {
+        let count = || -> Vec<usize> {
+            self.answered.iter().map(|it| it.load(Ordering::Relaxed)).collect()
+        };
+        let before = count();
+        super::eventually("each connection has an answer", || {
+            count().iter().zip(&before).all(|(now, before)| now > before)
+        });
     }
 
     /// Returns all requests in the order in which they were sent. The test fails if a
@@ -63,7 +78,12 @@ impl Load {
     }
 }
 
-fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec<Sample> {
+fn ask(
+    address: SocketAddr,
+    first: usize,
+    plan: &Plan,
+    (stop, answered): (&AtomicBool, &AtomicUsize),
+) -> Vec<Sample> {
     let mut connection = Client::connect(address);
     let mut samples = Vec::new();
     // Connections begin with different clients, so that no two connections send in step.
@@ -79,6 +99,7 @@ fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec
             status: response.status,
             is_local: is_local(&response),
         });
+        answered.fetch_add(1, Ordering::Relaxed);
         thread::sleep(plan.rest);
     }
     samples

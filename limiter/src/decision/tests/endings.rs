@@ -76,7 +76,7 @@ async fn the_units_of_a_lease_are_known_by_policy() {
 async fn a_body_costs_its_received_bytes_even_without_a_response() {
     let cost = || Cost::Body { unit_bytes: NonZeroU64::new(1000).unwrap() };
     let left = async |status: Option<StatusCode>, request_bytes| {
-        let ending = Ending { status, request_bytes, metered: &[] };
+        let ending = Ending { status, request_bytes: Some(request_bytes), metered: &[] };
         left(Policy { cost: cost(), ..policy("p", 100, DAY) }, &ending).await
     };
     assert_eq!(left(Some(StatusCode::OK), 0).await, 100);

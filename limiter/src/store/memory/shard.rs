@@ -17,6 +17,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::packed::Packed;
 use super::place::Place;
@@ -223,11 +224,17 @@ impl Shard {
         Forgiven { states: self.forgiven_states, milli_limits }
     }
 
-    /// The number of states that have not expired, with a tolerance of one second.
-    pub(super) fn live(&self, now: Timestamp) -> usize {
+    /// The number of states in these groups that have not expired, with a tolerance of one
+    /// second.
+    pub(super) fn live_in(&self, groups: Range<usize>, now: Timestamp) -> usize {
         let now_s = seconds(now);
-        let expiries_s = self.groups.iter().flat_map(|(_, _, expiries_s, _)| expiries_s);
-        expiries_s.filter(|&&expiry_s| expiry_s > now_s).count() + self.held.len()
+        let expiries_s = self.groups[groups].iter().flat_map(|(_, _, expiries_s, _)| expiries_s);
+        expiries_s.filter(|&&expiry_s| expiry_s > now_s).count()
+    }
+
+    /// The number of keys with units in flight.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
     }
 
     /// See [`Slab::len`].

@@ -4,6 +4,7 @@
 mod clocks;
 mod flood;
 mod held;
+mod key_count;
 mod mixed;
 mod promises;
 mod schedules;

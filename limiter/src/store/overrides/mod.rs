@@ -74,6 +74,11 @@ impl SharedOverrides {
         Self { marks: Arc::default(), backend: SharedBackend::Redis(Arc::default()) }
     }
 
+    /// Those in Redis, if a policy has overrides.
+    pub(crate) fn of_redis(is_used: bool) -> Option<Self> {
+        is_used.then(Self::in_redis)
+    }
+
     /// The overrides of the worker in whose runtime this is called. `store` is the worker's
     /// store. None if they are in Redis and the store is not.
     pub fn open(&self, store: &Store) -> Option<Overrides> {

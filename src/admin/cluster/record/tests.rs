@@ -1,9 +1,11 @@
 //! What is published has a bound, and sums of what was published are never too low.
 
 use proptest::prelude::*;
+use serde_json::json;
 use tollgate_limiter::digest::{Principal, PrincipalId};
 
 use super::*;
+use crate::admin::outcomes::{Outcomes, Use};
 
 const MAX: usize = 16 * 1024;
 
@@ -127,19 +129,16 @@ fn other_versions_and_damaged_texts_are_ignored() {
 fn the_first_version_stays_readable() {
     let text = r#"{"v":1,"clients_ms":90000,"left_out":2,"policies":[["p",[60000,[7,0,0,0,3]],[300000,[9]],[11],[4,2],[7,1],[3,0]]],"keys":[[0,1,"ff",3,0,"ip 203.0.113.0/24"]]}"#;
     let read = Figures::decode(text.as_bytes()).expect("it can be read");
-    let mut shown = serde_json::json!({});
-    read.policies["p"].outcomes.show_in(&mut shown);
+    let outcomes = &read.policies["p"].outcomes;
     assert_eq!(
-        shown,
-        serde_json::json!({
-            "outcomes": {
-                "1m": { "admitted": 7, "refused": 3, "seconds": 60.0 },
-                "5m": { "admitted": 9, "seconds": 300.0 },
-                "total": { "admitted": 11 },
-            },
-            "use": { "measured": 4, "near": 0.5 },
+        json!(Outcomes::of(outcomes)),
+        json!({
+            "1m": { "admitted": 7, "refused": 3, "seconds": 60.0 },
+            "5m": { "admitted": 9, "seconds": 300.0 },
+            "total": { "admitted": 11 },
         })
     );
+    assert_eq!(json!(Use::of(outcomes)), json!({ "measured": 4, "near": 0.5 }));
     assert_eq!(read.encode(MAX), text);
 }
 

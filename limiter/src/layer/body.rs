@@ -1,0 +1,132 @@
+//! The body of a response under limits.
+
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use smallvec::SmallVec;
+
+use crate::decision::Ending;
+use crate::library::Lease;
+use crate::meter::Meter;
+
+pin_project! {
+    /// The body of a response under limits. It passes the inner body through unchanged, and
+    /// holds the lease of the request: units in flight are given back when the body has ended or
+    /// is dropped. If a policy reserves units, the body is metered.
+    ///
+    /// ```
+    /// # use tollgate_limiter::LimitedBody;
+    /// fn is_body<D: http_body::Body<Data = bytes::Bytes>>() {
+    ///     fn check<B: http_body::Body<Data = bytes::Bytes>>() {}
+    ///     check::<LimitedBody<D>>();
+    /// }
+    /// ```
+    #[derive(Debug)]
+    pub struct LimitedBody<D> {
+        #[pin]
+        content: Content<D>,
+        // None: nothing is open.
+        settlement: Option<Box<Settlement>>,
+    }
+}
+
+pin_project! {
+    #[project = ContentProjection]
+    #[derive(Debug)]
+    enum Content<D> {
+        Inner { #[pin] body: D },
+        Refusal { bytes: Option<Bytes> },
+    }
+}
+
+impl<D> LimitedBody<D> {
+    /// The response, whose end settles the lease.
+    pub(super) fn admitted(response: Response<D>, lease: Lease) -> Response<Self> {
+        let settlement = (!lease.is_empty()).then(|| Box::new(Settlement::new(lease, &response)));
+        response.map(|body| Self { content: Content::Inner { body }, settlement })
+    }
+
+    /// The response to a request that is not admitted.
+    pub(super) fn refusal(response: Response<Bytes>) -> Response<Self> {
+        response.map(|bytes| {
+            let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
+            Self { content: Content::Refusal { bytes }, settlement: None }
+        })
+    }
+}
+
+impl<D: Body<Data = Bytes>> Body for LimitedBody<D> {
+    type Data = Bytes;
+    type Error = D::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, D::Error>>> {
+        let this = self.project();
+        let polled = match this.content.project() {
+            ContentProjection::Inner { body } => body.poll_frame(cx),
+            ContentProjection::Refusal { bytes } => {
+                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+            }
+        };
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let (Some(settlement), Some(data)) = (this.settlement, frame.data_ref()) {
+                    settlement.meters.iter_mut().for_each(|meter| meter.observe(data));
+                }
+            }
+            Poll::Ready(None | Some(Err(_))) => drop(this.settlement.take()),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Inner { body } => body.is_end_stream(),
+            Content::Refusal { bytes } => bytes.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Inner { body } => body.size_hint(),
+            Content::Refusal { bytes } => {
+                let length = bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(length).expect("a length has at most 64 bits"))
+            }
+        }
+    }
+}
+
+/// The open settlement of a request. Dropping it settles the request.
+#[derive(Debug)]
+struct Settlement {
+    /// None after the end.
+    lease: Option<Lease>,
+    status: StatusCode,
+    meters: SmallVec<[Meter; 1]>,
+}
+
+impl Settlement {
+    fn new<D>(lease: Lease, response: &Response<D>) -> Self {
+        let headers = response.headers();
+        let meters = lease.meters().map(|spec| Meter::new(spec, headers)).collect();
+        Self { lease: Some(lease), status: response.status(), meters }
+    }
+}
+
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let metered: SmallVec<[Option<u64>; 1]> =
+            mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
+        lease.end(&Ending { status: Some(self.status), request_bytes: None, metered: &metered });
+    }
+}

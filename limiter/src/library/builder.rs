@@ -1,0 +1,233 @@
+//! Builds a limiter.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use super::handle::Inner;
+use super::{BuildError, Client, Clock, Limiter, Policy, Store};
+use crate::decision::{Dialect, HeaderSettings, HeaderWriter};
+use crate::digest::{Secret, SharedSecret};
+use crate::policy::{self, ClientSettings, Clients};
+use crate::shared::SharedLimiter;
+use crate::store::MemoryStore;
+use crate::store::overrides::SharedOverrides;
+use crate::time;
+
+/// Builds a [`Limiter`].
+///
+/// ```
+/// use tollgate_limiter::{Key, Limiter, Policy};
+///
+/// let limiter = Limiter::builder()
+///     .policy(Policy::new("per-client", Key::Ip, "100/minute".parse()?))
+///     .build()?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct LimiterBuilder {
+    policies: Vec<Policy>,
+    client: Client,
+    store: Store,
+    clock: Clock,
+    headers: HeaderSettings,
+}
+
+impl LimiterBuilder {
+    /// Adds a policy.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// let builder = Limiter::builder().policy(Policy::new("p", Key::Ip, "5/s".parse()?));
+    /// # Ok::<_, tollgate_limiter::LimitError>(())
+    /// ```
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policies.push(policy);
+        self
+    }
+
+    /// Where the counters are. Without it, in memory.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Limiter, Store};
+    /// let builder = Limiter::builder().store(Store::memory(100_000));
+    /// ```
+    pub fn store(self, store: Store) -> Self {
+        Self { store, ..self }
+    }
+
+    /// How the client of a request is recognised. Without it, by the address of the peer.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Client, Limiter};
+    /// let builder = Limiter::builder().client(Client::new().trusted_proxy("10.0.0.0/8"));
+    /// ```
+    pub fn client(self, client: Client) -> Self {
+        Self { client, ..self }
+    }
+
+    /// The time of decisions, for tests. Without it, the system's.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Clock, Limiter};
+    /// let builder = Limiter::builder().clock(Clock::manual());
+    /// ```
+    pub fn clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The families of header fields that tell clients about their limits. Without it, all.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Dialect, Limiter};
+    /// let builder = Limiter::builder().headers([Dialect::Ietf, Dialect::RetryAfter]);
+    /// ```
+    pub fn headers(mut self, dialects: impl IntoIterator<Item = Dialect>) -> Self {
+        self.headers.dialects = dialects.into_iter().collect();
+        self
+    }
+
+    /// Builds the limiter. With counters in Redis it starts their threads, and does not wait
+    /// for a connection: see [`Limiter::ready`].
+    ///
+    /// ```
+    /// let limiter = tollgate_limiter::Limiter::builder().build()?;
+    /// # Ok::<_, tollgate_limiter::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the settings contradict themselves, or a thread cannot be started.
+    pub fn build(self) -> Result<Limiter, BuildError> {
+        let compiled = self.policies.iter().map(|policy| {
+            let compiled = policy.compile().map(Arc::new);
+            compiled.map_err(|problem| BuildError::Policy { name: policy.name.clone(), problem })
+        });
+        let policies: Vec<_> = compiled.collect::<Result<_, _>>()?;
+        let client = self.client.compile().map_err(BuildError::Client)?;
+        let Self { store, clock, headers, .. } = self;
+        Parts { policies, client, store, clock, headers, overrides: None }.build()
+    }
+}
+
+/// The parts of a limiter, in the form that a gateway has them. Not part of the stable
+/// interface.
+#[derive(Debug)]
+pub struct Parts {
+    /// The policies.
+    pub policies: Vec<Arc<policy::Policy>>,
+    /// How the client of a request is recognised.
+    pub client: ClientSettings,
+    /// Where the counters are.
+    pub store: Store,
+    /// The time of decisions.
+    pub clock: Clock,
+    /// The header fields about limits.
+    pub headers: HeaderSettings,
+    /// The limits of single keys in a file, with the secret of their keys. None: those in
+    /// Redis, if the store is there and a policy has them.
+    pub overrides: Option<(SharedOverrides, Secret)>,
+}
+
+impl Parts {
+    /// Builds the limiter.
+    ///
+    /// # Errors
+    /// If the parts contradict each other, or a thread cannot be started.
+    pub fn build(self) -> Result<Limiter, BuildError> {
+        let mut names = HashMap::new();
+        for policy in &self.policies {
+            if names.insert(&policy.name, ()).is_some() {
+                return Err(BuildError::SameName(policy.name.to_string()));
+            }
+        }
+        self.check_counters()?;
+        Limiter::new(self)
+    }
+
+    /// In a state in Redis, a few bytes of its digest identify a counter. No two counters may
+    /// have the same.
+    fn check_counters(&self) -> Result<(), BuildError> {
+        let (mut counters, mut limits) = (HashMap::new(), HashMap::new());
+        for policy in &self.policies {
+            let stored = policy.counters().map(|counter| u64::from(counter.stored()));
+            check_distinct(&mut counters, policy, stored)?;
+            let kept_as = policy.overrides.iter().map(|it| it.kept_as.bits() >> 32);
+            check_distinct(&mut limits, policy, kept_as)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_distinct<'p>(
+    taken: &mut HashMap<u64, &'p policy::Policy>,
+    policy: &'p policy::Policy,
+    identifiers: impl Iterator<Item = u64>,
+) -> Result<(), BuildError> {
+    for identifier in identifiers {
+        match taken.entry(identifier) {
+            Entry::Vacant(entry) => drop(entry.insert(policy)),
+            Entry::Occupied(entry) => {
+                let (one, other) = (entry.get().name.to_string(), policy.name.to_string());
+                return Err(BuildError::SameCounter(one, other));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Limiter {
+    /// Begins to build a limiter.
+    ///
+    /// ```
+    /// let limiter = tollgate_limiter::Limiter::builder().build()?;
+    /// # Ok::<_, tollgate_limiter::BuildError>(())
+    /// ```
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder::default()
+    }
+
+    fn new(parts: Parts) -> Result<Self, BuildError> {
+        let Parts { policies, client, store, clock, headers, overrides } = parts;
+        let (overrides, secret) = match overrides {
+            Some((overrides, secret)) => (Some(overrides), secret),
+            None => (None, Secret::random()),
+        };
+        let secret = Arc::new(SharedSecret::new(secret));
+        let has_overrides = policies.iter().any(|policy| policy.overrides.is_some());
+        let shared = shared(&store, (overrides, has_overrides), &secret, clock.0)?;
+        let keys = policies.iter().flat_map(|policy| policy.keys());
+        let reads_tokens = client.token_keys().is_some();
+        let clients = Clients::new(client, keys, secret);
+        let headers = HeaderWriter::new(&headers);
+        Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_tokens })))
+    }
+}
+
+/// The limiter of all threads for this store. If a policy has them, limits of single keys are in
+/// Redis, unless they are given.
+fn shared(
+    store: &Store,
+    (overrides, has_overrides): (Option<SharedOverrides>, bool),
+    secret: &Arc<SharedSecret>,
+    clock: time::Clock,
+) -> Result<SharedLimiter, BuildError> {
+    let memory = MemoryStore::new(store.max_keys);
+    let sizes = [store.lanes, store.max_pending];
+    #[cfg(feature = "redis")]
+    if let Some(settings) = store.redis.clone() {
+        use crate::store::SharedStore;
+        use crate::store::redis::NodeState;
+        let node = NodeState::new(settings, Arc::new(memory), Arc::clone(secret));
+        let overrides = overrides.or_else(|| SharedOverrides::of_redis(has_overrides));
+        let store = SharedStore::Redis(Arc::new(node));
+        return Ok(SharedLimiter::on_lanes(store, overrides, sizes, clock)?);
+    }
+    match overrides {
+        None => Ok(SharedLimiter::in_memory(memory, clock)),
+        Some(overrides) => {
+            let store = crate::store::SharedStore::Memory(Arc::new(memory));
+            Ok(SharedLimiter::on_lanes(store, Some(overrides), sizes, clock)?)
+        }
+    }
+}

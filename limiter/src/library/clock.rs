@@ -1,0 +1,65 @@
+//! The time of decisions.
+
+use std::time::Duration;
+
+use crate::time::{self, Timestamp};
+
+/// Where a manual clock begins: 2026-01-01 in UTC, at the start of a minute, an hour and a day.
+const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+/// The time of decisions: the system's, or one that a test advances.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_limiter::{Algorithm, Clock, Key, Limiter, Policy};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let clock = Clock::manual();
+/// let policy = Policy::new("jobs", Key::User, "1/minute".parse()?)
+///     .algorithm(Algorithm::FixedWindow);
+/// let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build()?;
+/// let jobs = limiter.policy("jobs")?;
+/// assert!(limiter.check(&jobs, "ann", 1)?.await.is_admitted());
+/// assert!(!limiter.check(&jobs, "ann", 1)?.await.is_admitted());
+/// clock.advance(Duration::from_secs(60));
+/// assert!(limiter.check(&jobs, "ann", 1)?.await.is_admitted());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Clock(pub(super) time::Clock);
+
+impl Clock {
+    /// The system's clock. It runs evenly, and follows the system's real-time clock slowly.
+    ///
+    /// ```
+    /// let clock = tollgate_limiter::Clock::system();
+    /// let limiter = tollgate_limiter::Limiter::builder().clock(clock).build()?;
+    /// # Ok::<_, tollgate_limiter::BuildError>(())
+    /// ```
+    pub const fn system() -> Self {
+        Self(time::Clock::System)
+    }
+
+    /// A clock that stands still at the beginning of a day until it is advanced. Clones show
+    /// the same time. A store that is shared by nodes has a clock of its own.
+    ///
+    /// ```
+    /// let clock = tollgate_limiter::Clock::manual();
+    /// clock.advance(std::time::Duration::from_secs(1));
+    /// ```
+    pub fn manual() -> Self {
+        Self(time::Clock::manual(START))
+    }
+
+    /// Advances a manual clock. It has no effect on the system's clock.
+    ///
+    /// ```
+    /// # let clock = tollgate_limiter::Clock::manual();
+    /// clock.advance(std::time::Duration::from_millis(1500));
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        self.0.advance(by.into());
+    }
+}

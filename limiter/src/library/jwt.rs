@@ -1,0 +1,126 @@
+//! Users by verified bearer tokens.
+
+use jsonwebtoken::Algorithm;
+
+use crate::policy::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
+
+/// How bearer tokens (RFC 7519) are verified. An expired token is not valid.
+///
+/// ```
+/// use tollgate_limiter::{Client, Jwt};
+///
+/// let jwt = Jwt::hs256(b"a secret of at least thirty-two bytes")?
+///     .issuer("https://login.example.com")
+///     .audience("api");
+/// let client = Client::new().jwt(jwt);
+/// # Ok::<_, tollgate_limiter::JwtError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Jwt(JwtSettings);
+
+/// A key that cannot verify tokens.
+///
+/// ```
+/// let error = tollgate_limiter::Jwt::hs256(b"short").unwrap_err();
+/// assert!(error.to_string().contains("at least 32 bytes"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct JwtError(#[from] KeyError);
+
+/// The algorithms of public keys. The key determines which of them it is for.
+const PUBLIC: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+
+impl Jwt {
+    /// Tokens that are signed with this secret by HS256.
+    ///
+    /// ```
+    /// let jwt = tollgate_limiter::Jwt::hs256(b"a secret of at least thirty-two bytes")?;
+    /// # Ok::<_, tollgate_limiter::JwtError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the secret has less than 32 bytes.
+    pub fn hs256(secret: &[u8]) -> Result<Self, JwtError> {
+        let algorithms = vec![Algorithm::HS256];
+        let key = VerifyingKey::from_secret(secret, &algorithms)?;
+        Ok(Self::new(vec![key], algorithms))
+    }
+
+    /// Tokens that are signed for this public key, as PEM: RSA, P-256 or Ed25519.
+    ///
+    /// ```
+    /// assert!(tollgate_limiter::Jwt::public_key("-----BEGIN CERTIFICATE-----").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not such a key.
+    pub fn public_key(pem: &str) -> Result<Self, JwtError> {
+        Ok(Self::new(vec![VerifyingKey::from_pem(pem, &PUBLIC)?], PUBLIC.to_vec()))
+    }
+
+    /// Tokens that are signed for one of the keys in this JSON Web Key Set (RFC 7517).
+    ///
+    /// ```
+    /// assert!(tollgate_limiter::Jwt::key_set("{}").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not such a set, or has no usable key.
+    pub fn key_set(json: &str) -> Result<Self, JwtError> {
+        Ok(Self::new(VerifyingKey::from_jwks(json, &PUBLIC)?, PUBLIC.to_vec()))
+    }
+
+    fn new(keys: Vec<VerifyingKey>, algorithms: Vec<Algorithm>) -> Self {
+        Self(JwtSettings {
+            keys: TokenKeys::Known(keys),
+            algorithms,
+            issuers: Vec::new(),
+            audiences: Vec::new(),
+            claim: "sub".to_owned(),
+        })
+    }
+
+    /// Accepts tokens of this issuer. Without it, those of any issuer.
+    ///
+    /// ```
+    /// # let jwt = tollgate_limiter::Jwt::hs256(b"a secret of at least thirty-two bytes")?;
+    /// let jwt = jwt.issuer("https://login.example.com");
+    /// # Ok::<_, tollgate_limiter::JwtError>(())
+    /// ```
+    #[must_use]
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.0.issuers.push(issuer.into());
+        self
+    }
+
+    /// Accepts tokens for this audience. Without it, those for any audience.
+    ///
+    /// ```
+    /// # let jwt = tollgate_limiter::Jwt::hs256(b"a secret of at least thirty-two bytes")?;
+    /// let jwt = jwt.audience("api");
+    /// # Ok::<_, tollgate_limiter::JwtError>(())
+    /// ```
+    #[must_use]
+    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+        self.0.audiences.push(audience.into());
+        self
+    }
+
+    /// The claim that is the user, with dots between nested names. Without it, `sub`.
+    ///
+    /// ```
+    /// # let jwt = tollgate_limiter::Jwt::hs256(b"a secret of at least thirty-two bytes")?;
+    /// let jwt = jwt.claim("org.user");
+    /// # Ok::<_, tollgate_limiter::JwtError>(())
+    /// ```
+    #[must_use]
+    pub fn claim(mut self, claim: impl Into<String>) -> Self {
+        self.0.claim = claim.into();
+        self
+    }
+
+    pub(super) fn settings(&self) -> JwtSettings {
+        self.0.clone()
+    }
+}

@@ -1,0 +1,163 @@
+//! A limit as text: `100/minute`, `5/s`, `1_000/15m`, `20`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::algorithm::{MAX_LIMIT, Quota, QuotaError};
+use crate::time::Span;
+
+/// How much a policy admits: a count in a window of time, or a count without a time for
+/// requests in progress ([`Concurrency`](crate::Algorithm::Concurrency)).
+///
+/// It is written as in a `gateway.yaml`. The count may contain `_` and end with `k` or `M`. The
+/// window is a unit of time (`ms`, `s`, `m`, `h`, `d`, `w`, or a word like `minute`), or a
+/// duration such as `15m` or `1h30m`.
+///
+/// ```
+/// use tollgate_limiter::Limit;
+///
+/// let limit: Limit = "1_000/15m".parse()?;
+/// assert_eq!(limit.units(), 1000);
+/// assert_eq!(limit.window().map(|window| window.as_secs()), Some(900));
+/// assert!("20".parse::<Limit>()?.window().is_none());
+/// assert!("100/fortnight".parse::<Limit>().is_err());
+/// # Ok::<_, tollgate_limiter::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    units: u64,
+    /// Zero for requests in progress.
+    window: Span,
+}
+
+impl Limit {
+    /// The number of units.
+    ///
+    /// ```
+    /// # use tollgate_limiter::Limit;
+    /// assert_eq!("1k/s".parse::<Limit>()?.units(), 1000);
+    /// # Ok::<_, tollgate_limiter::LimitError>(())
+    /// ```
+    pub const fn units(&self) -> u64 {
+        self.units
+    }
+
+    /// The window of time. None for a count without a time.
+    ///
+    /// ```
+    /// # use tollgate_limiter::Limit;
+    /// # use std::time::Duration;
+    /// assert_eq!("5/s".parse::<Limit>()?.window(), Some(Duration::from_secs(1)));
+    /// # Ok::<_, tollgate_limiter::LimitError>(())
+    /// ```
+    pub fn window(&self) -> Option<std::time::Duration> {
+        (!self.window.is_zero()).then(|| self.window.into())
+    }
+
+    /// The quota, if the limit has a time.
+    pub(super) fn quota(self) -> Option<Result<Quota, QuotaError>> {
+        (!self.window.is_zero()).then(|| Quota::new(self.units, self.window))
+    }
+
+    pub(super) const fn span(self) -> Span {
+        self.window
+    }
+}
+
+/// A text that is not a [`Limit`].
+///
+/// ```
+/// let error = "100/".parse::<tollgate_limiter::Limit>().unwrap_err();
+/// assert!(error.to_string().starts_with("\"100/\" is not a limit"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitError {
+    text: String,
+    /// None: it does not have the form of a limit.
+    out_of_range: Option<QuotaError>,
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        match self.out_of_range {
+            Some(error) => write!(f, "\"{text}\" is not a limit: {error}"),
+            None => write!(
+                f,
+                "\"{text}\" is not a limit: write a count per time, like 100/minute or \
+                 1_000/15m, or a count of requests in progress, like 20"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LimitError {}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let error = |out_of_range| LimitError { text: text.to_owned(), out_of_range };
+        let Some((count, window)) = text.split_once('/') else {
+            let units = units(text.trim()).ok_or_else(|| error(None))?;
+            return Ok(Self { units, window: Span::ZERO });
+        };
+        let units = units(count.trim()).ok_or_else(|| error(None))?;
+        let window = self::window(window.trim()).ok_or_else(|| error(None))?;
+        Quota::new(units, window).map_err(|why| error(Some(why)))?;
+        Ok(Self { units, window })
+    }
+}
+
+/// A count, with `k` for a thousand and `M` for a million. Counts above the largest limit are
+/// the largest count above it.
+fn units(text: &str) -> Option<u64> {
+    let (number, suffix) = leading(text)?;
+    let factor = match suffix {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1_000_000,
+        _ => return None,
+    };
+    Some(number.saturating_mul(factor).min(MAX_LIMIT + 1))
+}
+
+/// The number at the beginning of `text`, and the rest.
+fn leading(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let digits = number.replace('_', "");
+    let is_number = !digits.is_empty() && !number.starts_with('_');
+    is_number.then(|| (digits.parse().unwrap_or(u64::MAX), rest))
+}
+
+/// One unit of time, or the sum of `number unit` pairs.
+fn window(text: &str) -> Option<Span> {
+    if let Some(us) = unit_us(text) {
+        return Some(Span::from_micros(us));
+    }
+    let (mut total_us, mut rest) = (0_u64, text);
+    loop {
+        let (number, after) = leading(rest)?;
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        total_us = total_us.saturating_add(number.saturating_mul(unit_us(unit)?));
+        if next.is_empty() {
+            return Some(Span::from_micros(total_us));
+        }
+        rest = next;
+    }
+}
+
+/// A unit of time, as an abbreviation or a word, in microseconds.
+fn unit_us(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "ms" | "millisecond" | "milliseconds" => 1000,
+        "s" | "sec" | "second" | "seconds" => 1_000_000,
+        "m" | "min" | "minute" | "minutes" => 60_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000,
+        "d" | "day" | "days" => 86_400_000_000,
+        "w" | "week" | "weeks" => 604_800_000_000,
+        _ => return None,
+    })
+}

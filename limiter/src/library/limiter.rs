@@ -1,0 +1,185 @@
+//! The checks of a limiter.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use http::header::ORIGIN;
+use http::request;
+
+use super::handle::Inner;
+use super::{Check, KeyError, Limiter, Missing, PolicyHandle, UnknownPolicy};
+use crate::algorithm::MAX_LIMIT;
+use crate::decision::{Claims, Outcome};
+use crate::policy::{KeyTexts, Policy};
+use crate::request::RequestView;
+use crate::shared::SharedLimiter;
+use crate::time::Timestamp;
+
+/// The most policies that may judge one request.
+///
+/// ```
+/// assert_eq!(tollgate_limiter::MAX_POLICIES, 16);
+/// ```
+pub const MAX_POLICIES: usize = crate::decision::MAX_POLICIES;
+
+/// The outcome of a request that no policy judges, and why it has no key.
+type Unjudged = (Outcome<Arc<Policy>>, Option<Missing>);
+
+impl Limiter {
+    /// The policy of this name.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Ip, "5/s".parse()?)).build()?;
+    /// let policy = limiter.policy("p")?;
+    /// assert!(limiter.policy("q").is_err());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn policy(&self, name: &str) -> Result<PolicyHandle, UnknownPolicy> {
+        let policy = self.0.policies.iter().find(|policy| *policy.name == *name);
+        policy.cloned().map(PolicyHandle).ok_or_else(|| UnknownPolicy(name.to_owned()))
+    }
+
+    /// Charges `cost` units for `key` under one policy, without a request. The plans, exemptions
+    /// and costs of the policy, which depend on requests, have no effect.
+    ///
+    /// The key is written as for `tollgate override`: the value alone, or
+    /// `user=ann&path=/orders` for a policy whose key has several parts. A request with this key
+    /// has the same counter.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limiter = Limiter::builder()
+    ///     .policy(Policy::new("tokens", Key::User, "100k/minute".parse()?))
+    ///     .build()?;
+    /// let decision = limiter.check(&limiter.policy("tokens")?, "ann", 2000)?.await;
+    /// assert!(decision.is_admitted());
+    /// decision.into_lease().settle(1500);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the policy cannot have this key.
+    pub fn check(&self, policy: &PolicyHandle, key: &str, cost: u64) -> Result<Check, KeyError> {
+        let clients = &self.0.clients;
+        let (client, secret) = (clients.settings(), clients.secret());
+        let texts = KeyTexts { client, secret, is_route: &|_| false };
+        let principal = texts.principal(&policy.0.key, key)?;
+        // No limit admits more than the largest limit.
+        let claims = Claims::of_client(&policy.0, principal, cost.min(MAX_LIMIT + 1));
+        Ok(Check::new(SharedLimiter::check(self.clone(), claims), None, false))
+    }
+
+    /// Judges a request by these policies together: all of them admit it, or none counts it. A
+    /// policy that occurs twice counts once.
+    ///
+    /// `peer` is the address at the other end of the connection. Without it, a request is
+    /// admitted only if no policy needs the client's address.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Ip, "5/s".parse()?)).build()?;
+    /// let (head, _body) = http::Request::get("http://example.com/").body(())?.into_parts();
+    /// let peer = Some([192, 0, 2, 7].into());
+    /// let decision = limiter.check_request(&[limiter.policy("p")?], &head, peer).await;
+    /// assert!(decision.is_admitted());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_POLICIES`].
+    pub fn check_request(
+        &self,
+        policies: &[PolicyHandle],
+        head: &request::Parts,
+        peer: Option<IpAddr>,
+    ) -> Check {
+        assert!(policies.len() <= MAX_POLICIES, "at most {MAX_POLICIES} policies judge a request");
+        let is_cross_origin = head.headers.contains_key(ORIGIN);
+        let (check, missing) = match self.claims(policies, head, peer) {
+            Ok(claims) => (SharedLimiter::check(self.clone(), claims), None),
+            Err((outcome, missing)) => (SharedLimiter::known(self.clone(), outcome), missing),
+        };
+        Check::new(check, missing, is_cross_origin)
+    }
+
+    /// The claims of these policies for a request. Otherwise why there are none.
+    fn claims(
+        &self,
+        policies: &[PolicyHandle],
+        head: &request::Parts,
+        peer: Option<IpAddr>,
+    ) -> Result<Claims<Arc<Policy>>, Unjudged> {
+        let unread = |missing| (Outcome::Admit, Some(missing));
+        let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let view =
+            RequestView::of_service(head, address).map_err(|_| unread(Missing::Ambiguous))?;
+        // An unknown peer is no trusted proxy.
+        let view = view.with_forwarding(peer.is_some());
+        let Inner { clients, reads_tokens, .. } = &*self.0;
+        let now = if *reads_tokens { self.clock().wall() } else { Timestamp::default() };
+        let subject = clients.subject(&view, None, now);
+        let first_named = |(index, handle): &(usize, &PolicyHandle)| {
+            !policies[..*index].iter().any(|before| before.0.counter == handle.0.counter)
+        };
+        let once = policies.iter().enumerate().filter(first_named).map(|(_, handle)| &handle.0);
+        let claims = Claims::new(once, &subject);
+        if peer.is_none() && subject.has_found_client() {
+            return Err(unread(Missing::Peer));
+        }
+        match claims {
+            Ok(claims) => Ok(claims.into_owned().settling()),
+            Err(outcome) => Err((outcome.into_owned(), None)),
+        }
+    }
+
+    /// Waits until Redis can be asked, or should not be waited for any longer. A service that
+    /// calls it before it accepts requests counts its first requests in Redis, too. With
+    /// counters in memory it returns at once.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let limiter = tollgate_limiter::Limiter::builder().build()?;
+    /// limiter.ready().await;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn ready(&self) {
+        self.0.shared.ready().await;
+    }
+
+    /// Sends the last counts to Redis, before the process ends. For later checks the store is
+    /// not available. With counters in memory it has no effect.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let limiter = tollgate_limiter::Limiter::builder().build()?;
+    /// limiter.close().await;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn close(&self) {
+        self.0.shared.close().await;
+    }
+
+    /// The policy as a gateway has it, or what is wrong with it. Not part of the stable
+    /// interface.
+    ///
+    /// # Errors
+    /// If the policy contradicts itself.
+    #[cfg(feature = "gateway")]
+    pub fn compile(policy: &super::Policy) -> Result<Policy, String> {
+        policy.compile()
+    }
+}

@@ -1,0 +1,53 @@
+//! The library for applications: limits inside a service, on any runtime.
+//!
+//! Everything here is a promise to the users of the crate. It is a thin layer: policies are
+//! written as an application reads them and compiled to those that gateways use, and the
+//! decisions are those of [`SharedLimiter`](crate::shared::SharedLimiter).
+
+mod builder;
+mod check;
+mod client;
+mod clock;
+mod compile;
+mod decision;
+mod error;
+mod handle;
+#[cfg(feature = "jwt")]
+mod jwt;
+mod key;
+mod lease;
+mod limit;
+mod limiter;
+mod policy;
+mod report;
+mod store;
+#[cfg(test)]
+mod tests;
+mod values;
+mod words;
+
+pub use builder::LimiterBuilder;
+#[cfg(feature = "gateway")]
+pub use builder::Parts;
+#[cfg(not(feature = "gateway"))]
+use builder::Parts;
+pub use check::Check;
+pub use client::Client;
+pub use clock::Clock;
+pub use decision::{Decision, Missing, Outcome};
+pub use error::{BuildError, KeyError, UnknownPolicy};
+pub use handle::{Limiter, PolicyHandle};
+#[cfg(feature = "jwt")]
+pub use jwt::{Jwt, JwtError};
+pub use key::{Key, ParseKeyError};
+pub use lease::Lease;
+pub use limit::{Limit, LimitError};
+pub use limiter::MAX_POLICIES;
+pub use policy::Policy;
+pub use report::{Report, Reports};
+#[cfg(feature = "redis")]
+pub use store::RedisUrlError;
+pub use store::Store;
+pub use words::{Algorithm, Counting, OnMissingKey, OnStoreFailure, Plans, Settle};
+
+pub use crate::decision::Dialect;

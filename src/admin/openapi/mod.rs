@@ -1,0 +1,203 @@
+//! The document that describes the admin API: OpenAPI 3.1, at `GET /openapi.json`.
+//!
+//! It is made from the list of calls, from the types that answers are serialised from and bodies
+//! are read into, and from `operation`, which has to say something of each action. It is the same
+//! for every gateway of a version, tells nothing of this one, and is made when it is first asked
+//! for.
+
+mod operation;
+mod responses;
+mod schemas;
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+
+use super::Role;
+use super::call::{CALLS, CallSpec};
+use super::page;
+use super::parameter::{Parameter, Values};
+use operation::{Operation, TAGS, operation};
+use responses::responses;
+use schemas::Schemas;
+
+const DESCRIPTION: &str = "\
+What operators see and change of a running gateway.
+
+Every call but those of health, of the page and of this document needs a credential: a token, a \
+client certificate, or a Unix socket. `x-role` is the role that it must have: `metrics`, `read` \
+includes it, and `operate` includes both. An operation answers HEAD like GET, without the body. \
+Other paths are answered with 404, other methods with 405 and `Allow`. Every answer has \
+`Cache-Control: no-store`. A credential has 50 calls a second. Heads that are too large or cannot \
+be read are refused before they reach a call.";
+
+/// The document as text.
+pub(super) fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| format!("{:#}\n", document()))
+}
+
+/// The document.
+fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let mut paths: Map<String, Value> = Map::new();
+    for spec in &CALLS {
+        let described = described(spec, &operation(spec.action), &mut schemas);
+        let path = paths.entry(spec.path).or_insert_with(|| path_item(spec.path));
+        path[spec.method.to_ascii_lowercase()] = described;
+    }
+    let responses = responses::components(&mut schemas);
+    json!({
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://spec.openapis.org/oas/3.1/dialect/base",
+        "info": {
+            "title": "Tollgate admin API",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": { "name": "Apache License 2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/", "description": "the admin listener" }],
+        "security": [{ "token": [] }, { "certificate": [] }],
+        "tags": TAGS.map(|(name, about)| json!({ "name": name, "description": about })),
+        "paths": paths,
+        "components": {
+            "schemas": schemas.into_definitions(),
+            "responses": responses,
+            "headers": responses::headers(),
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "certificate": { "type": "mutualTLS" },
+            },
+        },
+    })
+}
+
+/// The names in braces of a path.
+fn path_item(path: &str) -> Value {
+    let names = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+    let parameters: Vec<Value> = names.map(path_parameter).collect();
+    if parameters.is_empty() { json!({}) } else { json!({ "parameters": parameters }) }
+}
+
+fn path_parameter(name: &str) -> Value {
+    let (about, example) = match name {
+        "policy" => ("the name of a policy", "per-client"),
+        "key" => (
+            "the key of a client, as for `tollgate override`, such as an address or an API key; \
+             or `~` and an id that an answer has shown",
+            "192.0.2.7",
+        ),
+        "request-id" => ("`X-Request-Id` of the response", "7f9c1d2e"),
+        "file" => ("a file of the page", "style.css"),
+        _ => ("", ""),
+    };
+    let mut schema = json!({ "type": "string", "minLength": 1 });
+    if name == "file" {
+        schema["enum"] = page::names().collect();
+    }
+    json!({
+        "name": name,
+        "in": "path",
+        "required": true,
+        "description": about,
+        "schema": schema,
+        "example": example,
+    })
+}
+
+fn query_parameter(parameter: &Parameter) -> Value {
+    let words = |words: &[&str]| json!({ "type": "string", "enum": words });
+    let mut described = json!({
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.about,
+    });
+    described["schema"] = match parameter.values {
+        Values::Number { least, most, default } => {
+            json!({ "type": "integer", "minimum": least, "maximum": most, "default": default })
+        }
+        Values::Word(all) => {
+            let mut schema = words(all);
+            schema["default"] = json!(all.first());
+            schema
+        }
+        Values::Words(all) => {
+            described["style"] = json!("form");
+            described["explode"] = json!(false);
+            json!({
+                "type": "array",
+                "items": words(all),
+                "minItems": 1,
+                "default": parameter.words(None),
+            })
+        }
+        Values::Text => json!({ "type": "string" }),
+    };
+    described
+}
+
+/// The operation of a call.
+fn described(spec: &CallSpec, operation: &Operation, schemas: &mut Schemas) -> Value {
+    let mut parameters: Vec<Value> = spec.query.iter().map(query_parameter).collect();
+    if operation.needs_match {
+        parameters.push(json!({
+            "name": "If-Match",
+            "in": "header",
+            "required": true,
+            "description": "`ETag` of the policy, so that no other change is overwritten; `*` \
+                            forces the change",
+            "schema": { "type": "string" },
+            "example": "*",
+        }));
+    }
+    let mut described = json!({
+        "operationId": operation_id(spec),
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": description(spec, operation),
+        "responses": responses(spec, operation, schemas),
+    });
+    if !parameters.is_empty() {
+        described["parameters"] = Value::from(parameters);
+    }
+    if let (Some(types), Some(body)) = (spec.body, &operation.body) {
+        let schema = schemas.read(body.schema);
+        let examples: Map<String, Value> =
+            body.examples.iter().map(|(name, text)| example(name, text)).collect();
+        let content = types.iter().map(|it| {
+            ((*it).to_owned(), json!({ "schema": schema.clone(), "examples": examples.clone() }))
+        });
+        let content: Map<String, Value> = content.collect();
+        described["requestBody"] = json!({ "required": true, "content": content });
+    }
+    match spec.role {
+        Some(role) => described["x-role"] = json!(role.as_str()),
+        None => described["security"] = json!([]),
+    }
+    described
+}
+
+fn example(name: &str, text: &str) -> (String, Value) {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    (name.to_owned(), json!({ "value": value }))
+}
+
+fn description(spec: &CallSpec, operation: &Operation) -> String {
+    let role = match spec.role.map(Role::as_str) {
+        Some(role) => format!("It needs the role `{role}`."),
+        None => "It needs no credential.".to_owned(),
+    };
+    [operation.about, &role].map(str::trim).join(" ").trim().to_owned()
+}
+
+/// The name of the operation: that of the action, which no other call has.
+fn operation_id(spec: &CallSpec) -> String {
+    let name = format!("{:?}", spec.action);
+    if spec.method == "GET" {
+        return format!("get{name}");
+    }
+    let first = name.chars().next().map(|it| it.to_ascii_lowercase());
+    first.into_iter().chain(name.chars().skip(1)).collect()
+}

@@ -1,0 +1,256 @@
+//! Why a node is not well: the rules of docker/prometheus/alerts.yml, judged on one node.
+//!
+//! A test holds the thresholds and times of both equal. An alert waits until its condition has
+//! lasted for some time (`for`). Here a reason begins at once, and `since` says how long it has
+//! lasted. The alert `TollgateDown` has no rule: a node that does not run says nothing.
+
+use tollgate_limiter::time::Span;
+
+use super::present::Present;
+use super::window::Counted;
+use crate::proxy::{EndpointState, UpstreamShared};
+
+const FIVE_MINUTES: Span = Span::from_secs(300);
+const QUARTER_OF_AN_HOUR: Span = Span::from_secs(900);
+/// A policy refuses unusually many if it refuses so many times what it did before.
+pub(super) const UNUSUAL: f64 = 4.0;
+
+/// When a value is a reason.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bound {
+    Above(f64),
+    Below(f64),
+    Equals(f64),
+}
+
+impl Bound {
+    /// Whether a value is a reason.
+    #[expect(clippy::float_cmp, reason = "whole numbers are compared")]
+    pub(super) fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::Above(bound) => value > bound,
+            Self::Below(bound) => value < bound,
+            Self::Equals(bound) => value == bound,
+        }
+    }
+}
+
+/// A rule.
+pub(super) struct Rule {
+    /// Its word in answers.
+    pub(super) code: &'static str,
+    /// The alert that has the same rule.
+    pub(super) alert: &'static str,
+    /// Over which time growth is measured. None: the value is that of now.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with that of the alert"))]
+    pub(super) over: Option<Span>,
+    /// When a value is a reason.
+    pub(super) bound: Bound,
+    /// The values: what each is about, and the number.
+    pub(super) values: fn(&Present<'_>) -> Vec<(String, f64)>,
+    /// What is wrong, by what it is about and the number.
+    pub(super) text: fn(&Present<'_>, &str, f64) -> String,
+    /// What to do.
+    pub(super) advice: &'static str,
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// All rules, in the order in which answers list them: the worst first.
+pub(super) const RULES: [Rule; 15] = [
+    Rule {
+        code: "upstream_down",
+        alert: "TollgateUpstreamDown",
+        over: None,
+        bound: Bound::Equals(0.0),
+        values: |it| it.upstreams.iter().map(|it| endpoints_up(it)).collect(),
+        text: |_, about, _| format!("no endpoint of the upstream {about:?} is in service"),
+        advice: "see in GET /v1/upstreams whether checks fail or requests",
+    },
+    Rule {
+        code: "store_away",
+        alert: "TollgateStoreUnavailable",
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| {
+            let is_away = it.store.is_some_and(|standing| !standing.is_up);
+            let breakers: f64 = it.window.gauges.breakers.iter().map(|(_, open)| open).sum();
+            vec![(String::new(), f64::from(is_away) + breakers)]
+        },
+        text: |_, _, _| {
+            "not all servers of the store answer: policies decide as their on_store_failure says"
+                .to_owned()
+        },
+        advice: "see whether Redis runs, and answers within store.redis.timeout",
+    },
+    Rule {
+        code: "failed_open",
+        alert: "TollgateFailedOpen",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::FailedOpen, FIVE_MINUTES),
+        text: |_, about, _| {
+            format!("requests were admitted that the policy {about:?} could not judge")
+        },
+        advice: "bring the store back, or set on_store_failure to local or deny",
+    },
+    Rule {
+        code: "requests_fail",
+        alert: "TollgateFails",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.02),
+        values: |it| it.window.shares(Counted::Failed, Counted::Requests),
+        text: |_, about, share| {
+            let share = percent(share);
+            format!("{share} of the requests of the route {about:?} end with 500 or more")
+        },
+        advice: "http_client_request_duration_seconds shows whether the upstream sends them, and \
+                 error_type why the gateway does",
+    },
+    Rule {
+        code: "refuses_unusually_many",
+        alert: "TollgateRefusesUnusuallyMany",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.05),
+        values: |it| it.window.unusual_shares(UNUSUAL),
+        text: |_, about, share| {
+            let share = percent(share);
+            format!(
+                "the policy {about:?} refuses {share} of its requests, 4 times as many as before"
+            )
+        },
+        advice: "see its clients in GET /v1/top; if they are legitimate, raise the limit or give \
+                 them a plan",
+    },
+    Rule {
+        code: "decides_locally",
+        alert: "TollgateDecidesLocally",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.01),
+        values: |it| it.window.shares(Counted::LocalDecisions, Counted::Decisions),
+        text: |_, _, share| {
+            let share = percent(share);
+            format!(
+                "{share} of the decisions were made without the store: limits hold for this node only"
+            )
+        },
+        advice: "see tollgate_store_calls_total{result=\"failed\"} and the latency of Redis",
+    },
+    Rule {
+        code: "slow_decisions",
+        alert: "TollgateSlowDecisions",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.02),
+        values: |it| it.window.slow_decision().map(|it| (String::new(), it)).into_iter().collect(),
+        text: |_, _, s| format!("one decision of 100 takes longer than about {:.0} ms", s * 1000.0),
+        advice: "see tollgate_store_call_duration_seconds for Redis, and \
+                 tollgate_worker_busy_seconds_total for the gateway",
+    },
+    Rule {
+        code: "worker_busy",
+        alert: "TollgateWorkerBusy",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.85),
+        values: |it| {
+            // The start of a process says little.
+            let seconds = it.window.seconds();
+            let busy = it.window.growth(Counted::Busy).into_iter().filter(|_| seconds >= 60.0);
+            busy.map(|(about, us)| (about.to_owned(), us / 1_000_000.0 / seconds)).collect()
+        },
+        text: |_, about, share| format!("the worker {about} uses {} of a core", percent(share)),
+        advice: "add a node or cores; if other workers are idle, few connections carry the load",
+    },
+    Rule {
+        code: "forgets_limits",
+        alert: "TollgateForgetsLimits",
+        over: Some(QUARTER_OF_AN_HOUR),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::Forgotten, QUARTER_OF_AN_HOUR),
+        text: |_, _, _| {
+            "clients that have used a part of their limits are forgotten: the memory is full"
+                .to_owned()
+        },
+        advice: "raise store.memory.max_keys, or use keys of which there are fewer",
+    },
+    Rule {
+        code: "broken_promise",
+        alert: "TollgateBrokenPromise",
+        over: Some(QUARTER_OF_AN_HOUR),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::Broken, QUARTER_OF_AN_HOUR),
+        text: |_, about, _| {
+            format!(
+                "a client that waited as long as the policy {about:?} had told was refused again"
+            )
+        },
+        advice: "this is a defect of the gateway: report it with the policy and the version",
+    },
+    Rule {
+        code: "reload_failed",
+        alert: "TollgateReloadFailed",
+        over: None,
+        bound: Bound::Equals(0.0),
+        values: |it| vec![(String::new(), f64::from(it.failure.is_none()))],
+        text: |it, _, _| match it.failure {
+            Some((at, why)) => {
+                format!("the reload at {at} failed, and the configuration before it stays: {why}")
+            }
+            None => String::new(),
+        },
+        advice: "mend the file: `tollgate check` shows the same; a restart would fail",
+    },
+    Rule {
+        code: "configurations_differ",
+        alert: "TollgateConfigurationsDiffer",
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| vec![(String::new(), it.window.gauges.other_configs)],
+        text: |_, _, nodes| {
+            format!("the configurations of {nodes} nodes that share the store differ from this one")
+        },
+        advice: "see in GET /v1/nodes which; finish or undo the rollout",
+    },
+    Rule {
+        code: "certificate_expires",
+        alert: "TollgateCertificateExpires",
+        over: None,
+        bound: Bound::Below(14.0 * 86_400.0),
+        values: |it| {
+            let left = |(name, expires_s): &(String, f64)| (name.clone(), expires_s - it.now_s());
+            it.window.gauges.certificates.iter().map(left).collect()
+        },
+        text: |_, about, left_s| {
+            let days = (left_s / 86_400.0).floor();
+            format!("the certificate {about} expires in {days} days")
+        },
+        advice: "renew it; a reload is enough",
+    },
+    Rule {
+        code: "few_files_left",
+        alert: "TollgateFewFilesLeft",
+        over: None,
+        bound: Bound::Above(0.8),
+        values: |it| vec![(String::new(), it.window.gauges.open_files)],
+        text: |_, _, share| format!("{} of the file descriptors are in use", percent(share)),
+        advice: "raise LimitNOFILE, or see tollgate_connections for clients that keep connections open",
+    },
+    Rule {
+        code: "loses_log_lines",
+        alert: "TollgateLosesLogLines",
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::LostLines, FIVE_MINUTES),
+        text: |_, about, _| {
+            format!("lines of the {about} log were dropped, because its output is too slow")
+        },
+        advice: "see what reads it, or lower telemetry.access_log.sample",
+    },
+];
+
+fn endpoints_up(upstream: &UpstreamShared) -> (String, f64) {
+    let is_up = |state| matches!(state, EndpointState::InService | EndpointState::Starting);
+    let is_any = upstream.health().into_iter().any(|endpoint| is_up(endpoint.state));
+    (upstream.settings().name.clone(), f64::from(is_any))
+}

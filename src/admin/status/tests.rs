@@ -1,0 +1,363 @@
+//! Each reason begins, lasts and ends as its rule says, under a manual clock. The rules are
+//! those of the alerts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tollgate_limiter::time::Span;
+
+use super::rules::{Bound, Rule, UNUSUAL};
+use super::*;
+use crate::proxy::UpstreamSettings;
+use crate::telemetry::{Metrics, Source, WorkerMetrics, families};
+
+/// A node whose figures a test moves.
+struct Node {
+    now: Timestamp,
+    metrics: Metrics,
+    worker: WorkerMetrics,
+    state: Arc<State>,
+    window: Window,
+    since: BTreeMap<Reason, Timestamp>,
+    failure: Option<(Timestamp, String)>,
+    upstreams: Vec<Arc<UpstreamShared>>,
+    store: Option<Standing>,
+}
+
+/// What a gateway knows at a scrape.
+#[derive(Default)]
+struct State(parking_lot::Mutex<BTreeMap<&'static str, f64>>);
+
+impl State {
+    fn set(&self, name: &'static str, value: f64) {
+        self.0.lock().insert(name, value);
+    }
+}
+
+impl Source for State {
+    fn collect(&self, samples: &mut Samples) {
+        for (name, value) in &*self.0.lock() {
+            match *name {
+                "evictions" => samples.set(&families::STORE_EVICTIONS, &["true"], *value),
+                "broken" => samples.set(&families::PROMISES, &["p", "false"], *value),
+                "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &[], *value),
+                "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
+                "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
+                "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),
+                "lines" => samples.set(&families::LOG_LINES_DROPPED, &["access"], *value),
+                other => panic!("{other}"),
+            }
+        }
+    }
+}
+
+impl Node {
+    fn new() -> Self {
+        let (metrics, state) = (Metrics::new(1000), Arc::<State>::default());
+        metrics.add_source(Arc::clone(&state) as _);
+        let mut node = Self {
+            now: Timestamp::from_micros(1_795_246_126_000_000),
+            worker: metrics.worker(),
+            metrics,
+            state,
+            window: Window::default(),
+            since: BTreeMap::new(),
+            failure: None,
+            upstreams: Vec::new(),
+            store: None,
+        };
+        node.after(0);
+        node
+    }
+
+    fn present(&self) -> Present<'_> {
+        let (failure, upstreams) = (self.failure.as_ref(), &*self.upstreams);
+        Present { failure, upstreams, store: self.store, window: &self.window }
+    }
+
+    /// So many seconds pass.
+    fn after(&mut self, seconds: u64) {
+        for _ in 0..seconds.max(1) {
+            self.now = self.now.plus(Span::from_secs(seconds.min(1)));
+            if self.window.is_due(self.now) {
+                self.window.read(&self.metrics.samples(), self.now);
+            }
+            let mut since = std::mem::take(&mut self.since);
+            note(&mut since, &self.present(), self.now);
+            self.since = since;
+        }
+    }
+
+    /// The reasons: their codes, what they are about, and for how many seconds they last.
+    fn reasons(&self) -> Vec<(&'static str, &str, u64)> {
+        let lasts = |since: &Timestamp| self.now.since(*since).as_secs_ceil();
+        let reasons = self.since.iter();
+        reasons.map(|((rule, about), since)| (RULES[*rule].code, &**about, lasts(since))).collect()
+    }
+
+    fn decisions(&self, policy: &str, outcome: &str, count: u64) {
+        self.worker.counter(&families::DECISIONS, &[policy, "", outcome]).add(count);
+    }
+
+    /// Nothing is wrong, `begin` makes it wrong, and `end` well again after some time.
+    fn expect(
+        mut self,
+        (code, about): (&'static str, &'static str),
+        begin: impl Fn(&mut Self),
+        end: impl Fn(&mut Self),
+        ends_after_s: u64,
+    ) {
+        self.after(20);
+        assert_eq!(self.reasons(), [], "before");
+        begin(&mut self);
+        self.after(5);
+        let begun = self.reasons();
+        assert!(matches!(begun[..], [(it, on, 0..=5)] if it == code && on == about), "{begun:?}");
+        self.after(30);
+        let lasts = self.reasons();
+        assert!(matches!(lasts[..], [(it, _, 30..=35)] if it == code), "{lasts:?}");
+        let rule = RULES.iter().find(|rule| rule.code == code).expect("a rule");
+        let text = (rule.text)(&self.present(), about, 0.5);
+        assert!(text.contains(about) && text.len() > 20, "{text}");
+        end(&mut self);
+        self.after(ends_after_s);
+        assert_eq!(self.reasons(), [], "after");
+    }
+}
+
+fn nothing(_: &mut Node) {}
+
+#[test]
+fn what_is_wrong_now_ends_with_its_cause() {
+    Node::new().expect(
+        ("reload_failed", ""),
+        |it| it.failure = Some((it.now, "line 3: an unknown field".into())),
+        |it| it.failure = None,
+        1,
+    );
+    let away = |is_up| Some(Standing { is_up, nodes: 2 });
+    let (down, up) =
+        (move |it: &mut Node| it.store = away(false), move |it: &mut Node| it.store = away(true));
+    Node::new().expect(("store_away", ""), down, up, 1);
+    let breaker =
+        |it: &mut Node, open| it.worker.counter(&families::BREAKER_OPEN, &["r:6379"]).set(open);
+    Node::new().expect(("store_away", ""), |it| breaker(it, 2), |it| breaker(it, 0), 5);
+    let others = |it: &mut Node, nodes| it.state.set("others", nodes);
+    Node::new().expect(
+        ("configurations_differ", ""),
+        |it| others(it, 1.0),
+        |it| others(it, 0.0),
+        5,
+    );
+    let files = |it: &mut Node, open| {
+        it.state.set("files", 1000.0);
+        it.state.set("open", open);
+    };
+    Node::new().expect(("few_files_left", ""), |it| files(it, 801.0), |it| files(it, 800.0), 5);
+    let upstream = || {
+        let echo = SocketAddr::from(([127, 0, 0, 1], 1));
+        Arc::new(UpstreamShared::new(UpstreamSettings::new("app", Vec::new()), echo))
+    };
+    Node::new().expect(
+        ("upstream_down", "app"),
+        |it| it.upstreams.push(upstream()),
+        |it| it.upstreams.clear(),
+        1,
+    );
+}
+
+#[test]
+fn a_certificate_is_a_reason_two_weeks_before_its_end() {
+    let expires_in = |it: &mut Node, s: u64| {
+        let at = it.now.plus(Span::from_secs(s)).as_secs();
+        it.state.set("expiry", f64::from(u32::try_from(at).expect("this century")));
+    };
+    let two_weeks = 14 * 86_400;
+    let renewed = |it: &mut Node| expires_in(it, 80 * 86_400);
+    Node::new().expect(
+        ("certificate_expires", "a.test"),
+        |it| expires_in(it, two_weeks),
+        renewed,
+        5,
+    );
+    let mut node = Node::new();
+    expires_in(&mut node, two_weeks + 60);
+    node.after(50);
+    assert_eq!(node.reasons(), []);
+}
+
+#[test]
+fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
+    Node::new().expect(
+        ("failed_open", "p"),
+        |it| it.decisions("p", "failed_open", 1),
+        nothing,
+        300,
+    );
+    Node::new().expect(("forgets_limits", ""), |it| it.state.set("evictions", 3.0), nothing, 900);
+    Node::new().expect(("broken_promise", "p"), |it| it.state.set("broken", 1.0), nothing, 900);
+    Node::new().expect(
+        ("loses_log_lines", "access"),
+        |it| it.state.set("lines", 9.0),
+        nothing,
+        300,
+    );
+}
+
+#[test]
+fn shares_are_those_of_five_minutes() {
+    let by_source = |it: &Node, source, count| {
+        it.worker.counter(&families::DECISIONS_BY_SOURCE, &["p", source]).add(count);
+    };
+    let node = Node::new();
+    by_source(&node, "store", 9899);
+    let mut exact = Node::new();
+    by_source(&exact, "store", 9900);
+    by_source(&exact, "local", 100);
+    exact.after(5);
+    assert_eq!(exact.reasons(), [], "1 % is not above 1 %");
+    let local = |it: &mut Node| by_source(it, "local", 101);
+    node.expect(("decides_locally", ""), local, |it| by_source(it, "store", 100_000), 340);
+
+    let requests = |it: &Node, status, count: u64| {
+        let labels = ["GET", status, "/*", "r", ""];
+        let whole = it.worker.histogram(&families::REQUEST_DURATION, &labels);
+        (0..count).for_each(|_| whole.observe(1));
+    };
+    let node = Node::new();
+    requests(&node, "200", 97);
+    let fails = |it: &mut Node| requests(it, "503", 3);
+    node.expect(("requests_fail", "r"), fails, |it| requests(it, "404", 1000), 340);
+}
+
+#[test]
+fn a_busy_worker_and_slow_decisions_are_found() {
+    let mut node = Node::new();
+    let busy = |it: &mut Node, percent: u64| {
+        for _ in 0..60 {
+            it.worker.counter(&families::WORKER_BUSY, &["1"]).add(percent * 50_000);
+            it.after(5);
+        }
+    };
+    busy(&mut node, 84);
+    assert_eq!(node.reasons(), []);
+    busy(&mut node, 90);
+    assert!(matches!(node.reasons()[..], [("worker_busy", "1", 1..)]), "{:?}", node.reasons());
+    busy(&mut node, 80);
+    assert_eq!(node.reasons(), []);
+
+    let decisions = |it: &mut Node, ms: u64, count: u64| {
+        let time = it.worker.histogram(&families::DECISION_DURATION, &["redis"]);
+        (0..count).for_each(|_| time.observe(ms * 1_000_000));
+    };
+    Node::new().expect(
+        ("slow_decisions", ""),
+        |it| {
+            decisions(it, 1, 950);
+            decisions(it, 24, 50);
+        },
+        |it| decisions(it, 1, 100_000),
+        340,
+    );
+    // 99 of 100 lie below 10 ms, and the rest above 25 ms.
+    let mut node = Node::new();
+    decisions(&mut node, 1, 995);
+    decisions(&mut node, 40, 5);
+    node.after(5);
+    assert_eq!(node.reasons(), []);
+}
+
+#[test]
+fn a_policy_refuses_unusually_many_by_what_it_refused_before() {
+    let minutes = |it: &mut Node, minutes: u64, refused: u64| {
+        for _ in 0..minutes {
+            it.decisions("p", "admitted", 100 - refused);
+            it.decisions("p", "refused", refused);
+            it.after(60);
+        }
+    };
+    // Little is known in the first hour.
+    let mut node = Node::new();
+    minutes(&mut node, 50, 40);
+    assert_eq!(node.reasons(), []);
+    // Then it is compared with the whole time before.
+    let mut node = Node::new();
+    minutes(&mut node, 90, 2);
+    assert_eq!(node.reasons(), []);
+    minutes(&mut node, 4, 40);
+    assert!(
+        matches!(node.reasons()[..], [("refuses_unusually_many", "p", 1..)]),
+        "{:?}",
+        node.reasons()
+    );
+    minutes(&mut node, 10, 3);
+    assert_eq!(node.reasons(), []);
+    // After a day it is compared with the day before, at the same time.
+    let mut node = Node::new();
+    minutes(&mut node, 10, 40);
+    minutes(&mut node, 24 * 60 - 20, 1);
+    assert_eq!(node.reasons(), []);
+    minutes(&mut node, 13, 40);
+    assert_eq!(node.reasons(), [], "as many as a day before");
+    minutes(&mut node, 20, 40);
+    assert_eq!(node.reasons().len(), 1);
+}
+
+#[test]
+fn memory_is_bounded_whatever_comes() {
+    let mut node = Node::new();
+    node.after(3600);
+    assert!(node.window.len() <= 21, "{}", node.window.len());
+}
+
+/// The number after the first comparison of an expression, and the comparison.
+fn comparison(expression: &str) -> Bound {
+    let words: Vec<&str> = expression.split_whitespace().collect();
+    let place = words.iter().position(|it| matches!(*it, ">" | "<" | "==")).expect("a comparison");
+    let mut bound: f64 = words[place + 1].parse().expect("a number");
+    if let [_, _, "*", factor, ..] = words[place..] {
+        bound *= factor.parse::<f64>().expect("a number");
+    }
+    match words[place] {
+        ">" => Bound::Above(bound),
+        "<" => Bound::Below(bound),
+        _ => Bound::Equals(bound),
+    }
+}
+
+/// The span in square brackets, or that of a recorded rule.
+fn span(expression: &str) -> Option<Span> {
+    let text = match expression.split_once("[") {
+        Some((_, rest)) => rest.split_once("]").expect("a span").0,
+        None => expression.split_once("_rate")?.1.split([' ', ')']).next().expect("a span"),
+    };
+    Some(Span::from_secs(
+        60 * text.strip_suffix('m').expect("minutes").parse::<u64>().expect("a number"),
+    ))
+}
+
+#[test]
+fn the_rules_are_those_of_the_alerts() {
+    let file = include_str!("../../../docker/prometheus/alerts.yml");
+    let file: Value = serde_yaml::from_str(file).expect("YAML");
+    let groups = file["groups"].as_array().expect("groups").iter();
+    let alerts = groups.flat_map(|group| group["rules"].as_array().expect("rules"));
+    let alerts = alerts.filter_map(|rule| Some((rule["alert"].as_str()?, rule["expr"].as_str()?)));
+    let mut found = Vec::new();
+    for (alert, expression) in alerts.filter(|(alert, _)| *alert != "TollgateDown") {
+        let rule = RULES.iter().find(|rule| rule.alert == alert);
+        let Rule { bound, over, code, .. } = rule.unwrap_or_else(|| panic!("no rule {alert}"));
+        assert_eq!(*bound, comparison(expression), "{alert}");
+        // What a reload or a check says is of now.
+        assert_eq!(*over, span(expression), "{alert}");
+        found.push(*code);
+    }
+    assert!(file.to_string().contains(&format!("<= {UNUSUAL} * (")), "the factor");
+    assert_eq!(found.len(), RULES.len());
+    let docs = include_str!("../../../docs/admin.md");
+    for rule in &RULES {
+        let row = format!("| `{}` | `{}` |", rule.code, rule.alert);
+        assert!(docs.contains(&row), "docs/admin.md lacks {row}");
+    }
+}

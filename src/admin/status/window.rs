@@ -1,0 +1,267 @@
+//! The figures that rules judge: what metrics show now, and how much they have grown.
+//!
+//! The metrics are read as for a scrape. Growth is kept in steps of 15 seconds over five
+//! minutes. For counters that should never grow, the time of the last growth is enough.
+//! Memory is bounded by the policies, routes and workers, of which there are few, and by
+//! [`MAX_SUBJECTS`].
+
+mod shares;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tollgate_limiter::time::{Span, Timestamp};
+
+use self::shares::Shares;
+use crate::telemetry::{Samples, families};
+
+/// The time between two readings of the metrics. A reading takes a few milliseconds.
+pub(super) const READ_INTERVAL: Span = Span::from_secs(5);
+/// The length of a step.
+const STEP: Span = Span::from_secs(15);
+/// Five minutes.
+const STEPS: usize = 20;
+/// The most policies, routes and workers together.
+const MAX_SUBJECTS: usize = 5000;
+/// Outcomes that count as refused, and those that are no judgement: as in the alerts.
+const REFUSED: [&str; 2] = ["refused", "banned"];
+const NOT_JUDGED: [&str; 2] = ["exempt", "lacking_key"];
+
+/// A counter whose growth matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Counted {
+    /// Decisions of a policy by outcome.
+    Refused,
+    Judged,
+    FailedOpen,
+    /// All decisions, and those without the store.
+    Decisions,
+    LocalDecisions,
+    /// Promises of a policy that were not kept.
+    Broken,
+    /// Keys that were forgotten.
+    Forgotten,
+    /// Decisions up to the bound of a bucket, by its number.
+    DecisionTimes,
+    /// Processor time of a worker in microseconds.
+    Busy,
+    /// Requests of a route, and those with a status of 500 or more.
+    Requests,
+    Failed,
+    /// Lines of a log that were dropped.
+    LostLines,
+}
+
+type Counts = BTreeMap<(Counted, Box<str>), f64>;
+
+/// The figures.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// The latest counts, and those at the beginning of each step.
+    counts: Counts,
+    steps: VecDeque<(Timestamp, Counts)>,
+    read_at: Option<Timestamp>,
+    /// When counters have grown last.
+    grown: BTreeMap<(Counted, Box<str>), Timestamp>,
+    shares: Shares,
+    pub(super) gauges: Gauges,
+}
+
+/// What is now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gauges {
+    /// Workers that do not ask a server of the store.
+    pub(super) breakers: Vec<(String, f64)>,
+    /// Nodes with another configuration.
+    pub(super) other_configs: f64,
+    /// When certificates expire, in seconds since the epoch.
+    pub(super) certificates: Vec<(String, f64)>,
+    /// The part of all file descriptors that is open.
+    pub(super) open_files: f64,
+}
+
+impl Window {
+    /// Whether it is time to read the metrics.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.read_at.is_none_or(|at| now.since(at) >= READ_INTERVAL || now < at)
+    }
+
+    /// The time of the last reading.
+    pub(super) fn now(&self) -> Timestamp {
+        self.read_at.unwrap_or_default()
+    }
+
+    /// Takes what the metrics show at `now`.
+    pub(super) fn read(&mut self, samples: &Samples, now: Timestamp) {
+        let counts = counts_of(samples);
+        for (id, count) in &counts {
+            if *count > self.counts.get(id).copied().unwrap_or_default() {
+                self.grown.insert(id.clone(), now);
+            }
+        }
+        self.grown.retain(|id, _| counts.contains_key(id));
+        if self.steps.back().is_none_or(|(at, _)| now.since(*at) >= STEP) {
+            self.steps.push_back((now, counts.clone()));
+            if self.steps.len() > STEPS + 1 {
+                self.steps.pop_front();
+            }
+        }
+        (self.counts, self.read_at) = (counts, Some(now));
+        let by_policy = |kind| self.of(kind).map(|(name, count)| (name.into(), count));
+        let (judged, refused): (Vec<_>, BTreeMap<_, _>) =
+            (by_policy(Counted::Judged).collect(), by_policy(Counted::Refused).collect());
+        self.shares.read(&judged, &refused, now);
+        self.gauges = gauges_of(samples);
+    }
+
+    /// The number of steps that are kept.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The counts of one kind, by what they are about.
+    fn of(&self, kind: Counted) -> impl Iterator<Item = (&str, f64)> {
+        let counts = self.counts.iter().filter(move |((it, _), _)| *it == kind);
+        counts.map(|((_, about), count)| (&**about, *count))
+    }
+
+    /// How much each counter of one kind has grown in the last five minutes.
+    pub(super) fn growth(&self, kind: Counted) -> BTreeMap<&str, f64> {
+        let before = self.steps.front().map(|(_, counts)| counts);
+        let growth = |(about, count)| {
+            let id = (kind, Box::from(about));
+            let known = before.and_then(|counts| counts.get(&id)).copied();
+            (about, count - known.unwrap_or_default())
+        };
+        self.of(kind).map(growth).collect()
+    }
+
+    /// How many seconds [`growth`](Self::growth) covers.
+    pub(super) fn seconds(&self) -> f64 {
+        let first = self.steps.front().map_or(self.now(), |(at, _)| *at);
+        seconds(self.now().since(first))
+    }
+
+    /// The quotient of two growths, by what they are about.
+    pub(super) fn shares(&self, part: Counted, whole: Counted) -> Vec<(String, f64)> {
+        let parts = self.growth(part);
+        let share = |(about, whole): (&str, f64)| {
+            let part = parts.get(about).copied().unwrap_or_default();
+            (whole > 0.0).then(|| (about.to_owned(), part / whole))
+        };
+        self.growth(whole).into_iter().filter_map(share).collect()
+    }
+
+    /// Whether counters of one kind have grown in the last `span`: 1 or 0 for each.
+    pub(super) fn has_grown(&self, kind: Counted, span: Span) -> Vec<(String, f64)> {
+        let grown = self.grown.iter().filter(|((it, _), _)| *it == kind);
+        let is_recent = |at: Timestamp| self.now().since(at) < span;
+        grown.map(|((_, about), at)| (about.to_string(), f64::from(is_recent(*at)))).collect()
+    }
+
+    /// The share of requests that a policy refuses, if it is more than `factor` times what it
+    /// was before. See [`Shares`].
+    pub(super) fn unusual_shares(&self, factor: f64) -> Vec<(String, f64)> {
+        let shares = self.shares(Counted::Refused, Counted::Judged).into_iter();
+        shares.filter(|(policy, share)| self.shares.is_unusual(policy, *share, factor)).collect()
+    }
+
+    /// The time that 99 of 100 decisions do not exceed, in seconds, estimated within its
+    /// bucket as Prometheus does. None: there was no decision.
+    pub(super) fn slow_decision(&self) -> Option<f64> {
+        let growth = self.growth(Counted::DecisionTimes);
+        let bounds = families::decision_bounds_s();
+        let counts: Vec<f64> = (0..=bounds.len())
+            .map(|index| growth.get(&*index.to_string()).copied().unwrap_or_default())
+            .collect();
+        let rank = counts.iter().sum::<f64>() * 0.99;
+        let (mut below, mut lower) = (0.0, 0.0);
+        for (count, upper) in counts.iter().zip(&bounds) {
+            if below + count >= rank && *count > 0.0 {
+                return Some(lower + (upper - lower) * (rank - below) / count);
+            }
+            (below, lower) = (below + count, *upper);
+        }
+        (rank > 0.0).then_some(lower)
+    }
+}
+
+/// A time in seconds.
+#[expect(clippy::cast_precision_loss, reason = "rates need few digits")]
+fn seconds(span: Span) -> f64 {
+    span.as_micros() as f64 / 1_000_000.0
+}
+
+fn counts_of(samples: &Samples) -> Counts {
+    let mut counts = Counts::new();
+    let mut add = |kind: Counted, about: &str, count: f64| {
+        if counts.len() < 3 * MAX_SUBJECTS || counts.contains_key(&(kind, about.into())) {
+            *counts.entry((kind, about.into())).or_default() += count;
+        }
+    };
+    samples.each(&families::DECISIONS, |labels, numbers| {
+        let (policy, outcome, count) = (&labels[0], &*labels[2], numbers[0]);
+        if !NOT_JUDGED.contains(&outcome) {
+            add(Counted::Judged, policy, count);
+        }
+        match outcome {
+            "failed_open" => add(Counted::FailedOpen, policy, count),
+            _ if REFUSED.contains(&outcome) => add(Counted::Refused, policy, count),
+            _ => {}
+        }
+    });
+    samples.each(&families::DECISIONS_BY_SOURCE, |labels, numbers| {
+        add(Counted::Decisions, "", numbers[0]);
+        if matches!(&*labels[1], "local" | "none") {
+            add(Counted::LocalDecisions, "", numbers[0]);
+        }
+    });
+    samples.each(&families::REQUEST_DURATION, |labels, numbers| {
+        let count = numbers[..numbers.len() - 1].iter().sum();
+        add(Counted::Requests, &labels[3], count);
+        if matches!(labels[1].as_bytes(), [b'5', _, _]) {
+            add(Counted::Failed, &labels[3], count);
+        }
+    });
+    samples.each(&families::DECISION_DURATION, |_, numbers| {
+        for (index, count) in numbers[..numbers.len() - 1].iter().enumerate() {
+            add(Counted::DecisionTimes, &index.to_string(), *count);
+        }
+    });
+    samples.each(&families::PROMISES, |labels, numbers| {
+        if *labels[1] == *"false" {
+            add(Counted::Broken, &labels[0], numbers[0]);
+        }
+    });
+    for (family, kind, label) in [
+        (&families::STORE_EVICTIONS, Counted::Forgotten, None),
+        (&families::WORKER_BUSY, Counted::Busy, Some(0)),
+        (&families::LOG_LINES_DROPPED, Counted::LostLines, Some(0)),
+    ] {
+        samples.each(family, |labels, numbers| {
+            add(kind, label.map_or("", |label: usize| &labels[label]), numbers[0]);
+        });
+    }
+    counts
+}
+
+fn gauges_of(samples: &Samples) -> Gauges {
+    let mut gauges = Gauges::default();
+    samples.each(&families::BREAKER_OPEN, |labels, numbers| {
+        gauges.breakers.push((labels[0].to_string(), numbers[0]));
+    });
+    samples.each(&families::CERTIFICATE_EXPIRY, |labels, numbers| {
+        gauges.certificates.push((labels[0].to_string(), numbers[0]));
+    });
+    let one = |family| {
+        let mut value = 0.0;
+        samples.each(family, |_, numbers| value = numbers[0]);
+        value
+    };
+    gauges.other_configs = one(&families::NODES_WITH_OTHER_CONFIG);
+    let most = one(&families::PROCESS_MAX_FDS);
+    if most > 0.0 {
+        gauges.open_files = one(&families::PROCESS_OPEN_FDS) / most;
+    }
+    gauges
+}

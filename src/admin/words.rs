@@ -1,0 +1,70 @@
+//! Words and numbers that several answers have in common.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tollgate_limiter::algorithm::Algorithm;
+
+/// Numbers by their names. Zeros may be left out.
+pub(super) type Counted = BTreeMap<String, u64>;
+
+/// Whether something is true of the asked node alone, or of all nodes that share the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Scope {
+    Node,
+    Cluster,
+}
+
+/// Whether the store was read, or what this node alone knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(super) enum SourceWord {
+    Store,
+    Local,
+}
+
+/// A limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Limit {
+    /// The units that the window admits.
+    units: u64,
+    /// The length of the window in milliseconds; 0 if there is none.
+    window_ms: u64,
+    /// The units that can be admitted at once.
+    burst: u64,
+}
+
+/// The word for the absence of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Unlimited {
+    Unlimited,
+}
+
+/// A value, or the word `unlimited`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(super) enum OrUnlimited<T> {
+    Limited(T),
+    Unlimited(Unlimited),
+}
+
+impl Limit {
+    /// The limit of this algorithm.
+    pub(super) fn of(algorithm: &Algorithm) -> Self {
+        Self {
+            units: algorithm.limit(),
+            window_ms: algorithm.window().as_millis_ceil(),
+            burst: algorithm.capacity(),
+        }
+    }
+}
+
+impl<T> OrUnlimited<T> {
+    /// No limit.
+    pub(super) const UNLIMITED: Self = Self::Unlimited(Unlimited::Unlimited);
+}

@@ -1,0 +1,117 @@
+//! Policies of a file and policies in Rust are the same.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use proptest::prelude::*;
+use tollgate_limiter::{
+    Algorithm, Counting, Key, Limit, OnMissingKey, OnStoreFailure, Plans, Policy, Settle,
+};
+
+use super::*;
+use crate::config::Rate;
+
+/// A whole file with one policy, `p`.
+fn file(policy: &str) -> String {
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:8080\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://127.0.0.1:9000\"] }} }}\n\
+         client: {{ trusted_proxies: [10.0.0.0/8] }}\n\
+         store: {{ redis: {{ url: \"redis://127.0.0.1:1\" }} }}\n\
+         policies: {{ p: {{ {policy} }} }}\n\
+         routes: [{{ path: /*, upstream: app, policies: [p] }}]\n"
+    )
+}
+
+fn compiled(policy: &str) -> String {
+    let config = Config::parse(&file(policy), "gateway.yaml", &|_| None).expect("no mistake");
+    format!("{:#?}", config.config.policies[0])
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().expect("a limit")
+}
+
+/// If they were not, an application would count in other counters than the gateways.
+#[test]
+fn a_policy_in_rust_is_the_same_as_in_a_file() {
+    let p = |text| Policy::new("p", Key::Ip, limit(text));
+    let tenant = || Key::Header("x-tenant".into());
+    let plans = Plans::by(tenant()).limit("pro", limit("1000/minute")).unlimited("own");
+    let cases = [
+        ("key: ip, limit: 100/minute", p("100/minute")),
+        ("key: ip, limit: 1k/15m, buckets: 10", p("1k/15m").buckets(10)),
+        (
+            "key: { all: [ip, \"header:x-tenant\"] }, limit: 5/s, missing_key: deny",
+            Policy::new("p", Key::All(vec![Key::Ip, tenant()]), limit("5/s"))
+                .on_missing_key(OnMissingKey::Deny),
+        ),
+        (
+            "key: ip, limit: 100/minute, algorithm: token_bucket, burst: 20, soft: 10%, \
+             plans: { from: \"header:x-tenant\", limits: { pro: 1000/minute, own: unlimited } }",
+            p("100/minute").algorithm(Algorithm::TokenBucket).burst(20).soft(10).plans(plans),
+        ),
+        (
+            "key: ip, limit: 10/s, algorithm: leaky_bucket, max_delay: 2s",
+            p("10/s").algorithm(Algorithm::LeakyBucket).max_delay(Duration::from_secs(2)),
+        ),
+        (
+            "key: ip, limit: 10/day, algorithm: fixed_window, calendar: Europe/Berlin, mode: shadow",
+            p("10/day").algorithm(Algorithm::FixedWindow).calendar("Europe/Berlin").shadow(),
+        ),
+        (
+            "key: ip, limit: 10/h, algorithm: sliding_log, on_store_failure: deny",
+            p("10/h").algorithm(Algorithm::SlidingLog).on_store_failure(OnStoreFailure::Deny),
+        ),
+        ("key: ip, limit: 20, algorithm: concurrency", p("20").algorithm(Algorithm::Concurrency)),
+        (
+            "key: ip, limit: 1M/h, store_mode: leased, cost: { header: x-cost, default: 2, max: 9 }",
+            p("1M/h").counting(Counting::Leased).cost_header("x-cost", 2, 9),
+        ),
+        (
+            "key: ip, limit: 1M/h, cost: { reserve: 200, settle: { json: /usage/total } }",
+            p("1M/h").reserve(200, Settle::Json("/usage/total".into())),
+        ),
+        (
+            "key: ip, limit: 5/m, count: { status: [401] }, exempt_preflights: false, \
+             exempt: { ips: [10.0.0.0/8], methods: [HEAD], headers: { x-in: \"1\" } }",
+            p("5/m")
+                .count_only([StatusCode::UNAUTHORIZED])
+                .count_preflights()
+                .exempt_network("10.0.0.0/8")
+                .exempt_method(http::Method::HEAD)
+                .exempt_header("x-in", "1"),
+        ),
+        ("key: ip, limit: 5/m, cost: 4, overrides: true", p("5/m").cost(4).overrides()),
+    ];
+    for (text, policy) in cases {
+        let ours = Limiter::compile(&policy).expect("a policy");
+        assert_eq!(format!("{ours:#?}"), compiled(text), "{text}");
+    }
+}
+
+#[test]
+fn a_policy_that_only_a_gateway_can_apply_is_left_out() {
+    let text = "listeners: [{ address: \"127.0.0.1:8080\" }]\n\
+                upstreams: { app: { endpoints: [\"http://127.0.0.1:9000\"] } }\n\
+                policies: { a: { key: route, limit: 5/s }, b: { key: ip, limit: 5/s } }\n\
+                routes: [{ path: /*, upstream: app, policies: [a, b] }]\n";
+    let limiter = from_yaml(text).expect("a limiter");
+    assert!(limiter.policy("a").is_err() && limiter.policy("b").is_ok());
+    assert!(matches!(from_yaml("listeners: 1"), Err(EmbedError::Mistakes(_))));
+}
+
+proptest! {
+    /// The library and the file have a parser each, because the errors of the file have advice.
+    #[test]
+    fn limits_are_read_alike(
+        count in "[0-9_]{1,13}[kMx]?",
+        window in "([0-9_]{0,4}(ms|s|sec|min|m|hours|h|d|week|w|y)){1,2}| ?minute ?|",
+    ) {
+        let text = format!("{count}/{window}");
+        let ours = text.parse::<Limit>().ok().map(|it| (it.units(), it.window()));
+        let theirs = text.parse::<Rate>().ok();
+        let theirs = theirs.map(|Rate(it)| (it.limit(), Some(Duration::from(it.window()))));
+        prop_assert_eq!(ours, theirs, "{}", text);
+    }
+}

@@ -1,0 +1,140 @@
+//! What a trial has counted: by policy, over time, and by key.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tollgate_limiter::decision::{Decision, Outcome};
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::time::{Span, Timestamp};
+
+use crate::replay::known_entry::{KnownEntry, LoggedResult};
+use crate::replay::peaks::Peaks;
+use crate::replay::series::Series;
+use crate::replay::tally::Tally;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replay) enum Fate {
+    /// It is admitted.
+    Admitted,
+    /// It is refused by a policy.
+    Refused,
+    /// The gateway refuses it before any policy is asked.
+    NotJudged,
+}
+
+/// What all policies together have said.
+#[derive(Clone, Debug, Default)]
+pub(in crate::replay) struct Totals {
+    /// Requests with a decision.
+    pub(in crate::replay) judged: u64,
+    /// Requests that at least one policy refuses.
+    pub(in crate::replay) refused: u64,
+    /// Requests that are held before they go on.
+    pub(in crate::replay) held: u64,
+    /// The longest time for which one is held.
+    pub(in crate::replay) longest_hold: Span,
+    /// Requests that no route matches.
+    pub(in crate::replay) no_route: u64,
+    /// Requests with more than one meaning.
+    pub(in crate::replay) ambiguous: u64,
+    /// Decisions that are those of the log, if it has keys.
+    pub(in crate::replay) repeated: u64,
+    /// Decisions that are not: another result, or another remainder.
+    pub(in crate::replay) different: u64,
+    /// Counts over time.
+    pub(in crate::replay) series: Series,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, now: Timestamp, is_refused: bool, delay: Span) {
+        self.judged += 1;
+        self.refused += u64::from(is_refused);
+        self.held += u64::from(!delay.is_zero());
+        self.longest_hold = self.longest_hold.max(delay);
+        self.series.add(now.as_secs(), is_refused);
+    }
+
+    /// Compares a decision with that of the log.
+    pub(super) fn compare(&mut self, known: &KnownEntry, fate: Fate, remaining: Option<u64>) {
+        let is_same = match known.result {
+            LoggedResult::Unknown => return,
+            LoggedResult::Admitted => fate == Fate::Admitted,
+            LoggedResult::Refused | LoggedResult::Denied => fate == Fate::Refused,
+            LoggedResult::NotJudged => fate == Fate::NotJudged,
+        };
+        match is_same && known.remaining.is_none_or(|logged| Some(logged) == remaining) {
+            true => self.repeated += 1,
+            false => self.different += 1,
+        }
+    }
+}
+
+/// What a trial has counted.
+#[derive(Debug)]
+pub(in crate::replay) struct Counts {
+    pub(in crate::replay) tallies: Vec<Tally>,
+    pub(in crate::replay) totals: Totals,
+    pub(in crate::replay) peaks: Option<Peaks>,
+    by_name: HashMap<Arc<str>, usize>,
+}
+
+impl Counts {
+    /// Nothing, for these policies.
+    pub(super) fn new(policies: &[Arc<Policy>], peaks: Option<Peaks>) -> Self {
+        let names = policies.iter().map(|policy| Arc::clone(&policy.name));
+        Self {
+            tallies: vec![Tally::default(); policies.len()],
+            totals: Totals::default(),
+            peaks,
+            by_name: names.zip(0..).collect(),
+        }
+    }
+
+    /// The index of the policy with this name.
+    pub(super) fn index_of(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Counts a decision.
+    pub(super) fn add(
+        &mut self,
+        decision: &Decision<&Arc<Policy>>,
+        client: IpAddr,
+        now: Timestamp,
+    ) -> Fate {
+        for report in &decision.reports {
+            let Some(index) = self.index_of(&report.policy.name) else { continue };
+            let key = digest_of(report.client);
+            if let Some(peaks) = &mut self.peaks {
+                peaks.add(index, key, report.cost, client, now);
+            }
+            self.tallies[index].add(report, now, key);
+        }
+        let lacking = match decision.outcome {
+            Outcome::Deny(policy)
+            | Outcome::Unverifiable(policy, _)
+            | Outcome::Unauthorized(policy, _) => Some(policy),
+            Outcome::Ambiguous(_) => {
+                self.totals.ambiguous += 1;
+                return Fate::NotJudged;
+            }
+            Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) => None,
+        };
+        for policy in decision.lacking.iter().copied().chain(lacking) {
+            if let Some(index) = self.index_of(&policy.name) {
+                self.tallies[index].add_lacking(now);
+            }
+        }
+        let is_refused = !matches!(decision.outcome, Outcome::Admit);
+        self.totals.add(now, is_refused, decision.delay);
+        if is_refused { Fate::Refused } else { Fate::Admitted }
+    }
+}
+
+/// Bits of a principal that are as good as random.
+pub(in crate::replay) fn digest_of(client: Principal) -> u64 {
+    u64::try_from(client.bits() & u128::from(u64::MAX)).unwrap_or(u64::MAX)
+}
