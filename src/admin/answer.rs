@@ -70,6 +70,26 @@ pub(super) struct Page<T> {
     next: Option<String>,
 }
 
+impl<T> Page<T> {
+    /// The page that a call asks for. Each item has a name, by which the next page is found.
+    ///
+    /// # Errors
+    /// 400, if there is no item with the name in `after`.
+    pub(super) fn of(items: Vec<(String, T)>, call: &Call) -> Result<Self, Problem> {
+        let mut rest = items.into_iter();
+        if let Some(after) = call.parameter("after")
+            && !rest.by_ref().any(|(name, _)| name == after)
+        {
+            return Err(Problem::bad_request("after is not the next of an earlier page"));
+        }
+        let page: Vec<_> = rest.by_ref().take(call.number("limit")).collect();
+        let last = page.last().map(|(name, _)| name.clone());
+        let next = rest.next().and(last);
+        let items = page.into_iter().map(|(_, item)| item).collect();
+        Ok(Self { items, next })
+    }
+}
+
 /// Whether the gateway is well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Health {
@@ -157,17 +177,7 @@ impl Answer {
         items: Vec<(String, T)>,
         call: &Call,
     ) -> Result<Self, Problem> {
-        let mut rest = items.into_iter();
-        if let Some(after) = call.parameter("after")
-            && !rest.by_ref().any(|(name, _)| name == after)
-        {
-            return Err(Problem::bad_request("after is not the next of an earlier page"));
-        }
-        let page: Vec<_> = rest.by_ref().take(call.number("limit")).collect();
-        let last = page.last().map(|(name, _)| name.clone());
-        let next = rest.next().and(last);
-        let items = page.into_iter().map(|(_, item)| item).collect();
-        Ok(Self::json(&Page { items, next }))
+        Ok(Self::json(&Page::of(items, call)?))
     }
 
     /// The status, for the audit log.

@@ -82,8 +82,14 @@ pub(super) const CALLS: [CallSpec; 30] = [
         body: Some(JSON_OR_YAML),
         ..call(Action::CheckConfig, "POST", "/v1/config/check", Some(Role::Operate))
     },
-    CallSpec { query: PAGE, ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read)) },
-    call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read)),
+    CallSpec {
+        query: parameter::POLICIES,
+        ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read))
+    },
+    CallSpec {
+        query: parameter::ONE_POLICY,
+        ..call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read))
+    },
     CallSpec {
         body: Some(JSON),
         ..call(Action::PatchPolicy, "PATCH", "/v1/policies/{policy}", Some(Role::Operate))

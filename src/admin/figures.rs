@@ -5,18 +5,15 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::time::Span;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::outcomes::{named, ratio};
 use super::words::{Counted, Scope};
 use crate::telemetry::{
-    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, OUTCOMES,
-    Period, PolicyCounts, REFUSED, SOURCES,
+    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, Period, REFUSED, SOURCES,
 };
 
-/// Clients above this share of their limit, in thousandths, are near it.
-const NEAR: u64 = 800;
 /// The place of the requests with a status of the class 5xx.
 const ERRORS: usize = 4;
 
@@ -88,36 +85,6 @@ struct Between {
     to: Option<u64>,
 }
 
-/// The decisions of a policy by outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Outcomes {
-    /// Those since the process began.
-    total: Counted,
-    #[serde(rename = "1m")]
-    one_minute: Recent,
-    #[serde(rename = "5m")]
-    five_minutes: Recent,
-}
-
-/// The decisions of the last time by outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-struct Recent {
-    /// How long the time was.
-    seconds: Option<f64>,
-    #[serde(flatten)]
-    outcomes: Counted,
-}
-
-/// How much of their limits the clients of a policy have used, over five minutes: one decision of
-/// 16 is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Use {
-    /// The decisions that were measured.
-    measured: u64,
-    /// The share of these after which a client had used more than 80 % of its limit.
-    near: Option<f64>,
-}
-
 /// The last minutes in steps.
 pub(super) fn history(history: &History, call: &Call) -> Answer {
     let (seconds, step) = (call.number("seconds"), call.number("step"));
@@ -173,49 +140,12 @@ impl Quantiles {
     }
 }
 
-impl Outcomes {
-    /// Those of the policy of this name.
-    pub(super) fn of(history: &History, name: &str) -> Self {
-        let recent = |minutes: u64| {
-            let (span, counts) = history.policy(name, Span::from_secs(minutes * 60));
-            let seconds = ratio(span.as_micros(), 1_000_000);
-            Recent { seconds, outcomes: by_outcome(&counts) }
-        };
-        let total = by_outcome(&history.policy_total(name));
-        Self { total, one_minute: recent(1), five_minutes: recent(5) }
-    }
-}
-
-impl Use {
-    /// That of the policy of this name.
-    pub(super) fn of(history: &History, name: &str) -> Self {
-        let (_, counts) = history.policy(name, Span::from_secs(5 * 60));
-        let measured = counts.measured(Distribution::Use);
-        Self { measured, near: ratio(counts.above(Distribution::Use, NEAR), measured) }
-    }
-}
-
-fn by_outcome(counts: &PolicyCounts) -> Counted {
-    named(&OUTCOMES, counts.range(BY_OUTCOME))
-}
-
-/// The numbers with their names; zeros are left out.
-fn named(names: &[&str], numbers: &[u64]) -> Counted {
-    let named = names.iter().zip(numbers).filter(|(_, number)| **number > 0);
-    named.map(|(name, number)| ((*name).to_owned(), *number)).collect()
-}
-
-/// A quotient with three decimals; none if there is none.
-#[expect(clippy::cast_precision_loss, reason = "three decimals are shown")]
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| (part as f64 / whole as f64 * 1000.0).round() / 1000.0)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
     use tollgate_limiter::time::Timestamp;
 
+    use super::super::outcomes::{Outcomes, PolicyOutcomes, Use};
     use super::*;
     use crate::telemetry::{Metrics, families};
 
@@ -244,10 +174,11 @@ mod tests {
         assert_eq!(shown["duration_us"], json!({ "p50": bucket, "p99": bucket }));
         assert_eq!(shown["own_us"]["p50"], Value::Null);
         assert_eq!(shown["busy"]["mean"], Value::Null);
-        let outcomes = json!(Outcomes::of(&history, "p"));
+        let policy = |name| PolicyOutcomes::of(&history, name);
+        let outcomes = json!(Outcomes::of(&policy("p")));
         let of_5m = json!({ "refused": 3, "seconds": 2.0 });
         assert_eq!(outcomes, json!({ "total": { "refused": 3 }, "1m": of_5m, "5m": of_5m }));
-        assert_eq!(json!(Use::of(&history, "p")), json!({ "measured": 2, "near": 0.5 }));
-        assert_eq!(json!(Use::of(&history, "q")), json!({ "measured": 0, "near": null }));
+        assert_eq!(json!(Use::of(&policy("p"))), json!({ "measured": 2, "near": 0.5 }));
+        assert_eq!(json!(Use::of(&policy("q"))), json!({ "measured": 0, "near": null }));
     }
 }

@@ -18,10 +18,11 @@ use super::call::Call;
 use super::node::{Node, View};
 use super::patches::read_body;
 use super::policies::{self, policy};
+use super::principals::principal;
 use super::problem::Problem;
-use super::words::{OrUnlimited, Scope};
+use super::words::{OrUnlimited, Scope, SourceWord};
 use crate::engine::{StoreCall, Wait};
-use forms::{About, Counters, SourceWord, Unknown};
+use forms::{About, Counters, Unknown};
 
 pub(super) use forms::{NewLimit, Reset, ShownKey, ShownOverride};
 
@@ -172,11 +173,7 @@ impl Subject {
     /// The key of the call, as its policy counts by it.
     async fn of(node: &Node, view: &View, call: &Call) -> Result<Self, Problem> {
         let policy = policy(view, call.value(0))?;
-        let principal = view
-            .snapshot
-            .rules
-            .principal(&policy.key, call.value(1))
-            .map_err(|error| Problem::bad_request(error.to_string()))?;
+        let principal = principal(node, view, &policy, call.value(1)).await?;
         let mut subject = Self { policy, principal, own: None, is_own_unknown: false };
         if let Some(key) = subject.override_key() {
             match stored_override(node, key).await {

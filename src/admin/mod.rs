@@ -12,6 +12,7 @@ mod bounds;
 mod browser;
 mod call;
 mod candidates;
+mod cluster;
 mod config_call;
 mod configuration;
 mod credentials;
@@ -23,10 +24,12 @@ mod keys;
 mod node;
 mod nodes;
 mod openapi;
+mod outcomes;
 mod page;
 mod parameter;
 mod patches;
 mod policies;
+mod principals;
 mod problem;
 mod refusals;
 mod rejected;
@@ -37,6 +40,7 @@ mod target;
 mod top;
 mod words;
 
+pub(crate) use cluster::{ClusterFigures, Publisher};
 pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
 pub(crate) use node::{
     Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,

@@ -14,6 +14,7 @@ use tollgate_limiter::store::redis::ControlStore;
 use tollgate_limiter::time::Timestamp;
 
 use super::AdminSettings;
+use super::cluster::{Cluster, ClusterFigures, Own};
 use super::config_call::ConfigCall;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
@@ -145,7 +146,9 @@ pub(crate) struct Node {
     /// The heaviest clients of each policy.
     pub(crate) top: Arc<TopHistory>,
     /// The figures of the last minutes.
-    pub(crate) history: History,
+    pub(crate) history: Rc<History>,
+    /// The figures of all nodes, if they were asked for.
+    pub(crate) cluster: ClusterFigures,
     /// The last refusals of all workers.
     pub(crate) refusals: Arc<RefusalRings>,
     /// Reads configurations.
@@ -162,6 +165,12 @@ impl Node {
     /// The state of the gateway now.
     pub(super) fn view(&self) -> View {
         self.view.borrow().clone()
+    }
+
+    /// The figures of all nodes.
+    pub(super) async fn cluster(&self, now: Timestamp) -> Rc<Cluster> {
+        let own = Own { history: &self.history, top: &self.top };
+        self.cluster.collect(self.control.as_deref(), own, now).await
     }
 
     /// Asks a worker.

@@ -35,8 +35,19 @@ const LIMIT: Parameter = number("limit", "the most items of the page", (1, 1000)
 const POLICY: Parameter =
     Parameter { name: "policy", about: "only those of this policy", values: Values::Text };
 
+/// Whose figures an answer has.
+const SCOPE: Parameter = Parameter {
+    name: "scope",
+    about: "whose figures: those of this node, or the sums of all nodes that share the store",
+    values: Values::Word(&["node", "cluster"]),
+};
+
 /// The parameters of lists.
 pub(super) const PAGE: &[Parameter] = &[AFTER, LIMIT];
+/// Those of all policies.
+pub(super) const POLICIES: &[Parameter] = &[AFTER, LIMIT, SCOPE];
+/// Those of one policy.
+pub(super) const ONE_POLICY: &[Parameter] = &[SCOPE];
 /// Those of refusals.
 pub(super) const REFUSALS: &[Parameter] = &[POLICY, LIMIT, AFTER];
 /// Those of the configuration.
@@ -57,8 +68,14 @@ pub(super) const KEY: &[Parameter] =
 /// Those of the heaviest clients.
 pub(super) const TOP: &[Parameter] = &[
     POLICY,
-    number("minutes", "complete minutes; 0: the minute in progress", (0, 10), 0),
+    number(
+        "minutes",
+        "complete minutes; 0: the minute in progress. It is not for `scope=cluster`",
+        (0, 10),
+        0,
+    ),
     number("limit", "the most clients of a policy", (1, 128), 20),
+    SCOPE,
 ];
 /// Those of the history.
 pub(super) const HISTORY: &[Parameter] = &[

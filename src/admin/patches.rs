@@ -10,19 +10,20 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tollgate_limiter::policy::Policy;
 
-use super::answer::Answer;
+use super::answer::{Answer, Page};
 use super::audit::Change;
 use super::call::Call;
 use super::candidates::CandidateCounts;
+use super::cluster::{About, Cluster};
 use super::config_call::ConfigRequest;
 use super::configuration;
-use super::figures::{Outcomes, Use};
 use super::node::{Node, Phase, View};
+use super::outcomes::{Outcomes, PolicyOutcomes, Use};
 use super::policies::{Effect, policy};
 use super::problem::Problem;
 use super::rejected::problem;
 use super::words::{Counted, Limit, Scope};
-use crate::patches::{Changed, Done, IfMatch, PatchCall, Requested, Shown};
+use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Requested, Shown};
 
 /// A policy, and what was changed of it at run time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -41,6 +42,26 @@ pub(super) struct ShownPolicy {
     changes_scope: Scope,
     outcomes: Outcomes,
     r#use: Use,
+}
+
+/// A policy with its outcomes on all nodes that share the store.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct PolicyOfCluster {
+    #[serde(flatten)]
+    about: About,
+    #[serde(flatten)]
+    policy: ShownPolicy,
+}
+
+/// A page of policies with their outcomes on all nodes that share the store.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct PoliciesOfCluster {
+    #[serde(flatten)]
+    about: About,
+    /// The names of policies that have figures and that the file of this node does not define.
+    elsewhere: Vec<String>,
+    #[serde(flatten)]
+    page: Page<ShownPolicy>,
 }
 
 /// Another limit that is tried in shadow.
@@ -148,35 +169,49 @@ pub(super) async fn change(
     }
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
     let removed = |_| Answer::json(&Removed { name: name.to_owned(), removed: true });
-    let mut answer = show(node, counts, &node.view(), name).unwrap_or_else(removed);
+    let mut answer = show(node, counts, &node.view(), name, None).unwrap_or_else(removed);
     answer.change = Some(change);
     Ok(answer)
 }
 
-/// One policy, with its definition in the file and its changes.
+/// One policy, with its definition in the file and its changes. With `cluster`, its outcomes
+/// are those of all nodes.
 pub(super) fn show(
     node: &Node,
     counts: &CandidateCounts,
     view: &View,
     name: &str,
+    cluster: Option<&Cluster>,
 ) -> Result<Answer, Problem> {
     let policy = policy(view, name)?;
-    let body = with_changes(node, counts, view, &policy);
+    let shown = with_changes(node, counts, view, &policy, cluster);
+    let mut answer = match cluster {
+        None => Answer::json(&shown),
+        Some(cluster) => Answer::json(&PolicyOfCluster { about: cluster.about(), policy: shown }),
+    };
     let defined = view.snapshot.definitions.get(name);
-    let tag = defined.map(|it| view.snapshot.patches.tag(it));
-    let mut answer = Answer::json(&body);
-    answer.etag = tag;
+    answer.etag = defined.map(|it| view.snapshot.patches.tag(it));
     Ok(answer)
 }
 
 /// All policies by name, in the order of the file.
-pub(super) fn all(
+pub(super) fn list(
     node: &Node,
     counts: &CandidateCounts,
     view: &View,
-) -> Vec<(String, ShownPolicy)> {
-    let shown = |policy: &Policy| with_changes(node, counts, view, policy);
-    view.snapshot.policies.iter().map(|it| (it.name.to_string(), shown(it))).collect()
+    call: &Call,
+    cluster: Option<&Cluster>,
+) -> Result<Answer, Problem> {
+    let policies = &view.snapshot.policies;
+    let shown = |policy: &Policy| with_changes(node, counts, view, policy, cluster);
+    let page =
+        Page::of(policies.iter().map(|it| (it.name.to_string(), shown(it))).collect(), call)?;
+    let Some(cluster) = cluster else { return Ok(Answer::json(&page)) };
+    // Candidates are shown beside their policies.
+    let is_here =
+        |name: &str| name.ends_with(CANDIDATE) || policies.iter().any(|it| &*it.name == name);
+    let elsewhere = cluster.policies().keys().filter(|name| !is_here(name)).cloned().collect();
+    Ok(Answer::json(&PoliciesOfCluster { about: cluster.about(), elsewhere, page }))
 }
 
 fn with_changes(
@@ -184,8 +219,13 @@ fn with_changes(
     counts: &CandidateCounts,
     view: &View,
     policy: &Policy,
+    cluster: Option<&Cluster>,
 ) -> ShownPolicy {
     let (snapshot, name) = (&view.snapshot, &*policy.name);
+    let outcomes = match cluster {
+        None => PolicyOutcomes::of(&node.history, name),
+        Some(cluster) => cluster.outcomes(name),
+    };
     let changed = snapshot.patches.changed.get(name);
     let patch = changed.and_then(|it| it.patch.as_ref());
     let ignored = snapshot.patches.ignored.iter().filter(|it| it.policy == name);
@@ -196,8 +236,8 @@ fn with_changes(
         candidate: changed.and_then(|it| candidate(node, counts, it)),
         ignored: ignored.map(|it| it.because.clone()).collect(),
         changes_scope: if node.control.is_some() { Scope::Cluster } else { Scope::Node },
-        outcomes: Outcomes::of(&node.history, name),
-        r#use: Use::of(&node.history, name),
+        outcomes: Outcomes::of(&outcomes),
+        r#use: Use::of(&outcomes),
     }
 }
 

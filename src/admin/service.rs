@@ -22,6 +22,7 @@ use super::bounds::Bounds;
 use super::browser::{Foreign, Own};
 use super::call::{Action, Call, CallSpec};
 use super::candidates::CandidateCounts;
+use super::cluster;
 use super::configuration;
 use super::credentials::{Actor, Denied, Session, Shown, Token, authenticate};
 use super::events::{Events, MayRead};
@@ -299,8 +300,7 @@ impl Admin {
                 configuration::check(node, view, &self.checks, read(body).await?).await
             }
             Action::PutConfig => configuration::put(node, view, call, read(body).await?).await,
-            Action::Policies => Answer::page(patches::all(node, &self.candidates, view), call),
-            Action::Policy => patches::show(node, &self.candidates, view, call.value(0)),
+            Action::Policies | Action::Policy => self.show_policies(view, call).await,
             Action::PatchPolicy => {
                 let patch = patches::read_body(&read(body).await?)?;
                 self.change(call, Requested::Patch(patch)).await
@@ -317,7 +317,7 @@ impl Admin {
             Action::Override => keys::show_override(node, view, call).await,
             Action::SetOverride => keys::set_override(node, view, call, &read(body).await?).await,
             Action::UnsetOverride => keys::unset_override(node, view, call).await,
-            Action::Top => Ok(top::show(&node.top, self.clock.wall(), call).await),
+            Action::Top => top::show(node, self.clock.wall(), call).await,
             Action::Explain => explain::explain(node, view, &read(body).await?).await,
             Action::Refusals => refusals::list(&node.refusals, call),
             Action::Refusal => refusals::of_request(&node.refusals, call),
@@ -332,6 +332,19 @@ impl Admin {
             Action::Page => page::file("index.html").map(Answer::page_file),
             Action::PageFile => page::file(call.value(0)).map(Answer::page_file),
             Action::Events => Err(Problem::bad_request("a stream of events is no single answer")),
+        }
+    }
+
+    /// One policy or all of them, with the outcomes of this node or of all nodes.
+    async fn show_policies(&self, view: &View, call: &Call) -> Result<Answer, Problem> {
+        let cluster = match cluster::is_cluster(call) {
+            true => Some(self.node.cluster(self.clock.wall()).await),
+            false => None,
+        };
+        let (node, counts) = (&self.node, &self.candidates);
+        match call.spec.action {
+            Action::Policy => patches::show(node, counts, view, call.value(0), cluster.as_deref()),
+            _ => patches::list(node, counts, view, call, cluster.as_deref()),
         }
     }
 

@@ -9,18 +9,31 @@ use tollgate_limiter::time::Timestamp;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::cluster::{About, Cluster, is_cluster};
+use super::node::Node;
+use super::problem::Problem;
 use super::words::Scope;
-use crate::telemetry::{TopHistory, TopList};
+use crate::telemetry::{Streams, TopList};
 
 /// The time in which all workers show the minute in progress, if they have not done so.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
-/// The heaviest clients of policies.
+/// The heaviest clients of policies on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Top {
     scope: Scope,
     /// The complete minutes; 0: the minute in progress.
     minutes: usize,
+    policies: Vec<TopOfPolicy>,
+}
+
+/// The heaviest clients of policies on all nodes that share the store.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct TopOfCluster {
+    #[serde(flatten)]
+    about: About,
+    /// How long the lists reach back: the minute in progress and the one before it.
+    seconds: Option<f64>,
     policies: Vec<TopOfPolicy>,
 }
 
@@ -32,6 +45,8 @@ struct TopOfPolicy {
     requests: u64,
     /// Of these, those that were refused.
     refused: u64,
+    /// The most requests of a client that is not listed.
+    unlisted: u64,
     /// Those with the most requests first.
     clients: Vec<TopClient>,
 }
@@ -44,13 +59,21 @@ struct TopClient {
     text: String,
     /// Its requests: this number at most.
     requests: u64,
+    /// Of these, those that were refused: this number at most.
     refused: u64,
-    /// By how many `requests` can be too high.
+    /// By how many either number can be too high.
     error: u64,
 }
 
 /// The lists of all policies, or of one.
-pub(super) async fn show(top: &TopHistory, now: Timestamp, call: &Call) -> Answer {
+///
+/// # Errors
+/// 400, if minutes are asked for of all nodes.
+pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
+    if is_cluster(call) {
+        return show_cluster(&*node.cluster(now).await, call);
+    }
+    let top = &node.top;
     let (minutes, most) = (call.number("minutes"), call.number("limit"));
     if minutes == 0 && !top.read(now) {
         sleep(FIRST_LOOK).await;
@@ -60,7 +83,33 @@ pub(super) async fn show(top: &TopHistory, now: Timestamp, call: &Call) -> Answe
         None => top.policies(),
     };
     let lists = names.iter().map(|name| list(name, &top.top(name, minutes, most)));
-    Answer::json(&Top { scope: Scope::Node, minutes, policies: lists.collect() })
+    let policies = lists.collect();
+    Ok(Answer::json(&Top { scope: Scope::Node, minutes, policies }))
+}
+
+/// The lists of all nodes.
+fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
+    if call.parameter("minutes").is_some() {
+        return Err(Problem::bad_request(
+            "with scope=cluster the lists are those of the minute in progress and the one before \
+             it: leave minutes out",
+        ));
+    }
+    let most = call.number("limit");
+    let policies = match call.parameter("policy") {
+        Some(name) => {
+            let none = Streams::default();
+            let clients = cluster.policies().get(name).map_or(&none, |it| &it.clients);
+            vec![list(name, &clients.list(most))]
+        }
+        None => {
+            let all = cluster.policies().iter();
+            let all = all.map(|(name, it)| list(name, &it.clients.list(most)));
+            all.filter(|list| list.requests > 0).collect()
+        }
+    };
+    let (about, seconds) = (cluster.about(), cluster.clients_of());
+    Ok(Answer::json(&TopOfCluster { about, seconds, policies }))
 }
 
 fn list(name: &str, list: &TopList) -> TopOfPolicy {
@@ -75,6 +124,7 @@ fn list(name: &str, list: &TopList) -> TopOfPolicy {
         policy: name.to_owned(),
         requests: list.requests,
         refused: list.refused,
+        unlisted: list.unlisted,
         clients: clients.collect(),
     }
 }

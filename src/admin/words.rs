@@ -17,6 +17,15 @@ pub(super) enum Scope {
     Cluster,
 }
 
+/// Whether the store was read, or what this node alone knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(super) enum SourceWord {
+    Store,
+    Local,
+}
+
 /// A limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Limit {

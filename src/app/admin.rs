@@ -21,8 +21,8 @@ use super::shown_config::{Tags, problems};
 use super::supervisor::Supervisor;
 use super::worker::Command;
 use crate::admin::{
-    Access, Admin, AdminSettings, Checked, ConfigCall, Node, Phase, ProbeSettings, PutBy, Readers,
-    View,
+    Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigCall, Node, Phase, ProbeSettings,
+    Publisher, PutBy, Readers, View,
 };
 use crate::config::{Config, Document, KeyLimit};
 use crate::engine::StoreCall;
@@ -104,6 +104,9 @@ impl BoundAdmin {
         let (patches, patch_calls) = mpsc::channel(MAX_STORE_CALLS);
         spawn_local(supervisor.patches().serve(patch_calls));
         let reporter = Rc::clone(reporter);
+        let totals = supervisor.metrics().totals();
+        let history = Rc::new(History::new(Clock::System.now(), totals));
+        publish_figures(supervisor, Some(Rc::clone(&history)));
         let node = Node {
             view,
             store,
@@ -114,7 +117,8 @@ impl BoundAdmin {
             overrides: supervisor.overrides_file(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
-            history: History::new(Clock::System.now(), supervisor.metrics().totals()),
+            history: Rc::clone(&history),
+            cluster: ClusterFigures::default(),
             refusals: supervisor.refusals(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
@@ -259,6 +263,14 @@ impl AdminListener {
                 )
             }
         }
+    }
+}
+
+/// Has the figures of this node published while another node asks for them.
+pub(super) fn publish_figures(supervisor: &Supervisor, history: Option<Rc<History>>) {
+    if let Some(control) = supervisor.patches().control().cloned() {
+        let (metrics, top) = (supervisor.metrics(), supervisor.top());
+        spawn_local(Publisher { control, metrics, top, history }.publish());
     }
 }
 

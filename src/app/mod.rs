@@ -223,6 +223,9 @@ fn serve_admin(
     spawn_local(Rc::clone(&reporter).keep());
     let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, source, configs);
     let admin = admin.map(serve).transpose()?;
+    if admin.is_none() {
+        admin::publish_figures(supervisor, None);
+    }
     announce(supervisor, admin.as_ref());
     Ok(admin)
 }

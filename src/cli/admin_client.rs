@@ -140,6 +140,14 @@ impl AdminClient {
         self.call(Method::POST, path, Some(body)).await
     }
 
+    /// The answer to a DELETE.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is an error.
+    pub(super) async fn delete(&self, path: &str) -> Result<Value, AdminError> {
+        self.call(Method::DELETE, path, None).await
+    }
+
     async fn call(
         &self,
         method: Method,

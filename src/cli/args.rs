@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::explain::{EXAMPLES as EXPLAIN_EXAMPLES, ExplainArgs};
+use super::top::{EXAMPLES as TOP_EXAMPLES, TopArgs};
 use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
 use crate::proxy::TlsError;
 
@@ -38,6 +39,9 @@ pub(super) enum Command {
     /// Say what a request would get, and why: by a configuration, or by a running gateway
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
+    /// Show what running gateways do: policies, heavy clients, refusals, upstreams, nodes
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
     /// Read access logs, and say what the limits of a configuration would have done
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),

@@ -10,6 +10,7 @@ mod overrides;
 mod rate;
 mod replay;
 mod routes;
+mod top;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::config::{self, Compiled, Config, LoadError, Report};
 use crate::proxy::TlsError;
 use args::{Args, Command, OverrideArgs, ReplayArgs, RunArgs};
 use explain::ExplainArgs;
+use top::TopArgs;
 
 /// The exit code if the request that was explained is refused.
 const REFUSED: u8 = 3;
@@ -47,6 +49,12 @@ enum Failure {
     /// A request cannot be explained.
     #[error(transparent)]
     Explain(#[from] explain::Problem),
+    /// The figures of gateways cannot be shown.
+    #[error(transparent)]
+    Top(#[from] top::Problem),
+    /// A gateway has not told its figures.
+    #[error("{0}")]
+    Untold(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -59,7 +67,10 @@ impl Failure {
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Top(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Run(_)
+            | Self::Top(_)
+            | Self::Untold(_)
             | Self::Override(_)
             | Self::Replay(_)
             | Self::Explain(_)
@@ -79,6 +90,7 @@ pub fn main() -> ExitCode {
             Ok(false) => return ExitCode::from(REFUSED),
             Err(failure) => Err(failure),
         },
+        Command::Top(args) => top(&args),
         Command::Replay(args) => replay(args),
         Command::Schema => schema(),
         Command::Completions { shell } => {
@@ -134,6 +146,15 @@ fn explain(args: &ExplainArgs) -> Result<bool, Failure> {
     let explained = explain::run(args, load)?;
     write!(io::stdout().lock(), "{}", explained.text)?;
     Ok(explained.is_admitted)
+}
+
+fn top(args: &TopArgs) -> Result<(), Failure> {
+    let shown = top::run(args)?;
+    write!(io::stdout().lock(), "{}", shown.text)?;
+    match &shown.failures[..] {
+        [] => Ok(()),
+        failures => Err(Failure::Untold(failures.join("; "))),
+    }
 }
 
 fn replay(args: ReplayArgs) -> Result<(), Failure> {

@@ -41,7 +41,7 @@ pub(crate) use settings::{
 };
 pub(crate) use sinks::{Recording, Sinks};
 pub(crate) use template::{Template, TemplateError};
-pub(crate) use top::{TopHistory, TopList, WorkerTop};
+pub(crate) use top::{Merged, Streams, TopEntry, TopHistory, TopList, WorkerTop};
 pub(crate) use trace_context::RequestTrace;
 #[cfg(feature = "otlp")]
 pub(crate) use traces::Exporter;

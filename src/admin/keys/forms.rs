@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::admin::words::{self, OrUnlimited, Scope};
+use crate::admin::words::{self, OrUnlimited, Scope, SourceWord};
 use crate::engine::Wait;
 
 /// A key of a policy.
@@ -50,15 +50,6 @@ pub(super) struct Counters {
     pub(super) reset_after_ms: u64,
     /// Null: there is no ban.
     pub(super) banned_for_ms: Option<Wait>,
-}
-
-/// Where the counters were read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub(super) enum SourceWord {
-    Store,
-    Local,
 }
 
 /// The word for what cannot be read.

@@ -85,7 +85,8 @@ fn path_parameter(name: &str) -> Value {
     let (about, example) = match name {
         "policy" => ("the name of a policy", "per-client"),
         "key" => (
-            "the key of a client, as for `tollgate override`, such as an address or an API key",
+            "the key of a client, as for `tollgate override`, such as an address or an API key; \
+             or `~` and an id that an answer has shown",
             "192.0.2.7",
         ),
         "request-id" => ("`X-Request-Id` of the response", "7f9c1d2e"),

@@ -3,9 +3,8 @@
 //! An action that is in no group here does not compile, and no two calls have the same summary.
 
 use http::StatusCode;
-use schemars::{Schema, SchemaGenerator, json_schema};
 
-use super::schemas::{SchemaOf, object, of};
+use super::schemas::{SchemaOf, either, object, of};
 use crate::admin::answer::{Health, Page};
 use crate::admin::audit::Entry;
 use crate::admin::call::Action;
@@ -14,10 +13,10 @@ use crate::admin::events::{End, Lost, NewRefusals};
 use crate::admin::figures::{Figures, HistoryAnswer};
 use crate::admin::keys::{NewLimit, Reset, ShownKey, ShownOverride};
 use crate::admin::nodes::ShownNode;
-use crate::admin::patches::{Removed, ShownPolicy};
+use crate::admin::patches::{PoliciesOfCluster, PolicyOfCluster, Removed, ShownPolicy};
 use crate::admin::refusals::{Refusals, RefusalsOfRequest};
 use crate::admin::status::{State, StatusAnswer, Upstream};
-use crate::admin::top::Top;
+use crate::admin::top::{Top, TopOfCluster};
 use crate::engine::{Description, Explanation};
 use crate::patches::{NewCandidate, NewPatch};
 
@@ -36,6 +35,10 @@ const POLICIES: &str = "policies";
 const KEYS: &str = "keys";
 const TRAFFIC: &str = "traffic";
 const PAGE: &str = "page";
+
+/// What calls with `scope` have in common.
+const CLUSTER: &str = "With `scope=cluster` the answer has the sums of all nodes, and says which \
+                       nodes are missing. The first such call waits for them, 2.5 s at most.";
 
 /// One operation.
 #[derive(Clone, Copy)]
@@ -98,13 +101,9 @@ const fn change(summary: &'static str, body: Option<Body>) -> Operation {
         needs_match: true,
         problems: &[StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY],
         body,
-        ..get(POLICIES, summary, Content::Json(policy_or_removed))
+        // The second one, if a change was removed of a policy that this node does not have.
+        ..get(POLICIES, summary, Content::Json(either::<ShownPolicy, Removed>))
     }
-}
-
-/// The policy after its change; or that the change was removed, if this node has no such policy.
-fn policy_or_removed(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "anyOf": [of::<ShownPolicy>(generator), of::<Removed>(generator)] })
 }
 
 /// What the document says of the call. A new action is added to one of the groups, and to the
@@ -170,7 +169,7 @@ fn of_configuration(action: Action) -> Operation {
             ..get(
                 CONFIGURATION,
                 "the configuration in use, without secrets",
-                Content::Json(configuration),
+                Content::Json(either::<Configuration<'static>, EffectiveConfiguration>),
             )
         },
         Action::PutConfig => put_config(),
@@ -190,7 +189,14 @@ fn of_configuration(action: Action) -> Operation {
 
 fn of_traffic(action: Action) -> Operation {
     match action {
-        Action::Top => get(TRAFFIC, "the clients with the most requests", Content::Json(of::<Top>)),
+        Action::Top => Operation {
+            about: CLUSTER,
+            ..get(
+                TRAFFIC,
+                "the clients with the most requests",
+                Content::Json(either::<Top, TopOfCluster>),
+            )
+        },
         Action::Explain => explain(),
         Action::Refusals => {
             get(TRAFFIC, "the last refusals of this node", Content::Json(of::<Refusals>))
@@ -210,8 +216,9 @@ fn of_traffic(action: Action) -> Operation {
 fn of_policies(action: Action) -> Operation {
     match action {
         Action::Policy => Operation {
+            about: CLUSTER,
             has_tag: true,
-            ..get(POLICIES, "one policy", Content::Json(of::<ShownPolicy>))
+            ..get(POLICIES, "one policy", Content::Json(either::<ShownPolicy, PolicyOfCluster>))
         },
         Action::PatchPolicy => change(
             "change values of a policy",
@@ -235,7 +242,14 @@ fn of_policies(action: Action) -> Operation {
             }),
         ),
         Action::UnsetCandidate => change("end the trial of another limit", None),
-        _ => get(POLICIES, "all policies", Content::Json(of::<Page<ShownPolicy>>)),
+        _ => Operation {
+            about: CLUSTER,
+            ..get(
+                POLICIES,
+                "all policies",
+                Content::Json(either::<Page<ShownPolicy>, PoliciesOfCluster>),
+            )
+        },
     }
 }
 
@@ -271,13 +285,6 @@ fn of_keys(action: Action) -> Operation {
             ..get(KEYS, "what the counters of a key say", Content::Json(of::<ShownKey>))
         },
     }
-}
-
-/// As it is written, or what is true of it.
-fn configuration(generator: &mut SchemaGenerator) -> Schema {
-    let (file, effective) =
-        (of::<Configuration<'static>>(generator), of::<EffectiveConfiguration>(generator));
-    json_schema!({ "anyOf": [file, effective] })
 }
 
 /// A configuration that answers by itself.

@@ -13,6 +13,11 @@ pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
+/// The schema of one of two types.
+pub(super) fn either<A: JsonSchema, B: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "anyOf": [of::<A>(generator), of::<B>(generator)] })
+}
+
 /// A JSON object whose fields are described elsewhere.
 pub(super) fn object(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "type": "object" })

@@ -12,6 +12,7 @@ use tollgate_limiter::time::Clock;
 
 pub(super) use self::args::{EXAMPLES, ExplainArgs};
 pub(super) use self::problem::Problem;
+pub(super) use self::text::{refusal as refusal_text, wait};
 use super::admin_client::AdminClient;
 use crate::app::local_runtime;
 use crate::config::{Compiled, LoadError};

@@ -30,7 +30,7 @@ pub(super) fn text(explanation: &Explanation) -> String {
 }
 
 /// One refusal of the past.
-pub(super) fn refusal(it: &Value) -> String {
+pub(in crate::cli) fn refusal(it: &Value) -> String {
     let of = |name: &str| it[name].as_str().unwrap_or("?").to_owned();
     let number = |name: &str| it[name].as_u64().unwrap_or(0);
     let fits = match &it["wait_ms"] {
@@ -139,7 +139,7 @@ fn source(source: impl AsRef<str>) -> String {
 }
 
 /// A wait, rounded up to what matters of it.
-fn wait(ms: u64) -> String {
+pub(in crate::cli) fn wait(ms: u64) -> String {
     let secs = ms.div_ceil(1000);
     match secs {
         _ if ms < 1000 => format!("{ms} ms"),

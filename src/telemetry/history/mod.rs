@@ -129,6 +129,13 @@ impl History {
         self.0.lock().marks.last(name, span)
     }
 
+    /// The policies that have counted anything, by name, with their counts since the process
+    /// began.
+    pub(crate) fn policies(&self) -> Vec<(Box<str>, PolicyCounts)> {
+        let state = self.0.lock();
+        state.read.policies.iter().map(|(name, counts)| (name.clone(), counts.clone())).collect()
+    }
+
     /// What a policy has counted since the process began.
     pub(crate) fn policy_total(&self, name: &str) -> PolicyCounts {
         self.0.lock().read.policies.get(name).cloned().unwrap_or_default()

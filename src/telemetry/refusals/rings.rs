@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use tollgate_limiter::digest::{Principal, PrincipalId};
 use tollgate_limiter::time::Timestamp;
 
 use super::refusal::Refusal;
@@ -63,6 +64,12 @@ impl RefusalRings {
     pub(crate) fn of_request(&self, id: &str) -> Vec<Refusal> {
         let found = self.select(None, |_| true).into_iter().rev();
         found.filter(|it| it.request_id == id).map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// The client of a policy with this id, if one of its refusals is kept.
+    pub(crate) fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
+        let found = self.select(Some(policy), |_| true);
+        found.iter().find(|it| it.key_id() == id).map(|it| it.client)
     }
 
     /// The time of the oldest refusal that is kept.

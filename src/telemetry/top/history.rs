@@ -1,22 +1,19 @@
 //! The lists of the last ten minutes, merged over all workers.
 
 use std::collections::{BTreeMap, HashMap};
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tollgate_limiter::digest::{Principal, PrincipalId};
 use tollgate_limiter::time::{Span, Timestamp};
 
-use super::sketch::{ENTRIES, Entry, Sketch, merge};
-use super::{Counted, Sketches, Text};
+use super::merged::{Merged, Streams, TopList};
+use super::{Counted, Sketches};
 
 /// Minutes that are kept.
 const MINUTES: usize = 10;
-/// Entries of a list that is kept: candidates of several workers beyond these cannot be
-/// among the clients that the lists promise, but for rare streams.
-const MAX_ENTRIES: usize = 4 * ENTRIES;
-
+/// Microseconds of a minute.
+const MINUTE_US: u64 = 60_000_000;
 /// How long workers show the minute in progress after it was read.
 const READ_FOR: Span = Span::from_secs(15);
 
@@ -45,40 +42,7 @@ enum Arrived {
     /// Some workers have not handed over their sketches yet.
     Some(Vec<Sketches>),
     /// All have.
-    All { admitted: Merged, refused: Merged },
-}
-
-/// The list of one policy in one minute.
-#[derive(Clone, Debug, Default)]
-struct Merged {
-    observed: u64,
-    entries: Vec<Entry<Text>>,
-}
-
-/// The heaviest clients of one policy over some minutes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TopList {
-    /// All requests that the policy has judged.
-    pub requests: u64,
-    /// Of these, those that were refused.
-    pub refused: u64,
-    /// The clients with the most requests first.
-    pub clients: Vec<Listed>,
-}
-
-/// One client of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    /// Its id.
-    pub id: PrincipalId,
-    /// What operators may see of its key.
-    pub text: Text,
-    /// Its requests: this number at most.
-    pub requests: u64,
-    /// Of these, those that were refused.
-    pub refused: u64,
-    /// By how many `requests` can be too high.
-    pub error: u64,
+    All(Streams),
 }
 
 impl TopHistory {
@@ -121,10 +85,7 @@ impl TopHistory {
             match arrived.entry(policy).or_insert_with(|| Arrived::Some(Vec::new())) {
                 Arrived::Some(all) => all.push(sketches),
                 // A worker whose clock is late: what it tells is added as it is.
-                Arrived::All { admitted, refused } => {
-                    admitted.add(&merged([&sketches.admitted]));
-                    refused.add(&merged([&sketches.refused]));
-                }
+                Arrived::All(streams) => streams.add(&merged([&sketches])),
             }
         }
         for (_, policies) in minutes.iter_mut().filter(|(it, _)| **it < minute) {
@@ -153,46 +114,60 @@ impl TopHistory {
     /// minute in progress if that is 0: `most` of them.
     pub(crate) fn top(&self, policy: &str, minutes: usize, most: usize) -> TopList {
         let state = self.minutes.lock();
-        if minutes == 0 {
-            let shown: Vec<_> = state.shown.values().filter_map(|it| it.get(policy)).collect();
-            let admitted = merged(shown.iter().map(|it| &it.admitted));
-            return list(admitted, merged(shown.iter().map(|it| &it.refused)), most);
-        }
-        let (mut admitted, mut refused) = (Merged::default(), Merged::default());
-        for policies in state.minutes.values().rev().take(minutes) {
-            if let Some(arrived) = policies.get(policy) {
-                let lists = arrived.lists();
-                admitted.add(&lists.0);
-                refused.add(&lists.1);
+        let mut sum = Streams::default();
+        match minutes {
+            0 => sum = state.in_progress(policy),
+            _ => {
+                let last = state.minutes.values().rev().take(minutes);
+                let arrived = last.filter_map(|policies| policies.get(policy));
+                arrived.for_each(|it| sum.add(&it.streams()));
             }
         }
         drop(state);
-        list(admitted, refused, most)
+        sum.list(most)
+    }
+
+    /// What was counted of a policy in the minute in progress and the one before it.
+    pub(crate) fn recent(&self, policy: &str, now: Timestamp) -> Streams {
+        let first = Self::recent_from(now).as_micros() / MINUTE_US;
+        let state = self.minutes.lock();
+        let mut sum = state.in_progress(policy);
+        for minute in state.minutes.range(first..).map(|(_, it)| it) {
+            if let Some(arrived) = minute.get(policy) {
+                sum.add(&arrived.streams());
+            }
+        }
+        sum
+    }
+
+    /// The time from which on [`Self::recent`] counts.
+    pub(crate) fn recent_from(now: Timestamp) -> Timestamp {
+        Timestamp::from_micros((now.as_micros() / MINUTE_US).saturating_sub(1) * MINUTE_US)
+    }
+
+    /// The client of a policy with this id, if it is in a list of the last ten minutes.
+    pub(crate) fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
+        let state = self.minutes.lock();
+        let arrived = state.minutes.values().rev().filter_map(|it| it.get(policy));
+        let found = arrived.map(Arrived::streams).find_map(|it| it.principal(id));
+        found.or_else(|| state.in_progress(policy).principal(id))
     }
 }
 
-/// One list of what was admitted and what was refused.
-fn list(admitted: Merged, refused: Merged, most: usize) -> TopList {
-    let (requests, refusals) = (admitted.observed + refused.observed, refused.observed);
-    let mut clients: BTreeMap<u128, Listed> = BTreeMap::new();
-    let entries = admitted.entries.into_iter().map(|entry| (entry, false));
-    for (entry, is_refused) in entries.chain(refused.entries.into_iter().map(|it| (it, true))) {
-        let Entry { id, count, error, text } = entry;
-        let listed = clients.entry(id).or_insert_with(|| Listed {
-            id: Principal::from_bits(id).into(),
-            text,
-            requests: 0,
-            refused: 0,
-            error: 0,
-        });
-        listed.requests += count;
-        listed.error += error;
-        listed.refused += if is_refused { count } else { 0 };
+impl Minutes {
+    /// What workers have shown of the minute in progress.
+    fn in_progress(&self, policy: &str) -> Streams {
+        let shown: Vec<_> = self.shown.values().filter_map(|it| it.get(policy)).collect();
+        merged(shown)
     }
-    let mut clients: Vec<_> = clients.into_values().collect();
-    clients.sort_by_key(|it| (std::cmp::Reverse(it.requests), it.id));
-    clients.truncate(most);
-    TopList { requests, refused: refusals, clients }
+}
+
+/// What several workers have counted.
+fn merged<'s>(sketches: impl IntoIterator<Item = &'s Sketches> + Clone) -> Streams {
+    Streams {
+        admitted: Merged::of(sketches.clone().into_iter().map(|it| &it.admitted)),
+        refused: Merged::of(sketches.into_iter().map(|it| &it.refused)),
+    }
 }
 
 impl Arrived {
@@ -204,52 +179,21 @@ impl Arrived {
 
     fn settle(&mut self) {
         if matches!(self, Self::Some(_)) {
-            let (admitted, refused) = self.lists();
-            *self = Self::All { admitted, refused };
+            *self = Self::All(self.streams());
         }
     }
 
-    fn lists(&self) -> (Merged, Merged) {
+    fn streams(&self) -> Streams {
         match self {
-            Self::Some(all) => (
-                merged(all.iter().map(|it| &it.admitted)),
-                merged(all.iter().map(|it| &it.refused)),
-            ),
-            Self::All { admitted, refused } => (admitted.clone(), refused.clone()),
+            Self::Some(all) => merged(all),
+            Self::All(streams) => streams.clone(),
         }
-    }
-}
-
-fn merged<'s>(sketches: impl IntoIterator<Item = &'s Sketch<Text>>) -> Merged {
-    let sketches: Vec<_> = sketches.into_iter().collect();
-    let mut entries = merge(&sketches);
-    entries.truncate(MAX_ENTRIES);
-    Merged { observed: sketches.iter().map(|sketch| sketch.observed()).sum(), entries }
-}
-
-impl Merged {
-    /// Adds the counts of another stream. A client that is in one list only had few requests
-    /// in the other stream: they are not known, and are not added.
-    fn add(&mut self, other: &Self) {
-        self.observed += other.observed;
-        let mut places: HashMap<u128, usize> =
-            self.entries.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
-        for entry in &other.entries {
-            if let Some(&place) = places.get(&entry.id) {
-                self.entries[place].count += entry.count;
-                self.entries[place].error += entry.error;
-            } else {
-                places.insert(entry.id, self.entries.len());
-                self.entries.push(entry.clone());
-            }
-        }
-        self.entries.sort_by_key(|entry| std::cmp::Reverse(entry.count));
-        self.entries.truncate(MAX_ENTRIES);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::merged::MAX_ENTRIES;
     use super::*;
 
     fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
@@ -305,6 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn the_recent_minutes_are_those_of_now_whatever_was_counted_before() {
+        let history = TopHistory::default();
+        let worker = history.join();
+        let at = |minute: u64| Timestamp::from_micros(minute * MINUTE_US + 5_000_000);
+        for minute in [1, 8, 9] {
+            history.add(worker, minute, sketches(&[(minute.into(), 3)], &[]));
+        }
+        history.show(worker, sketches(&[(9, 1)], &[(10, 1)]));
+        let recent = |now| history.recent("per-client", now).list(10);
+        let ids = |now| recent(now).clients.iter().map(|it| it.requests).collect::<Vec<_>>();
+        assert_eq!(ids(at(10)), [4, 1]);
+        assert_eq!(ids(at(9)), [4, 3, 1]);
+        assert_eq!(ids(at(20)), [1, 1]);
+        assert_eq!(TopHistory::recent_from(at(10)), Timestamp::from_micros(9 * MINUTE_US));
+        let principal = Principal::from_bits(8);
+        assert_eq!(history.principal("per-client", principal.into()), Some(principal));
+        assert_eq!(history.principal("other", principal.into()), None);
+    }
+
+    #[test]
     fn ten_minutes_are_kept_and_a_late_worker_is_heard() {
         let history = TopHistory::default();
         history.join();
@@ -330,8 +294,8 @@ mod tests {
         }
         let state = history.minutes.lock();
         for arrived in state.minutes.values().flat_map(HashMap::values) {
-            let (admitted, refused) = arrived.lists();
-            assert!(matches!(arrived, Arrived::All { .. }), "a whole minute keeps no sketches");
+            let Streams { admitted, refused } = arrived.streams();
+            assert!(matches!(arrived, Arrived::All(_)), "a whole minute keeps no sketches");
             assert!(admitted.entries.len() <= MAX_ENTRIES && refused.entries.len() <= MAX_ENTRIES);
         }
     }

@@ -7,10 +7,13 @@
 //! on the number of policies and workers, and not on the number of clients.
 
 mod history;
+mod merged;
 mod sketch;
 mod worker;
 
-pub(crate) use history::{TopHistory, TopList};
+pub(crate) use history::TopHistory;
+pub(crate) use merged::{Merged, Streams, TopList};
+pub(crate) use sketch::Entry as TopEntry;
 pub(crate) use worker::WorkerTop;
 
 /// A text that describes a client without identifying a person.

@@ -112,6 +112,11 @@ impl<T> Sketch<T> {
         self.cells[cell_of(id)]
     }
 
+    /// The same for all keys without a counter.
+    pub(super) fn most_of_others(&self) -> u64 {
+        self.cells.iter().copied().max().unwrap_or(0)
+    }
+
     fn entry(&self, id: KeyId) -> Option<&Entry<T>> {
         self.places.get(&id).map(|&place| &self.entries[place])
     }

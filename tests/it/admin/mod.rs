@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod cluster;
 mod config;
 mod described;
 mod explain;
@@ -10,6 +11,7 @@ mod page;
 mod patches;
 mod shared_patches;
 mod store;
+mod top;
 
 use std::net::SocketAddr;
 use std::thread;

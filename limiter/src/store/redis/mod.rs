@@ -61,7 +61,9 @@ mod url;
 mod wire;
 
 pub use batch::Repeat;
-pub use control::{ControlStore, EntryVersion, Expected, NodeRecord, ReadEntries, WriteError};
+pub use control::{
+    ControlStore, EntryVersion, Expected, NodeFigures, NodeRecord, ReadEntries, WriteError,
+};
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
 pub use outage_log::OutageLog;

@@ -1,9 +1,10 @@
 //! What the control threads of all nodes share, besides counters: entries that operators
-//! write, and a record of each node.
+//! write, a record of each node, and its figures while they are watched.
 //!
 //! It has connections of its own, so it neither delays decisions nor waits for them.
 
 mod entries;
+mod figures;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 
 pub use entries::{EntryVersion, Expected, ReadEntries, WriteError};
+pub use figures::NodeFigures;
 pub use records::NodeRecord;
 
 use super::failure::StoreError;

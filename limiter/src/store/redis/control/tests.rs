@@ -109,3 +109,32 @@ fn nodes_are_listed_with_their_records_which_expire() {
         assert!((1..=15).contains(&left), "{left}");
     });
 }
+
+#[test]
+fn figures_are_published_for_a_short_time_and_have_a_bound() {
+    run(async {
+        let server = Process::start(&[]);
+        let (one, other) = (node(&server).await, node(&server).await);
+        assert_eq!(one.is_watched().await, Ok(false));
+        other.watch().await.expect("Redis answers");
+        assert_eq!(one.is_watched().await, Ok(true));
+        let left: u64 = server.command(&["TTL", "tollgate:meta:watch"]).parse().expect("a number");
+        assert!((10..=15).contains(&left), "{left}");
+        one.publish_figures(b"{}").await.expect("Redis answers");
+        let figures = || other.figures(vec![one.node_id(), other.node_id()]);
+        let read = figures().await;
+        let (text, age) = read[0].published.clone().expect("it has published");
+        assert_eq!((&text[..], &read[1].published), (&b"{}"[..], &None));
+        assert!(age < std::time::Duration::from_secs(6), "{age:?}");
+        let key = format!("tollgate:meta:figures:{}", one.node_id());
+        server.command(&["PEXPIRE", &key, "2000"]);
+        let age = figures().await[0].published.clone().expect("it is there").1;
+        assert!((4000..6000).contains(&age.as_millis()), "{age:?}");
+        // What is too long is neither published nor read.
+        let long = "x".repeat(ControlStore::MAX_FIGURES_BYTES + 1);
+        one.publish_figures(long.as_bytes()).await.expect("it is left out");
+        assert_eq!(figures().await[0].published.clone().expect("the old ones").0, b"{}");
+        server.command(&["SET", &key, &long]);
+        assert_eq!(figures().await[0].published, None);
+    });
+}

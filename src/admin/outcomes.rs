@@ -1,0 +1,138 @@
+//! What a policy has decided: on one node, or on several.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tollgate_limiter::time::Span;
+
+use super::words::Counted;
+use crate::telemetry::{BY_OUTCOME, Distribution, History, OUTCOMES, PolicyCounts};
+
+/// Clients above this share of their limit, in thousandths, are near it.
+const NEAR: u64 = 800;
+
+/// Decisions by their outcomes, in the order of [`OUTCOMES`].
+pub(super) type ByOutcome = [u64; OUTCOMES.len()];
+
+/// The outcomes of one policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PolicyOutcomes {
+    /// Those of the last minute, and how long it was.
+    pub(super) minute: (Span, ByOutcome),
+    /// The same of five minutes.
+    pub(super) five_minutes: (Span, ByOutcome),
+    /// All since the process began.
+    pub(super) total: ByOutcome,
+    /// Of the decisions of five minutes, those after which the use of the limit was measured.
+    pub(super) measured: u64,
+    /// Of these, those after which a client had used more than 80 %.
+    pub(super) near: u64,
+}
+
+/// The decisions of a policy by outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Outcomes {
+    /// Those since the process began.
+    total: Counted,
+    #[serde(rename = "1m")]
+    one_minute: Recent,
+    #[serde(rename = "5m")]
+    five_minutes: Recent,
+}
+
+/// The decisions of the last time by outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Recent {
+    /// How long the time was.
+    seconds: Option<f64>,
+    #[serde(flatten)]
+    outcomes: Counted,
+}
+
+/// How much of their limits the clients of a policy have used, over five minutes: one decision of
+/// 16 is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Use {
+    /// The decisions that were measured.
+    measured: u64,
+    /// The share of these after which a client had used more than 80 % of its limit.
+    near: Option<f64>,
+}
+
+impl PolicyOutcomes {
+    /// Those of one policy on this node.
+    pub(super) fn of(history: &History, name: &str) -> Self {
+        let last = |secs| history.policy(name, Span::from_secs(secs));
+        let (minute, five_minutes) = (last(60), last(300));
+        Self {
+            minute: (minute.0, by_outcome(&minute.1)),
+            total: by_outcome(&history.policy_total(name)),
+            measured: five_minutes.1.measured(Distribution::Use),
+            near: five_minutes.1.above(Distribution::Use, NEAR),
+            five_minutes: (five_minutes.0, by_outcome(&five_minutes.1)),
+        }
+    }
+
+    /// Adds those of another node.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (period, more) in
+            [(&mut self.minute, &other.minute), (&mut self.five_minutes, &other.five_minutes)]
+        {
+            period.0 = period.0.max(more.0);
+            sum(&mut period.1, &more.1);
+        }
+        sum(&mut self.total, &other.total);
+        self.measured = self.measured.saturating_add(other.measured);
+        self.near = self.near.saturating_add(other.near);
+    }
+
+    /// Decisions of the last five minutes.
+    pub(super) fn recent(&self) -> u64 {
+        self.five_minutes.1.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+impl Outcomes {
+    /// The outcomes as an answer shows them.
+    pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
+        let recent = |(span, counts): &(Span, ByOutcome)| {
+            let seconds = ratio(span.as_micros(), 1_000_000);
+            Recent { seconds, outcomes: named(&OUTCOMES, counts) }
+        };
+        Self {
+            total: named(&OUTCOMES, &outcomes.total),
+            one_minute: recent(&outcomes.minute),
+            five_minutes: recent(&outcomes.five_minutes),
+        }
+    }
+}
+
+impl Use {
+    /// The use as an answer shows it.
+    pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
+        let PolicyOutcomes { measured, near, .. } = *outcomes;
+        Self { measured, near: ratio(near, measured) }
+    }
+}
+
+fn by_outcome(counts: &PolicyCounts) -> ByOutcome {
+    let mut numbers = ByOutcome::default();
+    numbers.iter_mut().zip(counts.range(BY_OUTCOME)).for_each(|(to, from)| *to = *from);
+    numbers
+}
+
+fn sum(numbers: &mut ByOutcome, others: &ByOutcome) {
+    let pairs = numbers.iter_mut().zip(others);
+    pairs.for_each(|(number, more)| *number = number.saturating_add(*more));
+}
+
+/// The numbers with their names; zeros are left out.
+pub(super) fn named(names: &[&str], numbers: &[u64]) -> Counted {
+    let named = names.iter().zip(numbers).filter(|(_, number)| **number > 0);
+    named.map(|(name, number)| ((*name).to_owned(), *number)).collect()
+}
+
+/// A quotient with three decimals; none if there is none.
+#[expect(clippy::cast_precision_loss, reason = "three decimals are shown")]
+pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 1000.0).round() / 1000.0)
+}

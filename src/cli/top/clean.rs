@@ -1,0 +1,85 @@
+//! Text from servers, made safe for a terminal.
+//!
+//! Guarantee: what comes out has no character that a terminal acts on, that reverses the
+//! direction of text, or that has no width.
+
+use serde_json::Value;
+
+/// The same document with safe texts and names.
+pub(super) fn document(value: Value) -> Value {
+    match value {
+        Value::String(it) => Value::String(text(&it)),
+        Value::Array(items) => items.into_iter().map(document).collect(),
+        Value::Object(fields) => {
+            let cleaned = fields.into_iter().map(|(name, it)| (text(&name), document(it)));
+            Value::Object(cleaned.collect())
+        }
+        other => other,
+    }
+}
+
+/// The text with escapes like `\u{1b}` in place of such characters.
+pub(super) fn text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_safe(c) {
+            true => safe.push(c),
+            false => safe.extend(c.escape_unicode()),
+        }
+    }
+    safe
+}
+
+fn is_safe(c: char) -> bool {
+    !c.is_control()
+        && !matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_on_is_escaped() {
+        for (from, to) in [
+            ("header x-api-key 4f…", "header x-api-key 4f…"),
+            ("\u{1b}]0;owned\u{7}", "\\u{1b}]0;owned\\u{7}"),
+            ("a\r\nb\tc", "a\\u{d}\\u{a}b\\u{9}c"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("a\u{202e}b\u{200b}\u{2066}\u{7f}", "a\\u{202e}b\\u{200b}\\u{2066}\\u{7f}"),
+            ("größe 東京", "größe 東京"),
+        ] {
+            assert_eq!(text(from), to);
+        }
+        let cleaned = document(json!({ "a\u{1b}": ["\u{1b}", 1, null, { "b": "\u{7}" }] }));
+        assert_eq!(cleaned, json!({ "a\\u{1b}": ["\\u{1b}", 1, null, { "b": "\\u{7}" }] }));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_else_reaches_the_terminal(from in any::<String>()) {
+            let cleaned = text(&from);
+            prop_assert!(cleaned.chars().all(is_safe));
+            prop_assert_eq!(text(&cleaned), cleaned);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Asks gateways for their figures. All answers are made safe for a terminal here.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::args::{Scope, TopArgs};
+use super::clean;
+use super::figures::{Answers, word};
+use super::table::Client;
+use crate::cli::admin_client::{AdminClient, AdminError};
+use crate::cli::explain::wait;
+
+/// The gateways that are asked.
+#[derive(Debug)]
+pub(super) struct Gateways {
+    clients: Vec<AdminClient>,
+    scope: Scope,
+    policy: Option<String>,
+}
+
+impl Gateways {
+    /// The gateways of the arguments.
+    ///
+    /// # Errors
+    /// If a URL or a file cannot be used, with the URL.
+    pub(super) fn new(args: &TopArgs) -> Result<Self, (String, AdminError)> {
+        let client = |url: &String| {
+            let (token, ca) = (args.token_file.as_deref(), args.cacert.as_deref());
+            AdminClient::new(url, token, ca).map_err(|error| (url.clone(), error))
+        };
+        let clients = args.admin.iter().map(client).collect::<Result<_, _>>()?;
+        Ok(Self { clients, scope: args.scope, policy: args.policy.clone() })
+    }
+
+    /// How many there are.
+    pub(super) const fn count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// The figures of one gateway.
+    ///
+    /// # Errors
+    /// If it does not answer, with the reason.
+    pub(super) async fn ask(&self, index: usize) -> Result<Answers, String> {
+        let client = self.clients.get(index).ok_or("there is no such gateway")?;
+        let policy = self.policy.as_deref().map(|name| format!("&policy={}", encoded(name)));
+        let policy = policy.unwrap_or_default();
+        let (scope, lists): (_, &[&str]) = match self.scope {
+            Scope::Node => ("", &["minutes=0", "minutes=1"]),
+            Scope::Cluster => ("&scope=cluster", &["scope=cluster"]),
+        };
+        let status = get(client, "/v1/status").await?;
+        let policies = get(client, &format!("/v1/policies?limit=1000{scope}")).await?;
+        let mut clients = Vec::new();
+        for list in lists {
+            clients.push(get(client, &format!("/v1/top?limit=128&{list}{policy}")).await?);
+        }
+        let refusals = get(client, &format!("/v1/refusals?limit=200{policy}")).await?;
+        let upstreams = get(client, "/v1/upstreams?limit=1000").await?;
+        // While the store is away, the nodes are not known.
+        let nodes = get(client, "/v1/nodes?limit=1000").await.unwrap_or(Value::Null);
+        Ok(Answers { status, policies, clients, refusals, upstreams, nodes })
+    }
+
+    /// What the counters of a client say, in lines. Of several gateways, the first that
+    /// knows the client is asked.
+    pub(super) async fn look(&self, of: &Client) -> Vec<String> {
+        let mut why = String::new();
+        for client in &self.clients {
+            match get(client, &path(of)).await {
+                Ok(key) => return lines(&key),
+                Err(error) => why = error,
+            }
+        }
+        vec![format!("Its counters are not known: {why}")]
+    }
+
+    /// Resets the counters of a client on each gateway, and says what has come of it.
+    pub(super) async fn reset(&self, of: &Client) -> String {
+        let (mut done, mut why) = (0, String::new());
+        for client in &self.clients {
+            match client.delete(&path(of)).await {
+                Ok(_) => done += 1,
+                Err(error) => why = clean::text(&error.to_string()),
+            }
+        }
+        match (done, self.clients.len()) {
+            (0, _) => format!("not reset: {why}"),
+            (_, 1) => format!("{} is reset", of.text),
+            // With a common store one is enough; nodes that have not seen the client do not
+            // know its id.
+            (done, all) => format!("{} is reset by {done} of {all} gateways", of.text),
+        }
+    }
+}
+
+async fn get(client: &AdminClient, path: &str) -> Result<Value, String> {
+    let answer = client.get(path).await;
+    answer.map(clean::document).map_err(|error| clean::text(&error.to_string()))
+}
+
+fn path(of: &Client) -> String {
+    format!("/v1/policies/{}/keys/~{}", encoded(&of.policy), encoded(&of.id))
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// The counters of a key in lines.
+fn lines(key: &Value) -> Vec<String> {
+    if key["limit"] == "unlimited" {
+        return vec!["The key has no limit".to_owned()];
+    }
+    let number = |name: &str| key[name].as_u64().unwrap_or(0);
+    let time = |name: &str| match &key[name] {
+        Value::Number(ms) => Some(wait(ms.as_u64().unwrap_or(0))),
+        Value::String(never) => Some(never.clone()),
+        _ => None,
+    };
+    let fits = match time("retry_after_ms") {
+        None => "one more request is admitted now".to_owned(),
+        Some(wait) => format!("one more request fits in {wait}"),
+    };
+    let mut lines = vec![
+        format!(
+            "Used      {} of {} ({})",
+            number("used"),
+            number("limit"),
+            word(&key["limit_from"])
+        ),
+        format!("Left      {}; {fits}", number("remaining")),
+    ];
+    lines.extend(time("banned_for_ms").map(|wait| format!("Banned    for {wait}")));
+    lines.extend(
+        time("reset_after_ms").map(|wait| format!("Empty     in {wait}, without requests")),
+    );
+    lines.push(format!("Source    {} ({})", word(&key["source"]), word(&key["scope"])));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counters_are_told_in_lines() {
+        let key = json!({
+            "limit": 3, "limit_from": "policy", "used": 3, "remaining": 0, "source": "store",
+            "scope": "cluster", "retry_after_ms": 14_200, "reset_after_ms": 60_000,
+            "banned_for_ms": null,
+        });
+        let told = lines(&key);
+        assert_eq!(told[0], "Used      3 of 3 (policy)");
+        assert_eq!(told[1], "Left      0; one more request fits in 14.2 s");
+        assert_eq!(told[2], "Empty     in 1 min 0 s, without requests");
+        assert_eq!(lines(&json!({ "limit": "unlimited" })), ["The key has no limit"]);
+        let of = Client { policy: "a/b".to_owned(), id: "0z".to_owned(), text: String::new() };
+        assert_eq!(path(&of), "/v1/policies/a%2Fb/keys/~0z");
+    }
+}

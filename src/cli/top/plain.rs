@@ -1,0 +1,77 @@
+//! The figures as plain text, without escape codes: `tollgate top --once`.
+
+use serde_json::{Value, json};
+
+use super::figures::Answers;
+use super::model::State;
+use super::rows::{VIEWS, View, reasons, sources};
+
+/// The columns of the text. Lines are not cut to the width of a terminal, which is not known.
+const WIDTH: usize = 160;
+
+/// All views, one after the other.
+pub(super) fn text(state: &State) -> String {
+    let mut text = String::new();
+    for view in VIEWS {
+        let table = view.table(&state.figures, &state.asked(view));
+        text += &format!("{}\n{}", view.name(), table.plain(WIDTH));
+        match view {
+            View::Overview => {
+                reasons(&state.figures, state.now)
+                    .iter()
+                    .for_each(|it| text += &format!("! {it}\n"));
+            }
+            View::Store => text += &format!("{}\n", sources(&state.figures)),
+            _ => {}
+        }
+        text.push('\n');
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// The answers of the gateways.
+pub(super) fn document(state: &State) -> Value {
+    let node = |node: &super::figures::Node| {
+        let answers = node.told.as_ref().map(|(_, answers)| answers);
+        let of = |part: fn(&Answers) -> &Value| answers.map_or(&Value::Null, part);
+        json!({
+            "admin": node.url,
+            "error": node.lost.as_ref().map(|(_, why)| why),
+            "status": of(|it| &it.status),
+            "policies": of(|it| &it.policies),
+            "top": answers.map(|it| &it.clients),
+            "refusals": of(|it| &it.refusals),
+            "upstreams": of(|it| &it.upstreams),
+            "nodes": of(|it| &it.nodes),
+        })
+    };
+    json!({ "nodes": state.figures.nodes.iter().map(node).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{lost, state};
+    use super::*;
+
+    #[test]
+    fn all_views_follow_each_other_without_escape_codes() {
+        let text = text(&lost());
+        let places: Vec<_> = VIEWS.map(|it| text.find(&format!("{}\n", it.name()))).to_vec();
+        assert!(places.is_sorted() && places.iter().all(Option::is_some), "{text}");
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        assert!(
+            text.contains("! n2 http://10.0.0.2:9901: lost for 60 s; these figures are 65 s old")
+        );
+        assert!(text.contains("header x-api-key \\u{1b}]0;owned\\u{7}"), "{text}");
+    }
+
+    #[test]
+    fn a_document_has_the_answers_of_each_gateway() {
+        let document = document(&lost());
+        assert_eq!(document["nodes"][0]["error"], Value::Null);
+        assert_eq!(document["nodes"][1]["status"]["state"], "degraded");
+        assert!(document["nodes"][1]["error"].as_str().is_some_and(|it| it.contains("refused")));
+        let none = super::document(&state(0));
+        assert_eq!(none, json!({ "nodes": [] }));
+    }
+}
