@@ -105,8 +105,7 @@ impl SharedLimiter {
         match &own.storage {
             Storage::Memory(memory) => {
                 let mut claims = claims;
-                let judgement =
-                    Judge::in_memory(memory.at(now)).judge(&mut claims, headroom, now);
+                let judgement = Judge::in_memory(memory.at(now)).judge(&mut claims, headroom, now);
                 let decision =
                     judgement.now_or_never().expect("a judgement in memory is ready at once");
                 Check::ready(limiter, decision)
