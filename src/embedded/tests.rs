@@ -82,6 +82,10 @@ fn a_policy_in_rust_is_the_same_as_in_a_file() {
                 .exempt_method(http::Method::HEAD)
                 .exempt_header("x-in", "1"),
         ),
+        (
+            "key: api_key, limit: 5/m, missing_key: unauthorized",
+            Policy::new("p", Key::ApiKey, limit("5/m")).on_missing_key(OnMissingKey::Unauthorized),
+        ),
         ("key: ip, limit: 5/m, cost: 4, overrides: true", p("5/m").cost(4).overrides()),
     ];
     for (text, policy) in cases {

@@ -13,6 +13,8 @@ mod redirect;
 mod respond;
 mod rewrite;
 mod template;
+#[cfg(test)]
+mod tests;
 mod websocket;
 
 pub(crate) use edits::FieldEdits;

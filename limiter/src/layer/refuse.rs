@@ -92,20 +92,8 @@ struct Problem {
 
 impl Refuse for Refusal {
     fn refuse(&self, head: &Parts, decision: &Decision) -> Response<Bytes> {
-        let problem = Problem::of(decision);
-        let wait_ms = problem.wait.map(|wait| wait.as_millis_ceil().max(1));
-        let Problem { status, title, detail, .. } = &problem;
-        if grpc::is_call(&head.method, &head.headers) {
-            return grpc::trailers_only(*status, &format!("{title}: {detail}"), wait_ms);
-        }
-        let (content_type, body) = match takes_json(&head.headers) {
-            true => ("application/problem+json", problem.json(decision, wait_ms)),
-            false => ("text/plain; charset=utf-8", format!("{title}: {detail}\n")),
-        };
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = *status;
+        let mut response = Problem::of(decision).response(head, decision);
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         match decision.missing() {
             Some(Missing::Token) => drop(headers.insert(WWW_AUTHENTICATE, CHALLENGE)),
             Some(Missing::ValidToken) => drop(headers.insert(WWW_AUTHENTICATE, CHALLENGE_AGAIN)),
@@ -123,6 +111,23 @@ fn takes_json(headers: &HeaderMap) -> bool {
 }
 
 impl Problem {
+    /// The response in the format for this request.
+    fn response(&self, head: &Parts, decision: &Decision) -> Response<Bytes> {
+        let wait_ms = self.wait.map(|wait| wait.as_millis_ceil().max(1));
+        let Self { status, title, detail, .. } = self;
+        if grpc::is_call(&head.method, &head.headers) {
+            return grpc::trailers_only(*status, &format!("{title}: {detail}"), wait_ms);
+        }
+        let (content_type, body) = match takes_json(&head.headers) {
+            true => ("application/problem+json", self.json(decision, wait_ms)),
+            false => ("text/plain; charset=utf-8", format!("{title}: {detail}\n")),
+        };
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = *status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response
+    }
+
     fn of(decision: &Decision) -> Self {
         let failed = |status: StatusCode, source, detail: &str| Self {
             kind: None,

@@ -8,7 +8,7 @@ use super::handle::Inner;
 use super::{BuildError, Client, Clock, Limiter, Policy, Store};
 use crate::decision::{Dialect, HeaderSettings, HeaderWriter};
 use crate::digest::{Secret, SharedSecret};
-use crate::policy::{self, ClientSettings, Clients};
+use crate::policy::{self, ClientSettings, Clients, MissingKey};
 use crate::shared::SharedLimiter;
 use crate::store::MemoryStore;
 use crate::store::overrides::SharedOverrides;
@@ -105,6 +105,14 @@ impl LimiterBuilder {
         });
         let policies: Vec<_> = compiled.collect::<Result<_, _>>()?;
         let client = self.client.compile().map_err(BuildError::Client)?;
+        let asks_in_vain = |policy: &&Arc<policy::Policy>| {
+            policy.missing_key == MissingKey::Unauthorized && !client.takes_token_for(&policy.key)
+        };
+        if let Some(policy) = policies.iter().find(asks_in_vain) {
+            let problem = "a bearer token would not give clients this key: use OnMissingKey::Deny";
+            let (name, problem) = (policy.name.to_string(), problem.to_owned());
+            return Err(BuildError::Policy { name, problem });
+        }
         let Self { store, clock, headers, .. } = self;
         Parts { policies, client, store, clock, headers, overrides: None }.build()
     }

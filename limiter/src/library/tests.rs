@@ -262,3 +262,14 @@ async fn decisions_can_be_shared_and_their_limiter_may_end_before_them() {
     drop((limiter, policy));
     assert!(decision.is_admitted());
 }
+
+#[test]
+fn a_client_is_asked_for_a_token_only_if_a_token_gives_the_key() {
+    let build = |key: Key| {
+        let policy = Policy::new("p", key, limit("1/s")).on_missing_key(OnMissingKey::Unauthorized);
+        Limiter::builder().policy(policy).build()
+    };
+    assert!(build(Key::ApiKey).is_ok());
+    let error = build(Key::Header("x-tenant".into())).unwrap_err();
+    assert!(error.to_string().starts_with("the policy \"p\": a bearer token would not"), "{error}");
+}

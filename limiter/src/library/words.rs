@@ -79,8 +79,12 @@ pub enum OnMissingKey {
     UseIp,
     /// The policy does not count it.
     Skip,
-    /// It is refused.
+    /// It is refused with 403.
     Deny,
+    /// It is refused with 401, which asks the client for a bearer token. Only for keys that a
+    /// token can give, such as [`Key::User`](crate::Key::User) with verified tokens, and
+    /// [`Key::ApiKey`](crate::Key::ApiKey).
+    Unauthorized,
 }
 
 /// Where a response says what its request cost.

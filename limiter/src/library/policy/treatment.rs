@@ -109,6 +109,7 @@ impl Policy {
             OnMissingKey::UseIp => MissingKey::Ip,
             OnMissingKey::Skip => MissingKey::Skip,
             OnMissingKey::Deny => MissingKey::Deny,
+            OnMissingKey::Unauthorized => MissingKey::Unauthorized,
         };
         self
     }
