@@ -43,7 +43,7 @@ pub enum EmbedError {
 ///
 /// Some parts need a gateway. A policy whose key is the route, a parameter of its path or a
 /// client certificate is left out, with a warning in the log. `elastic` never has room. The
-/// `response` of a policy is not used: see [`tollgate_limiter::Refuse`].
+/// `response` of a policy is not used: see `tollgate_limiter::Refuse`.
 ///
 /// ```
 /// let text = r#"
