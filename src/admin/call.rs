@@ -16,6 +16,7 @@ pub(super) enum Action {
     Metrics,
     Status,
     Config,
+    PutConfig,
     CheckConfig,
     Policies,
     Policy,
@@ -61,7 +62,7 @@ const JSON: &[&str] = &["application/json"];
 const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 29] = [
+pub(super) const CALLS: [CallSpec; 30] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
@@ -69,6 +70,11 @@ pub(super) const CALLS: [CallSpec; 29] = [
     CallSpec {
         query: parameter::CONFIG,
         ..call(Action::Config, "GET", "/v1/config", Some(Role::Read))
+    },
+    CallSpec {
+        query: parameter::PUT_CONFIG,
+        body: Some(JSON_OR_YAML),
+        ..call(Action::PutConfig, "PUT", "/v1/config", Some(Role::Operate))
     },
     // It reads files and variables that a configuration may name, and a mistake may tell
     // something of their contents: a reader could find the tokens of operators by it.

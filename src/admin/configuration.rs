@@ -1,4 +1,4 @@
-//! The configuration: the file in use, and the check of another one.
+//! The configuration: the one that runs, the check of another one, and its replacement.
 
 use std::sync::Arc;
 
@@ -6,50 +6,120 @@ use bytes::Bytes;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
-use tokio::sync::Semaphore;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::answer::Answer;
-use super::node::{Checked, Node, View};
+use super::audit::Change;
+use super::call::Call;
+use super::config_call::{ConfigCall, ConfigRequest, Refused, Replaced, invalid};
+use super::differences::Differences;
+use super::node::{Checked, EffectiveConfig, Node, Phase, View};
 use super::problem::{ConfigProblem, Problem};
+use crate::patches::IfMatch;
 
-/// The configuration in use.
+/// Which configuration runs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Configuration<'v> {
+#[schemars(inline)]
+struct Running {
     /// How many configurations have been in use.
     generation: u64,
     /// The time since which this one is (RFC 3339).
     loaded: String,
+    /// Equal on nodes with the same configuration.
+    digest: String,
+    from: Origin,
+    /// The credential of the call that gave it. Null: it is that of the file.
+    by: Option<String>,
+    /// The names of settings that are not in force before a restart.
+    needs_restart: Vec<&'static str>,
+}
+
+/// Where the configuration in use comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Origin {
+    File,
+    Call,
+}
+
+/// The configuration in use as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Configuration<'v> {
+    #[serde(flatten)]
+    running: Running,
     /// The file, with `***` for secrets. Null: the gateway runs without one.
     file: Option<&'v Value>,
 }
 
+/// What is true of the configuration in use.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct EffectiveConfiguration {
+    #[serde(flatten)]
+    running: Running,
+    #[serde(flatten)]
+    effective: EffectiveConfig,
+}
+
 /// What the check of a configuration without mistakes has found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Valid {
     /// Always true; a configuration with mistakes is answered with 422.
     valid: bool,
     warnings: Vec<ConfigProblem>,
+    /// What it would change.
+    #[serde(flatten)]
+    differences: Differences,
 }
 
-/// The file in use.
-pub(super) fn show(view: &View) -> Answer {
-    Answer::json(&Configuration {
-        generation: view.generation,
-        loaded: view.loaded.to_string(),
-        file: view.document.as_deref(),
-    })
+/// The configuration was replaced.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Replacement {
+    #[serde(flatten)]
+    running: Running,
+    warnings: Vec<ConfigProblem>,
+    /// Whether the file has it, too.
+    written: bool,
+    #[serde(flatten)]
+    differences: Differences,
+}
+
+impl Running {
+    fn of(view: &View) -> Self {
+        let by = view.origin.as_ref().map(|it| it.actor.clone());
+        Self {
+            generation: view.generation,
+            loaded: view.loaded.to_string(),
+            digest: view.snapshot.definitions.file_digest.clone(),
+            from: if by.is_some() { Origin::Call } else { Origin::File },
+            by,
+            needs_restart: view.needs_restart.clone(),
+        }
+    }
+}
+
+/// The configuration that runs: as it is written, or what is true of it.
+pub(super) fn show(view: &View, call: &Call) -> Answer {
+    let (running, document) = (Running::of(view), view.document.as_ref());
+    let effective = (call.parameter("view") == Some("effective")).then_some(document).flatten();
+    let mut answer = match effective.map(|it| (it.effective)(&view.snapshot.patches)) {
+        Some(effective) => Answer::json(&EffectiveConfiguration { running, effective }),
+        None => Answer::json(&Configuration { running, file: document.map(|it| &*it.written) }),
+    };
+    answer.etag = document.map(|it| it.tag.clone());
+    answer
 }
 
 /// Checks a configuration, on another thread. `checks` bounds how many run at a time.
 pub(super) async fn check(
     node: &Node,
+    view: &View,
     checks: &Arc<Semaphore>,
     body: Bytes,
 ) -> Result<Answer, Problem> {
-    let text = String::from_utf8(body.into())
-        .map_err(|_| Problem::bad_request("the configuration is not UTF-8 text"))?;
+    let text = text(body)?;
     let busy = || Problem::unavailable("another configuration is being checked; try again");
     // Held by the check itself, which goes on if the call takes too long.
     let permit = Arc::clone(checks).try_acquire_owned().map_err(|_| busy())?;
@@ -60,13 +130,73 @@ pub(super) async fn check(
         checked
     });
     let failed = |_| Problem::unavailable("the configuration could not be checked");
-    let Checked { is_valid, problems } = checked.await.map_err(failed)?;
-    let (warnings, errors): (Vec<_>, Vec<_>) =
-        problems.into_iter().partition(|problem| problem.is_warning);
-    if is_valid {
-        return Ok(Answer::json(&Valid { valid: true, warnings }));
+    let Checked { document, problems } = checked.await.map_err(failed)?;
+    let Some(document) = document else { return Err(invalid(&problems)) };
+    let before = view.document.as_ref().map_or(&Value::Null, |it| &*it.written);
+    let differences = Differences::between(before, &document);
+    Ok(Answer::json(&Valid { valid: true, warnings: problems, differences }))
+}
+
+/// Runs another configuration, and writes it into the file if the caller asks for that.
+pub(super) async fn put(
+    node: &Node,
+    view: &View,
+    call: &Call,
+    body: Bytes,
+) -> Result<Answer, Problem> {
+    let write = call.parameter("write") == Some("true");
+    if write {
+        may_write(view)?;
     }
-    let detail = "the configuration has mistakes";
-    let errors = errors.into_iter().map(Into::into).collect();
-    Err(Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) })
+    let Some(if_match) = call.if_match.as_deref() else {
+        let detail = "send If-Match with the ETag of GET /v1/config, so that no other change is \
+                      overwritten; If-Match: * forces it";
+        return Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, detail));
+    };
+    let requested = ConfigRequest::Put { text: text(body)?, write };
+    let before = view.snapshot.definitions.file_digest.clone();
+    let Replaced { before: old, after: new, needs_restart, warnings } =
+        ask(node, call, requested, IfMatch::parse(if_match)).await?.map_err(|it| it.problem(""))?;
+    let differences = Differences::between(&old, &new);
+    let view = node.view();
+    let running = Running { needs_restart, ..Running::of(&view) };
+    let at: Vec<&str> = differences.changes.iter().take(20).map(|it| &*it.at).collect();
+    let after = json!({ "digest": running.digest, "written": write, "at": at });
+    let change = Change { before: json!({ "digest": before }), after, ..Change::default() };
+    let body = Replacement { running, warnings, written: write, differences };
+    let mut answer = Answer::changed(&body, change);
+    answer.etag = view.document.map(|it| it.tag);
+    Ok(answer)
+}
+
+/// Asks the task that replaces configurations.
+pub(super) async fn ask(
+    node: &Node,
+    call: &Call,
+    requested: ConfigRequest,
+    if_match: IfMatch,
+) -> Result<Result<Replaced, Refused>, Problem> {
+    let busy = || Problem::unavailable("another configuration is being applied; try again");
+    if node.view().phase == Phase::Draining {
+        return Err(Problem::unavailable("this node finishes its last requests; ask another"));
+    }
+    let (reply, answer) = oneshot::channel();
+    let actor = call.actor.clone();
+    node.configs.try_send(ConfigCall { requested, if_match, actor, reply }).map_err(|_| busy())?;
+    answer.await.map_err(|_| busy())
+}
+
+/// # Errors
+/// 403, if calls may not write the file.
+pub(super) fn may_write(view: &View) -> Result<(), Problem> {
+    if view.settings.write_config {
+        return Ok(());
+    }
+    let detail = "calls may not write the file; set admin.write_config: true in it";
+    Err(Problem::new(StatusCode::FORBIDDEN, detail))
+}
+
+fn text(body: Bytes) -> Result<String, Problem> {
+    String::from_utf8(body.into())
+        .map_err(|_| Problem::bad_request("the configuration is not UTF-8 text"))
 }

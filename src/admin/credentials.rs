@@ -176,6 +176,7 @@ mod tests {
             clients: vec![ClientSettings { subject: "CN=deployer".into(), role: Role::Read }],
             uids: vec![1000],
             probe: None,
+            write_config: false,
         }
     }
 

@@ -13,8 +13,10 @@ mod browser;
 mod call;
 mod candidates;
 mod cluster;
+mod config_call;
 mod configuration;
 mod credentials;
+mod differences;
 mod events;
 mod explain;
 mod figures;
@@ -30,6 +32,7 @@ mod policies;
 mod principals;
 mod problem;
 mod refusals;
+mod rejected;
 mod service;
 mod settings;
 mod status;
@@ -38,7 +41,10 @@ mod top;
 mod words;
 
 pub(crate) use cluster::{ClusterFigures, Publisher};
-pub(crate) use node::{Checked, Node, Phase, Readers, View};
+pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
+pub(crate) use node::{
+    Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
+};
 pub(crate) use problem::ConfigProblem;
 pub(crate) use service::{Access, Admin};
 pub(crate) use settings::{

@@ -5,6 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tollgate_limiter::store::overrides::{Override, OverridesFile};
@@ -13,9 +15,10 @@ use tollgate_limiter::time::Timestamp;
 
 use super::AdminSettings;
 use super::cluster::{Cluster, ClusterFigures, Own};
+use super::config_call::ConfigCall;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
-use crate::patches::PatchCall;
+use crate::patches::{PatchCall, Resolved};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{History, Metrics, RefusalRings, TopHistory};
 
@@ -37,8 +40,12 @@ pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Which callers are admitted, and how.
     pub(crate) settings: Arc<AdminSettings>,
-    /// The file in use, without secrets. None: the gateway runs without one.
-    pub(crate) document: Option<Arc<Value>>,
+    /// The text in use. None: the gateway runs without one.
+    pub(crate) document: Option<ShownConfig>,
+    /// The call that gave the configuration in use. None: it is that of the file.
+    pub(crate) origin: Option<PutBy>,
+    /// The names of settings that are not in force before a restart.
+    pub(crate) needs_restart: Vec<&'static str>,
     /// How many configurations have been in use.
     pub(crate) generation: u64,
     /// The time since which this one is.
@@ -47,11 +54,58 @@ pub(crate) struct View {
     pub(crate) failure: Option<(Timestamp, String)>,
 }
 
+/// A configuration without its secrets.
+#[derive(Clone)]
+pub(crate) struct ShownConfig {
+    /// As it is written.
+    pub(crate) written: Arc<Value>,
+    /// What is true of it with these patches.
+    pub(crate) effective: Arc<dyn Fn(&Resolved) -> EffectiveConfig + Send + Sync>,
+    /// Identifies the text: the contents of an entity tag.
+    pub(crate) tag: String,
+}
+
+/// What is true of a configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct EffectiveConfig {
+    /// The file with its defaults and the patches in force, without secrets.
+    pub(crate) effective: Value,
+    pub(crate) origins: Origins,
+}
+
+/// Where the values come from that are not written in the file, as JSON Pointers (RFC 6901).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Origins {
+    /// Fields that the file leaves out.
+    pub(crate) default: Vec<String>,
+    /// Fields that patches have changed.
+    pub(crate) patch: Vec<String>,
+    /// Fields whose value comes from `${...}`, and is shown.
+    pub(crate) reference: Vec<String>,
+    /// Fields whose value is not shown.
+    pub(crate) secret: Vec<String>,
+}
+
+impl fmt::Debug for ShownConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShownConfig").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+/// A call that has replaced the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PutBy {
+    /// The name of its credential.
+    pub(crate) actor: String,
+    /// When it was made.
+    pub(crate) at: Timestamp,
+}
+
 /// What the check of a configuration has found.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
-    /// Whether it can be used.
-    pub(crate) is_valid: bool,
+    /// The configuration without secrets, if it can be used.
+    pub(crate) document: Option<Value>,
     /// Its mistakes and warnings.
     pub(crate) problems: Vec<ConfigProblem>,
 }
@@ -79,6 +133,8 @@ pub(crate) struct Node {
     pub(crate) store: mpsc::Sender<StoreCall>,
     /// Changes of policies.
     pub(crate) patches: mpsc::Sender<PatchCall>,
+    /// Changes of the configuration.
+    pub(crate) configs: mpsc::Sender<ConfigCall>,
     /// What all nodes share besides counters. None: there is one node.
     pub(crate) control: Option<Rc<ControlStore>>,
     /// What this node says of itself to the others.

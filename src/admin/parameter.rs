@@ -53,8 +53,14 @@ pub(super) const REFUSALS: &[Parameter] = &[POLICY, LIMIT, AFTER];
 /// Those of the configuration.
 pub(super) const CONFIG: &[Parameter] = &[Parameter {
     name: "view",
-    about: "what is shown: the file as it is written, without secrets",
-    values: Values::Word(&["file"]),
+    about: "what is shown: the file as it is written, or what is true of it",
+    values: Values::Word(&["file", "effective"]),
+}];
+/// Those of a new configuration.
+pub(super) const PUT_CONFIG: &[Parameter] = &[Parameter {
+    name: "write",
+    about: "whether it also replaces the file",
+    values: Values::Word(&["false", "true"]),
 }];
 /// Those of a key.
 pub(super) const KEY: &[Parameter] =

@@ -15,12 +15,15 @@ use super::audit::Change;
 use super::call::Call;
 use super::candidates::CandidateCounts;
 use super::cluster::{About, Cluster};
+use super::config_call::ConfigRequest;
+use super::configuration;
 use super::node::{Node, Phase, View};
 use super::outcomes::{Outcomes, PolicyOutcomes, Use};
 use super::policies::{Effect, policy};
 use super::problem::Problem;
+use super::rejected::problem;
 use super::words::{Counted, Limit, Scope};
-use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Rejected, Requested, Shown};
+use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Requested, Shown};
 
 /// A policy, and what was changed of it at run time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -129,6 +132,14 @@ pub(super) async fn change(
                       change is overwritten; If-Match: * forces it";
         return Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, detail));
     };
+    let persists = matches!(&requested, Requested::Patch(patch) if patch.persists());
+    if let (true, Requested::Patch(patch)) = (persists, &requested) {
+        configuration::may_write(&node.view())?;
+        // What cannot be written is not changed for a moment either.
+        let asked = ConfigRequest::MayPersist(name.to_owned(), patch.clone());
+        let may = configuration::ask(node, call, asked, IfMatch::parse(if_match)).await?;
+        may.map_err(|refused| refused.problem(name))?;
+    }
     let away = || Problem::unavailable("changes cannot be made now; try again");
     if node.view().phase == Phase::Draining {
         return Err(Problem::unavailable("this node finishes its last requests; ask another"));
@@ -144,6 +155,18 @@ pub(super) async fn change(
     node.patches.try_send(asked).map_err(|_| away())?;
     let done = answer.await.map_err(|_| away())?;
     let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
+    if persists {
+        // The patch is in force until the definition in the file has its values: the policy has
+        // them without a break.
+        let asked = ConfigRequest::Persist(name.to_owned());
+        let written = configuration::ask(node, call, asked, IfMatch::Any).await?;
+        written.map_err(|refused| {
+            let problem = refused.problem(name);
+            let detail =
+                format!("the patch is in force, but is not in the file: {}", problem.detail);
+            Problem { detail, ..problem }
+        })?;
+    }
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
     let removed = |_| Answer::json(&Removed { name: name.to_owned(), removed: true });
     let mut answer = show(node, counts, &node.view(), name, None).unwrap_or_else(removed);
@@ -238,26 +261,4 @@ fn candidate(node: &Node, counts: &CandidateCounts, changed: &Changed) -> Option
         outcomes: counts.since(&node.metrics, &policy.name, change.since_us),
         outcomes_scope: Scope::Node,
     })
-}
-
-fn problem(rejected: Rejected, policy: &str) -> Problem {
-    match rejected {
-        Rejected::UnknownPolicy => Problem::not_found(format!("there is no policy {policy:?}")),
-        Rejected::Nothing => Problem::not_found("there is none that could be removed"),
-        Rejected::Stale => {
-            let detail = "the policy or its changes are not those of If-Match any more; look at \
-                          the policy again";
-            Problem::new(StatusCode::PRECONDITION_FAILED, detail)
-        }
-        Rejected::Invalid(mistakes) => {
-            let first = mistakes.first().map(|it| it.message.clone());
-            let first = first.unwrap_or_else(|| "the change has mistakes".to_owned());
-            let errors = mistakes.into_iter().map(Into::into).collect();
-            Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, first) }
-        }
-        Rejected::Full(why) => Problem::conflict(why),
-        Rejected::Away(why) => Problem::unavailable(format!(
-            "{why}; the changes that are known stay in force, and this one may have been made"
-        )),
-    }
 }

@@ -99,6 +99,13 @@ pub(super) struct Mistake {
     help: String,
 }
 
+impl Mistake {
+    /// A mistake that has no place.
+    pub(super) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { line: None, column: None, message: message.into(), help: help.into() }
+    }
+}
+
 impl From<ConfigProblem> for Mistake {
     fn from(problem: ConfigProblem) -> Self {
         let ConfigProblem { line, column, message, help, .. } = problem;
@@ -108,7 +115,7 @@ impl From<ConfigProblem> for Mistake {
 
 impl From<patches::Mistake> for Mistake {
     fn from(patches::Mistake { message, help }: patches::Mistake) -> Self {
-        Self { line: None, column: None, message, help }
+        Self::new(message, help)
     }
 }
 

@@ -295,10 +295,11 @@ impl Admin {
                 let rates = figures::rates(&node.history);
                 Ok(Answer::json(&StatusAnswer { state: self.status.answer(view), rates }))
             }
-            Action::Config => Ok(configuration::show(view)),
+            Action::Config => Ok(configuration::show(view, call)),
             Action::CheckConfig => {
-                configuration::check(node, &self.checks, read(body).await?).await
+                configuration::check(node, view, &self.checks, read(body).await?).await
             }
+            Action::PutConfig => configuration::put(node, view, call, read(body).await?).await,
             Action::Policies | Action::Policy => self.show_policies(view, call).await,
             Action::PatchPolicy => {
                 let patch = patches::read_body(&read(body).await?)?;

@@ -23,6 +23,8 @@ pub(crate) struct AdminSettings {
     pub(crate) uids: Vec<u32>,
     /// A second listener, for health checks without a token.
     pub(crate) probe: Option<ProbeSettings>,
+    /// Whether calls may write the configuration file.
+    pub(crate) write_config: bool,
 }
 
 /// What a credential allows. Each role includes those before it.

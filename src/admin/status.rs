@@ -51,8 +51,8 @@ enum StateWord {
 #[schemars(rename = "StateReason")]
 struct ShownReason {
     code: &'static str,
-    /// The alert with the same rule.
-    alert: &'static str,
+    /// The alert with the same rule. Null: there is none.
+    alert: Option<&'static str>,
     /// The time since which this node knows it (RFC 3339).
     since: String,
     text: String,
@@ -142,7 +142,8 @@ impl Status {
 
     fn present<'p>(&self, view: &'p View, window: &'p Window) -> Present<'p> {
         let (failure, upstreams) = (view.failure.as_ref(), &view.snapshot.upstreams);
-        Present { failure, upstreams, store: *self.store.borrow(), window }
+        let origin = view.origin.as_ref();
+        Present { failure, origin, upstreams, store: *self.store.borrow(), window }
     }
 
     /// The answer to a call.

@@ -17,13 +17,14 @@ use tracing::{info, warn};
 
 use super::error::RunError;
 use super::node_record::NodeReporter;
+use super::shown_config::{Tags, problems};
 use super::supervisor::Supervisor;
 use super::worker::Command;
 use crate::admin::{
-    Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigProblem, Node, Phase,
-    ProbeSettings, Publisher, Readers, View,
+    Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigCall, Node, Phase, ProbeSettings,
+    Publisher, PutBy, Readers, View,
 };
-use crate::config::{Config, KeyLimit, Report};
+use crate::config::{Config, Document, KeyLimit};
 use crate::engine::StoreCall;
 use crate::server::{
     self, BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle,
@@ -45,6 +46,7 @@ pub(super) struct BoundAdmin {
 /// The admin listener while it serves.
 pub(super) struct AdminListener {
     view: watch::Sender<View>,
+    tags: Tags,
     handle: ListenerHandle,
     address: ListenAddress,
     /// The tasks end when these are dropped.
@@ -73,7 +75,7 @@ impl BoundAdmin {
     }
 
     /// Begins to serve. `file` is the file of the configuration, and `document` what it
-    /// contains.
+    /// contains. Changes of the configuration go to `configs`.
     ///
     /// # Errors
     /// If the system refuses a task.
@@ -81,15 +83,18 @@ impl BoundAdmin {
         self,
         supervisor: &Supervisor,
         reporter: &Rc<NodeReporter>,
-        file: Option<&Path>,
-        document: Option<Value>,
+        (file, document): (Option<&Path>, Option<Document>),
+        configs: mpsc::Sender<ConfigCall>,
     ) -> Result<AdminListener, RunError> {
+        let tags = Tags::random();
         let metrics_for_all = self.settings.probe.as_ref().is_some_and(|probe| probe.metrics);
         let (sender, view) = watch::channel(View {
             phase: Phase::Serving,
             snapshot: supervisor.snapshot(),
             settings: Arc::new(self.settings),
-            document: document.map(Arc::new),
+            document: document.map(|document| tags.shown(document)),
+            origin: None,
+            needs_restart: Vec::new(),
             generation: 1,
             loaded: Clock::System.wall(),
             failure: None,
@@ -106,6 +111,7 @@ impl BoundAdmin {
             view,
             store,
             patches,
+            configs,
             control: supervisor.patches().control().cloned(),
             own_record: Rc::new(move || reporter.record()),
             overrides: supervisor.overrides_file(),
@@ -132,6 +138,7 @@ impl BoundAdmin {
         };
         Ok(AdminListener {
             view: sender,
+            tags,
             handle,
             address,
             _stops: [stop, probe_stop],
@@ -141,32 +148,47 @@ impl BoundAdmin {
 }
 
 impl AdminListener {
-    /// The configuration has been replaced. What the listener itself needs a restart for, is
-    /// logged and stays.
+    /// The configuration has been replaced, by a call if `origin` is one. What the listener itself
+    /// needs a restart for, is logged and stays. Returns the names of all such changes.
     pub(super) fn reloaded(
         &self,
         settings: Option<AdminSettings>,
         snapshot: Arc<Snapshot>,
-        document: Value,
-    ) {
-        let settings = self.renewed(settings);
+        document: Document,
+        origin: Option<PutBy>,
+        mut needs_restart: Vec<&'static str>,
+    ) -> Vec<&'static str> {
+        let settings = self.renewed(settings, origin.is_none(), &mut needs_restart);
         self.view.send_modify(|view| {
             view.settings = settings;
             view.snapshot = snapshot;
-            view.document = Some(Arc::new(document));
+            view.document = Some(self.tags.shown(document));
+            view.origin = origin;
+            view.needs_restart.clone_from(&needs_restart);
             view.generation += 1;
             view.loaded = Clock::System.wall();
             view.failure = None;
         });
+        needs_restart
     }
 
     /// The new settings, with the addresses of the old ones.
-    fn renewed(&self, settings: Option<AdminSettings>) -> Arc<AdminSettings> {
+    fn renewed(
+        &self,
+        settings: Option<AdminSettings>,
+        is_from_file: bool,
+        needs_restart: &mut Vec<&'static str>,
+    ) -> Arc<AdminSettings> {
         let old = Arc::clone(&self.view.borrow().settings);
         let Some(mut new) = settings else {
             warn!("admin: removed from the file, but the change needs a restart");
+            needs_restart.push("admin");
             return old;
         };
+        if !is_from_file {
+            // Otherwise every operator could give more rights to all operators.
+            new.write_config &= old.write_config;
+        }
         let address_of = |it: &AdminSettings| it.listener.address.clone();
         let probe = |it: &AdminSettings| {
             it.probe.clone().map(|ProbeSettings { address, metrics }| (address, metrics))
@@ -178,6 +200,7 @@ impl AdminListener {
         ];
         for (name, _) in is_fixed.iter().filter(|(_, is_same)| !is_same) {
             warn!("{name}: changed in the file, but the change needs a restart");
+            needs_restart.push(name);
         }
         new.listener.address = address_of(&old);
         new.probe.clone_from(&old.probe);
@@ -191,6 +214,22 @@ impl AdminListener {
     /// Policies were changed at run time.
     pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
         self.view.send_modify(|view| view.snapshot = snapshot);
+    }
+
+    /// The entity tag of the configuration in use.
+    pub(super) fn tag(&self) -> String {
+        self.view.borrow().document.as_ref().map_or_else(String::new, |it| it.tag.clone())
+    }
+
+    /// The configuration in use, without secrets.
+    pub(super) fn written(&self) -> Arc<Value> {
+        let view = self.view.borrow();
+        view.document.as_ref().map_or_else(Arc::default, |it| Arc::clone(&it.written))
+    }
+
+    /// The configuration in use is not that of the file, but of a call.
+    pub(super) fn runs_by(&self, by: PutBy) {
+        self.view.send_modify(|view| view.origin = Some(by));
     }
 
     /// A reload has failed.
@@ -273,22 +312,14 @@ fn readers(file: &Path) -> Readers {
     let check = move |text: &str| {
         let env = |variable: &str| std::env::var(variable).ok();
         match Config::parse(text, &name, &env) {
-            Ok(compiled) => Checked { is_valid: true, problems: problems(&compiled.warnings) },
-            Err(report) => Checked { is_valid: false, problems: problems(&report) },
+            Ok(compiled) => {
+                let document = Some(compiled.document.written.as_ref().clone());
+                Checked { document, problems: problems(&compiled.warnings) }
+            }
+            Err(report) => Checked { document: None, problems: problems(&report) },
         }
     };
     Readers { check: Arc::new(check), limit: read_limit }
-}
-
-fn problems(report: &Report) -> Vec<ConfigProblem> {
-    let problem = |it: crate::config::Reported<'_>| ConfigProblem {
-        is_warning: it.is_warning,
-        line: it.line,
-        column: it.column,
-        message: it.message.to_owned(),
-        help: it.advice.to_owned(),
-    };
-    report.problems().map(problem).collect()
 }
 
 fn read_limit(text: &str) -> Result<Override, String> {

@@ -3,6 +3,7 @@
 //! request.
 
 mod admin;
+mod config_file;
 mod echo;
 mod error;
 mod key_set;
@@ -13,10 +14,12 @@ mod observed;
 mod open_files;
 mod patches;
 mod process_state;
+mod put;
 mod reload;
 #[cfg(test)]
 mod replay_test;
 mod runtime;
+mod shown_config;
 mod sockets;
 mod supervisor;
 mod systemd;
@@ -31,22 +34,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{self, Stop};
 use tollgate_limiter::time::monotonic;
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::admin::ConfigCall;
+use crate::config::{Config, Document};
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
 use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
 use admin::{AdminListener, BoundAdmin};
+use reload::{Loaded, Source};
 use supervisor::{Outputs, Shutdown, Supervisor};
 use systemd::InheritedSockets;
 use traces::Traces;
-use watch::FileWatch;
 
 pub(crate) use error::RunError;
 pub(crate) use runtime::local_runtime;
@@ -57,6 +61,9 @@ const LOGS_LIMIT: Duration = Duration::from_secs(1);
 /// that lines of the access log are lost.
 const ACCESS_LOG_LIMIT: Duration = Duration::from_millis(800);
 
+/// Changes of the configuration that wait while another one is applied.
+const MAX_CONFIG_CALLS: usize = 4;
+
 /// The files of a configuration.
 #[derive(Debug)]
 pub(crate) struct ConfigFiles {
@@ -64,8 +71,8 @@ pub(crate) struct ConfigFiles {
     pub(crate) file: PathBuf,
     /// The files that it names and whose contents are part of the configuration.
     pub(crate) others: Vec<PathBuf>,
-    /// The file as JSON, without secrets.
-    pub(crate) document: Value,
+    /// What the file contains.
+    pub(crate) document: Document,
 }
 
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have
@@ -112,9 +119,9 @@ async fn supervise(
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
     let file = source.as_ref().map(|source| source.file.clone());
-    let (watch, document) =
-        source.map(|it| (FileWatch::new(&it.file, it.others), it.document)).unzip();
-    let mut watch: Option<FileWatch> = watch;
+    let document = source.as_ref().map(|source| source.document.clone());
+    let mut loaded = source.map(|it| Loaded::new(&it.file, it.others, it.document.text));
+    let (configs, mut config_calls) = mpsc::channel(MAX_CONFIG_CALLS);
     let (echo_stop, echo) = start_echo()?;
     let admin = config.admin.clone().map(BoundAdmin::bind).transpose()?;
     spawn_local(reopen_on_signal(
@@ -131,8 +138,9 @@ async fn supervise(
         }
     };
     drop(drain);
-    let mut admin = serve_admin(admin, &supervisor, file.as_deref(), document)?;
-    reload_until_stopped(&mut supervisor, &mut admin, &mut watch, &mut signals).await;
+    let mut admin = serve_admin(admin, &supervisor, (file.as_deref(), document), configs)?;
+    let state = (&mut supervisor, &mut admin, &mut loaded);
+    reload_until_stopped(state, &mut config_calls, &mut signals).await;
     systemd::report(ServiceState::Stopping);
     if let Some(admin) = &admin {
         admin.draining();
@@ -156,46 +164,64 @@ async fn supervise(
 
 /// Applies every change of the configuration, until a signal asks for the stop.
 async fn reload_until_stopped(
-    supervisor: &mut Supervisor,
-    admin: &mut Option<AdminListener>,
-    watch: &mut Option<FileWatch>,
+    (supervisor, admin, loaded): (&mut Supervisor, &mut Option<AdminListener>, &mut Option<Loaded>),
+    configs: &mut mpsc::Receiver<ConfigCall>,
     signals: &mut Signals,
 ) {
     let patches = supervisor.patches();
     loop {
         systemd::report(ServiceState::Ready);
-        tokio::select! {
+        let wanted = tokio::select! {
             () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => return,
-            _ = signals.hangup.recv() => {}
-            () = changed(watch) => {}
+            // The file again, also if a call has put another configuration in its place.
+            _ = signals.hangup.recv() => Wanted::Reload(Source::File),
+            source = changed(loaded) => Wanted::Reload(source),
+            Some(call) = configs.recv() => Wanted::Call(Box::new(call)),
             number = patches.changed() => {
                 apply_patches(supervisor, admin.as_ref(), number).await;
                 continue;
             }
-        }
+        };
         systemd::report(ServiceState::Reloading);
-        match watch {
-            Some(watch) => tokio::select! {
-                () = reload::reload(supervisor, watch, admin.as_mut()) => {}
-                () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => return,
-            },
-            None => {
-                warn!("there is no file to reload: this gateway was started without one")
+        let Some(loaded) = loaded else {
+            warn!("there is no file to reload: this gateway was started without one");
+            continue;
+        };
+        let apply = async {
+            match (wanted, &mut *admin) {
+                (Wanted::Reload(source), admin) => {
+                    reload::reload(supervisor, loaded, admin.as_mut(), source).await;
+                }
+                (Wanted::Call(call), Some(admin)) => {
+                    put::answer(supervisor, loaded, admin, *call).await;
+                }
+                // Only the admin listener has calls.
+                (Wanted::Call(_), None) => {}
             }
+        };
+        tokio::select! {
+            () = apply => {}
+            () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => return,
         }
     }
+}
+
+/// What is to be applied.
+enum Wanted {
+    Reload(Source),
+    Call(Box<ConfigCall>),
 }
 
 /// Begins to describe this node, and to serve the admin listener if there is one.
 fn serve_admin(
     admin: Option<BoundAdmin>,
     supervisor: &Supervisor,
-    file: Option<&Path>,
-    document: Option<Value>,
+    source: (Option<&Path>, Option<Document>),
+    configs: mpsc::Sender<ConfigCall>,
 ) -> Result<Option<AdminListener>, RunError> {
     let reporter = supervisor.reporter(admin.as_ref().map(|admin| admin.address().to_string()));
     spawn_local(Rc::clone(&reporter).keep());
-    let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, file, document);
+    let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, source, configs);
     let admin = admin.map(serve).transpose()?;
     if admin.is_none() {
         admin::publish_figures(supervisor, None);
@@ -260,10 +286,10 @@ async fn reopen_on_signal(mut signal: Signal, log: Option<Reopener>) {
     }
 }
 
-/// Returns when the file has changed, if there is one.
-async fn changed(watch: &mut Option<FileWatch>) {
-    match watch {
-        Some(watch) => watch.changed().await,
+/// Returns when a file has changed, if there is one, with what is to be applied.
+async fn changed(loaded: &mut Option<Loaded>) -> Source {
+    match loaded {
+        Some(loaded) => loaded.changed().await,
         None => std::future::pending().await,
     }
 }

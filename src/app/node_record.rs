@@ -136,6 +136,7 @@ impl NodeReporter {
             "started": self.started.to_string(),
             "seen": self.clock.wall().to_string(),
             "config": self.patches.config_digest(),
+            "config_from": if self.observed.is_from_file() { "file" } else { "call" },
             "requests_per_s": rates.requests_per_s,
             "refusals_per_s": rates.refusals_per_s,
             "cpu_seconds": usage.cpu_us.map(|us| us / 1_000_000),

@@ -42,6 +42,7 @@ struct Current {
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
     generation: u64,
     is_reload_successful: bool,
+    is_from_file: bool,
     /// The number of nodes with another configuration, as far as it is known.
     other_configs: Option<u64>,
 }
@@ -59,6 +60,7 @@ impl Observed {
             listeners,
             generation: 1,
             is_reload_successful: true,
+            is_from_file: true,
             other_configs: None,
         };
         Self {
@@ -96,6 +98,16 @@ impl Observed {
     /// A reload has ended.
     pub(super) fn reloaded(&self, is_successful: bool) {
         self.current.lock().is_reload_successful = is_successful;
+    }
+
+    /// The configuration in use is that of the file, or is not.
+    pub(super) fn set_from_file(&self, is_from_file: bool) {
+        self.current.lock().is_from_file = is_from_file;
+    }
+
+    /// Whether the configuration in use is that of the file.
+    pub(super) fn is_from_file(&self) -> bool {
+        self.current.lock().is_from_file
     }
 
     /// Counts the keys of the store, a part at a time, until the task is dropped.

@@ -183,13 +183,15 @@ impl Supervisor {
     /// The future may be dropped: everything that has to be awaited comes before the first
     /// change, so listeners and routes change together or not at all.
     ///
+    /// Returns the names of those changes.
+    ///
     /// # Errors
     /// If a listener cannot be opened. Then nothing has changed.
     pub(super) async fn reload(
         &mut self,
         mut config: Config,
         keys: Option<Fetched>,
-    ) -> Result<(), BindError> {
+    ) -> Result<Vec<&'static str>, BindError> {
         let needs_restart = self.state.needs_restart(&config);
         let (wanted, drain_limit) = (std::mem::take(&mut config.listeners), config.runtime.drain);
         let geo_files = std::mem::take(&mut config.geo_files);
@@ -199,7 +201,7 @@ impl Supervisor {
         start_upstreams(&snapshot.upstreams.iter().filter(is_new).cloned().collect::<Vec<_>>())
             .await;
         let (opened, closed) = self.renew_listeners(&wanted)?;
-        for name in needs_restart {
+        for name in &needs_restart {
             warn!("{name}: changed in the file, but the change needs a restart");
         }
         self.drain_limit = drain_limit;
@@ -211,7 +213,7 @@ impl Supervisor {
         self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;
-        Ok(())
+        Ok(needs_restart)
     }
 
     /// Gives the workers the changes of policies that are to be in force now.

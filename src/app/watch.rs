@@ -7,7 +7,6 @@
 //! checked at an interval, because the system does not report all changes, for example
 //! behind a link to another directory, or on a network file system.
 
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +31,15 @@ pub(super) struct FileWatch {
     hints: mpsc::Receiver<()>,
     /// Sends the hints until it is dropped. None: the system provides no hints.
     _watcher: Option<RecommendedWatcher>,
+}
+
+/// What has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// The file, and perhaps others.
+    File,
+    /// Only files that it names.
+    Others,
 }
 
 struct Watched {
@@ -90,18 +98,31 @@ impl FileWatch {
         self.others = watched.collect();
     }
 
+    /// Whether the file is as it was when it was looked at last.
+    pub(super) fn is_as_seen(&self) -> bool {
+        FileStamp::of(&self.file.path) == self.file.seen
+    }
+
+    /// This process has written the file, which has this stamp now: that is no change.
+    pub(super) fn wrote(&mut self, stamp: Option<FileStamp>) {
+        self.file.seen = stamp;
+    }
+
     /// Returns when one of the files has changed.
-    pub(super) async fn changed(&mut self) {
+    pub(super) async fn changed(&mut self) -> Changed {
         loop {
             match timeout(LOOK_INTERVAL, self.hints.recv()).await {
                 Ok(Some(())) => sleep(SETTLE).await,
                 Ok(None) => sleep(LOOK_INTERVAL).await,
                 Err(_) => {}
             }
-            let files = iter::once(&mut self.file).chain(&mut self.others);
             // All files are checked, so that several changes count as one.
-            if files.map(Watched::has_changed).filter(|changed| *changed).count() > 0 {
-                return;
+            let others = self.others.iter_mut().map(Watched::has_changed);
+            let others = others.filter(|changed| *changed).count() > 0;
+            match (self.file.has_changed(), others) {
+                (true, _) => return Changed::File,
+                (false, true) => return Changed::Others,
+                (false, false) => {}
             }
         }
     }
@@ -214,7 +235,25 @@ mod tests {
         fs::write(&first, "abc").unwrap();
         assert!(timeout(LOOK_INTERVAL * 2, watch.changed()).await.is_err());
         fs::write(&second, "ab").unwrap();
-        watch.set_others(vec![second, first]);
+        watch.set_others(vec![second.clone(), first]);
+        assert_eq!(timeout(PATIENCE, watch.changed()).await, Ok(Changed::Others));
+        fs::write(&file, "ab").unwrap();
+        fs::write(&second, "abc").unwrap();
+        assert_eq!(timeout(PATIENCE, watch.changed()).await, Ok(Changed::File));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_this_process_has_written_is_no_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "a").unwrap();
+        let mut watch = FileWatch::new(&path, Vec::new());
+        assert!(watch.is_as_seen());
+        fs::write(&path, "ab").unwrap();
+        assert!(!watch.is_as_seen());
+        watch.wrote(FileStamp::of(&path));
+        sees_nothing(&mut watch).await;
+        fs::write(&path, "abc").unwrap();
         sees_change(&mut watch).await;
     }
 }

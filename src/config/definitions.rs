@@ -113,7 +113,8 @@ fn owner_admits(field: &str, algorithm: &str) -> bool {
     }
 }
 
-fn replaced(mut node: Node, values: &Values) -> Result<Node, Vec<Mistake>> {
+/// A definition with other values.
+pub(super) fn replaced(mut node: Node, values: &Values) -> Result<Node, Vec<Mistake>> {
     let Values { limit, burst, soft, mode, algorithm, plans } = values;
     for (name, value) in
         [("limit", limit), ("soft", soft), ("mode", mode), ("algorithm", algorithm)]
@@ -177,10 +178,8 @@ fn duration(text: &str) -> Result<Span, Mistake> {
 /// A digest of what is written. Values of `${...}` count, so that a change of one is noticed.
 /// Texts that may be secret do not: others can read the digest.
 fn digest_of(node: &Node) -> String {
-    let mut node = node.clone();
-    forget_references(&mut node);
     // serde_json sorts the fields, so their order does not count.
-    digest_of_text(&shown::shown(&node).to_string())
+    digest_of_text(&shown::shown_expanded(node).to_string())
 }
 
 fn digest_of_text(text: &str) -> String {
@@ -188,18 +187,8 @@ fn digest_of_text(text: &str) -> String {
     bytes.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn forget_references(node: &mut Node) {
-    match &mut node.value {
-        Value::Text(text) => text.written = None,
-        Value::List(items) => items.iter_mut().for_each(forget_references),
-        Value::Map(entries) => {
-            entries.iter_mut().for_each(|entry| forget_references(&mut entry.value));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Unresolved => {}
-    }
-}
-
-fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+/// The field of this name of a map.
+pub(super) fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     let Value::Map(entries) = &node.value else { return None };
     entries.iter().find(|entry| entry.name() == name).map(|entry| &entry.value)
 }

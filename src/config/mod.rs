@@ -4,10 +4,14 @@
 //! finds values that YAML ends too early because they are not in quotes. `expand` replaces
 //! `${...}`. `de` reads the tree into the types of `sections`, which mirror the file. These types
 //! compile to a [`Config`]. Each pass continues after a mistake, so that the [`Report`] shows all
-//! mistakes at once.
+//! mistakes at once. `effective` goes the other way: it shows what is true of a file, with all
+//! defaults.
 
 mod de;
 mod definitions;
+mod document;
+mod edit;
+mod effective;
 mod expand;
 mod field;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -32,6 +36,9 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use document::{Document, masked};
+pub(crate) use edit::{NotInPlace, edited};
+pub(crate) use effective::Effective;
 pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::{Report, Reported};
@@ -49,8 +56,8 @@ pub struct Compiled {
     /// The other files that were read: certificates, keys, databases, and the files in
     /// `${file:...}`.
     pub(crate) files: Vec<PathBuf>,
-    /// The file as JSON: with `${...}` as they are written, and without secrets.
-    pub(crate) document: serde_json::Value,
+    /// The file as it may be shown.
+    pub(crate) document: Document,
 }
 
 /// Why a file cannot be loaded.
@@ -90,18 +97,39 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
 /// If the file cannot be read or has mistakes.
 pub(crate) fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
-    let file = File::open(path).map_err(unreadable)?;
+    let text = read(path).map_err(unreadable)?;
+    load_text(&text, path, databases)
+}
+
+/// Compiles `text` as if it was in the file at `path`, while a configuration with these databases
+/// is in use.
+///
+/// # Errors
+/// If the text has mistakes.
+pub(crate) fn load_text(
+    text: &str,
+    path: &Path,
+    databases: &[GeoFile],
+) -> Result<Compiled, LoadError> {
+    let name = path.to_string_lossy();
+    compiled(text, &name, &|variable| std::env::var(variable).ok(), databases)
+        .map_err(|(report, files)| LoadError::Mistakes { report, files })
+}
+
+/// The text of a configuration file.
+///
+/// # Errors
+/// If it cannot be read, is too large, or is not UTF-8.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
     let mut bytes = Vec::new();
     // One more byte than allowed is enough to see that the file is too large.
-    file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|bytes| bytes > yaml::MAX_BYTES) {
-        return Err(unreadable(io::Error::other("it is larger than 8 MiB")));
+        return Err(io::Error::other("it is larger than 8 MiB"));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text")))?;
-    let name = path.to_string_lossy();
-    compiled(&text, &name, &|variable| std::env::var(variable).ok(), databases)
-        .map_err(|(report, files)| LoadError::Mistakes { report, files })
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).
@@ -135,19 +163,19 @@ fn compiled(
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let around = Surroundings { env, directory, files: RefCell::default(), databases };
-    let mut document = serde_json::Value::Null;
-    let config = yaml::parse(text, &problems).and_then(|mut tree| {
-        document = shown::shown(&tree);
+    let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
+        let written = shown::shown(&tree);
         quotes::check(&mut tree, text, &problems);
         expand::expand(&mut tree, &around, &problems);
         let raw: RawConfig = de::read(&tree, &problems)?;
         let config = raw.compile(&around, &problems)?;
-        let definitions = definitions::definitions(&tree, &document, raw, &config);
-        Some(Config { definitions: Arc::new(definitions), ..config })
+        let definitions = definitions::definitions(&tree, &written, raw, &config);
+        let document = Document::new(text, written, shown::shown_expanded(&tree));
+        Some((Config { definitions: Arc::new(definitions), ..config }, document))
     });
     let (report, files) = (problems.report(name, text), around.files.into_inner());
-    match config {
-        Some(config) => Ok(Compiled { config, warnings: report, files, document }),
+    match compiled {
+        Some((config, document)) => Ok(Compiled { config, warnings: report, files, document }),
         None => Err((report, files)),
     }
 }

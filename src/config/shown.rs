@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::node::{Node, Value};
+use super::node::{Entry, Node, TextSpan, Value};
 
 /// Replaces a text that is not shown.
 const MASK: &str = "***";
@@ -18,6 +18,25 @@ const FIELD_MAPS: [&str; 2] = ["headers", "set"];
 /// The tree as JSON.
 pub(super) fn shown(node: &Node) -> Json {
     value(node, Secrecy::None)
+}
+
+/// The same after the replacement of `${...}`, with the values in its places. A value may be
+/// secret where no field says so: it is not to be shown as it is.
+pub(super) fn shown_expanded(node: &Node) -> Json {
+    let mut node = node.clone();
+    forget_references(&mut node);
+    shown(&node)
+}
+
+fn forget_references(node: &mut Node) {
+    match &mut node.value {
+        Value::Text(text) => text.written = None,
+        Value::List(items) => items.iter_mut().for_each(forget_references),
+        Value::Map(entries) => {
+            entries.iter_mut().for_each(|entry| forget_references(&mut entry.value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Unresolved => {}
+    }
 }
 
 /// What of a value is secret.
@@ -50,19 +69,57 @@ fn value(node: &Node, secrecy: Secrecy) -> Json {
             let mut map = Map::new();
             for entry in entries {
                 let name = entry.name();
-                let secrecy = match (secrecy, &entry.value.value) {
-                    (Secrecy::All, _) => Secrecy::All,
-                    _ if SECRET_FIELDS.contains(&name) => Secrecy::All,
-                    // A section may have the name of such a map; its lists are not secret.
-                    (Secrecy::OfMap, Value::List(_) | Value::Map(_)) => Secrecy::None,
-                    (Secrecy::OfMap, _) => Secrecy::All,
-                    (Secrecy::None, Value::Map(_)) if FIELD_MAPS.contains(&name) => Secrecy::OfMap,
-                    (Secrecy::None, _) => Secrecy::None,
-                };
-                map.insert(name.to_owned(), value(&entry.value, secrecy));
+                map.insert(name.to_owned(), value(&entry.value, secrecy_of(entry, secrecy)));
             }
             Json::Object(map)
         }
+    }
+}
+
+/// Whether a text that was shown is not shown whole.
+pub(super) fn is_masked(text: &str) -> bool {
+    text == MASK || text.contains("://***@") || text.ends_with("?***")
+}
+
+/// What of the value of a field is secret, if its map has this secrecy.
+fn secrecy_of(entry: &Entry, secrecy: Secrecy) -> Secrecy {
+    let name = entry.name();
+    match (secrecy, &entry.value.value) {
+        (Secrecy::All, _) => Secrecy::All,
+        _ if SECRET_FIELDS.contains(&name) => Secrecy::All,
+        // A section may have the name of such a map; its lists are not secret.
+        (Secrecy::OfMap, Value::List(_) | Value::Map(_)) => Secrecy::None,
+        (Secrecy::OfMap, _) => Secrecy::All,
+        (Secrecy::None, Value::Map(_)) if FIELD_MAPS.contains(&name) => Secrecy::OfMap,
+        (Secrecy::None, _) => Secrecy::None,
+    }
+}
+
+/// Where a file has texts that were masked when it was shown: it lacks the secrets themselves.
+pub(super) fn masks(node: &Node) -> Vec<TextSpan> {
+    let mut found = Vec::new();
+    find_masks(node, Secrecy::None, &mut found);
+    found
+}
+
+fn find_masks(node: &Node, secrecy: Secrecy, found: &mut Vec<TextSpan>) {
+    match &node.value {
+        Value::Text(text) => {
+            let is_mask = text.value == MASK && secrecy == Secrecy::All;
+            if is_mask || text.value.contains("://***@") {
+                found.push(node.span);
+            }
+        }
+        Value::List(items) => {
+            let secrecy = if secrecy == Secrecy::All { secrecy } else { Secrecy::None };
+            items.iter().for_each(|item| find_masks(item, secrecy, found));
+        }
+        Value::Map(entries) => {
+            for entry in entries {
+                find_masks(&entry.value, secrecy_of(entry, secrecy), found);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -124,6 +181,16 @@ mod tests {
                 } },
             })
         );
+    }
+
+    #[test]
+    fn masked_texts_are_found_where_secrets_are() {
+        let masks = |text: &str| {
+            let tree = yaml::parse(text, &Problems::default()).expect("it is YAML");
+            masks(&tree).into_iter().map(|span| span.line).collect::<Vec<_>>()
+        };
+        let file = "a: '***'\ntoken: '***'\nset:\n  x: '***'\nurl: redis://***@r\nb: redis://u@r\n";
+        assert_eq!(masks(file), [2, 4, 5]);
     }
 
     #[test]

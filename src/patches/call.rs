@@ -79,11 +79,16 @@ impl IfMatch {
         Self::Tags(text.split(',').filter_map(tag).collect())
     }
 
-    /// Whether the change may be made if the entry of the policy has this version.
-    pub(crate) fn admits(&self, definition: &Definition, version: Option<&str>) -> bool {
+    /// Whether it admits the state with this tag.
+    pub(crate) fn names(&self, tag: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Tags(tags) => tags.contains(&tag(definition, version)),
+            Self::Tags(tags) => tags.iter().any(|it| it == tag),
         }
+    }
+
+    /// Whether the change may be made if the entry of the policy has this version.
+    pub(crate) fn admits(&self, definition: &Definition, version: Option<&str>) -> bool {
+        self.names(&tag(definition, version))
     }
 }

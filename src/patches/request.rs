@@ -46,6 +46,7 @@ pub(crate) struct NewPatch {
     /// Why, for others: one line of at most 500 characters.
     #[schemars(length(max = MAX_REASON))]
     reason: String,
+    persist: bool,
 }
 
 /// The body of a candidate, which replaces another one.
@@ -80,6 +81,11 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 impl NewPatch {
+    /// Whether the values are to be written into the file.
+    pub(crate) const fn persists(&self) -> bool {
+        self.persist
+    }
+
     /// `before` with this patch. It is about the same definition.
     ///
     /// # Errors
@@ -92,6 +98,10 @@ impl NewPatch {
         now: Timestamp,
     ) -> Result<Entry, Vec<Mistake>> {
         let present = before.patch.clone().unwrap_or_default();
+        if self.persist && self.lasts.is_some() {
+            let help = "leave out \"for\" or \"persist\"";
+            return Err(vec![Mistake::new("what is written into the file has no end", help)]);
+        }
         let mut values = present.values;
         replace(&mut values.limit, self.limit);
         replace(&mut values.burst, self.burst);

@@ -8,7 +8,7 @@ use super::schemas::{SchemaOf, either, object, of};
 use crate::admin::answer::{Health, Page};
 use crate::admin::audit::Entry;
 use crate::admin::call::Action;
-use crate::admin::configuration::{Configuration, Valid};
+use crate::admin::configuration::{Configuration, EffectiveConfiguration, Replacement, Valid};
 use crate::admin::events::{End, Lost, NewRefusals};
 use crate::admin::figures::{Figures, HistoryAnswer};
 use crate::admin::keys::{NewLimit, Reset, ShownKey, ShownOverride};
@@ -113,9 +113,11 @@ pub(super) fn operation(action: Action) -> Operation {
         Action::Alive | Action::Ready | Action::Metrics | Action::Status | Action::Upstreams => {
             of_health(action)
         }
-        Action::Config | Action::CheckConfig | Action::Nodes | Action::Audit => {
-            of_configuration(action)
-        }
+        Action::Config
+        | Action::PutConfig
+        | Action::CheckConfig
+        | Action::Nodes
+        | Action::Audit => of_configuration(action),
         Action::Policies
         | Action::Policy
         | Action::PatchPolicy
@@ -162,11 +164,16 @@ fn of_health(action: Action) -> Operation {
 
 fn of_configuration(action: Action) -> Operation {
     match action {
-        Action::Config => get(
-            CONFIGURATION,
-            "the configuration in use, without secrets",
-            Content::Json(of::<Configuration<'static>>),
-        ),
+        Action::Config => Operation {
+            has_tag: true,
+            ..get(
+                CONFIGURATION,
+                "the configuration in use, without secrets",
+                // As it is written, or what is true of it.
+                Content::Json(either::<Configuration<'static>, EffectiveConfiguration>),
+            )
+        },
+        Action::PutConfig => put_config(),
         Action::CheckConfig => check_config(),
         Action::Audit => get(
             CONFIGURATION,
@@ -281,20 +288,34 @@ fn of_keys(action: Action) -> Operation {
     }
 }
 
+/// A configuration that answers by itself.
+const SMALL: (&str, &str) = (
+    "a gateway that answers by itself",
+    r#"{"listeners": [{"address": "127.0.0.1:8080"}],
+        "routes": [{"path": "/*", "respond": {"body": "ok"}}]}"#,
+);
+
+fn put_config() -> Operation {
+    Operation {
+        about: "It runs on this node only, until its file changes, SIGHUP comes, or the process \
+                ends. With `write` it also replaces the file, which `admin.write_config` must \
+                allow.",
+        done: "the configuration runs",
+        has_tag: true,
+        needs_match: true,
+        problems: &[StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY],
+        body: Some(Body { schema: object, examples: &[SMALL] }),
+        ..get(CONFIGURATION, "run another configuration", Content::Json(of::<Replacement>))
+    }
+}
+
 fn check_config() -> Operation {
     Operation {
         about: "Nothing changes. `tollgate schema` prints the schema of the body. The check runs \
                 in the environment of the gateway.",
         done: "the configuration can be used",
         problems: &[StatusCode::UNPROCESSABLE_ENTITY],
-        body: Some(Body {
-            schema: object,
-            examples: &[(
-                "a gateway that answers by itself",
-                r#"{"listeners": [{"address": "127.0.0.1:8080"}],
-                    "routes": [{"path": "/*", "respond": {"body": "ok"}}]}"#,
-            )],
-        }),
+        body: Some(Body { schema: object, examples: &[SMALL] }),
         ..get(CONFIGURATION, "the mistakes of a configuration", Content::Json(of::<Valid>))
     }
 }

@@ -1,6 +1,6 @@
 //! Why a node is not well: the rules of docker/prometheus/alerts.yml, judged on one node.
 //!
-//! A test holds the thresholds and times of both equal. An alert waits until its condition has
+//! A test holds the thresholds and times of both equal. One rule has no alert. An alert waits until its condition has
 //! lasted for some time (`for`). Here a reason begins at once, and `since` says how long it has
 //! lasted. The alert `TollgateDown` has no rule: a node that does not run says nothing.
 
@@ -39,8 +39,8 @@ impl Bound {
 pub(super) struct Rule {
     /// Its word in answers.
     pub(super) code: &'static str,
-    /// The alert that has the same rule.
-    pub(super) alert: &'static str,
+    /// The alert that has the same rule, if there is one.
+    pub(super) alert: Option<&'static str>,
     /// Over which time growth is measured. None: the value is that of now.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with that of the alert"))]
     pub(super) over: Option<Span>,
@@ -59,10 +59,10 @@ fn percent(share: f64) -> String {
 }
 
 /// All rules, in the order in which answers list them: the worst first.
-pub(super) const RULES: [Rule; 15] = [
+pub(super) const RULES: [Rule; 16] = [
     Rule {
         code: "upstream_down",
-        alert: "TollgateUpstreamDown",
+        alert: Some("TollgateUpstreamDown"),
         over: None,
         bound: Bound::Equals(0.0),
         values: |it| it.upstreams.iter().map(|it| endpoints_up(it)).collect(),
@@ -71,7 +71,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "store_away",
-        alert: "TollgateStoreUnavailable",
+        alert: Some("TollgateStoreUnavailable"),
         over: None,
         bound: Bound::Above(0.0),
         values: |it| {
@@ -87,7 +87,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "failed_open",
-        alert: "TollgateFailedOpen",
+        alert: Some("TollgateFailedOpen"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.0),
         values: |it| it.window.has_grown(Counted::FailedOpen, FIVE_MINUTES),
@@ -98,7 +98,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "requests_fail",
-        alert: "TollgateFails",
+        alert: Some("TollgateFails"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.02),
         values: |it| it.window.shares(Counted::Failed, Counted::Requests),
@@ -111,7 +111,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "refuses_unusually_many",
-        alert: "TollgateRefusesUnusuallyMany",
+        alert: Some("TollgateRefusesUnusuallyMany"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.05),
         values: |it| it.window.unusual_shares(UNUSUAL),
@@ -126,7 +126,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "decides_locally",
-        alert: "TollgateDecidesLocally",
+        alert: Some("TollgateDecidesLocally"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.01),
         values: |it| it.window.shares(Counted::LocalDecisions, Counted::Decisions),
@@ -140,7 +140,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "slow_decisions",
-        alert: "TollgateSlowDecisions",
+        alert: Some("TollgateSlowDecisions"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.02),
         values: |it| it.window.slow_decision().map(|it| (String::new(), it)).into_iter().collect(),
@@ -150,7 +150,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "worker_busy",
-        alert: "TollgateWorkerBusy",
+        alert: Some("TollgateWorkerBusy"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.85),
         values: |it| {
@@ -164,7 +164,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "forgets_limits",
-        alert: "TollgateForgetsLimits",
+        alert: Some("TollgateForgetsLimits"),
         over: Some(QUARTER_OF_AN_HOUR),
         bound: Bound::Above(0.0),
         values: |it| it.window.has_grown(Counted::Forgotten, QUARTER_OF_AN_HOUR),
@@ -176,7 +176,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "broken_promise",
-        alert: "TollgateBrokenPromise",
+        alert: Some("TollgateBrokenPromise"),
         over: Some(QUARTER_OF_AN_HOUR),
         bound: Bound::Above(0.0),
         values: |it| it.window.has_grown(Counted::Broken, QUARTER_OF_AN_HOUR),
@@ -189,7 +189,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "reload_failed",
-        alert: "TollgateReloadFailed",
+        alert: Some("TollgateReloadFailed"),
         over: None,
         bound: Bound::Equals(0.0),
         values: |it| vec![(String::new(), f64::from(it.failure.is_none()))],
@@ -202,8 +202,24 @@ pub(super) const RULES: [Rule; 15] = [
         advice: "mend the file: `tollgate check` shows the same; a restart would fail",
     },
     Rule {
+        code: "config_not_from_file",
+        // Where nodes share a store, the alert about differing configurations fires.
+        alert: None,
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| vec![(String::new(), f64::from(it.origin.is_some()))],
+        text: |it, _, _| match it.origin {
+            Some(by) => format!(
+                "since {} this node runs a configuration that {} gave by a call",
+                by.at, by.actor
+            ),
+            None => String::new(),
+        },
+        advice: "write it into the file; a change of the file, SIGHUP or a restart ends it",
+    },
+    Rule {
         code: "configurations_differ",
-        alert: "TollgateConfigurationsDiffer",
+        alert: Some("TollgateConfigurationsDiffer"),
         over: None,
         bound: Bound::Above(0.0),
         values: |it| vec![(String::new(), it.window.gauges.other_configs)],
@@ -214,7 +230,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "certificate_expires",
-        alert: "TollgateCertificateExpires",
+        alert: Some("TollgateCertificateExpires"),
         over: None,
         bound: Bound::Below(14.0 * 86_400.0),
         values: |it| {
@@ -229,7 +245,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "few_files_left",
-        alert: "TollgateFewFilesLeft",
+        alert: Some("TollgateFewFilesLeft"),
         over: None,
         bound: Bound::Above(0.8),
         values: |it| vec![(String::new(), it.window.gauges.open_files)],
@@ -238,7 +254,7 @@ pub(super) const RULES: [Rule; 15] = [
     },
     Rule {
         code: "loses_log_lines",
-        alert: "TollgateLosesLogLines",
+        alert: Some("TollgateLosesLogLines"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.0),
         values: |it| it.window.has_grown(Counted::LostLines, FIVE_MINUTES),

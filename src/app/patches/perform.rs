@@ -11,8 +11,8 @@ use tollgate_limiter::time::Timestamp;
 
 use super::{APPLIED_PATIENCE, Base, PatchKeeper};
 use crate::patches::{
-    Definition, Definitions, Done, Entry, IfMatch, Mistake, PatchCall, Purpose, Rejected,
-    Requested, Resolved,
+    Definition, Definitions, Done, Entry, IfMatch, Mistake, NewPatch, PatchCall, Purpose, Rejected,
+    Requested, Resolved, Values,
 };
 
 /// How often a change that may be made in every state is tried while others make changes.
@@ -37,6 +37,27 @@ impl PatchKeeper {
             // The caller may have stopped waiting.
             let _ = reply.send(result);
         }
+    }
+
+    /// The values that a policy would have with this patch.
+    pub(in crate::app) fn preview(
+        &self,
+        policy: &str,
+        patch: NewPatch,
+        if_match: &IfMatch,
+        actor: &str,
+    ) -> Result<Values, Rejected> {
+        let definitions = Arc::clone(&self.base.borrow().definitions);
+        let definition = definitions.get(policy).ok_or(Rejected::UnknownPolicy)?;
+        let (version, present) = self.stored(policy);
+        if !if_match.admits(definition, version.as_ref().map(EntryVersion::as_str)) {
+            return Err(Rejected::Stale);
+        }
+        let now = self.clock.wall();
+        let before = definition.begun(present, now);
+        let after = edited(Requested::Patch(patch), before, &definitions, actor, now)?;
+        self.check(definition, &after, true, now)?;
+        Ok(after.patch.map(|patch| patch.values).unwrap_or_default())
     }
 
     async fn perform(

@@ -43,6 +43,11 @@ impl Supervisor {
         self.observed.reloaded(is_successful);
     }
 
+    /// Shows whether the configuration in use is that of the file.
+    pub(in crate::app) fn set_from_file(&self, is_from_file: bool) {
+        self.observed.set_from_file(is_from_file);
+    }
+
     /// The heaviest clients of the last minutes.
     pub(in crate::app) fn top(&self) -> Arc<TopHistory> {
         Arc::clone(&self.state.top)

@@ -61,6 +61,9 @@ pub(super) struct RawAdmin {
     /// Whether the listener may have an address that other machines can reach although it has no
     /// TLS. Then tokens can be read on the way. Default: false.
     insecure: Field<bool>,
+    /// Whether calls may write the configuration file: `PUT /v1/config?write=true`, and patches
+    /// with `persist`. Default: false.
+    write_config: Field<bool>,
 }
 
 /// A listener that tells without a token whether the gateway works: /healthz and /readyz.
@@ -101,6 +104,7 @@ pub(super) fn compile(
         clients: raw.clients(cx),
         uids,
         probe,
+        write_config: raw.write_config.copied().unwrap_or(false),
     })
 }
 

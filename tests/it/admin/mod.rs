@@ -3,6 +3,7 @@
 mod access;
 mod calls;
 mod cluster;
+mod config;
 mod described;
 mod explain;
 mod node;
@@ -130,12 +131,13 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 29] = [
+const CALLS: [(&str, &str, &str, &str); 30] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
     ("GET", "/v1/status", "", ""),
     ("GET", "/v1/config", "", ""),
+    ("PUT", "/v1/config", "Content-Type: application/yaml", "listeners: []"),
     ("POST", "/v1/config/check", "Content-Type: application/yaml", "listeners: []"),
     ("GET", "/v1/policies", "", ""),
     ("GET", "/v1/policies/each", "", ""),

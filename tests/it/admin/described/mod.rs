@@ -139,6 +139,10 @@ fn every_example_of_the_document_is_answered() {
             target = target.replace(&format!("{{{name}}}"), example);
         }
         for (method, operation) in item.as_object().expect("an object") {
+            // It would replace the policies that the other examples are about.
+            if (&**method, &**path) == ("put", "/v1/config") {
+                continue;
+            }
             let content = &operation["requestBody"]["content"]["application/json"];
             for (name, example) in content["examples"].as_object().into_iter().flatten() {
                 let fields = ["Content-Type: application/json", "If-Match: *"];

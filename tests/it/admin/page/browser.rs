@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, eventually};
+use crate::support::{PATIENCE, eventually, now};
 
 /// One page of a browser.
 pub(super) struct Browser {
@@ -85,6 +85,20 @@ impl Browser {
         let result = self.call("Runtime.evaluate", params);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
         result["result"]["value"].clone()
+    }
+
+    /// Whether something becomes true before the patience ends.
+    pub(super) fn settles(&mut self, mut is_true: impl FnMut(&mut Self) -> bool) -> bool {
+        let begun = now();
+        loop {
+            if is_true(self) {
+                return true;
+            }
+            if begun.elapsed() > PATIENCE {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
     }
 
     /// Waits until an expression is true.

@@ -1,0 +1,99 @@
+//! A change of the configuration that an operator asks for, on its way to the task that makes it.
+
+use http::StatusCode;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::problem::{ConfigProblem, Mistake, Problem};
+use crate::patches::{IfMatch, NewPatch, Rejected};
+
+/// A change, and where the result goes.
+#[derive(Debug)]
+pub(crate) struct ConfigCall {
+    /// What is to be done.
+    pub(crate) requested: ConfigRequest,
+    /// The states in which it may be done.
+    pub(crate) if_match: IfMatch,
+    /// The credential that asks.
+    pub(crate) actor: String,
+    /// The result.
+    pub(crate) reply: oneshot::Sender<Result<Replaced, Refused>>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum ConfigRequest {
+    /// Run this configuration.
+    Put {
+        /// Its text.
+        text: String,
+        /// Whether the text also replaces the file.
+        write: bool,
+    },
+    /// Tell whether the values that a policy has with this patch can be written into the file.
+    MayPersist(String, NewPatch),
+    /// Write the values of the patch of this policy into the file.
+    Persist(String),
+}
+
+/// The new configuration runs, or could run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replaced {
+    /// What differs from the configuration before.
+    pub(crate) before: Value,
+    /// The configuration as the file shows it.
+    pub(crate) after: Value,
+    /// The names of changes that need a restart.
+    pub(crate) needs_restart: Vec<&'static str>,
+    /// The warnings about it.
+    pub(crate) warnings: Vec<ConfigProblem>,
+}
+
+/// Why a configuration is not replaced.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Refused {
+    /// Another configuration runs than the one that the caller has seen.
+    Stale,
+    /// It has these mistakes.
+    Mistakes(Vec<ConfigProblem>),
+    /// The change of the policy has mistakes.
+    Patch(Rejected),
+    /// The file or the machine does not allow it.
+    Conflict {
+        /// Why, and what to do.
+        why: String,
+        /// What an operator can write into the file instead.
+        paste: Option<String>,
+    },
+}
+
+impl Refused {
+    /// What does not allow it.
+    pub(crate) fn conflict(why: impl Into<String>) -> Self {
+        Self::Conflict { why: why.into(), paste: None }
+    }
+
+    /// The answer about the policy of this name, or about the configuration.
+    pub(super) fn problem(self, policy: &str) -> Problem {
+        match self {
+            Self::Stale => {
+                let detail = "another configuration runs than that of If-Match; look at it again";
+                Problem::new(StatusCode::PRECONDITION_FAILED, detail)
+            }
+            Self::Mistakes(problems) => invalid(&problems),
+            Self::Patch(rejected) => super::rejected::problem(rejected, policy),
+            Self::Conflict { why, paste } => {
+                let problem = Problem::conflict(why);
+                let errors = paste.map(|it| Mistake::new("write this by hand", it));
+                Problem { errors: errors.into_iter().collect(), ..problem }
+            }
+        }
+    }
+}
+
+/// The answer about a configuration with mistakes.
+pub(super) fn invalid(problems: &[ConfigProblem]) -> Problem {
+    let errors = problems.iter().filter(|it| !it.is_warning).cloned().map(Into::into).collect();
+    let detail = "the configuration has mistakes";
+    Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
+}

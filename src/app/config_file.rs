@@ -1,0 +1,127 @@
+//! Writes the configuration file: as a whole or not at all.
+//!
+//! The text goes into a new file in the same directory, with the mode and the owner of the old
+//! one, and onto the disk. Then the new file takes the place of the old one. Links stay: the file
+//! behind them is replaced.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use crate::config::FileStamp;
+
+/// A text on the disk beside the file that it is to replace. It is removed if it does not.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl NewFile {
+    /// Writes `text` beside the file at `path`.
+    ///
+    /// # Errors
+    /// If the file or its directory is read-only, or has no room; or if the new file cannot have
+    /// the owner of the old one.
+    pub(super) fn write(path: &Path, text: &str) -> io::Result<Self> {
+        let target = fs::canonicalize(path)?;
+        let old = fs::metadata(&target)?;
+        if old.mode() & 0o222 == 0 {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "the file is read-only"));
+        }
+        // Tells whether this process may write the file itself. Its contents stay.
+        OpenOptions::new().write(true).open(&target)?;
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let beside = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
+        // Of an earlier process with this number, which has ended in between.
+        let _ = fs::remove_file(&beside);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        let new = Self { path: beside, target };
+        let made = file.metadata()?;
+        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        Ok(new)
+    }
+
+    /// Replaces the file, and returns the stamp that it has now.
+    ///
+    /// # Errors
+    /// If the system refuses it. Then the file is as it was.
+    pub(super) fn replace(self) -> io::Result<Option<FileStamp>> {
+        let stamp = FileStamp::of(&self.path);
+        fs::rename(&self.path, &self.target)?;
+        // The name itself is on the disk only with its directory. The text is there either way.
+        if let Some(directory) = self.target.parent() {
+            let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        }
+        Ok(stamp)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // It is not there any more if it has replaced the other one.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn files(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|it| it.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_file_behind_links_is_replaced_with_its_mode() {
+        let directory = tempfile::tempdir().unwrap();
+        let (inner, link) = (directory.path().join("inner"), directory.path().join("link"));
+        fs::create_dir(&inner).unwrap();
+        let file = inner.join("gateway.yaml");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink("inner/gateway.yaml", &link).unwrap();
+        let new = NewFile::write(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&link).unwrap(), "old");
+        let stamp = new.replace().unwrap();
+        assert!(stamp.is_some() && stamp == FileStamp::of(&link));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
+        assert_eq!(files(&inner), ["gateway.yaml"]);
+    }
+
+    #[test]
+    fn a_text_that_is_not_used_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gateway.yaml");
+        fs::write(&file, "old").unwrap();
+        drop(NewFile::write(&file, "new").unwrap());
+        assert_eq!(files(directory.path()), ["gateway.yaml"]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_file_that_is_read_only_or_missing_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gateway.yaml");
+        NewFile::write(&file, "new").unwrap_err();
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
+        let error = NewFile::write(&file, "new").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        assert_eq!(files(directory.path()), ["gateway.yaml"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! The text of a configuration that was compiled, in the forms in which it is shown.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::effective::Effective;
+use super::problem::{Problems, Report};
+use super::shown;
+use super::yaml;
+use crate::patches::Resolved;
+
+/// The text of a configuration, and what of it may be shown.
+#[derive(Clone)]
+pub(crate) struct Document {
+    /// The text itself, with its secrets.
+    pub(crate) text: Arc<str>,
+    /// As JSON: with `${...}` as they are written, and without secrets.
+    pub(crate) written: Arc<Value>,
+    /// The same with the values of `${...}`. It is not to be shown as it is.
+    expanded: Arc<Value>,
+}
+
+impl Document {
+    pub(super) fn new(text: &str, written: Value, expanded: Value) -> Self {
+        Self { text: text.into(), written: Arc::new(written), expanded: Arc::new(expanded) }
+    }
+
+    /// What is true of the configuration while these patches are in force.
+    pub(crate) fn effective(&self, patches: &Resolved) -> Effective {
+        Effective::new(&self.written, &self.expanded, patches)
+    }
+}
+
+/// Without the text, which may have secrets.
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("bytes", &self.text.len()).finish_non_exhaustive()
+    }
+}
+
+/// The report on texts that were masked when the configuration was shown, so that no secret is
+/// replaced by its mask. None: there are none.
+pub(crate) fn masked(text: &str, name: &str) -> Option<Report> {
+    let problems = Problems::default();
+    let masks = shown::masks(&yaml::parse(text, &Problems::default())?);
+    for span in &masks {
+        let advice = "write the secret itself, or better ${VARIABLE} or ${file:/path}";
+        problems.error(*span, "this is the mask of a secret that is not shown", advice);
+    }
+    (!masks.is_empty()).then(|| problems.report(name, text))
+}

@@ -1,0 +1,161 @@
+//! The configuration that runs: shown whole, replaced by a call, and written into the file.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::patches::change;
+use super::{AdminClient, OPERATE, READ, gateway, settles, statuses, yaml};
+use crate::support::{Gateway, Response};
+
+const CONFIG: &str = "/v1/config";
+const YAML: &str = "Content-Type: application/yaml";
+
+fn tag(client: &AdminClient) -> String {
+    client.get(CONFIG).field("ETag").expect("it has one").to_owned()
+}
+
+fn put(client: &AdminClient, target: &str, tag: &str, body: &str) -> Response {
+    client.send("PUT", target, &[YAML, &format!("If-Match: {tag}")], body)
+}
+
+fn text(gateway: &Gateway) -> String {
+    fs::read_to_string(gateway.file()).expect("the file is there")
+}
+
+fn codes(client: &AdminClient) -> Vec<Value> {
+    let status = client.get("/v1/status").json();
+    let reasons = status["reasons"].as_array().cloned().unwrap_or_default();
+    reasons.into_iter().map(|mut it| it["code"].take()).collect()
+}
+
+#[test]
+fn a_put_configuration_runs_on_this_node_until_its_file_changes() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let (file, first) = (text(&gateway), tag(&client));
+    let other = file.replace("limit: 3/day", "limit: 4/day");
+    assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
+    assert_eq!(client.send("PUT", CONFIG, &[YAML], &other).status, 428);
+    assert_eq!(put(&client, CONFIG, "\"old\"", &other).status, 412);
+    let viewer = AdminClient::new(&gateway, READ);
+    assert_eq!(put(&viewer, CONFIG, "*", &other).status, 403);
+    let written = put(&client, "/v1/config?write=true", "*", &other);
+    assert!(written.status == 403 && written.text().contains("write_config"), "{}", written.text());
+    let broken = put(&client, CONFIG, &first, &file.replace("3/day", "lots"));
+    let errors = broken.json()["errors"].clone();
+    assert_eq!((broken.status, &errors[0]["line"]), (422, &json!(4)), "{errors}");
+    let masked = put(&client, CONFIG, &first, &file.replace(OPERATE, "'***'"));
+    assert!(masked.status == 422 && masked.text().contains("mask"), "{}", masked.text());
+    assert_eq!((tag(&client), codes(&client)), (first.clone(), Vec::new()));
+
+    let done = put(&client, CONFIG, &first, &other);
+    assert_eq!(done.status, 200, "{}", done.text());
+    let answer = done.json();
+    let changed = json!([{ "at": "/policies/each/limit", "before": "3/day", "after": "4/day" }]);
+    assert_eq!((&answer["changes"], &answer["from"]), (&changed, &json!("call")));
+    assert_eq!(done.field("ETag"), Some(&*tag(&client)));
+    assert_eq!(statuses(&gateway, "ann", 2), [200, 429], "the counter goes on");
+    assert_eq!(text(&gateway), file);
+    settles("it is told", || codes(&client) == ["config_not_from_file"]);
+    let node = client.get("/v1/nodes").json()["items"][0].clone();
+    assert_eq!((&node["config_from"], &node["config"]), (&json!("call"), &answer["digest"]));
+    let audit = client.get("/v1/audit?limit=1").json()["items"][0].clone();
+    assert_eq!(audit["after"]["at"], json!(["/policies/each/limit"]), "{audit}");
+    assert_ne!(audit["before"]["digest"], audit["after"]["digest"]);
+
+    // A call gives no rights that the file does not give.
+    let more = other.replace("admin: {", "admin: { write_config: true, ");
+    assert_eq!(put(&client, CONFIG, "*", &more).status, 200);
+    assert_eq!(put(&client, "/v1/config?write=true", "*", &other).status, 403);
+    // A reload that fails leaves it; a changed file replaces it.
+    gateway.rewrite("nonsense: 1\n");
+    settles("it is told", || codes(&client) == ["reload_failed", "config_not_from_file"]);
+    let operator = AdminClient::new(&gateway, OPERATE);
+    assert_eq!(statuses(&gateway, "bob", 5), [200, 200, 200, 200, 429]);
+    gateway.reload(&yaml("", "").replace("3/day", "5/day"));
+    assert_eq!(operator.get(CONFIG).json()["from"], "file");
+    assert_eq!(statuses(&gateway, "ann", 2), [200, 429]);
+    settles("it is well", || codes(&operator).is_empty());
+    // So does a signal.
+    assert_eq!(put(&operator, CONFIG, "*", &other).json()["from"], "call");
+    gateway.signal("HUP");
+    settles("it is the file again", || operator.get(CONFIG).json()["from"] == "file");
+    // The text of the file is no other configuration.
+    assert_eq!(put(&operator, CONFIG, "*", &text(&gateway)).json()["from"], "file");
+}
+
+#[test]
+fn what_is_true_is_shown_with_its_origins_and_without_secrets() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    super::patches::patch(&client, r#"{"limit":"9/1d"}"#);
+    let shown = AdminClient::new(&gateway, READ).get("/v1/config?view=effective");
+    assert!(![OPERATE, READ].iter().any(|it| shown.text().contains(it)), "{}", shown.text());
+    assert_eq!(shown.field("ETag"), Some(&*tag(&client)));
+    let shown = shown.json();
+    let each = &shown["effective"]["policies"]["each"];
+    assert_eq!((&each["limit"], &each["missing_key"]), (&json!("9/1d"), &json!("ip")));
+    assert_eq!(shown["origins"]["patch"], json!(["/policies/each/limit"]));
+    assert_eq!(client.get("/v1/config?view=other").status, 400);
+    // Another configuration is compared with the one that runs.
+    let other = text(&gateway).replace("1M/day", "2M/day");
+    let checked = client.send("POST", "/v1/config/check", &[YAML], &other).json();
+    assert_eq!(checked["changes"][0]["at"], "/policies/open/limit", "{checked}");
+}
+
+#[test]
+fn calls_write_the_file_if_it_allows_that() {
+    let gateway = gateway("", "write_config: true");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let generation = || client.get(CONFIG).json()["generation"].clone();
+    let commented = text(&gateway).replace("  each:", "  # who calls\n  each:");
+    let commented = commented.replace("limit: 3/day", "limit:  40/day");
+    fs::set_permissions(gateway.file(), fs::Permissions::from_mode(0o640)).expect("it is ours");
+    let done = put(&client, "/v1/config?write=true", &tag(&client), &commented);
+    assert_eq!((done.status, &done.json()["from"]), (200, &json!("file")), "{}", done.text());
+    assert_eq!(text(&gateway), commented);
+    let mode = fs::metadata(gateway.file()).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+
+    // A patch that is kept: no request goes without the limit, and none is counted twice.
+    let persist = |body: &str| change(&client, ("PATCH", "/v1/policies/each"), "*", body);
+    let admitted = thread::scope(|scope| {
+        let requests = scope.spawn(|| statuses(&gateway, "ann", 120));
+        let kept = persist(r#"{"limit":"60/1d","persist":true,"reason":"more"}"#);
+        assert_eq!((kept.status, &kept.json()["patch"]), (200, &json!(null)), "{}", kept.text());
+        assert_eq!(kept.json()["definition"]["limit"], "60/1d");
+        requests.join().expect("they are answered").into_iter().filter(|it| *it == 200).count()
+    });
+    let rest = statuses(&gateway, "ann", 60).into_iter().filter(|it| *it == 200).count();
+    assert_eq!(admitted + rest, 60);
+    let kept = commented.replace("40/day", "60/1d");
+    assert_eq!(text(&gateway), kept);
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!(generation(), 3, "what this process writes is no change: {}", gateway.log());
+    assert!(codes(&client).is_empty());
+
+    let more = persist(r#"{"mode":"shadow","persist":true}"#);
+    assert_eq!(more.status, 409, "{}", more.text());
+    assert_eq!(more.json()["errors"][0]["help"], "policies:\n  each:\n    mode: shadow\n");
+    let timed = persist(r#"{"limit":"7/1d","for":"1h","persist":true}"#);
+    assert_eq!(timed.status, 422, "{}", timed.text());
+    fs::set_permissions(gateway.file(), fs::Permissions::from_mode(0o444)).expect("it is ours");
+    let body = r#"{"limit":"7/1d","persist":true}"#;
+    for refused in [persist(body), put(&client, "/v1/config?write=true", "*", &commented)] {
+        assert!(
+            refused.status == 409 && refused.text().contains("read-only"),
+            "{}",
+            refused.text()
+        );
+    }
+    fs::set_permissions(gateway.file(), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    fs::write(gateway.file(), format!("{kept}nonsense: 1\n")).expect("it is ours");
+    let refused = persist(body);
+    assert!(refused.status == 409 && refused.text().contains("another"), "{}", refused.text());
+    let each = client.get("/v1/policies/each").json();
+    assert_eq!((&each["patch"], &each["limit"]["units"]), (&json!(null), &json!(60)));
+}
