@@ -169,6 +169,7 @@ fn of_configuration(action: Action) -> Operation {
             ..get(
                 CONFIGURATION,
                 "the configuration in use, without secrets",
+                // As it is written, or what is true of it.
                 Content::Json(either::<Configuration<'static>, EffectiveConfiguration>),
             )
         },
