@@ -133,31 +133,18 @@ fn leading(text: &str) -> Option<(u64, &str)> {
 
 /// One unit of time, or the sum of `number unit` pairs.
 fn window(text: &str) -> Option<Span> {
-    if let Some(us) = unit_us(text) {
-        return Some(Span::from_micros(us));
+    if let Some(unit) = Span::of_unit(text) {
+        return Some(unit);
     }
     let (mut total_us, mut rest) = (0_u64, text);
     loop {
         let (number, after) = leading(rest)?;
         let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let (unit, next) = after.split_at(end);
-        total_us = total_us.saturating_add(number.saturating_mul(unit_us(unit)?));
+        total_us = total_us.saturating_add(number.saturating_mul(Span::of_unit(unit)?.as_micros()));
         if next.is_empty() {
             return Some(Span::from_micros(total_us));
         }
         rest = next;
     }
-}
-
-/// A unit of time, as an abbreviation or a word, in microseconds.
-fn unit_us(unit: &str) -> Option<u64> {
-    Some(match unit {
-        "ms" | "millisecond" | "milliseconds" => 1000,
-        "s" | "sec" | "second" | "seconds" => 1_000_000,
-        "m" | "min" | "minute" | "minutes" => 60_000_000,
-        "h" | "hour" | "hours" => 3_600_000_000,
-        "d" | "day" | "days" => 86_400_000_000,
-        "w" | "week" | "weeks" => 604_800_000_000,
-        _ => return None,
-    })
 }

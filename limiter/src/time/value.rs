@@ -102,6 +102,19 @@ impl Span {
         Self(s.saturating_mul(Self::SECOND.0))
     }
 
+    /// A unit of time by its name, as an abbreviation or a word: `m`, `min`, `minute`.
+    pub fn of_unit(name: &str) -> Option<Self> {
+        Some(match name {
+            "ms" | "millisecond" | "milliseconds" => Self::from_micros(1000),
+            "s" | "sec" | "second" | "seconds" => Self::SECOND,
+            "m" | "min" | "minute" | "minutes" => Self::from_secs(60),
+            "h" | "hour" | "hours" => Self::from_secs(3600),
+            "d" | "day" | "days" => Self::DAY,
+            "w" | "week" | "weeks" => Self::from_secs(7 * 86_400),
+            _ => return None,
+        })
+    }
+
     /// Microseconds.
     pub const fn as_micros(self) -> u64 {
         self.0

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use tollgate_limiter::time::Span;
+
 use super::number::leading;
 use super::text::{ScalarError, written_as_text};
 
@@ -57,15 +59,7 @@ pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
     }
 }
 
-/// A unit of time, as an abbreviation or a word, in microseconds.
+/// A unit of time in microseconds.
 pub(super) fn unit_us(unit: &str) -> Option<u64> {
-    Some(match unit {
-        "ms" | "millisecond" | "milliseconds" => 1000,
-        "s" | "sec" | "second" | "seconds" => 1_000_000,
-        "m" | "min" | "minute" | "minutes" => 60_000_000,
-        "h" | "hour" | "hours" => 3_600_000_000,
-        "d" | "day" | "days" => 86_400_000_000,
-        "w" | "week" | "weeks" => 604_800_000_000,
-        _ => return None,
-    })
+    Span::of_unit(unit).map(Span::as_micros)
 }
