@@ -51,6 +51,8 @@
     not(all(feature = "jwt", feature = "overrides")),
     allow(unreachable_code, unused_variables)
 )]
+// Each module is declared twice, because visibility cannot depend on a feature, and rustfmt does
+// not find modules that a macro declares.
 // Without the gateway, parts of the private modules have no user.
 #![cfg_attr(not(feature = "gateway"), allow(dead_code, unreachable_pub, unused_imports))]
 

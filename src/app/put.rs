@@ -17,9 +17,8 @@ use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced};
 use crate::config::{self, Compiled, GeoFile, LoadError, NotInPlace};
 use crate::patches::{IfMatch, Values};
 
-/// Makes a change, and replies. A change whose caller has stopped waiting before it begins is not
-/// made. If the future is dropped, the workers have the whole new
-/// configuration or nothing of it.
+/// Makes a change, and replies. If the caller stops waiting before it begins, it is not made. If
+/// the future is dropped, the workers have the whole new configuration or nothing of it.
 pub(super) async fn answer(
     supervisor: &mut Supervisor,
     loaded: &mut Loaded,

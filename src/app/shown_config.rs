@@ -8,7 +8,7 @@ use aws_lc_rs::rand;
 use crate::admin::{ConfigProblem, EffectiveConfig, Origins, ShownConfig};
 use crate::config::{Document, Effective, Report, Reported};
 
-/// Makes entity tags. They say nothing of the text to those who do not know the random bytes.
+/// Makes entity tags. Without the random bytes, a tag says nothing of the text.
 pub(super) struct Tags([u8; 32]);
 
 impl Tags {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Defaults that are no values of their fields: the field is left out.
 const NO_VALUE: [&str; 7] = ["none", "any", "all", "empty", "never", "auto", "required"];
-/// Forms of texts that no secret has: a reference that stands for one of them may be shown.
+/// Forms of texts that are never secrets. A reference in such a place is shown with its value.
 const PLAIN_FORMS: [&str; 8] =
     ["Allowance", "Date", "Limit", "Percent", "Period", "Rate", "Size", "Workers"];
 

@@ -1,4 +1,4 @@
-//! What a policy does beyond its limit, and whom it exempts.
+//! What a policy does beyond its limit, and which requests it exempts.
 
 use http::Method;
 
