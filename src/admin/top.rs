@@ -12,6 +12,7 @@ use super::call::Call;
 use super::cluster::{About, Cluster, is_cluster};
 use super::node::Node;
 use super::problem::Problem;
+use super::reveal;
 use super::words::Scope;
 use crate::telemetry::{Streams, TopList};
 
@@ -57,6 +58,9 @@ struct TopClient {
     id: String,
     /// The masked text of its key.
     text: String,
+    /// The whole key, with `reveal=true`. It is absent if it was not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole_key: Option<String>,
     /// Its requests: this number at most.
     requests: u64,
     /// Of these, those that were refused: this number at most.
@@ -82,17 +86,20 @@ pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Ans
         Some(name) => vec![name.into()],
         None => top.policies(),
     };
-    let lists = names.iter().map(|name| list(name, &top.top(name, minutes, most)));
-    let policies = lists.collect();
-    Ok(Answer::json(&Top { scope: Scope::Node, minutes, policies }))
+    let lists = names.iter().map(|name| list(name, &top.top(name, minutes, most), call.reveals()));
+    let policies: Vec<TopOfPolicy> = lists.collect();
+    let clients = policies.iter().flat_map(|list| &list.clients);
+    let count = clients.filter(|it| it.whole_key.is_some()).count();
+    let change = call.reveals().then(|| reveal::shown(call, count, None));
+    Ok(Answer::json(&Top { scope: Scope::Node, minutes, policies }).recorded(change))
 }
 
 /// The lists of all nodes.
 fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
-    if call.parameter("minutes").is_some() {
+    if call.number("minutes") > 0 {
         return Err(Problem::bad_request(
             "with scope=cluster the lists are those of the minute in progress and the one before \
-             it: leave minutes out",
+             it: leave minutes out, or write 0",
         ));
     }
     let most = call.number("limit");
@@ -100,11 +107,11 @@ fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
         Some(name) => {
             let none = Streams::default();
             let clients = cluster.policies().get(name).map_or(&none, |it| &it.clients);
-            vec![list(name, &clients.list(most))]
+            vec![list(name, &clients.list(most), false)]
         }
         None => {
             let all = cluster.policies().iter();
-            let all = all.map(|(name, it)| list(name, &it.clients.list(most)));
+            let all = all.map(|(name, it)| list(name, &it.clients.list(most), false));
             all.filter(|list| list.requests > 0).collect()
         }
     };
@@ -112,10 +119,11 @@ fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
     Ok(Answer::json(&TopOfCluster { about, seconds, policies }))
 }
 
-fn list(name: &str, list: &TopList) -> TopOfPolicy {
+fn list(name: &str, list: &TopList, is_whole: bool) -> TopOfPolicy {
     let clients = list.clients.iter().map(|client| TopClient {
         id: client.id.to_string(),
-        text: client.text.to_string(),
+        text: client.text.shown.to_string(),
+        whole_key: client.text.whole.as_ref().filter(|_| is_whole).map(|it| it.as_str().to_owned()),
         requests: client.requests,
         refused: client.refused,
         error: client.error,

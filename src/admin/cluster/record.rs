@@ -210,7 +210,7 @@ fn keys(chosen: &[&Streams], rows: &mut [PolicyRow], mut room: usize) -> Vec<Key
                 format!("{:x}", entry.id),
                 entry.count,
                 entry.error,
-                shortened(&entry.text),
+                shortened(&entry.text.shown),
             );
             let more = length(&key) + 1;
             if more <= room {

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tollgate_limiter::digest::{Principal, PrincipalId};
 
-use super::Text;
+use super::ClientText;
 use super::sketch::{ENTRIES, Entry, Sketch, merge};
+use crate::telemetry::WholeKey;
 
 /// Entries of a list that is kept: candidates of several workers beyond these cannot be
 /// among the clients that the lists promise, but for rare streams.
@@ -23,7 +24,7 @@ pub(crate) struct Merged {
     /// The most observations of a key that has no entry.
     pub(crate) rest: u64,
     /// The keys with the most observations first.
-    pub(crate) entries: Vec<Entry<Text>>,
+    pub(crate) entries: Vec<Entry<ClientText>>,
 }
 
 /// The count and the error of a key in the admitted and in the refused stream.
@@ -57,7 +58,7 @@ pub(crate) struct Listed {
     /// Its id.
     pub(crate) id: PrincipalId,
     /// What operators may see of its key.
-    pub(crate) text: Text,
+    pub(crate) text: ClientText,
     /// Its requests: this number at most.
     pub(crate) requests: u64,
     /// Of these, those that were refused: this number at most.
@@ -68,7 +69,7 @@ pub(crate) struct Listed {
 
 impl Merged {
     /// The keys of sketches of different streams.
-    pub(super) fn of<'s>(sketches: impl IntoIterator<Item = &'s Sketch<Text>>) -> Self {
+    pub(super) fn of<'s>(sketches: impl IntoIterator<Item = &'s Sketch<ClientText>>) -> Self {
         let sketches: Vec<_> = sketches.into_iter().collect();
         let mut merged = Self {
             observed: sketches.iter().map(|sketch| sketch.observed()).sum(),
@@ -82,7 +83,7 @@ impl Merged {
     /// Adds the counts of another stream.
     pub(crate) fn add(&mut self, other: &Self) {
         self.observed = self.observed.saturating_add(other.observed);
-        let known: HashMap<u128, &Entry<Text>> =
+        let known: HashMap<u128, &Entry<ClientText>> =
             other.entries.iter().map(|entry| (entry.id, entry)).collect();
         for entry in &mut self.entries {
             let (count, error) = match known.get(&entry.id) {
@@ -127,10 +128,23 @@ impl Streams {
         Some(Principal::from_bits(principal.id))
     }
 
+    /// The whole key of this principal, if one of the streams keeps it.
+    pub(super) fn whole_key(&self, principal: Principal) -> Option<&WholeKey> {
+        let mut all = self.admitted.entries.iter().chain(&self.refused.entries);
+        let is_meant = |it: &&Entry<ClientText>| Principal::from_bits(it.id) == principal;
+        all.find(|it| is_meant(it) && it.text.whole.is_some())?.text.whole.as_ref()
+    }
+
+    /// Forgets the whole keys.
+    pub(super) fn forget_whole(&mut self) {
+        let all = self.admitted.entries.iter_mut().chain(&mut self.refused.entries);
+        all.for_each(|entry| entry.text.whole = None);
+    }
+
     /// The first `most` clients of both streams in one list.
     pub(crate) fn list(&self, most: usize) -> TopList {
         let Self { admitted, refused } = self;
-        let mut clients: BTreeMap<u128, (&Text, Counts)> = BTreeMap::new();
+        let mut clients: BTreeMap<u128, (&ClientText, Counts)> = BTreeMap::new();
         for (stream, merged) in [admitted, refused].into_iter().enumerate() {
             for entry in &merged.entries {
                 let client = clients.entry(entry.id).or_insert((&entry.text, [None; 2]));
@@ -186,7 +200,7 @@ mod tests {
             requests in requests(),
             most in 1..200_usize,
         ) {
-            let mut sketches: [[Sketch<Text>; 2]; 3] = Default::default();
+            let mut sketches: [[Sketch<ClientText>; 2]; 3] = Default::default();
             let mut exact: BTreeMap<u128, (u64, u64)> = BTreeMap::new();
             for (part, key, is_refused) in requests {
                 // Spread over the cells, as digests are.

@@ -117,6 +117,11 @@ impl<T> Sketch<T> {
         self.cells.iter().copied().max().unwrap_or(0)
     }
 
+    /// The descriptions of all keys that have a counter.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.text)
+    }
+
     fn entry(&self, id: KeyId) -> Option<&Entry<T>> {
         self.places.get(&id).map(|&place| &self.entries[place])
     }

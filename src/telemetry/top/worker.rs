@@ -7,7 +7,7 @@ use tollgate_limiter::decision::{Decision, Outcome};
 use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::time::Timestamp;
 
-use super::{Counted, TopHistory};
+use super::{ClientText, Counted, TopHistory};
 
 /// Between two looks at the minute in progress, in microseconds.
 const SHOWN_EVERY_US: u64 = 1_000_000;
@@ -57,8 +57,13 @@ impl WorkerTop {
                 None => policies.entry((&*policy.name).into()).or_default(),
             };
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
-            sketch.observe(report.client.bits(), || subject.shown_key(policy).into());
+            sketch.observe(report.client.bits(), || self.text(subject, policy));
         }
+    }
+
+    fn text(&self, subject: &Subject<'_, '_>, policy: &Policy) -> ClientText {
+        let whole = self.history.keeps_whole().then(|| subject.whole_key(policy).into());
+        ClientText { shown: subject.shown_key(policy).into(), whole }
     }
 
     /// Hands over what was counted if another minute has begun, and shows the minute in

@@ -59,6 +59,17 @@ fn figures_that_fit_are_read_as_they_were_written() {
 }
 
 #[test]
+fn whole_keys_are_not_published() {
+    let mut own = figures(&names(1), 2, "header x-api-key 4f…");
+    for figures in own.policies.values_mut() {
+        let entries = figures.clients.admitted.entries.iter_mut();
+        entries.for_each(|entry| entry.text.whole = Some("4f9d81".to_owned().into()));
+    }
+    let published = own.encode(MAX);
+    assert!(published.contains("4f…") && !published.contains("4f9d81"), "{published}");
+}
+
+#[test]
 fn a_record_has_its_bound_with_many_policies_and_hostile_texts() {
     let texts = ["\u{1}".repeat(4000), "\u{10ffff}".repeat(90), "\"\\".repeat(2000), "a".into()];
     for text in &texts {
