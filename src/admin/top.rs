@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::cluster::{About, Cluster, is_cluster};
 use super::node::Node;
+use super::outcomes::ratio;
 use super::problem::Problem;
 use super::reveal;
 use super::words::Scope;
@@ -20,7 +21,7 @@ use crate::telemetry::{Streams, TopList};
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
 /// The heaviest clients of policies on this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Top {
     scope: Scope,
     /// The complete minutes; 0: the minute in progress.
@@ -39,7 +40,7 @@ pub(super) struct TopOfCluster {
 }
 
 /// The heaviest clients of one policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct TopOfPolicy {
     policy: String,
     /// All requests that the policy has judged.
@@ -53,7 +54,7 @@ struct TopOfPolicy {
 }
 
 /// A client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct TopClient {
     id: String,
     /// The masked text of its key.
@@ -67,6 +68,13 @@ struct TopClient {
     refused: u64,
     /// By how many either number can be too high.
     error: u64,
+    /// The largest share of its limit that it had used after a request. It is absent if there is
+    /// no limit, and of requests to other nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#use: Option<f64>,
+    /// The plan that it had then. It is absent if that was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
 }
 
 /// The lists of all policies, or of one.
@@ -127,6 +135,8 @@ fn list(name: &str, list: &TopList, is_whole: bool) -> TopOfPolicy {
         requests: client.requests,
         refused: client.refused,
         error: client.error,
+        r#use: client.used.and_then(|share| ratio(share.into(), 1000)),
+        plan: client.text.plan.as_deref().map(str::to_owned),
     });
     TopOfPolicy {
         policy: name.to_owned(),

@@ -65,6 +65,9 @@ pub(crate) struct Listed {
     pub(crate) refused: u64,
     /// By how many each of the two can be too high.
     pub(crate) error: u64,
+    /// The largest share of its limit that it had used after a request, in thousandths. None:
+    /// it has no limit, or it is not known.
+    pub(crate) used: Option<u16>,
 }
 
 impl Merged {
@@ -87,7 +90,10 @@ impl Merged {
             other.entries.iter().map(|entry| (entry.id, entry)).collect();
         for entry in &mut self.entries {
             let (count, error) = match known.get(&entry.id) {
-                Some(more) => (more.count, more.error),
+                Some(more) => {
+                    entry.take_larger(more);
+                    (more.count, more.error)
+                }
                 None => (other.rest, other.rest),
             };
             entry.count = entry.count.saturating_add(count);
@@ -144,16 +150,19 @@ impl Streams {
     /// The first `most` clients of both streams in one list.
     pub(crate) fn list(&self, most: usize) -> TopList {
         let Self { admitted, refused } = self;
-        let mut clients: BTreeMap<u128, (&ClientText, Counts)> = BTreeMap::new();
+        let mut clients: BTreeMap<u128, (&ClientText, Counts, Option<u16>)> = BTreeMap::new();
         for (stream, merged) in [admitted, refused].into_iter().enumerate() {
             for entry in &merged.entries {
-                let client = clients.entry(entry.id).or_insert((&entry.text, [None; 2]));
+                let client = clients.entry(entry.id).or_insert((&entry.text, [None; 2], None));
                 client.1[stream] = Some((entry.count, entry.error));
+                if entry.peak > client.2 {
+                    (client.0, client.2) = (&entry.text, entry.peak);
+                }
             }
         }
         let mut clients: Vec<Listed> = clients
             .into_iter()
-            .map(|(id, (text, counts))| {
+            .map(|(id, (text, counts, used))| {
                 let [admitted, refused] = [
                     counts[0].unwrap_or((admitted.rest, admitted.rest)),
                     counts[1].unwrap_or((refused.rest, refused.rest)),
@@ -164,6 +173,7 @@ impl Streams {
                     requests: admitted.0.saturating_add(refused.0),
                     refused: refused.0,
                     error: admitted.1.saturating_add(refused.1),
+                    used,
                 }
             })
             .collect();
@@ -205,7 +215,7 @@ mod tests {
             for (part, key, is_refused) in requests {
                 // Spread over the cells, as digests are.
                 let id = key.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-                sketches[part][usize::from(is_refused)].observe(id, || "a".into());
+                sketches[part][usize::from(is_refused)].observe(id, None, || "a".into());
                 let count = exact.entry(id).or_default();
                 count.0 += 1;
                 count.1 += u64::from(is_refused);
@@ -237,7 +247,7 @@ mod tests {
     #[test]
     fn a_client_is_found_by_its_id() {
         let mut sketch = Sketch::default();
-        sketch.observe(7, || "a".into());
+        sketch.observe(7, None, || "a".into());
         let refused = Merged::of([&sketch]);
         let streams = Streams { refused, ..Streams::default() };
         let principal = Principal::from_bits(7);

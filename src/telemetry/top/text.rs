@@ -7,13 +7,15 @@ use crate::telemetry::WholeKey;
 pub(crate) struct ClientText {
     /// Enough to recognise the client, and not enough to act as that client.
     pub(crate) shown: Box<str>,
+    /// The plan whose limit it had used most of. None: the policy's own limit, or one of its own.
+    pub(crate) plan: Option<Box<str>>,
     /// The whole key. None: it is not kept.
     pub(crate) whole: Option<WholeKey>,
 }
 
-/// Without the whole key.
+/// Without a plan and the whole key.
 impl<T: Into<Box<str>>> From<T> for ClientText {
     fn from(shown: T) -> Self {
-        Self { shown: shown.into(), whole: None }
+        Self { shown: shown.into(), plan: None, whole: None }
     }
 }

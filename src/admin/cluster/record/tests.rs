@@ -12,7 +12,7 @@ const MAX: usize = 16 * 1024;
 fn stream(entries: impl IntoIterator<Item = (u128, u64, u64)>, rest: u64, text: &str) -> Merged {
     let entries: Vec<_> = entries
         .into_iter()
-        .map(|(id, count, error)| TopEntry { id, count, error, text: text.into() })
+        .map(|(id, count, error)| TopEntry { id, count, error, peak: None, text: text.into() })
         .collect();
     let observed = entries.iter().map(|it| it.count - it.error).sum::<u64>() + rest;
     Merged { observed, rest, entries }

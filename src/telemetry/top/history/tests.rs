@@ -8,7 +8,9 @@ fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
     let mut sketches = Sketches::default();
     for (stream, counts) in [(&mut sketches.admitted, admitted), (&mut sketches.refused, refused)] {
         for &(id, count) in counts {
-            (0..count).for_each(|_| stream.observe(id, || format!("client {id}").into()));
+            (0..count).for_each(|_| {
+                stream.observe(id, u16::try_from(count).ok(), || format!("client {id}").into());
+            });
         }
     }
     HashMap::from([("per-client".into(), sketches)])
@@ -106,13 +108,42 @@ fn lists_are_bounded_whatever_comes() {
     }
 }
 
+/// What a client had used at most is known over minutes, workers and both streams.
+#[test]
+fn the_largest_use_of_a_limit_is_listed() {
+    let history = TopHistory::default();
+    history.join();
+    history.join();
+    // The value of each observation is their number here.
+    history.add(0, 5, sketches(&[(1, 700), (2, 5)], &[(1, 900)]));
+    history.add(0, 5, sketches(&[(1, 850)], &[]));
+    history.add(0, 6, sketches(&[(2, 4)], &[]));
+    let list = history.top("per-client", 10, 10);
+    let used: Vec<_> = list.clients.iter().map(|it| it.used).collect();
+    assert_eq!(used, [Some(900), Some(5)]);
+    // The plan is that of the largest one.
+    let mut counted = sketches(&[(3, 10)], &[]);
+    let stream = &mut counted.get_mut("per-client").expect("it is there").admitted;
+    let other = || ClientText::from("it has a counter");
+    let text = stream.observe(3, Some(950), other).expect("it is the largest one");
+    text.plan = Some("pro".into());
+    assert!(stream.observe(3, Some(940), other).is_none());
+    history.add(0, 6, sketches(&[(3, 20)], &[(3, 30)]));
+    history.add(0, 7, counted);
+    let list = history.top("per-client", 10, 10);
+    let client = list.clients.iter().find(|it| it.used == Some(950)).expect("it is listed");
+    assert_eq!(client.text.plan.as_deref(), Some("pro"));
+}
+
 /// A minute in which this client was counted, with its whole key.
 fn whole(id: u128) -> Counted {
     let mut sketches = Sketches::default();
-    let text =
-        || ClientText { shown: "header x ab…".into(), whole: Some(format!("abc {id}").into()) };
-    sketches.admitted.observe(id, text);
-    sketches.refused.observe(id, text);
+    let text = || ClientText {
+        whole: Some(format!("abc {id}").into()),
+        ..ClientText::from("header x ab…")
+    };
+    sketches.admitted.observe(id, None, text);
+    sketches.refused.observe(id, None, text);
     HashMap::from([("per-client".into(), sketches)])
 }
 
