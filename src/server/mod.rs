@@ -26,6 +26,7 @@ pub(crate) use accept::{
     serve,
 };
 pub(crate) use http1::head::check_request_line;
+pub(crate) use service::RequestService;
 pub(crate) use settings::{
     Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
 };
