@@ -26,8 +26,8 @@ pub(crate) use fields::{
 };
 pub(crate) use filter::FieldFilter;
 pub(crate) use forwarded::{Forwarding, Via};
-pub(crate) use question::{BadQuestion, QuestionFault};
 pub(crate) use grpc::{Code as GrpcCode, trailers_only as grpc_failure};
+pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};

@@ -3,6 +3,8 @@
 
 use tollgate_limiter::request::{Ambiguity, Malformed};
 
+use super::Failure;
+
 /// The part of a question that describes no request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]
@@ -38,5 +40,31 @@ impl QuestionFault {
             Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",
         }
+    }
+}
+
+/// The names of the parts of a question that describe the target and the host of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QuestionParts {
+    pub(crate) target: &'static str,
+    pub(crate) host: &'static str,
+}
+
+impl QuestionParts {
+    /// The same failure, which names the part that causes it if a single one does.
+    pub(crate) fn name(self, failure: Failure) -> Failure {
+        let Failure::Ambiguous(ambiguity) = failure else { return failure };
+        let field = match ambiguity {
+            Ambiguity::NoHost | Ambiguity::ManyHosts | Ambiguity::BadHost | Ambiguity::TwoHosts => {
+                self.host
+            }
+            Ambiguity::BadTarget
+            | Ambiguity::BadEscape
+            | Ambiguity::DotSegment
+            | Ambiguity::EmptySegment
+            | Ambiguity::BadCharacter => self.target,
+            Ambiguity::TwoRoutes | Ambiguity::ManyKeys | Ambiguity::BadCoding => return failure,
+        };
+        BadQuestion { field, fault: ambiguity.into() }.into()
     }
 }

@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use tollgate_limiter::request::{Ambiguity, Malformed};
 
-use crate::message::{BadQuestion, QuestionFault};
+use crate::message::{BadQuestion, QuestionFault, QuestionParts};
 use crate::server::check_request_line;
 
 const X_FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
@@ -18,8 +18,8 @@ const X_ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method
 const X_ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
 const X_ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
 
-const FORWARDED_FIELDS: &[HeaderName] = &[X_FORWARDED_METHOD, X_FORWARDED_URI, X_FORWARDED_HOST];
-const ORIGINAL_FIELDS: &[HeaderName] = &[X_ORIGINAL_METHOD, X_ORIGINAL_URI, X_ORIGINAL_URL];
+static FORWARDED_FIELDS: [HeaderName; 3] = [X_FORWARDED_METHOD, X_FORWARDED_URI, X_FORWARDED_HOST];
+static ORIGINAL_FIELDS: [HeaderName; 3] = [X_ORIGINAL_METHOD, X_ORIGINAL_URI, X_ORIGINAL_URL];
 
 /// The path of [`Family::Forwarded`].
 const FORWARDED_PATH: &str = "/auth";
@@ -82,33 +82,22 @@ impl Family {
     }
 
     /// The fields that describe the request, and belong to no client.
-    const fn fields(self) -> &'static [HeaderName] {
+    fn fields(self) -> &'static [HeaderName] {
         match self {
-            Self::Forwarded => FORWARDED_FIELDS,
-            Self::Original => ORIGINAL_FIELDS,
+            Self::Forwarded => &FORWARDED_FIELDS,
+            Self::Original => &ORIGINAL_FIELDS,
             Self::Prefixed => &[],
         }
     }
 
-    /// The part of a question that makes the request ambiguous, if it is one that only the
-    /// proxy can have written.
-    pub(super) const fn part(self, ambiguity: Ambiguity) -> Option<&'static str> {
+    /// The parts of a question that name the target and the host of the request.
+    pub(super) const fn parts(self) -> QuestionParts {
         let [target, host] = match self {
             Self::Forwarded => ["X-Forwarded-Uri", "X-Forwarded-Host"],
             Self::Original => ["X-Original-URI", "Host"],
             Self::Prefixed => [BEHIND_PREFIX, "Host"],
         };
-        match ambiguity {
-            Ambiguity::NoHost | Ambiguity::ManyHosts | Ambiguity::BadHost | Ambiguity::TwoHosts => {
-                Some(host)
-            }
-            Ambiguity::BadTarget
-            | Ambiguity::BadEscape
-            | Ambiguity::DotSegment
-            | Ambiguity::EmptySegment
-            | Ambiguity::BadCharacter => Some(target),
-            Ambiguity::TwoRoutes | Ambiguity::ManyKeys | Ambiguity::BadCoding => None,
-        }
+        QuestionParts { target, host }
     }
 }
 

@@ -7,6 +7,7 @@ use proptest::sample::select;
 use tollgate_limiter::request::RequestView;
 
 use super::*;
+use crate::message::Failure;
 
 const ASKER: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const FAMILIES: [(Family, &str); 3] = [
@@ -160,8 +161,12 @@ fn what_the_view_of_the_request_refuses_has_a_name() {
         };
         let mut head = question("GET", &path, &fields);
         family.restore(&mut head).unwrap();
-        let ambiguity = RequestView::of(&head, ASKER).err();
-        assert_eq!(ambiguity.and_then(|it| family.part(it)), expected, "{target} {host}");
+        let named = RequestView::of(&head, ASKER).err().map(|it| family.parts().name(it.into()));
+        let field = named.map(|failure| match failure {
+            Failure::Question(BadQuestion { field, .. }) => field,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(field, expected, "{target} {host}");
     }
 }
 
