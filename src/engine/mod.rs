@@ -122,7 +122,7 @@ impl Engine {
 
     /// Finds the route of a request under `rules`, and lets its policies judge it. Tokens
     /// expire by `wall`, the wall clock's time. `headroom` returns the headroom of a
-    /// route's upstream.
+    /// route's upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
@@ -132,13 +132,15 @@ impl Engine {
         request: &RequestView<'_>,
         wall: Timestamp,
         headroom: impl FnOnce(usize) -> Headroom,
+        applies: impl Fn(&Policy) -> bool,
     ) -> Result<Judgement<'r>, Undecidable> {
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
         let (headroom, now) = (headroom(index), self.clock.now());
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let begun = timer.begin();
-        let decision = limiter.decide(&route.policies, &subject, headroom, now).await;
+        let policies = route.policies.iter().filter(|policy| applies(policy));
+        let decision = limiter.decide(policies, &subject, headroom, now).await;
         let store_us = timer.end(begun);
         top.observe(&decision, &subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
