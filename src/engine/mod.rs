@@ -14,7 +14,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, Outcome, RateLimiter};
+use tollgate_limiter::decision::{
+    Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
+};
 use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
@@ -120,7 +122,7 @@ impl Engine {
 
     /// Finds the route of a request under `rules`, and lets its policies judge it. Tokens
     /// expire by `wall`, the wall clock's time. `headroom` returns the headroom of a
-    /// route's upstream.
+    /// route's upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
@@ -130,13 +132,15 @@ impl Engine {
         request: &RequestView<'_>,
         wall: Timestamp,
         headroom: impl FnOnce(usize) -> Headroom,
+        applies: impl Fn(&Policy) -> bool,
     ) -> Result<Judgement<'r>, Undecidable> {
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
         let (headroom, now) = (headroom(index), self.clock.now());
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let begun = timer.begin();
-        let decision = limiter.decide(&route.policies, &subject, headroom, now).await;
+        let policies = route.policies.iter().filter(|policy| applies(policy));
+        let decision = limiter.decide(policies, &subject, headroom, now).await;
         let store_us = timer.end(begun);
         top.observe(&decision, &subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
@@ -145,6 +149,32 @@ impl Engine {
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
         Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })
+    }
+
+    /// Lets policies judge a question whose keys and costs are known without a request. Routes
+    /// and upstreams have no part in it.
+    pub(crate) async fn judge_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let begun = timer.begin();
+        let decision = limiter.decide_known(claims, Headroom::default(), self.clock.now()).await;
+        timer.end(begun);
+        decision
+    }
+
+    /// Counts what is used already, and reports which of it was within the limits. See
+    /// [`RateLimiter::count_known`].
+    pub(crate) async fn count_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let begun = timer.begin();
+        let decision = limiter.count_known(claims, self.clock.now()).await;
+        timer.end(begun);
+        decision
     }
 
     /// A request with this lease begins, which [`end`](Self::end) settles.

@@ -1,5 +1,6 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
+mod authorize;
 mod body;
 mod closing;
 mod current;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Headroom, Outcome};
+use tollgate_limiter::decision::{Decision, Headroom, KnownClaim, Outcome};
+use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
 use crate::engine::{self, Engine, Explaining, Judgement, PeerView, StoreCall};
@@ -26,6 +28,7 @@ use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::{RequestMetrics, RequestTrace, RouteLabels, Sinks, WorkerMetrics};
 
+pub(crate) use authorize::{Answers, Question, QuestionForm};
 pub(crate) use body::ResponseBody;
 pub(crate) use current::CurrentGateway;
 use exchange::{Arrival, Exchange};
@@ -100,6 +103,37 @@ impl Gateway {
             queue: Rc::clone(&self.queue),
             sinks: Rc::clone(&self.sinks),
         }
+    }
+
+    /// The configuration of its requests.
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// What decides on its requests.
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Lets policies judge a question whose keys and costs are known without a request, and
+    /// counts the decision.
+    pub(crate) async fn judge_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.judge_known(claims).await;
+        self.metrics.decided(&[], &decision);
+        decision
+    }
+
+    /// Counts what is used already, and reports which of it was within the limits.
+    pub(crate) async fn count_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.count_known(claims).await;
+        self.metrics.decided(&[], &decision);
+        decision
     }
 
     /// See [`CurrentGateway::housekeep`].
@@ -187,7 +221,7 @@ impl Gateway {
         };
         let view = engine::view(head, peer, has_content)?;
         let headroom = |route| self.headroom(route);
-        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await;
+        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom, |_| true).await;
         judged.map_err(Failure::from)
     }
 

@@ -56,7 +56,7 @@ pub(super) struct RawAdmin {
     #[schemars(example = [1000])]
     uids: List<u64>,
     /// A second listener, which tells without a token whether the gateway works. Default: none.
-    #[schemars(example = serde_json::json!({ "address": "0.0.0.0:9902" }))]
+    #[schemars(example = serde_json::json!({ "address": "0.0.0.0:9910" }))]
     probe: Field<RawProbe>,
     /// Whether the listener may have an address that other machines can reach although it has no
     /// TLS. Then tokens can be read on the way. Default: false.
@@ -75,16 +75,16 @@ pub(super) struct RawAdmin {
 #[schemars(deny_unknown_fields, extend("required" = ["address"]))]
 struct RawProbe {
     /// An IP address with a port, or a Unix socket. A change needs a restart.
-    #[schemars(example = &"0.0.0.0:9902")]
+    #[schemars(example = &"0.0.0.0:9910")]
     address: Field<scalar::ListenAddress>,
     /// Whether it also serves /metrics. Default: false.
     metrics: Field<bool>,
 }
 
-/// The section, if it is given. `taken` are the addresses of the gateway's own listeners.
+/// The section, if it is given. `taken` are the other listeners.
 pub(super) fn compile(
     raw: &Field<RawAdmin>,
-    taken: &[ListenerSettings],
+    taken: &[&ListenerSettings],
     cx: &Context<'_>,
 ) -> Option<AdminSettings> {
     let Spanned { value: raw, span, .. } = raw.given()?;
@@ -132,7 +132,7 @@ impl RawAdmin {
     fn check_addresses(
         &self,
         address: &Spanned<scalar::ListenAddress>,
-        taken: &[ListenerSettings],
+        taken: &[&ListenerSettings],
         cx: &Context<'_>,
     ) {
         let probe = self.probe.value().and_then(|probe| probe.address.given());
@@ -140,7 +140,7 @@ impl RawAdmin {
             [Some(address), probe].into_iter().flatten().map(|it| (&it.value.0, it.span))
         {
             if taken.iter().any(|other| super::listeners::overlap(&other.address, wanted)) {
-                let message = "the address is taken by one of the \"listeners\"";
+                let message = "the address is taken by another listener";
                 cx.error(span, message, "choose another one");
             }
         }
@@ -237,13 +237,14 @@ impl RawAdmin {
 
 impl RawProbe {
     fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<ProbeSettings> {
-        let advice = "write one, like address: 0.0.0.0:9902";
+        let advice = "write one, like address: 0.0.0.0:9910";
         let address =
             cx.required(&self.address, span, "the probe has no \"address\"", advice)?.0.clone();
         Some(ProbeSettings { address, metrics: self.metrics.copied().unwrap_or(false) })
     }
 }
 
-fn is_loopback(address: SocketAddr) -> bool {
+/// Whether only this machine reaches the address.
+pub(super) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

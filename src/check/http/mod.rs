@@ -1,0 +1,45 @@
+//! Questions over HTTP.
+
+mod auth;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use tollgate_limiter::request::Malformed;
+
+use super::settings::HttpSettings;
+use crate::gateway::{Gateway, ResponseBody};
+use crate::message::Failure;
+use crate::server::{ClientBody, Peer};
+
+/// Answers one request.
+pub(super) async fn answer(
+    gateway: &Gateway,
+    settings: &HttpSettings,
+    peer: &Peer,
+    request: Request<ClientBody>,
+) -> Response<ResponseBody> {
+    if !settings.trust.includes(peer.address.ip()) {
+        return plain(StatusCode::FORBIDDEN, "check.http.trust does not include your address\n");
+    }
+    if let Some(&malformed) = request.extensions().get::<Malformed>() {
+        let mut response = plain(StatusCode::BAD_REQUEST, "the request is malformed\n");
+        *response.status_mut() = Failure::from(malformed).status();
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
+    match auth::answer(gateway, settings, peer, request).await {
+        Ok(response) => response,
+        Err(_) => plain(StatusCode::NOT_FOUND, "there is no such path\n"),
+    }
+}
+
+/// The answer on a connection whose listener is about to close.
+pub(super) fn closed() -> Response<ResponseBody> {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "the configuration has no check.http any more\n")
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::local(text.into()));
+    *response.status_mut() = status;
+    response
+}
