@@ -164,6 +164,19 @@ impl Engine {
         decision
     }
 
+    /// Counts what is used already, and reports which of it was within the limits. See
+    /// [`RateLimiter::count_known`].
+    pub(crate) async fn count_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let begun = timer.begin();
+        let decision = limiter.count_known(claims, self.clock.now()).await;
+        timer.end(begun);
+        decision
+    }
+
     /// A request with this lease begins, which [`end`](Self::end) settles.
     fn begin(&self, lease: &Lease) {
         self.deciding.units.begins(lease);

@@ -126,6 +126,16 @@ impl Gateway {
         decision
     }
 
+    /// Counts what is used already, and reports which of it was within the limits.
+    pub(crate) async fn count_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.count_known(claims).await;
+        self.metrics.decided(&[], &decision);
+        decision
+    }
+
     /// See [`CurrentGateway::housekeep`].
     fn housekeep(&self) {
         self.sinks.flush();
