@@ -10,11 +10,11 @@ use crate::digest::Key;
 use crate::policy::Policy;
 use crate::time::Timestamp;
 
-impl Claims<Arc<Policy>> {
+impl<'r> Claims<&'r Arc<Policy>> {
     /// These claims, whose keys and costs are known without a request.
-    pub fn known<'r>(claims: impl IntoIterator<Item = KnownClaim<'r>>) -> Self {
+    pub fn known(claims: impl IntoIterator<Item = KnownClaim<'r>>) -> Self {
         let claim = |it: KnownClaim<'r>| Claim {
-            policy: Arc::clone(it.policy),
+            policy: it.policy,
             key: Key { principal: it.client, counter: it.policy.counter },
             limit: it.limit,
             instead: it.instead.map(Box::new),

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Outcome};
+use tollgate_limiter::decision::{Decision, Outcome, Report};
 use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::time::Timestamp;
 
@@ -47,6 +47,16 @@ impl WorkerTop {
         subject: &Subject<'_, '_>,
         now: Timestamp,
     ) {
+        self.observe_as(decision, |report| subject.shown_key(report.policy), now);
+    }
+
+    /// The same for a request without a subject. `shown` returns the text of a client.
+    pub(crate) fn observe_as(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        shown: impl Fn(&Report<&Arc<Policy>>) -> String,
+        now: Timestamp,
+    ) {
         self.turn(now);
         let is_admitted = matches!(decision.outcome, Outcome::Admit);
         let mut policies = self.policies.borrow_mut();
@@ -57,7 +67,7 @@ impl WorkerTop {
                 None => policies.entry((&*policy.name).into()).or_default(),
             };
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
-            sketch.observe(report.client.bits(), || subject.shown_key(policy).into());
+            sketch.observe(report.client.bits(), || shown(report).into());
         }
     }
 
