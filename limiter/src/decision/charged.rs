@@ -6,7 +6,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::{RateLimiter, Report, Ruling};
-use crate::algorithm::{Algorithm, Op, QuotaError};
+use crate::algorithm::{Algorithm, MAX_LIMIT, Op, QuotaError};
 use crate::digest::{Counter, Key, Principal};
 use crate::policy::{Beside, LimitChoice, Policy};
 use crate::store::{Charge, Correction, Mark, Marked, Source, StoreUnavailable};
@@ -106,6 +106,8 @@ impl RateLimiter {
         let Charged { cost, source, .. } = *charged;
         let consistency = policy.consistency;
         let charge = Charge { key, algorithm: &algorithm, cost, binding: false, consistency };
+        // At most twice the limit is counted.
+        let actual = actual.min(2 * MAX_LIMIT);
         let op = Op::Settle { reserved: cost, actual, taken };
         let correction = Correction { charge, source, op };
         Ok(self.store().as_ref().correct_once(&correction, mark, now).await?)

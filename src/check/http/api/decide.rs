@@ -166,7 +166,7 @@ impl Check<'_> {
             let stated = question.dynamic.as_ref().map(|stated| stated.name.clone());
             stated.unwrap_or_else(|| policy.name.to_string())
         };
-        Reply::new(&decision.outcome, decision.delay, &reports, name)
+        Reply::new(&decision.outcome, (decision.delay, question.is_peek), &reports, name)
     }
 
     /// Adds the lease of a question, if it asks for one and is admitted.

@@ -341,8 +341,6 @@ fn with_host(request: &AskedRequest) -> Fields {
         Fields::List(list) => list.clone(),
         Fields::Map(map) => map.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     };
-    if let Some(host) = &request.host {
-        fields.push(("host".to_owned(), host.clone()));
-    }
+    fields.push(("host".to_owned(), request.host.clone()));
     Fields::List(fields)
 }

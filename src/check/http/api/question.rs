@@ -61,8 +61,7 @@ pub(super) struct Question {
 pub(super) struct AskedRequest {
     #[serde(default = "get")]
     pub(super) method: String,
-    #[serde(default)]
-    pub(super) host: Option<String>,
+    pub(super) host: String,
     /// The path with the query.
     #[serde(default = "root")]
     pub(super) path: String,
@@ -210,7 +209,9 @@ mod tests {
             (r#"{"policies": ["a", 1]}"#, "/policies/1", "expected a string"),
             (r#"{"policies": {"a": 1}}"#, "/policies", "expected a sequence"),
             (r#"{"request": {"metod": 1}}"#, "/request/metod", "unknown field"),
-            (r#"{"request": {"path": "/"}}"#, "/request", "missing field `ip`"),
+            (r#"{"request": {"host": "a", "path": "/"}}"#, "/request", "missing field `ip`"),
+            (r#"{"request": {"ip": "1.2.3.4"}}"#, "/request", "missing field `host`"),
+            (r#"{"request": {"ip": "here"}}"#, "/request/ip", "invalid IP address"),
             (
                 "{\"checks\": [\n{\"policy\": \"a\"},\n{\"policy\": 1}]}",
                 "/checks/1/policy",

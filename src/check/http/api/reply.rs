@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::{Outcome, Report};
+use tollgate_limiter::algorithm::{Retry, Verdict};
+use tollgate_limiter::decision::{Outcome, Report, Ruling};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::store::Source;
 use tollgate_limiter::time::Span;
@@ -96,7 +96,7 @@ impl Reply {
     /// of each policy is that of `name`.
     pub(super) fn new<P: Borrow<Arc<Policy>>>(
         outcome: &Outcome<P>,
-        delay: Span,
+        (delay, is_peek): (Span, bool),
         reports: &[&Report<P>],
         name: impl Fn(&Policy) -> String,
     ) -> Self {
@@ -109,7 +109,7 @@ impl Reply {
         let is_admitted = matches!(outcome, Outcome::Admit);
         let wait = match outcome {
             Outcome::Admit => None,
-            Outcome::Refuse(_) => binding.and_then(|report| wait_ms(report.verdict.retry)),
+            Outcome::Refuse(retry) => wait_ms(*retry),
             Outcome::Unavailable(_) | Outcome::Unverifiable(..) => Some(UNAVAILABLE_MS),
             Outcome::Deny(_) | Outcome::Ambiguous(_) | Outcome::Unauthorized(..) => None,
         };
@@ -118,7 +118,7 @@ impl Reply {
             outcome: outcome_word(outcome),
             policy: binding.map(|report| name(report.policy.borrow())),
             limit: verdict.map(|it| it.limit),
-            remaining: verdict.map(|it| it.remaining),
+            remaining: binding.map(|report| remaining(report, is_peek)),
             retry_after_ms: wait,
             reset_after_ms: verdict.map(|it| it.reset_after.as_millis_ceil()),
             delay_ms: if is_admitted { delay.as_millis_ceil() } else { 0 },
@@ -127,6 +127,17 @@ impl Reply {
             lease: None,
             expires_in_ms: None,
         }
+    }
+}
+
+/// The units that are left. A decision that counts nothing leaves what it would have charged.
+fn remaining<P>(report: &Report<P>, is_peek: bool) -> u64 {
+    let Verdict { remaining, limit, .. } = report.verdict;
+    match report.ruling {
+        Ruling::Admitted if is_peek => {
+            remaining.saturating_add(report.cost).min(limit.max(remaining))
+        }
+        _ => remaining,
     }
 }
 
