@@ -8,8 +8,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tower::Service;
 
-use super::SharedState;
-use super::http::ApiState;
+use super::http::{ApiState, Shared as SharedState};
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};

@@ -290,7 +290,7 @@ fn by_key<'r>(
             }
         };
         let limit = if policy.is_unlimited { LimitChoice::Unlimited } else { LimitChoice::Own };
-        Ok(KnownClaim { policy: *policy, client, limit, instead: None, cost: 1 })
+        Ok(KnownClaim { policy, client, limit, instead: None, cost: 1 })
     };
     let claims: Result<Vec<_>, Problem> = policies.iter().map(claim).collect();
     Ok(Claims::known(claims?))

@@ -186,6 +186,10 @@ impl Ending<'_> {
         ttl: Span,
     ) -> Result<LeaseDone, Problem> {
         let wall = self.asking.wall;
+        if token.charges.is_empty() {
+            // It has no mark, so it can be renewed for ever.
+            token.issued = wall;
+        }
         let mut end_ms = wall.plus(ttl).since(token.issued).as_millis_ceil();
         if end_ms > End::MAX_RENEWED_MS {
             return Err(Problem::bad_request("a lease can be renewed for five days"));
