@@ -17,6 +17,7 @@
 mod charged;
 mod claim;
 mod claims;
+mod count;
 mod headers;
 mod headroom;
 mod joined;

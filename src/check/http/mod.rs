@@ -1,14 +1,18 @@
 //! Questions over HTTP.
 
 mod api;
+mod auth;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{Request, Response, StatusCode};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use tollgate_limiter::request::Malformed;
 
 use super::settings::HttpSettings;
 use crate::gateway::{Gateway, ResponseBody};
+use crate::message::Failure;
 use crate::server::{ClientBody, Peer};
 
 pub(super) use self::api::ApiState;
@@ -25,10 +29,19 @@ pub(super) async fn answer(
     if !settings.trust.includes(peer.address.ip()) {
         return plain(StatusCode::FORBIDDEN, "check.http.trust does not include your address\n");
     }
+    if let Some(&malformed) = request.extensions().get::<Malformed>() {
+        let mut response = plain(StatusCode::BAD_REQUEST, "the request is malformed\n");
+        *response.status_mut() = Failure::from(malformed).status();
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
     if api::is_served(request.uri().path()) {
         return api::answer(api, gateway, settings, peer, request).await;
     }
-    plain(StatusCode::NOT_FOUND, "there is no such path\n")
+    match auth::answer(gateway, settings, peer, request).await {
+        Ok(response) => response,
+        Err(_) => plain(StatusCode::NOT_FOUND, "there is no such path\n"),
+    }
 }
 
 /// The answer on a connection whose listener is about to close.

@@ -1,3 +1,4 @@
-//! Questions of other proxies and services, asked of the real program.
+//! Questions of other proxies and services.
 
 mod api;
+mod auth;
