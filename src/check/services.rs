@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tower::Service;
 
+use super::http::{ApiState, Shared as SharedState};
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
@@ -19,12 +20,18 @@ use crate::server::{ClientBody, Peer};
 pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
+    api: Rc<ApiState>,
 }
 
 impl Services {
-    /// Decides with this gateway.
-    pub(crate) fn new(gateway: &Rc<CurrentGateway>, settings: Arc<CheckSettings>) -> Self {
-        Self { gateway: Rc::clone(gateway), settings: RefCell::new(settings) }
+    /// Decides with this gateway. It must be called in the worker's runtime.
+    pub(crate) fn new(
+        gateway: &Rc<CurrentGateway>,
+        settings: Arc<CheckSettings>,
+        shared: &Arc<SharedState>,
+    ) -> Self {
+        let api = ApiState::start(shared, gateway);
+        Self { gateway: Rc::clone(gateway), settings: RefCell::new(settings), api }
     }
 
     /// New questions see these settings from now on.
@@ -43,9 +50,10 @@ impl Services {
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().http.clone();
+            let api = Rc::clone(&services.api);
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(over_http::closed()) };
-                Ok(over_http::answer(&gateway, &settings, &peer, request).await)
+                Ok(over_http::answer(&api, &gateway, &settings, &peer, request).await)
             })
         })
     }
