@@ -20,6 +20,7 @@
 
 mod admin;
 mod app;
+mod check;
 pub mod cli;
 pub mod config;
 pub mod embedded;
