@@ -12,9 +12,10 @@
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
 //! | 5 | `gateway`, `admin`; `replay` | the life of a request; what operators see and change; what limits would have done to a log |
-//! | 6 | [`config`] | from `gateway.yaml` to settings |
-//! | 7 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
-//! | 8 | [`cli`] | the command line |
+//! | 6 | `check` | decisions for other proxies and services |
+//! | 7 | [`config`] | from `gateway.yaml` to settings |
+//! | 8 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
+//! | 9 | [`cli`] | the command line |
 //!
 //! `tests/tidy` holds this table.
 

@@ -48,6 +48,7 @@ use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, Lis
 use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
 use admin::{AdminListener, BoundAdmin};
 use reload::{Loaded, Source};
+use sockets::Purpose;
 use supervisor::{Outputs, Shutdown, Supervisor};
 use systemd::InheritedSockets;
 use traces::Traces;
@@ -241,7 +242,11 @@ async fn apply_patches(supervisor: &mut Supervisor, admin: Option<&AdminListener
 
 /// One line that says what listens where, and how to ask the admin listener.
 fn announce(supervisor: &Supervisor, admin: Option<&AdminListener>) {
-    let addresses: Vec<String> = supervisor.addresses().iter().map(ToString::to_string).collect();
+    let shown = |(purpose, address): &(Purpose, ListenAddress)| match purpose {
+        Purpose::Gateway => address.to_string(),
+        other => format!("{address} ({})", other.as_str()),
+    };
+    let addresses: Vec<String> = supervisor.addresses().iter().map(shown).collect();
     let admin = admin.map(|admin| format!("; admin at {}", admin.how_to_ask()));
     info!(
         "tollgate {} serves {}{}",

@@ -1,22 +1,61 @@
-//! Which listeners stay at a reload, and which worker has which sockets.
+//! Which listeners there are, which of them stay at a reload, and which worker has which
+//! sockets.
 
 use std::sync::Arc;
 
 use super::worker::ListenerId;
+use crate::config::Config;
 use crate::server::{Listener, ListenerSettings};
 
-/// The sockets of a listener, one for each worker.
-pub(super) type Sockets = (ListenerId, Vec<Listener>);
+/// What the connections of a listener are served with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Requests are forwarded.
+    Gateway,
+    /// Questions are answered over HTTP.
+    CheckHttp,
+    /// Questions are answered over gRPC.
+    CheckGrpc,
+}
 
-/// The index of the running listener for each wanted one: the first with its address that
-/// matches no earlier one. Several listeners may have port 0, which means any free port.
+impl Purpose {
+    /// How the log calls it.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::CheckHttp => "check.http",
+            Self::CheckGrpc => "check.grpc",
+        }
+    }
+}
+
+/// The listeners of a configuration.
+pub(super) fn wanted(config: &Config) -> Vec<(Purpose, ListenerSettings)> {
+    let check = &config.check;
+    let http = check.http.iter().map(|it| (Purpose::CheckHttp, &it.listener));
+    let grpc = check.grpc.iter().map(|it| (Purpose::CheckGrpc, &it.listener));
+    let gateway = config.listeners.iter().map(|it| (Purpose::Gateway, it));
+    gateway.chain(http).chain(grpc).map(|(purpose, it)| (purpose, it.clone())).collect()
+}
+
+/// The sockets of a listener, one for each worker.
+pub(super) type Sockets = (ListenerId, Purpose, Vec<Listener>);
+
+/// The sockets of one worker.
+pub(super) type Share = Vec<(ListenerId, Purpose, Listener)>;
+
+/// The index of the running listener for each wanted one: the first with its purpose and address
+/// that matches no earlier one. Several listeners may have port 0, which means any free port.
 pub(super) fn matching(
-    running: &[Arc<ListenerSettings>],
-    wanted: &[ListenerSettings],
+    running: &[(Purpose, Arc<ListenerSettings>)],
+    wanted: &[(Purpose, ListenerSettings)],
 ) -> Vec<Option<usize>> {
     let mut taken = vec![false; running.len()];
-    let find = |settings: &ListenerSettings| {
-        let matches = |index: &usize| !taken[*index] && running[*index].address == settings.address;
+    let find = |(purpose, settings): &(Purpose, ListenerSettings)| {
+        let is_same = |other: &(Purpose, Arc<ListenerSettings>)| {
+            other.0 == *purpose && other.1.address == settings.address
+        };
+        let matches = |index: &usize| !taken[*index] && is_same(&running[*index]);
         let found = (0..running.len()).find(matches);
         if let Some(index) = found {
             taken[index] = true;
@@ -27,11 +66,11 @@ pub(super) fn matching(
 }
 
 /// The sockets for each worker, one of each listener.
-pub(super) fn by_worker(opened: Vec<Sockets>, workers: usize) -> Vec<Vec<(ListenerId, Listener)>> {
-    let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-    for (id, listeners) in opened {
+pub(super) fn by_worker(opened: Vec<Sockets>, workers: usize) -> Vec<Share> {
+    let mut shares: Vec<Share> = (0..workers).map(|_| Vec::new()).collect();
+    for (id, purpose, listeners) in opened {
         for (share, listener) in shares.iter_mut().zip(listeners) {
-            share.push((id, listener));
+            share.push((id, purpose, listener));
         }
     }
     shares
@@ -42,22 +81,30 @@ mod tests {
     use super::*;
     use crate::server::ListenAddress;
 
-    fn listeners(addresses: &[&str]) -> Vec<ListenerSettings> {
+    fn listeners(addresses: &[&str]) -> Vec<(Purpose, ListenerSettings)> {
         let settings =
             |text: &&str| ListenerSettings::new(ListenAddress::Tcp(text.parse().unwrap()));
-        addresses.iter().map(settings).collect()
+        addresses.iter().map(|text| (Purpose::Gateway, settings(text))).collect()
+    }
+
+    fn running(addresses: &[&str]) -> Vec<(Purpose, Arc<ListenerSettings>)> {
+        listeners(addresses).into_iter().map(|(purpose, it)| (purpose, Arc::new(it))).collect()
     }
 
     #[test]
     fn listeners_are_matched_by_their_addresses() {
-        let running: Vec<_> = listeners(&["1.1.1.1:80", "1.1.1.1:0", "1.1.1.1:0", "2.2.2.2:80"])
-            .into_iter()
-            .map(Arc::new)
-            .collect();
+        let running = running(&["1.1.1.1:80", "1.1.1.1:0", "1.1.1.1:0", "2.2.2.2:80"]);
         let wanted = listeners(&["1.1.1.1:0", "2.2.2.2:80", "3.3.3.3:80"]);
         assert_eq!(matching(&running, &wanted), [Some(1), Some(3), None]);
         let wanted = listeners(&["1.1.1.1:0", "1.1.1.1:0", "1.1.1.1:0"]);
         assert_eq!(matching(&running, &wanted), [Some(1), Some(2), None]);
         assert_eq!(matching(&running, &[]), []);
+    }
+
+    #[test]
+    fn a_listener_with_another_purpose_is_another_listener() {
+        let mut wanted = listeners(&["1.1.1.1:80"]);
+        wanted[0].0 = Purpose::CheckHttp;
+        assert_eq!(matching(&running(&["1.1.1.1:80"]), &wanted), [None]);
     }
 }

@@ -23,9 +23,10 @@ use super::observed::Observed;
 use super::open_files;
 use super::patches::PatchKeeper;
 use super::process_state::ProcessState;
-use super::sockets::{Sockets, by_worker, matching};
+use super::sockets::{Purpose, Sockets, by_worker, matching, wanted};
 use super::systemd::InheritedSockets;
 use super::worker::{Command, ListenerId, Reload, Worker};
+use crate::check::CheckSettings;
 use crate::config::{Config, GeoFile};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{
@@ -46,12 +47,13 @@ pub(super) struct Supervisor {
     /// The same with the changes at run time, which the workers have.
     snapshot: Arc<Snapshot>,
     patches: Rc<PatchKeeper>,
+    check: Arc<CheckSettings>,
     geo_files: Vec<GeoFile>,
     keys: Option<Fetched>,
-    listeners: Vec<(ListenerId, ListenerHandle)>,
+    listeners: Vec<(ListenerId, Purpose, ListenerHandle)>,
     next_listener: u64,
     /// The actual addresses of the listeners that were opened.
-    opened: Vec<ListenAddress>,
+    opened: Vec<(Purpose, ListenAddress)>,
     /// How many connections of clients the limit on open files allows.
     max_clients: usize,
     /// The largest sum of `max_connections` that the log has reported as too large.
@@ -96,7 +98,8 @@ impl Supervisor {
         let state = ProcessState::new(&config, echo)?;
         let metrics = Metrics::new(config.telemetry.max_series);
         let (keys, first_keys) = key_set::begin(&mut config, None);
-        let listeners = std::mem::take(&mut config.listeners);
+        let listeners = wanted(&config);
+        let check = Arc::new(std::mem::take(&mut config.check));
         let max_clients = open_files::for_clients(open_files::raise(), workers);
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
@@ -117,13 +120,14 @@ impl Supervisor {
             base: Arc::clone(&snapshot),
             snapshot,
             patches: PatchKeeper::new(&state.store, Clock::System),
+            check,
             metrics: Arc::new(metrics),
             observed: Arc::new(observed),
             inherited,
             state,
         };
         for address in supervisor.inherited.addresses() {
-            if !listeners.iter().any(|settings| settings.address == *address) {
+            if !listeners.iter().any(|(_, settings)| settings.address == *address) {
                 warn!(%address, "the service manager opened a socket, but no listener has its address");
             }
         }
@@ -158,6 +162,7 @@ impl Supervisor {
                 listeners,
                 commands,
                 snapshot: Arc::clone(&self.snapshot),
+                check: Arc::clone(&self.check),
                 store: self.state.store.clone(),
                 overrides: self.state.overrides.clone(),
                 log: outputs.log.map(AccessLog::worker),
@@ -193,7 +198,8 @@ impl Supervisor {
         keys: Option<Fetched>,
     ) -> Result<Vec<&'static str>, BindError> {
         let needs_restart = self.state.needs_restart(&config);
-        let (wanted, drain_limit) = (std::mem::take(&mut config.listeners), config.runtime.drain);
+        let (wanted, drain_limit) = (wanted(&config), config.runtime.drain);
+        let check = Arc::new(std::mem::take(&mut config.check));
         let geo_files = std::mem::take(&mut config.geo_files);
         let before = &self.snapshot.upstreams;
         let snapshot = self.state.snapshot(config, before);
@@ -204,7 +210,7 @@ impl Supervisor {
         for name in &needs_restart {
             warn!("{name}: changed in the file, but the change needs a restart");
         }
-        self.drain_limit = drain_limit;
+        (self.drain_limit, self.check) = (drain_limit, check);
         self.base = Arc::new(snapshot);
         self.snapshot = Arc::new(self.patches.patched(&self.base));
         let policies = &self.snapshot.policies;
@@ -227,22 +233,22 @@ impl Supervisor {
     /// were opened, and the listeners that the workers are to close.
     fn renew_listeners(
         &mut self,
-        wanted: &[ListenerSettings],
+        wanted: &[(Purpose, ListenerSettings)],
     ) -> Result<(Vec<Sockets>, Vec<ListenerId>), BindError> {
-        let running = self.listeners.iter().map(|(_, handle)| handle.settings());
-        let running: Vec<Arc<ListenerSettings>> = running.collect();
+        let running = self.listeners.iter().map(|(_, purpose, it)| (*purpose, it.settings()));
+        let running: Vec<(Purpose, Arc<ListenerSettings>)> = running.collect();
         let matches = matching(&running, wanted);
         let wanted = wanted.iter().zip(&matches);
         let new = wanted.clone().filter(|(_, index)| index.is_none()).map(|(new, _)| new);
         let mut changed = Vec::new();
-        for (settings, index) in wanted {
-            if let Some(index) = index.filter(|index| *running[*index] != *settings) {
+        for ((_, settings), index) in wanted {
+            if let Some(index) = index.filter(|index| *running[*index].1 != *settings) {
                 changed.push((index, ListenerConfig::new(settings.clone())?));
             }
         }
         let opened = self.open(new, self.workers.len())?;
         for (index, config) in changed {
-            self.listeners[index].1.change(config);
+            self.listeners[index].2.change(config);
         }
         let closed = self.remove_all_but(&matches, running.len());
         self.warn_of_files();
@@ -257,6 +263,7 @@ impl Supervisor {
             let (reply, replied) = oneshot::channel();
             let reload = Reload {
                 snapshot: Arc::clone(&self.snapshot),
+                check: Arc::clone(&self.check),
                 open: opened.next().unwrap_or_default(),
                 close: closed.to_vec(),
                 drain_limit: self.drain_limit,
@@ -274,26 +281,28 @@ impl Supervisor {
     /// Opens all of these listeners, or none of them.
     fn open<'s>(
         &mut self,
-        settings: impl Iterator<Item = &'s ListenerSettings>,
+        wanted: impl Iterator<Item = &'s (Purpose, ListenerSettings)>,
         workers: usize,
     ) -> Result<Vec<Sockets>, BindError> {
-        let bound: Vec<_> = settings
-            .map(|settings| {
+        let bound: Vec<_> = wanted
+            .map(|(purpose, settings)| {
                 let config = ListenerConfig::new(settings.clone())?;
-                match self.inherited.at(&settings.address) {
-                    Some(socket) => Listener::adopt(config, socket, workers, &self.capacity),
-                    None => Listener::bind(config, workers, &self.capacity),
-                }
+                let opened = match self.inherited.at(&settings.address) {
+                    Some(socket) => Listener::adopt(config, socket, workers, &self.capacity)?,
+                    None => Listener::bind(config, workers, &self.capacity)?,
+                };
+                Ok((*purpose, opened))
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, BindError>>()?;
         let mut opened = Vec::with_capacity(bound.len());
-        for (listeners, handle) in bound {
-            info!(address = %listeners[0].address(), workers, "listening");
-            self.opened.push(listeners[0].address().clone());
+        for (purpose, (listeners, handle)) in bound {
+            let address = listeners[0].address();
+            info!(%address, purpose = purpose.as_str(), workers, "listening");
+            self.opened.push((purpose, address.clone()));
             let id = ListenerId(self.next_listener);
             self.next_listener += 1;
-            self.listeners.push((id, handle));
-            opened.push((id, listeners));
+            self.listeners.push((id, purpose, handle));
+            opened.push((id, purpose, listeners));
         }
         Ok(opened)
     }
@@ -301,7 +310,7 @@ impl Supervisor {
     /// Warns if the listeners may have more connections than the limit on open files
     /// allows. After a reload it warns again only if the sum has grown.
     fn warn_of_files(&mut self) {
-        let wanted = self.listeners.iter().map(|(_, handle)| handle.settings().max_connections);
+        let wanted = self.listeners.iter().map(|(.., it)| it.settings().max_connections);
         let (wanted, room) = (wanted.fold(0, usize::saturating_add), self.max_clients);
         if wanted > room.max(self.warned_of) {
             self.warned_of = wanted;
@@ -317,7 +326,7 @@ impl Supervisor {
     fn remove_all_but(&mut self, kept: &[Option<usize>], running: usize) -> Vec<ListenerId> {
         let mut index = 0;
         let mut closed = Vec::new();
-        self.listeners.retain(|(id, handle)| {
+        self.listeners.retain(|(id, _, handle)| {
             let stays = index >= running || kept.contains(&Some(index));
             index += 1;
             if !stays {
@@ -332,7 +341,7 @@ impl Supervisor {
     /// Shows the present listeners in the metrics.
     fn observe_listeners(&self) {
         let listeners =
-            self.listeners.iter().map(|(_, handle)| (handle.settings(), handle.open_connections()));
+            self.listeners.iter().map(|(.., it)| (it.settings(), it.open_connections()));
         self.observed.set_listeners(listeners.collect());
     }
 

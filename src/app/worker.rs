@@ -16,10 +16,12 @@ use tollgate_limiter::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
+use super::sockets::{Purpose, Share};
+use crate::check::{CheckSettings, Services};
 use crate::engine::{Engine, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
-use crate::server::{self, Listener};
+use crate::server::{self, Listener, ListenerSettings, Peer, RequestService};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
     RefusalRings, Sinks, TopHistory, Tracer, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
@@ -38,9 +40,10 @@ pub(super) struct ListenerId(pub(super) u64);
 
 /// One worker, before it runs.
 pub(super) struct Worker {
-    pub(super) listeners: Vec<(ListenerId, Listener)>,
+    pub(super) listeners: Share,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) snapshot: Arc<Snapshot>,
+    pub(super) check: Arc<CheckSettings>,
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
     pub(super) log: Option<WorkerLog>,
@@ -65,7 +68,8 @@ pub(super) enum Command {
 /// Another configuration for a worker.
 pub(super) struct Reload {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) open: Vec<(ListenerId, Listener)>,
+    pub(super) check: Arc<CheckSettings>,
+    pub(super) open: Share,
     pub(super) close: Vec<ListenerId>,
     pub(super) drain_limit: Duration,
 }
@@ -92,7 +96,8 @@ impl Worker {
         let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let mut listeners = Listeners::new(&gateway, &metrics);
+        let check = Rc::new(Services::new(&gateway, self.check));
+        let mut listeners = Listeners::new(&gateway, &check, &metrics);
         listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));
         loop {
@@ -103,6 +108,7 @@ impl Worker {
                     Command::Reload(reload, reply) => {
                         self.drain_limit = reload.drain_limit;
                         gateway.reload(reload.snapshot);
+                        check.reload(reload.check);
                         listeners.open(reload.open);
                         listeners.close(|id| reload.close.contains(&id), self.drain_limit);
                         // The supervisor may have stopped waiting.
@@ -127,6 +133,7 @@ impl Worker {
 /// The listeners of a worker, and their connections.
 struct Listeners {
     gateway: Rc<CurrentGateway>,
+    check: Rc<Services>,
     metrics: Rc<WorkerMetrics>,
     open: Vec<(ListenerId, Stop)>,
     /// One task for each closing listener. It ends when the last connection has ended, or
@@ -135,27 +142,59 @@ struct Listeners {
 }
 
 impl Listeners {
-    fn new(gateway: &Rc<CurrentGateway>, metrics: &Rc<WorkerMetrics>) -> Self {
-        let (gateway, metrics) = (Rc::clone(gateway), Rc::clone(metrics));
-        Self { gateway, metrics, open: Vec::new(), closing: JoinSet::new() }
+    fn new(
+        gateway: &Rc<CurrentGateway>,
+        check: &Rc<Services>,
+        metrics: &Rc<WorkerMetrics>,
+    ) -> Self {
+        Self {
+            gateway: Rc::clone(gateway),
+            check: Rc::clone(check),
+            metrics: Rc::clone(metrics),
+            open: Vec::new(),
+            closing: JoinSet::new(),
+        }
     }
 
     /// Serves the connections of `listeners`. They watch a signal of this worker alone, so
     /// that they share no cache line with another core.
-    fn open(&mut self, listeners: Vec<(ListenerId, Listener)>) {
-        for (id, listener) in listeners {
+    fn open(&mut self, listeners: Share) {
+        for (id, purpose, listener) in listeners {
             let (stop, drain) = drain::channel();
             self.open.push((id, stop));
-            let (gateway, metrics) = (Rc::clone(&self.gateway), Rc::clone(&self.metrics));
-            spawn_local(async move {
-                let service = move |peer, settings: &server::ListenerSettings| {
-                    gateway.service(peer, settings.demand())
-                };
-                if let Err(error) = server::serve(listener, drain, Some(&metrics), service).await {
-                    error!(%error, "a worker cannot accept connections");
+            match purpose {
+                Purpose::Gateway => {
+                    let gateway = Rc::clone(&self.gateway);
+                    let service = move |peer, settings: &ListenerSettings| {
+                        gateway.service(peer, settings.demand())
+                    };
+                    self.serve(listener, drain, service);
                 }
-            });
+                Purpose::CheckHttp => {
+                    let check = Rc::clone(&self.check);
+                    self.serve(listener, drain, move |peer, _: &ListenerSettings| check.http(peer));
+                }
+                Purpose::CheckGrpc => {
+                    let check = Rc::clone(&self.check);
+                    self.serve(listener, drain, move |peer, _: &ListenerSettings| check.grpc(peer));
+                }
+            }
         }
+    }
+
+    /// Serves the connections of one listener with the service that `service` makes for each.
+    fn serve<S: RequestService>(
+        &self,
+        listener: Listener,
+        drain: Drain,
+        service: impl Fn(Peer, &ListenerSettings) -> S + 'static,
+    ) {
+        let metrics = Rc::clone(&self.metrics);
+        spawn_local(async move {
+            if let Err(error) = server::serve(listener, drain, Some(&metrics), service).await {
+                error!(%error, "a worker cannot accept connections");
+            }
+        });
     }
 
     /// Begins to close the listeners that are meant. Requests in progress have until `limit`.

@@ -1,3 +1,18 @@
-//! The doors for programs that ask for decisions and carry them out themselves.
+//! Decisions for others: other proxies and services ask over HTTP and gRPC whether a request
+//! may pass, and forward it themselves.
+//!
+//! A question is described in the same terms as a request that the gateway forwards, and is
+//! decided by the same policies and counters. The answers are all that differs.
 
+mod grpc;
+mod http;
+#[allow(dead_code, unused_imports, reason = "the service comes with the next change")]
 pub(crate) mod rls;
+mod services;
+mod settings;
+
+pub(crate) use services::Services;
+pub(crate) use settings::{
+    CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, NamePattern, RpcServices,
+    Statuses, Trust,
+};

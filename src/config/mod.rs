@@ -22,6 +22,8 @@ mod node;
 mod planned;
 mod problem;
 mod quotes;
+#[allow(dead_code, reason = "the section comes with the service")]
+mod ratelimit;
 mod scalar;
 mod sections;
 mod shown;

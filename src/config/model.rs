@@ -13,6 +13,7 @@ use tollgate_limiter::store::redis::RedisSettings;
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
+use crate::check::CheckSettings;
 use crate::patches::Definitions;
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
@@ -26,7 +27,7 @@ use crate::telemetry::TelemetrySettings;
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The listeners, at least one.
+    /// The listeners of the gateway. There is at least one, or one in `check`.
     pub(crate) listeners: Vec<ListenerSettings>,
     /// How clients are identified.
     pub(crate) client: ClientSettings,
@@ -52,6 +53,8 @@ pub struct Config {
     pub(crate) telemetry: TelemetrySettings,
     /// The process.
     pub(crate) runtime: RuntimeSettings,
+    /// The listeners that answer questions of other proxies and services.
+    pub(crate) check: CheckSettings,
     /// The admin listener. None: there is none.
     pub(crate) admin: Option<AdminSettings>,
 }
@@ -101,6 +104,7 @@ impl Config {
             problem_json: true,
             telemetry: TelemetrySettings::default(),
             runtime: RuntimeSettings::default(),
+            check: CheckSettings::default(),
             admin: None,
         })
     }

@@ -6,7 +6,6 @@
 /// Whether the field is planned for that section.
 pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
-        "configuration" => &["check"],
         "admin" => &["reveal_keys"],
         _ => &[],
     };

@@ -14,7 +14,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, Outcome, RateLimiter};
+use tollgate_limiter::decision::{
+    Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
+};
 use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
@@ -145,6 +147,19 @@ impl Engine {
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
         Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })
+    }
+
+    /// Lets policies judge a question whose keys and costs are known without a request. Routes
+    /// and upstreams have no part in it.
+    pub(crate) async fn judge_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let begun = timer.begin();
+        let decision = limiter.decide_known(claims, Headroom::default(), self.clock.now()).await;
+        timer.end(begun);
+        decision
     }
 
     /// A request with this lease begins, which [`end`](Self::end) settles.

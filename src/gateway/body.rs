@@ -40,7 +40,8 @@ impl ResponseBody {
         Self { content, deadline: None, measurement: None, closing: Closing::NOTHING }
     }
 
-    pub(super) const fn local(bytes: Bytes) -> Self {
+    /// The body of a response that the gateway has made.
+    pub(crate) const fn local(bytes: Bytes) -> Self {
         Self::new(Content::Local(bytes))
     }
 

@@ -26,7 +26,8 @@ impl CurrentGateway {
         Self(RefCell::new(Rc::new(gateway)))
     }
 
-    fn get(&self) -> Rc<Gateway> {
+    /// The gateway for a request that begins now.
+    pub(crate) fn get(&self) -> Rc<Gateway> {
         Rc::clone(&self.0.borrow())
     }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Headroom, Outcome};
+use tollgate_limiter::decision::{Decision, Headroom, KnownClaim, Outcome};
+use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
 use crate::engine::{self, Engine, Explaining, Judgement, PeerView, StoreCall};
@@ -100,6 +101,27 @@ impl Gateway {
             queue: Rc::clone(&self.queue),
             sinks: Rc::clone(&self.sinks),
         }
+    }
+
+    /// The configuration of its requests.
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// What decides on its requests.
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Lets policies judge a question whose keys and costs are known without a request, and
+    /// counts the decision.
+    pub(crate) async fn judge_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.judge_known(claims).await;
+        self.metrics.decided(&[], &decision);
+        decision
     }
 
     /// See [`CurrentGateway::housekeep`].

@@ -25,7 +25,7 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// The statuses of calls to which the gateway itself responds (`doc/statuscodes.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
+pub(crate) enum Code {
     DeadlineExceeded,
     PermissionDenied,
     ResourceExhausted,
@@ -98,7 +98,7 @@ pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> bool {
 
 /// The whole response to a call. `wait_ms` is how long a client should wait before its
 /// next attempt. Without it, `ResourceExhausted` asks for no further attempt.
-pub(super) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> Response<Bytes> {
+pub(crate) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> Response<Bytes> {
     let message = utf8_percent_encode(message, ESCAPED).to_string();
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();

@@ -25,6 +25,7 @@ pub(crate) use fields::{
 };
 pub(crate) use filter::FieldFilter;
 pub(crate) use forwarded::{Forwarding, Via};
+pub(crate) use grpc::{Code as GrpcCode, trailers_only as grpc_failure};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};

@@ -10,6 +10,7 @@ use tollgate_limiter::store::overrides::OverridesFile;
 use super::super::key_set::Fetched;
 use super::super::node_record::NodeReporter;
 use super::super::patches::PatchKeeper;
+use super::super::sockets::Purpose;
 use super::super::worker::Command;
 use super::Supervisor;
 use crate::config::GeoFile;
@@ -24,7 +25,7 @@ impl Supervisor {
     }
 
     /// The actual addresses of the listeners that were opened at the start.
-    pub(in crate::app) fn addresses(&self) -> &[ListenAddress] {
+    pub(in crate::app) fn addresses(&self) -> &[(Purpose, ListenAddress)] {
         &self.opened
     }
 

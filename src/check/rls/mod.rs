@@ -24,6 +24,8 @@ mod descriptor;
 mod plan;
 mod series;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod unit;
 mod wildcard;

@@ -36,7 +36,7 @@ pub(crate) struct Rule {
     /// What a response says about a descriptor that is within the limit.
     pub(crate) metadata: Map<String, Value>,
     /// The labels in metrics, unless they depend on the request.
-    pub(super) series: Arc<Series>,
+    pub(crate) series: Arc<Series>,
 }
 
 /// How much a limit admits.
@@ -119,6 +119,12 @@ impl Level {
         self.named.insert(name.into(), index);
         self.nodes.push(node);
         Ok(())
+    }
+
+    /// The nodes, in the order in which they were added.
+    #[cfg(test)]
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
     /// The number of nodes on this level and below it.

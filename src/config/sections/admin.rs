@@ -78,10 +78,10 @@ struct RawProbe {
     metrics: Field<bool>,
 }
 
-/// The section, if it is given. `taken` are the addresses of the gateway's own listeners.
+/// The section, if it is given. `taken` are the other listeners.
 pub(super) fn compile(
     raw: &Field<RawAdmin>,
-    taken: &[ListenerSettings],
+    taken: &[&ListenerSettings],
     cx: &Context<'_>,
 ) -> Option<AdminSettings> {
     let Spanned { value: raw, span, .. } = raw.given()?;
@@ -128,7 +128,7 @@ impl RawAdmin {
     fn check_addresses(
         &self,
         address: &Spanned<scalar::ListenAddress>,
-        taken: &[ListenerSettings],
+        taken: &[&ListenerSettings],
         cx: &Context<'_>,
     ) {
         let probe = self.probe.value().and_then(|probe| probe.address.given());
@@ -136,7 +136,7 @@ impl RawAdmin {
             [Some(address), probe].into_iter().flatten().map(|it| (&it.value.0, it.span))
         {
             if taken.iter().any(|other| super::listeners::overlap(&other.address, wanted)) {
-                let message = "the address is taken by one of the \"listeners\"";
+                let message = "the address is taken by another listener";
                 cx.error(span, message, "choose another one");
             }
         }
@@ -240,6 +240,7 @@ impl RawProbe {
     }
 }
 
-fn is_loopback(address: SocketAddr) -> bool {
+/// Whether only this machine reaches the address.
+pub(super) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

@@ -139,7 +139,7 @@ impl RawAdminClient {
 }
 
 /// The digest of a token that is long enough. No message contains the token.
-fn digest(token: &Spanned<String>, cx: &Context<'_>) -> Option<TokenDigest> {
+pub(super) fn digest(token: &Spanned<String>, cx: &Context<'_>) -> Option<TokenDigest> {
     let length = token.value.len();
     if !token.value.chars().all(|c| c.is_ascii_graphic()) {
         let message = "the token contains characters that a header field cannot have";

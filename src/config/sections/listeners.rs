@@ -111,8 +111,6 @@ pub(super) fn compile(
     trusted_proxies: &[IpNet],
     cx: &Context<'_>,
 ) -> Vec<ListenerSettings> {
-    let advice = "write: listeners: [{ address: 0.0.0.0:8080 }]";
-    cx.required(raw, TextSpan::FILE, "there are no \"listeners\"", advice);
     cx.not_empty(raw, "there are no listeners", "write - address: 0.0.0.0:8080");
     if let Some(list) = raw.given().filter(|list| list.value.len() > MAX_LISTENERS) {
         let message = format!("there are more than {MAX_LISTENERS} listeners");

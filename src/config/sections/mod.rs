@@ -14,6 +14,9 @@ mod admin_credentials;
 mod algorithm;
 mod answers;
 mod changes;
+mod check;
+mod check_grpc;
+mod check_http;
 mod client;
 mod combinations;
 mod context;
@@ -54,10 +57,11 @@ use tollgate_limiter::policy::{ClientSettings, Policy};
 use super::de;
 use super::field::{Entries, Field, List, Spanned};
 use super::model::{Client, Config, StoreSettings};
-use super::node::Node;
+use super::node::{Node, TextSpan};
 use super::problem::Problems;
 use super::surroundings::Surroundings;
 use admin::RawAdmin;
+use check::RawCheck;
 use client::RawClient;
 use context::Context;
 use headers::RawHeaders;
@@ -73,9 +77,10 @@ use upstreams::RawUpstream;
 /// The configuration of the gateway.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "configuration", default)]
-#[schemars(deny_unknown_fields, extend("required" = ["listeners", "routes"]))]
+#[schemars(deny_unknown_fields, extend("anyOf" = [{ "required": ["listeners", "routes"] }, { "required": ["check"] }]))]
 pub(super) struct RawConfig {
-    /// The addresses that the gateway listens on. At least one is needed.
+    /// The addresses that the gateway listens on. At least one is needed, unless there is a
+    /// listener in `check`.
     listeners: List<RawListener>,
     /// How the gateway identifies the client of a request.
     client: Field<RawClient>,
@@ -86,7 +91,7 @@ pub(super) struct RawConfig {
     /// Policies for all routes.
     defaults: Field<RawDefaults>,
     /// Which requests are handled how. The first route that matches a request applies. At least
-    /// one is needed.
+    /// one is needed, unless there is a listener in `check`.
     routes: List<RawRoute>,
     /// Groups of endpoints by name. Default: none.
     upstreams: Field<Entries<RawUpstream>>,
@@ -99,6 +104,10 @@ pub(super) struct RawConfig {
     telemetry: Field<RawTelemetry>,
     /// The process.
     runtime: Field<RawRuntime>,
+    /// Listeners that tell other proxies and services whether a request may pass. With one of
+    /// them, `listeners` and `routes` may be left out. Default: none.
+    #[schemars(example = serde_json::json!({ "http": "127.0.0.1:9902" }))]
+    check: Field<RawCheck>,
     /// The listener through which operators see and change a running gateway. Default: none.
     #[schemars(example = serde_json::json!({ "address": "unix:/run/tollgate-admin.sock" }))]
     admin: Field<RawAdmin>,
@@ -130,10 +139,16 @@ impl RawConfig {
         if let Some(defaults) = self.defaults.value() {
             known.set_defaults(&defaults.policies, &cx);
         }
+        if self.check.is_absent() {
+            self.check_forwards(&cx);
+        }
         let routes = routes::compile(&self.routes, &known, &cx);
         let listeners = listeners::compile(&self.listeners, &client.trusted_proxies, &cx);
+        let check = check::compile(&self.check, &listeners, &cx);
+        let taken: Vec<_> = listeners.iter().chain(check.listeners()).collect();
         let config = Config {
-            admin: admin::compile(&self.admin, &listeners, &cx),
+            admin: admin::compile(&self.admin, &taken, &cx),
+            check,
             listeners,
             client,
             geo_files,
@@ -158,6 +173,14 @@ impl RawConfig {
         }
         self.warn_unused(&config, &cx);
         Some(config)
+    }
+
+    /// A gateway that answers no questions of others needs listeners and routes.
+    fn check_forwards(&self, cx: &Context<'_>) {
+        let advice = "write: listeners: [{ address: 0.0.0.0:8080 }]";
+        cx.required(&self.listeners, TextSpan::FILE, "there are no \"listeners\"", advice);
+        let advice = "write: routes: [{ path: /*, upstream: app }]";
+        cx.required(&self.routes, TextSpan::FILE, "there are no \"routes\"", advice);
     }
 
     /// One policy with this name, as `node` defines it, in a configuration with these settings.

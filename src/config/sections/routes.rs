@@ -94,8 +94,6 @@ pub(super) fn compile(
     known: &References<'_>,
     cx: &Context<'_>,
 ) -> Vec<Option<Route>> {
-    let advice = "write: routes: [{ path: /*, upstream: app }]";
-    cx.required(raw, TextSpan::FILE, "there are no \"routes\"", advice);
     cx.not_empty(raw, "there are no routes", "write - { path: /*, upstream: app }");
     let mut taken: HashMap<String, usize> = HashMap::new();
     let routes = raw.value().into_iter().flatten().enumerate();

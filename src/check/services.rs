@@ -1,0 +1,70 @@
+//! The services of one worker that answer questions, under the configuration in use.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tower::Service;
+
+use super::settings::CheckSettings;
+use super::{grpc, http as over_http};
+use crate::gateway::{CurrentGateway, ResponseBody};
+use crate::server::{ClientBody, Peer};
+
+/// The services of one worker that answer questions. A question keeps the configuration with
+/// which it began.
+#[derive(Debug)]
+pub(crate) struct Services {
+    gateway: Rc<CurrentGateway>,
+    settings: RefCell<Arc<CheckSettings>>,
+}
+
+impl Services {
+    /// Decides with this gateway.
+    pub(crate) fn new(gateway: &Rc<CurrentGateway>, settings: Arc<CheckSettings>) -> Self {
+        Self { gateway: Rc::clone(gateway), settings: RefCell::new(settings) }
+    }
+
+    /// New questions see these settings from now on.
+    pub(crate) fn reload(&self, settings: Arc<CheckSettings>) {
+        self.settings.replace(settings);
+    }
+
+    /// The service for one connection over HTTP.
+    pub(crate) fn http(
+        self: &Rc<Self>,
+        peer: Peer,
+    ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
+    + Clone
+    + use<> {
+        let (services, peer) = (Rc::clone(self), Rc::new(peer));
+        tower::service_fn(move |request| {
+            let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
+            let settings = services.settings.borrow().http.clone();
+            Box::pin(async move {
+                let Some(settings) = settings else { return Ok(over_http::closed()) };
+                Ok(over_http::answer(&gateway, &settings, &peer, request).await)
+            })
+        })
+    }
+
+    /// The service for one connection over gRPC.
+    pub(crate) fn grpc(
+        self: &Rc<Self>,
+        peer: Peer,
+    ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
+    + Clone
+    + use<> {
+        let (services, peer) = (Rc::clone(self), Rc::new(peer));
+        tower::service_fn(move |request| {
+            let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
+            let settings = services.settings.borrow().grpc.clone();
+            Box::pin(async move {
+                let Some(settings) = settings else { return Ok(grpc::closed()) };
+                Ok(grpc::answer(&gateway, &settings, &peer, request).await)
+            })
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! The settings of the listeners that answer questions.
+#![allow(dead_code)]
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use ipnet::IpNet;
+
+use crate::admin::TokenDigest;
+use crate::server::ListenerSettings;
+
+/// The listeners that answer questions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CheckSettings {
+    /// Over HTTP. None: there is no such listener.
+    pub(crate) http: Option<Arc<HttpSettings>>,
+    /// Over gRPC. None: there is no such listener.
+    pub(crate) grpc: Option<Arc<GrpcSettings>>,
+}
+
+impl CheckSettings {
+    /// The listeners that there are.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &ListenerSettings> {
+        let http = self.http.iter().map(|it| &it.listener);
+        http.chain(self.grpc.iter().map(|it| &it.listener))
+    }
+}
+
+/// The listener for questions over HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpSettings {
+    /// Where it listens, with its bounds.
+    pub(crate) listener: ListenerSettings,
+    /// Which peers may ask.
+    pub(crate) trust: Trust,
+    /// The tokens, one of which each call of the JSON API needs. None: it needs no token.
+    pub(crate) tokens: Vec<CheckToken>,
+    /// The statuses of answers about requests of other proxies.
+    pub(crate) statuses: Statuses,
+    /// The bounds of leases.
+    pub(crate) leases: LeaseSettings,
+}
+
+/// The listener for questions over gRPC.
+#[derive(Clone, Debug)]
+pub(crate) struct GrpcSettings {
+    /// Where it listens, with its bounds.
+    pub(crate) listener: ListenerSettings,
+    /// Which peers may ask.
+    pub(crate) trust: Trust,
+    /// The services that it serves.
+    pub(crate) services: RpcServices,
+}
+
+/// The services of the listener for gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RpcServices {
+    /// `envoy.service.ratelimit.v3.RateLimitService`.
+    pub(crate) ratelimit: bool,
+    /// `envoy.service.auth.v3.Authorization`.
+    pub(crate) authorization: bool,
+}
+
+/// The peers that may ask. A Unix socket counts as the loopback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trust(Vec<IpNet>);
+
+impl Trust {
+    /// The peers in these blocks.
+    pub(crate) const fn new(blocks: Vec<IpNet>) -> Self {
+        Self(blocks)
+    }
+
+    /// Whether the peer at this address may ask.
+    pub(crate) fn includes(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|block| block.contains(&address))
+    }
+}
+
+impl Default for Trust {
+    /// The loopback addresses.
+    fn default() -> Self {
+        let loopback = [IpNet::new_assert([127, 0, 0, 0].into(), 8), IpNet::from(LOOPBACK_V6)];
+        Self(loopback.into())
+    }
+}
+
+const LOOPBACK_V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+
+/// A token for the JSON API, and what it allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckToken {
+    /// The digest by which it is compared.
+    pub(crate) digest: TokenDigest,
+    /// The policies that its owner may charge. None: all.
+    pub(crate) policies: Option<Vec<NamePattern>>,
+    /// Whether its owner may state limits in the question.
+    pub(crate) dynamic: bool,
+}
+
+/// A name in which each `*` matches any text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamePattern(String);
+
+impl NamePattern {
+    /// The pattern as it is written.
+    pub(crate) const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Whether it matches the whole of `name`.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let Some((start, rest)) = self.0.split_once('*') else { return self.0 == name };
+        let Some(mut name) = name.strip_prefix(start) else { return false };
+        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // The first place of each part leaves the most room for the parts behind it.
+        for part in middle.split('*') {
+            match name.find(part) {
+                Some(at) => name = &name[at + part.len()..],
+                None => return false,
+            }
+        }
+        name.ends_with(end)
+    }
+}
+
+/// The statuses of answers about requests of other proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Statuses {
+    /// The request may pass.
+    pub(crate) admitted: StatusCode,
+    /// A limit refuses it.
+    pub(crate) refused: StatusCode,
+    /// No decision was possible, and a policy refuses such requests.
+    pub(crate) unavailable: StatusCode,
+}
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self {
+            admitted: StatusCode::OK,
+            refused: StatusCode::TOO_MANY_REQUESTS,
+            unavailable: StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// The bounds of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseSettings {
+    /// How long a lease lasts if the question does not say it.
+    pub(crate) ttl: Duration,
+    /// The longest time for which a question may have a lease.
+    pub(crate) max_ttl: Duration,
+    /// The most leases that a node keeps.
+    pub(crate) max: usize,
+}
+
+impl Default for LeaseSettings {
+    fn default() -> Self {
+        Self { ttl: Duration::from_secs(60), max_ttl: Duration::from_secs(3600), max: 100_000 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_matches_any_text() {
+        for (pattern, name, expected) in [
+            ("chat", "chat", true),
+            ("chat", "chats", false),
+            ("chat-*", "chat-", true),
+            ("chat-*", "chat-eu", true),
+            ("chat-*", "cha", false),
+            ("*", "", true),
+            ("*-eu", "chat-eu", true),
+            ("*-eu", "-eu-", false),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "acb", false),
+            ("a*bc*c", "a-bc", false),
+            ("**", "anything", true),
+            ("a*b*b*c", "abc", false),
+        ] {
+            let pattern = NamePattern::new(pattern.to_owned());
+            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_loopback_may_ask_unless_others_are_named() {
+        let loopback = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"];
+        let others = ["10.0.0.1", "::2", "::ffff:10.0.0.1", "128.0.0.1"];
+        let includes = |trust: &Trust, text: &str| trust.includes(text.parse().expect("it is one"));
+        assert!(loopback.iter().all(|text| includes(&Trust::default(), text)));
+        assert!(!others.iter().any(|text| includes(&Trust::default(), text)));
+        let trust = Trust::new(vec!["10.0.0.0/8".parse().expect("it is one")]);
+        assert!(includes(&trust, "::ffff:10.0.0.1") && !includes(&trust, "127.0.0.1"));
+    }
+}

@@ -1,0 +1,85 @@
+//! `check.grpc`: questions over gRPC.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::check::Askers;
+use super::context::Context;
+use super::listener_tls::RawListenerTls;
+use crate::check::{GrpcSettings, RpcServices};
+use crate::config::field::{Field, List, Spanned};
+use crate::config::node::TextSpan;
+use crate::config::scalar::{self, Cidr};
+use crate::config::words::{Word, words};
+use crate::server::{Http2Settings, ListenAddress, ListenerSettings};
+
+/// Proxies hold few connections, and ask on each of them for all of their clients.
+const MAX_STREAMS: u32 = 4096;
+
+/// The listener for questions over gRPC.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "check grpc", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["address"]))]
+pub(super) struct RawCheckGrpc {
+    /// An IP address with a port, or a Unix socket.
+    #[schemars(example = &"127.0.0.1:9903")]
+    pub(super) address: Field<scalar::ListenAddress>,
+    /// TLS for the connections of this listener. Default: no TLS.
+    tls: Field<RawListenerTls>,
+    /// The addresses of the proxies and services that may ask. All others are refused with
+    /// PERMISSION_DENIED. Default: those of this machine; with `tls.client_ca`, all.
+    #[schemars(example = ["10.0.0.0/8"])]
+    trust: List<Cidr>,
+    /// The services that it serves. Default: all.
+    #[schemars(example = ["ratelimit"])]
+    services: List<Word<RpcService>>,
+}
+
+/// A service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RpcService {
+    RateLimit,
+    Authorization,
+}
+
+words! {
+    /// A service for gRPC.
+    RpcService as "services" {
+        /// The rate limit service of Envoy, `envoy.service.ratelimit.v3.RateLimitService`.
+        "ratelimit" => RpcService::RateLimit,
+        /// The authorization service of Envoy, `envoy.service.auth.v3.Authorization`.
+        "authorization" => RpcService::Authorization,
+    }
+}
+
+impl RawCheckGrpc {
+    /// The settings of the listener at `address`, which is written at `span`.
+    pub(super) fn compile(
+        &self,
+        _span: TextSpan,
+        address: &Spanned<scalar::ListenAddress>,
+        cx: &Context<'_>,
+    ) -> Option<GrpcSettings> {
+        let askers = Askers { address, trust: &self.trust, tls: &self.tls, needs_token: false };
+        cx.not_empty(&self.services, "there are no services", "like services: [ratelimit]");
+        let serves = |service| {
+            let named =
+                || self.services.items().any(|Spanned { value: Word(it), .. }| *it == service);
+            self.services.is_absent() || named()
+        };
+        Some(GrpcSettings {
+            listener: askers.listener(usual, cx),
+            trust: askers.trust(cx),
+            services: RpcServices {
+                ratelimit: serves(RpcService::RateLimit),
+                authorization: serves(RpcService::Authorization),
+            },
+        })
+    }
+}
+
+/// The usual bounds of the listener.
+fn usual(address: ListenAddress) -> ListenerSettings {
+    let bounds = Http2Settings { max_streams: MAX_STREAMS, ..Http2Settings::default() };
+    ListenerSettings { http2: Some(bounds), ..ListenerSettings::new(address) }
+}
