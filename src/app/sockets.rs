@@ -3,9 +3,13 @@
 
 use std::sync::Arc;
 
-use super::worker::ListenerId;
 use crate::config::Config;
 use crate::server::{Listener, ListenerSettings};
+
+/// Identifies a listener among all that this process has opened. An address does not: a
+/// listener may be removed, and another one opened at its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListenerId(pub(super) u64);
 
 /// What the connections of a listener are served with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use tollgate_limiter::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
-use super::sockets::{Purpose, Share};
+use super::sockets::{ListenerId, Purpose, Share};
 use crate::check::{CheckSettings, Services};
 use crate::engine::{Engine, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
@@ -32,11 +32,6 @@ use super::worker_load::WorkerLoad;
 /// The longest time for which a line of the access log is buffered, and the longest delay
 /// in closing an idle connection to an upstream.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Identifies a listener among all that this process has opened. An address does not: a
-/// listener may be removed, and another one opened at its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ListenerId(pub(super) u64);
 
 /// One worker, before it runs.
 pub(super) struct Worker {

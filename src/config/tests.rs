@@ -2,6 +2,7 @@
 //! files in `tests/config`.
 
 mod admin;
+mod check;
 mod geo;
 mod patches;
 mod policies;

@@ -56,7 +56,7 @@ pub(super) struct RawAdmin {
     #[schemars(example = [1000])]
     uids: List<u64>,
     /// A second listener, which tells without a token whether the gateway works. Default: none.
-    #[schemars(example = serde_json::json!({ "address": "0.0.0.0:9902" }))]
+    #[schemars(example = serde_json::json!({ "address": "0.0.0.0:9910" }))]
     probe: Field<RawProbe>,
     /// Whether the listener may have an address that other machines can reach although it has no
     /// TLS. Then tokens can be read on the way. Default: false.
@@ -72,7 +72,7 @@ pub(super) struct RawAdmin {
 #[schemars(deny_unknown_fields, extend("required" = ["address"]))]
 struct RawProbe {
     /// An IP address with a port, or a Unix socket. A change needs a restart.
-    #[schemars(example = &"0.0.0.0:9902")]
+    #[schemars(example = &"0.0.0.0:9910")]
     address: Field<scalar::ListenAddress>,
     /// Whether it also serves /metrics. Default: false.
     metrics: Field<bool>,
@@ -233,7 +233,7 @@ impl RawAdmin {
 
 impl RawProbe {
     fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<ProbeSettings> {
-        let advice = "write one, like address: 0.0.0.0:9902";
+        let advice = "write one, like address: 0.0.0.0:9910";
         let address =
             cx.required(&self.address, span, "the probe has no \"address\"", advice)?.0.clone();
         Some(ProbeSettings { address, metrics: self.metrics.copied().unwrap_or(false) })

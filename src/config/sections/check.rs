@@ -2,24 +2,18 @@
 
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::admin::is_loopback;
 use super::check_grpc::RawCheckGrpc;
 use super::check_http::RawCheckHttp;
 use super::context::Context;
-use super::listener_tls::RawListenerTls;
 use super::listeners::overlap;
-use crate::check::{CheckSettings, Trust};
-use crate::config::field::{Either, Field, List, Spanned};
+use crate::check::CheckSettings;
+use crate::config::field::{Either, Field, Spanned};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{self, Cidr};
-use crate::server::{ListenAddress, ListenerSettings};
-
-/// All blocks are compared with the address of each peer.
-const MAX_TRUSTED: usize = 256;
+use crate::config::scalar;
+use crate::server::ListenerSettings;
 
 /// Listeners that tell other proxies and services whether a request may pass.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -83,45 +77,4 @@ fn address<'f>(
 ) -> Option<&'f Spanned<scalar::ListenAddress>> {
     cx.required(field, owner, "the listener has no \"address\"", "like address: 127.0.0.1:9902");
     field.given()
-}
-
-/// What both listeners say of those that may ask.
-pub(super) struct Askers<'a> {
-    pub(super) address: &'a Spanned<scalar::ListenAddress>,
-    pub(super) trust: &'a List<Cidr>,
-    pub(super) tls: &'a Field<RawListenerTls>,
-    /// Whether questions need a token.
-    pub(super) needs_token: bool,
-}
-
-impl Askers<'_> {
-    /// The peers that may ask. All peers may, if they need a token or a certificate.
-    pub(super) fn trust(&self, cx: &Context<'_>) -> Trust {
-        cx.at_most(self.trust, "trust", MAX_TRUSTED);
-        cx.not_empty(self.trust, "no peer may ask", "like trust: [10.0.0.0/8]");
-        if !self.trust.is_absent() {
-            return Trust::new(self.trust.items().map(|block| block.value.0).collect());
-        }
-        let verifies = self.tls.value().is_some_and(RawListenerTls::verifies_clients);
-        if self.needs_token || verifies || self.tls.is_broken() {
-            let all = ["0.0.0.0/0", "::/0"].map(|text| text.parse::<IpNet>());
-            return Trust::new(all.into_iter().flatten().collect());
-        }
-        if self.address.value.0.tcp().is_some_and(|it| !is_loopback(it)) {
-            let message = "other machines can reach this address, and every one of them may ask";
-            let advice = "name those that may in trust: [10.0.0.0/8], or listen on 127.0.0.1";
-            cx.error(self.address.span, message, advice);
-        }
-        Trust::default()
-    }
-
-    /// The listener, with the bounds of `usual`.
-    pub(super) fn listener(
-        &self,
-        usual: impl FnOnce(ListenAddress) -> ListenerSettings,
-        cx: &Context<'_>,
-    ) -> ListenerSettings {
-        let tls = self.tls.given().and_then(|tls| tls.value.compile(tls.span, cx));
-        ListenerSettings { tls, ..usual(self.address.value.0.clone()) }
-    }
 }

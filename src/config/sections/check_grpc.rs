@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::check::Askers;
+use super::check_askers::Askers;
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
 use crate::check::{GrpcSettings, RpcServices};
@@ -44,7 +44,7 @@ enum RpcService {
 
 words! {
     /// A service for gRPC.
-    RpcService as "services" {
+    RpcService as "service" {
         /// The rate limit service of Envoy, `envoy.service.ratelimit.v3.RateLimitService`.
         "ratelimit" => RpcService::RateLimit,
         /// The authorization service of Envoy, `envoy.service.auth.v3.Authorization`.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tollgate_limiter::time::Span;
 
 use super::admin_credentials::digest;
-use super::check::Askers;
+use super::check_askers::Askers;
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
 use crate::check::{CheckToken, HttpSettings, LeaseSettings, NamePattern, Statuses};

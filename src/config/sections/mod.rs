@@ -15,6 +15,7 @@ mod algorithm;
 mod answers;
 mod changes;
 mod check;
+mod check_askers;
 mod check_grpc;
 mod check_http;
 mod client;
@@ -80,7 +81,7 @@ use upstreams::RawUpstream;
 #[schemars(deny_unknown_fields, extend("anyOf" = [{ "required": ["listeners", "routes"] }, { "required": ["check"] }]))]
 pub(super) struct RawConfig {
     /// The addresses that the gateway listens on. At least one is needed, unless there is a
-    /// listener in `check`.
+    /// listener in `check`. Default: none.
     listeners: List<RawListener>,
     /// How the gateway identifies the client of a request.
     client: Field<RawClient>,
@@ -91,7 +92,7 @@ pub(super) struct RawConfig {
     /// Policies for all routes.
     defaults: Field<RawDefaults>,
     /// Which requests are handled how. The first route that matches a request applies. At least
-    /// one is needed, unless there is a listener in `check`.
+    /// one is needed, unless there is a listener in `check`. Default: none.
     routes: List<RawRoute>,
     /// Groups of endpoints by name. Default: none.
     upstreams: Field<Entries<RawUpstream>>,
@@ -229,7 +230,10 @@ impl RawConfig {
         let geo = self.client.value().and_then(|client| client.geo().span());
         unused::warn_locations(geo, &self.policies, config, cx);
         unused::warn_certificates(&self.policies, config, cx);
-        unused::warn_policies(&self.policies, config, cx);
+        // Questions over HTTP may name any policy.
+        if config.check.http.is_none() {
+            unused::warn_policies(&self.policies, config, cx);
+        }
         unused::warn_upstreams(&self.upstreams, config, cx);
     }
 }
