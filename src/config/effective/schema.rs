@@ -98,6 +98,7 @@ pub(super) fn is_absent_by_default(field: &Value) -> bool {
 /// Whether a section cannot be empty.
 pub(super) fn has_required(section: &Value) -> bool {
     section["required"].as_array().is_some_and(|names| !names.is_empty())
+        || section["minProperties"].as_u64().is_some_and(|fields| fields > 0)
 }
 
 /// The algorithms to which a field belongs ("With token_bucket: ..."). Empty: it belongs to all.

@@ -18,7 +18,7 @@ use crate::server::ListenerSettings;
 /// Listeners that tell other proxies and services whether a request may pass.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "check", default)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, extend("minProperties" = 1))]
 pub(super) struct RawCheck {
     /// The listener for questions over HTTP: an address, or all of its settings. Default: none.
     #[schemars(example = &"127.0.0.1:9902")]

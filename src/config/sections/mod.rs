@@ -78,7 +78,11 @@ use upstreams::RawUpstream;
 /// The configuration of the gateway.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "configuration", default)]
-#[schemars(deny_unknown_fields, extend("anyOf" = [{ "required": ["listeners", "routes"] }, { "required": ["check"] }]))]
+#[schemars(
+    deny_unknown_fields,
+    extend("if" = { "not": { "required": ["check"] } }),
+    extend("then" = { "required": ["listeners", "routes"] })
+)]
 pub(super) struct RawConfig {
     /// The addresses that the gateway listens on. At least one is needed, unless there is a
     /// listener in `check`. Default: none.
