@@ -6,7 +6,6 @@
 
 mod grpc;
 mod http;
-#[allow(dead_code, unused_imports, reason = "the service comes with the next change")]
 pub(crate) mod rls;
 mod services;
 mod settings;

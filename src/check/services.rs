@@ -8,10 +8,12 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tower::Service;
 
+use super::grpc::AnswerBody;
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
 use crate::server::{ClientBody, Peer};
+use crate::telemetry::RateLimitMetrics;
 
 /// The services of one worker that answer questions. A question keeps the configuration with
 /// which it began.
@@ -19,12 +21,17 @@ use crate::server::{ClientBody, Peer};
 pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
+    rate_limits: Rc<RateLimitMetrics>,
 }
 
 impl Services {
     /// Decides with this gateway.
     pub(crate) fn new(gateway: &Rc<CurrentGateway>, settings: Arc<CheckSettings>) -> Self {
-        Self { gateway: Rc::clone(gateway), settings: RefCell::new(settings) }
+        Self {
+            rate_limits: Rc::new(RateLimitMetrics::new(gateway.get().worker_metrics())),
+            gateway: Rc::clone(gateway),
+            settings: RefCell::new(settings),
+        }
     }
 
     /// New questions see these settings from now on.
@@ -54,16 +61,19 @@ impl Services {
     pub(crate) fn grpc(
         self: &Rc<Self>,
         peer: Peer,
-    ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
+    ) -> impl Service<Request<ClientBody>, Response = Response<AnswerBody>, Error = Infallible>
     + Clone
     + use<> {
         let (services, peer) = (Rc::clone(self), Rc::new(peer));
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().grpc.clone();
+            let metrics = Rc::clone(&services.rate_limits);
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(grpc::closed()) };
-                Ok(grpc::answer(&gateway, &settings, &peer, request).await)
+                let called =
+                    grpc::Called { gateway: &gateway, settings: &settings, metrics: &metrics };
+                Ok(called.answer(&peer, request).await)
             })
         })
     }

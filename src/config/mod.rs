@@ -22,7 +22,6 @@ mod node;
 mod planned;
 mod problem;
 mod quotes;
-#[allow(dead_code, reason = "the section comes with the service")]
 mod ratelimit;
 mod scalar;
 mod sections;

@@ -108,6 +108,11 @@ impl Gateway {
         &self.snapshot
     }
 
+    /// What the worker counts.
+    pub(crate) const fn worker_metrics(&self) -> &Rc<WorkerMetrics> {
+        &self.worker_metrics
+    }
+
     /// What decides on its requests.
     pub(crate) const fn engine(&self) -> &Engine {
         &self.engine

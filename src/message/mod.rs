@@ -29,7 +29,7 @@ pub(crate) use grpc::{Code as GrpcCode, trailers_only as grpc_failure};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};
-pub(crate) use template::Refusal;
+pub(crate) use template::{Refusal, fill as refusal_response};
 pub(crate) use websocket::{
     accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,
 };

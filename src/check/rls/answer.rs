@@ -97,7 +97,7 @@ fn of_slot<'d>(
     (before, hits): (u64, u64),
     now: Timestamp,
 ) -> (Status<'d>, Tally) {
-    let requests = u64::from(limited.requests);
+    let own = u64::from(limited.requests);
     let (is_over, remaining, reset, limit, present) = match counted {
         Counted::Each { room, was_over, verdict } => {
             let is_over = *was_over || before + hits > *room;
@@ -111,12 +111,13 @@ fn of_slot<'d>(
             let reset = reset(verdict, limited.unit, now);
             (!verdict.admitted, verdict.remaining, reset, verdict.limit, present)
         }
-        Counted::FailedOpen => (false, requests, None, requests, 0),
-        Counted::FailedClosed => (true, 0, None, requests, requests),
+        Counted::FailedOpen => (false, own, None, own, 0),
+        Counted::FailedClosed => (true, 0, None, own, own),
     };
+    let requests = u32::try_from(limit).unwrap_or(u32::MAX);
     let status = Status {
         is_over: is_over && !limited.is_shadow,
-        limit: Some((limited.requests, limited.unit, limited.name)),
+        limit: Some((requests, limited.unit, limited.name)),
         remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
         reset,
     };

@@ -15,14 +15,18 @@
 //! | `tree` | the rules of a domain, and the search in them |
 //! | `series` | the labels of a descriptor in metrics |
 //! | `descriptor` | what a request asks |
+//! | `native` | domains of the gateway's own policies |
 //! | `plan` | the counters that a request uses, each one once |
 //! | `answer` | the codes of descriptors and of the request |
+//! | `settings` | what the configuration says |
 //! | `tally` | what metrics count |
 
 mod answer;
 mod descriptor;
+mod native;
 mod plan;
 mod series;
+mod settings;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -32,8 +36,10 @@ mod wildcard;
 
 pub(crate) use answer::{Answer, Status, answer};
 pub(crate) use descriptor::{Descriptor, Entry, Hits, Override};
+pub(crate) use native::{EntryMatch, NativeRule, Policies, plan as native_plan};
 pub(crate) use plan::{Counted, Matched, Plan, Rules, Slot, Switches};
 pub(crate) use series::Series;
+pub(crate) use settings::{Dialect, RateLimits};
 pub(crate) use tally::Tally;
 pub(crate) use tree::{Amount, Domains, Duplicate, Level, Node, Rule};
 pub(crate) use unit::Unit;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, Verdict};
 use tollgate_limiter::digest::{Counter, Principal, Secret};
-use tollgate_limiter::policy::{KeyExpr, Policy};
+use tollgate_limiter::policy::{KeyExpr, OverrideLimit, Policy};
 
 use super::tree::Found;
 use super::{Amount, Descriptor, Domains, Hits, Override, Series, Unit};
@@ -34,6 +34,8 @@ pub(crate) struct Switches {
     pub(crate) metadata: bool,
     /// Windows slide, in place of beginning at full units.
     pub(crate) sliding: bool,
+    /// A request counts on all of its limits, or on none.
+    pub(crate) together: bool,
 }
 
 /// The rules under which requests are planned.
@@ -81,6 +83,11 @@ pub(crate) struct Slot {
     pub(crate) policy: Arc<Policy>,
     /// The owner of the counter.
     pub(crate) principal: Principal,
+    /// The limit in place of that of the policy.
+    pub(crate) instead: Option<OverrideLimit>,
+    /// Whether it is judged alone, and counted even if it is over the limit. All others are
+    /// judged together, and counted only if none of them is over its limit.
+    pub(crate) is_alone: bool,
     /// All hits of its descriptors.
     pub(crate) hits: Hits,
     /// It is charged when all slots of lower rounds have been.
@@ -209,6 +216,8 @@ impl<'d> Rules<'d> {
         Slot {
             policy,
             principal: Principal::from_bits(digest.finish()),
+            instead: None,
+            is_alone: !self.switches.together,
             hits: descriptor.hits,
             round: 0,
             descriptors: SmallVec::new(),
@@ -246,7 +255,7 @@ fn replaced<'d>(
 
 impl Plan<'_> {
     /// Adds the charge of the descriptor with this index.
-    fn add(&mut self, slot: Slot, index: usize) {
+    pub(super) fn add(&mut self, slot: Slot, index: usize) {
         let is_same = |it: &&mut Slot| {
             it.principal == slot.principal && it.policy.counter == slot.policy.counter
         };
@@ -254,6 +263,7 @@ impl Plan<'_> {
         // The last slot of the counter is the one with the highest round.
         if let Some(last) = self.slots.iter_mut().rev().find(is_same) {
             if last.policy.algorithm == slot.policy.algorithm
+                && last.instead == slot.instead
                 && let (Hits::Add(before), Hits::Add(more)) = (last.hits, slot.hits)
             {
                 last.hits = Hits::Add(before + more);

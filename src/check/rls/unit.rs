@@ -35,6 +35,11 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.number() == number)
     }
 
+    /// The unit with this window, if there is one.
+    pub(crate) fn of_window(window: Span) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.window() == window)
+    }
+
     /// The number in the protocol.
     pub(crate) const fn number(self) -> i32 {
         self as i32

@@ -28,7 +28,7 @@ pub(super) struct Directory {
     /// The rules. Files with mistakes may be left out.
     pub(super) domains: Domains,
     /// The reports of mistakes and warnings, one for each file that has any.
-    pub(super) reports: Vec<Report>,
+    pub(super) reports: Vec<(PathBuf, Report)>,
     /// Whether any of the reports has a mistake.
     pub(super) is_faulty: bool,
     /// The files and directories that were read, which may change.
@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, merge: bool) -> Result<Directory, String> {
         directory.is_faulty |= problems.any_errors();
         let report = problems.report(&name, &text);
         if !report.is_empty() {
-            directory.reports.push(report);
+            directory.reports.push((path.clone(), report));
         }
     }
     directory.domains = Domains::new(reading.levels);

@@ -15,7 +15,7 @@ fn reports(files: &[(&str, &str)], merge: bool) -> String {
         fs::write(directory.path().join(name), text).unwrap();
     }
     let read = read(directory.path(), merge).unwrap();
-    let texts: Vec<String> = read.reports.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = read.reports.iter().map(|(_, report)| report.to_string()).collect();
     let text = texts.join("\n").replace(&format!("{}/", directory.path().display()), "");
     assert_eq!(read.is_faulty, text.contains("error:"), "{text}");
     text

@@ -4,11 +4,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check_askers::Askers;
+use super::check_grpc_limits::{RawEnvoy, RawLimits, RawNativeRule};
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
+use super::references::References;
+use crate::check::rls::Dialect;
 use crate::check::{GrpcSettings, RpcServices};
-use crate::config::field::{Field, List, Spanned};
-use crate::config::node::TextSpan;
+use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::scalar::{self, Cidr};
 use crate::config::words::{Word, words};
 use crate::server::{Http2Settings, ListenAddress, ListenerSettings};
@@ -33,6 +35,19 @@ pub(super) struct RawCheckGrpc {
     /// The services that it serves. Default: all.
     #[schemars(example = ["ratelimit"])]
     services: List<Word<RpcService>>,
+    /// A configuration directory of envoyproxy/ratelimit, whose files the rate limit service reads
+    /// unchanged. Default: none.
+    #[schemars(example = &"ratelimit/")]
+    envoy_config: Field<String>,
+    /// How the limits of `envoy_config` apply.
+    envoy: Field<RawEnvoy>,
+    /// Domains of the rate limit service, and the policies that judge their descriptors. The first
+    /// rule that matches a descriptor applies. Default: none.
+    domains: Field<Entries<Vec<Field<RawNativeRule>>>>,
+    /// The header fields that responses of the rate limit service add. Envoy writes those with
+    /// names in `x-ratelimit` itself. Default: ietf and retry_after.
+    #[schemars(example = ["ietf", "retry_after"])]
+    headers: List<Word<Dialect>>,
 }
 
 /// A service.
@@ -53,11 +68,11 @@ words! {
 }
 
 impl RawCheckGrpc {
-    /// The settings of the listener at `address`, which is written at `span`.
+    /// The settings of the listener at `address`.
     pub(super) fn compile(
         &self,
-        _span: TextSpan,
         address: &Spanned<scalar::ListenAddress>,
+        known: &References<'_>,
         cx: &Context<'_>,
     ) -> Option<GrpcSettings> {
         let askers = Askers { address, trust: &self.trust, tls: &self.tls, needs_token: false };
@@ -74,6 +89,13 @@ impl RawCheckGrpc {
                 ratelimit: serves(RpcService::RateLimit),
                 authorization: serves(RpcService::Authorization),
             },
+            rate_limits: RawLimits {
+                directory: &self.envoy_config,
+                envoy: &self.envoy,
+                domains: &self.domains,
+                headers: &self.headers,
+            }
+            .compile(known, cx),
         })
     }
 }
