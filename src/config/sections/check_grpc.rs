@@ -1,5 +1,7 @@
 //! `check.grpc`: questions over gRPC.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -11,12 +13,15 @@ use super::references::References;
 use crate::check::rls::Dialect;
 use crate::check::{GrpcSettings, RpcServices};
 use crate::config::field::{Entries, Field, List, Spanned};
-use crate::config::scalar::{self, Cidr};
+use crate::config::scalar::{self, Cidr, Period};
 use crate::config::words::{Word, words};
 use crate::server::{Http2Settings, ListenAddress, ListenerSettings};
 
 /// Proxies hold few connections, and ask on each of them for all of their clients.
 const MAX_STREAMS: u32 = 4096;
+
+/// How long a connection takes calls.
+const AGE: Duration = Duration::from_secs(3600);
 
 /// The listener for questions over gRPC.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -35,6 +40,9 @@ pub(super) struct RawCheckGrpc {
     /// The services that it serves. Default: all.
     #[schemars(example = ["ratelimit"])]
     services: List<Word<RpcService>>,
+    /// After this time a connection takes no more calls, so that its client connects again and may
+    /// then reach another worker. It varies by a tenth. Default: 1h.
+    max_connection_age: Field<Period>,
     /// A configuration directory of envoyproxy/ratelimit, whose files the rate limit service reads
     /// unchanged. Default: none.
     #[schemars(example = &"ratelimit/")]
@@ -82,8 +90,11 @@ impl RawCheckGrpc {
                 || self.services.items().any(|Spanned { value: Word(it), .. }| *it == service);
             self.services.is_absent() || named()
         };
+        let mut listener = askers.listener(usual, cx);
+        let age = cx.timeout(&self.max_connection_age, "max_connection_age", AGE);
+        listener.timeouts.age = Some(age);
         Some(GrpcSettings {
-            listener: askers.listener(usual, cx),
+            listener,
             trust: askers.trust(cx),
             services: RpcServices {
                 ratelimit: serves(RpcService::RateLimit),
@@ -102,6 +113,7 @@ impl RawCheckGrpc {
 
 /// The usual bounds of the listener.
 fn usual(address: ListenAddress) -> ListenerSettings {
-    let bounds = Http2Settings { max_streams: MAX_STREAMS, ..Http2Settings::default() };
+    let bounds =
+        Http2Settings { max_streams: MAX_STREAMS, reset_percent: 100, ..Http2Settings::default() };
     ListenerSettings { http2: Some(bounds), ..ListenerSettings::new(address) }
 }
