@@ -24,4 +24,5 @@ pub use path_match::PathMatch;
 pub use pattern::{
     MAX_SEGMENTS, PathPattern, PathPatternError, Segment, is_parameter_name, segments,
 };
+pub(crate) use view::Forwarding;
 pub use view::RequestView;

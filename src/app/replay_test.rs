@@ -158,7 +158,7 @@ impl Worker {
         let (peer, now) = (IpAddr::from([192, 0, 2, sent.client]), self.clock.now());
         let mut record = Record::new(&head, peer, now, HeaderValue::from_static("id"));
         let view = RequestView::of(&head, peer).expect("a view");
-        let judged = self.engine.judge(&self.rules, &view, now, |_| Headroom::default());
+        let judged = self.engine.judge(&self.rules, &view, now, |_| Headroom::default(), |_| true);
         let Ok(mut judgement) = judged.now_or_never().expect("memory answers at once") else {
             (record.outcome, record.status) = ("no_route", Some(http::StatusCode::NOT_FOUND));
             drop(Recording::new(record, &self.sinks));

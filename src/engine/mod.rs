@@ -122,7 +122,7 @@ impl Engine {
 
     /// Finds the route of a request under `rules`, and lets its policies judge it. Tokens
     /// expire by `wall`, the wall clock's time. `headroom` returns the headroom of a
-    /// route's upstream.
+    /// route's upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
@@ -132,13 +132,15 @@ impl Engine {
         request: &RequestView<'_>,
         wall: Timestamp,
         headroom: impl FnOnce(usize) -> Headroom,
+        applies: impl Fn(&Policy) -> bool,
     ) -> Result<Judgement<'r>, Undecidable> {
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
         let (headroom, now) = (headroom(index), self.clock.now());
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let begun = timer.begin();
-        let decision = limiter.decide(&route.policies, &subject, headroom, now).await;
+        let policies = route.policies.iter().filter(|policy| applies(policy));
+        let decision = limiter.decide(policies, &subject, headroom, now).await;
         let store_us = timer.end(begun);
         top.observe(&decision, &subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
@@ -158,6 +160,19 @@ impl Engine {
         let Deciding { limiter, timer, .. } = &*self.deciding;
         let begun = timer.begin();
         let decision = limiter.decide_known(claims, Headroom::default(), self.clock.now()).await;
+        timer.end(begun);
+        decision
+    }
+
+    /// Counts what is used already, and reports which of it was within the limits. See
+    /// [`RateLimiter::count_known`].
+    pub(crate) async fn count_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let begun = timer.begin();
+        let decision = limiter.count_known(claims, self.clock.now()).await;
         timer.end(begun);
         decision
     }

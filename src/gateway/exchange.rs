@@ -27,6 +27,9 @@ use crate::telemetry::{
     Attempts, Measurement, Record, Recording, RequestMetrics, RequestTrace, Sinks, TunnelBytes,
 };
 
+/// The outcome of a request that passes because no route matches it.
+pub(super) const UNMATCHED: &str = "unmatched";
+
 /// What is known of a request besides its head when it arrives.
 #[derive(Debug)]
 pub(super) struct Arrival {
@@ -81,6 +84,20 @@ impl<'g> Exchange<'g> {
             measurement,
             closing: Closing { settlement: None, recording },
             request_id,
+        }
+    }
+
+    /// The same for a request that another proxy forwards. The proxy reads statuses of HTTP,
+    /// also if the request is a gRPC call.
+    pub(super) fn for_proxy(mut self, headers: &HeaderMap) -> Self {
+        self.error_format = ErrorFormat::of_http(self.snapshot.problem_json, headers);
+        self
+    }
+
+    /// Remembers that no route matches, and that the request passes nevertheless.
+    pub(super) fn unmatched(&mut self) {
+        if let Some(recording) = &mut self.closing.recording {
+            recording.record.outcome = UNMATCHED;
         }
     }
 
@@ -142,17 +159,31 @@ impl<'g> Exchange<'g> {
         self.error_format.refusal(&refusal, &self.request_id).map(ResponseBody::local)
     }
 
-    /// The response for the client: a failure becomes a response, fields are added, and
-    /// the record and the settlement are attached to the body.
+    /// The response to a request that failed.
+    pub(super) fn failure(&self, failure: Failure) -> Response<ResponseBody> {
+        self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
+    }
+
+    /// The response for the client: a failure becomes a response, and is
+    /// [completed](Self::complete).
     pub(super) fn end(
-        mut self,
+        self,
         result: Result<Response<ResponseBody>, Failure>,
         decision: Option<&Decision<&Arc<Policy>>>,
     ) -> Response<ResponseBody> {
         let failure = result.as_ref().err().copied();
-        let mut response = result.unwrap_or_else(|failure| {
-            self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
-        });
+        let response = result.unwrap_or_else(|failure| self.failure(failure));
+        self.complete(response, failure, decision)
+    }
+
+    /// Completes a response, which reports `failure` if there is one: fields are added, and
+    /// the record and the settlement are attached to the body.
+    pub(super) fn complete(
+        mut self,
+        mut response: Response<ResponseBody>,
+        failure: Option<Failure>,
+        decision: Option<&Decision<&Arc<Policy>>>,
+    ) -> Response<ResponseBody> {
         match failure {
             Some(Failure::RequestTimeout) => {
                 let reason = Failure::RequestTimeout.reason();

@@ -1,5 +1,6 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
+mod authorize;
 mod body;
 mod closing;
 mod current;
@@ -27,6 +28,7 @@ use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::{RequestMetrics, RequestTrace, RouteLabels, Sinks, WorkerMetrics};
 
+pub(crate) use authorize::{Answers, Question, QuestionForm};
 pub(crate) use body::ResponseBody;
 pub(crate) use current::CurrentGateway;
 use exchange::{Arrival, Exchange};
@@ -129,6 +131,16 @@ impl Gateway {
         decision
     }
 
+    /// Counts what is used already, and reports which of it was within the limits.
+    pub(crate) async fn count_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.count_known(claims).await;
+        self.metrics.decided(&[], &decision);
+        decision
+    }
+
     /// See [`CurrentGateway::housekeep`].
     fn housekeep(&self) {
         self.sinks.flush();
@@ -214,7 +226,7 @@ impl Gateway {
         };
         let view = engine::view(head, peer, has_content)?;
         let headroom = |route| self.headroom(route);
-        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await;
+        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom, |_| true).await;
         judged.map_err(Failure::from)
     }
 

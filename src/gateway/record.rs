@@ -45,7 +45,7 @@ pub(crate) fn record_settlement(record: &mut Record, settled: &Settled) {
 }
 
 /// One word for the decision of all policies.
-fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
+pub(super) fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     match decision.outcome {
         Outcome::Admit if !decision.delay.is_zero() => "delayed",
         // An outcome other than "admitted" says more, so it takes precedence.

@@ -8,6 +8,8 @@ use http::StatusCode;
 use tollgate_limiter::policy::TokenFault;
 use tollgate_limiter::request::{Ambiguity, Malformed};
 
+use super::question::BadQuestion;
+
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
@@ -39,6 +41,9 @@ pub(crate) enum Failure {
     /// The bytes are not a valid request, or the request is too large or too late.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// Another proxy asks about a request, and does not describe it.
+    #[error(transparent)]
+    Question(#[from] BadQuestion),
     /// An `Expect` other than `100-continue` (RFC 9110, section 10.1.1).
     #[error("the request expects what the gateway does not know; it knows 100-continue")]
     Expectation,
@@ -120,7 +125,9 @@ impl Failure {
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
-            Self::Ambiguous(_) | Self::BodyBroken | Self::Unsendable => StatusCode::BAD_REQUEST,
+            Self::Ambiguous(_) | Self::Question(_) | Self::BodyBroken | Self::Unsendable => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
@@ -150,6 +157,7 @@ impl Failure {
         match self {
             Self::Malformed(_)
             | Self::Ambiguous(_)
+            | Self::Question(_)
             | Self::Expectation
             | Self::Tunnel
             | Self::Trace
@@ -200,6 +208,7 @@ impl Failure {
         match self {
             Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",
+            Self::Question(question) => question.fault.reason(),
             Self::Expectation => "expectation",
             Self::Tunnel => "tunnel",
             Self::Trace => "trace",

@@ -44,6 +44,7 @@ impl Code {
         match failure {
             Failure::Malformed(_)
             | Failure::Ambiguous(_)
+            | Failure::Question(_)
             | Failure::Expectation
             | Failure::BodyBroken
             | Failure::Unsendable => Self::Internal,

@@ -9,6 +9,7 @@ mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod grpc;
+mod question;
 mod redirect;
 mod respond;
 mod rewrite;
@@ -26,6 +27,7 @@ pub(crate) use fields::{
 pub(crate) use filter::FieldFilter;
 pub(crate) use forwarded::{Forwarding, Via};
 pub(crate) use grpc::{Code as GrpcCode, trailers_only as grpc_failure};
+pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};

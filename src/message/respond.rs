@@ -63,6 +63,11 @@ impl ErrorFormat {
         if grpc::is_call(method, headers) {
             return Self::Grpc;
         }
+        Self::of_http(problem_json, headers)
+    }
+
+    /// The same for a request that is no gRPC call, or is not answered as one.
+    pub(crate) fn of_http(problem_json: bool, headers: &HeaderMap) -> Self {
         let takes_json = headers.get(ACCEPT).is_none_or(|accept| {
             let has = |what: &[u8]| accept.as_bytes().windows(what.len()).any(|part| part == what);
             has(b"json") || has(b"*/*") || has(b"application/*")

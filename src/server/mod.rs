@@ -25,6 +25,7 @@ pub(crate) use accept::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenConnections, OpenSocket,
     serve,
 };
+pub(crate) use http1::head::check_request_line;
 pub(crate) use service::RequestService;
 pub(crate) use settings::{
     Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,

@@ -8,6 +8,7 @@ mod admin;
 mod algorithms;
 mod answers;
 mod bodies;
+mod check;
 mod concurrency;
 mod connections;
 mod costs;

@@ -108,6 +108,7 @@ impl Algorithm {
                     (None, room, Retry::at(earliest, now), Span::ZERO)
                 }
             },
+            Op::Count(cost) => self.count(state, cost, now),
             Op::Peek => match self.take(state, 1, now) {
                 Attempt { room, outcome: Ok(_), delay } => (None, room, Retry::Now, delay),
                 Attempt { room, outcome: Err(earliest), .. } => {
@@ -150,6 +151,43 @@ impl Algorithm {
     ) -> (Option<State>, u64, Retry, Span) {
         let room = self.take(next.as_ref().or(state), 0, now).room;
         (next, room, Retry::Now, Span::ZERO)
+    }
+
+    /// See [`Op::Count`].
+    fn count(
+        &self,
+        state: Option<&State>,
+        cost: u64,
+        now: Timestamp,
+    ) -> (Option<State>, u64, Retry, Span) {
+        let Attempt { room, outcome, delay } = self.take(state, cost, now);
+        if cost == 0 {
+            return (None, room, self.debt(state, now), Span::ZERO);
+        }
+        // Units in flight cannot exceed their limit.
+        let counted = match self {
+            Self::Concurrency(_) => outcome.as_ref().ok().cloned(),
+            _ => Some(self.charge(state, cost, now)),
+        };
+        if outcome.is_ok() {
+            return (counted, room - cost, Retry::Now, delay);
+        }
+        let again = self.take(counted.as_ref().or(state), cost, now);
+        let retry = again.outcome.map_or_else(|earliest| Retry::at(earliest, now), |_| Retry::Now);
+        (counted, again.room, retry, Span::ZERO)
+    }
+
+    /// When no more is counted than fits. Queues do not tell it. A bucket of twice the capacity has room for one
+    /// capacity then.
+    fn debt(&self, state: Option<&State>, now: Timestamp) -> Retry {
+        if matches!(self, Self::LeakyBucket(_) | Self::Concurrency(_) | Self::Ban(_)) {
+            return Retry::Now;
+        }
+        let Ok(wide) = self.with_capacity(self.capacity().saturating_mul(2)) else {
+            return Retry::Now;
+        };
+        let outcome = wide.take(state, self.capacity(), now).outcome;
+        outcome.map_or_else(|earliest| Retry::at(earliest, now), |_| Retry::Now)
     }
 
     fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {

@@ -8,6 +8,10 @@ use crate::time::{Span, Timestamp};
 pub enum Op {
     /// Consume this many units, if all of them fit.
     Take(u64),
+    /// Count this many units whether they fit or not, until twice the capacity is counted. It
+    /// is admitted if they fit. A count of 0 changes nothing, and is admitted unless more is
+    /// counted than fits; a queue admits it always. The answer to a refused count holds after it.
+    Count(u64),
     /// Undo a `Take` of this cost that was admitted at that time, as far as it still
     /// counts. If the algorithm does not know how much of it still counts, it gives back
     /// the least possible amount.

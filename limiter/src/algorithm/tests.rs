@@ -3,6 +3,7 @@
 mod bans;
 mod calendar;
 mod concurrency;
+mod counts;
 mod debt;
 mod generators;
 mod log;

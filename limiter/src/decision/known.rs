@@ -23,6 +23,14 @@ pub struct KnownClaim<'r> {
     pub cost: u64,
 }
 
+impl<'r> KnownClaim<'r> {
+    pub(super) fn claim(self) -> Claim<&'r Arc<Policy>> {
+        let Self { policy, client, limit, instead, cost } = self;
+        let key = Key { principal: client, counter: policy.counter };
+        Claim { policy, key, limit, instead: instead.map(Box::new), cost }
+    }
+}
+
 impl RateLimiter {
     /// Judges a request by these claims, of which the first [`MAX_POLICIES`] count. Otherwise
     /// this is [`decide`](Self::decide).
@@ -32,14 +40,8 @@ impl RateLimiter {
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
-        let claim = |it: KnownClaim<'r>| Claim {
-            policy: it.policy,
-            key: Key { principal: it.client, counter: it.policy.counter },
-            limit: it.limit,
-            instead: it.instead.map(Box::new),
-            cost: it.cost,
-        };
-        let list: ClaimList<_> = claims.into_iter().take(MAX_POLICIES).map(claim).collect();
+        let list: ClaimList<_> =
+            claims.into_iter().take(MAX_POLICIES).map(KnownClaim::claim).collect();
         let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
         self.judge().judge(&mut claims, headroom, now).await
     }

@@ -55,7 +55,7 @@ impl RateLimiter {
     /// dropped before it is ready, nothing stays in flight.
     pub async fn decide<'r>(
         &self,
-        policies: &'r [Arc<Policy>],
+        policies: impl IntoIterator<Item = &'r Arc<Policy>>,
         subject: &Subject<'_, '_>,
         headroom: Headroom,
         now: Timestamp,

@@ -16,6 +16,7 @@
 
 mod claim;
 mod claims;
+mod count;
 mod headers;
 mod headroom;
 mod judge;

@@ -1,6 +1,7 @@
 //! The address of the client, behind proxies.
 //!
-//! Without a trusted peer, no field is read. With a trusted peer, the client is the
+//! Without a trusted peer, no field is read. A proxy that asks about the request of its client
+//! counts as trusted. With a trusted peer, the client is the
 //! rightmost address that is not a trusted proxy. Trusted proxies wrote everything to the
 //! right of this address. A client may have forged everything to the left of it, and this
 //! part never changes the result.
@@ -13,7 +14,7 @@ use http::header::FORWARDED;
 use super::ForwardedHeader;
 use super::cidr::CidrSet;
 use super::forwarded::{ElementsFromRight, address, node_of};
-use crate::request::RequestView;
+use crate::request::{Forwarding, RequestView};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -44,12 +45,15 @@ pub(super) fn client_ip(
     header: &ForwardedHeader,
 ) -> (IpAddr, AddressOrigin) {
     let peer = request.peer();
-    if !request.may_forward() {
-        return (peer, AddressOrigin::HiddenPeer);
-    }
-    if !trusted.contains(peer) {
-        return (peer, AddressOrigin::UntrustedPeer);
-    }
+    let header = match request.forwarding() {
+        Forwarding::Never => return (peer, AddressOrigin::HiddenPeer),
+        Forwarding::IfTrusted if !trusted.contains(peer) => {
+            return (peer, AddressOrigin::UntrustedPeer);
+        }
+        Forwarding::IfTrusted => header,
+        // A proxy that asks may pass on any other field as its client has sent it.
+        Forwarding::Asks => &ForwardedHeader::XForwardedFor,
+    };
     let lines = |name| request.headers().get_all(name).iter().rev().map(|line| line.as_bytes());
     match header {
         ForwardedHeader::XForwardedFor => {

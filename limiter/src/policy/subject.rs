@@ -13,7 +13,7 @@ use super::geo::{self, Place};
 use super::jwt::{Claims, Fault, TokenVerifier};
 use super::{ClientSettings, ForwardedHeader, KeyExpr, TokenFault, TokenKeys, UserSource};
 use crate::digest::{Secret, SharedSecret};
-use crate::request::{Params, PathMatch, PathPattern, RequestView};
+use crate::request::{Forwarding, Params, PathMatch, PathPattern, RequestView};
 use crate::time::Timestamp;
 
 /// The settings that identify clients.
@@ -175,7 +175,8 @@ impl<'r, 'q> Subject<'r, 'q> {
 
     /// Whether the peer is a proxy that may name the clients that it forwards for.
     pub(super) fn is_from_trusted_peer(&self) -> bool {
-        self.request.may_forward() && self.clients.trusted.contains(self.request.peer())
+        self.request.forwarding() != Forwarding::Never
+            && self.clients.trusted.contains(self.request.peer())
     }
 
     /// The claims of the request's bearer token, if the token is valid now.

@@ -35,11 +35,22 @@ pub struct RequestView<'a> {
     peer: IpAddr,
     /// Whether content follows the fields.
     has_content: bool,
-    /// Whether the peer may name the clients that it forwards for, if its address is
-    /// trusted. It may not if a load balancer forwarded the connection without its source.
-    may_forward: bool,
+    /// Whether the peer may name the clients that it forwards for.
+    forwarding: Forwarding,
     /// The subject of the peer's certificate.
     tls_subject: Option<&'a str>,
+}
+
+/// Whether the peer of a request may name the clients that it forwards for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forwarding {
+    /// It may not: a load balancer forwarded the connection without its source.
+    Never,
+    /// It may, if its address is trusted.
+    IfTrusted,
+    /// It names them in `X-Forwarded-For`: it is a proxy that asks about the request of its
+    /// client.
+    Asks,
 }
 
 impl<'a> RequestView<'a> {
@@ -83,7 +94,7 @@ impl<'a> RequestView<'a> {
             headers: &parts.headers,
             peer: peer.to_canonical(),
             has_content: has_content(&parts.headers),
-            may_forward: true,
+            forwarding: Forwarding::IfTrusted,
             tls_subject: None,
         }
     }
@@ -99,7 +110,17 @@ impl<'a> RequestView<'a> {
     /// trusted. The default is true.
     #[must_use]
     pub const fn with_forwarding(mut self, may_forward: bool) -> Self {
-        self.may_forward = may_forward;
+        self.forwarding = if may_forward { Forwarding::IfTrusted } else { Forwarding::Never };
+        self
+    }
+
+    /// The view of a request about which the peer asks, because it has received it from a
+    /// client. The peer names its client in `X-Forwarded-For`, whatever its own address is.
+    /// Other fields in which only trusted proxies may speak for a client, such as that of the
+    /// user, still need a trusted address.
+    #[must_use]
+    pub const fn asked_by_peer(mut self) -> Self {
+        self.forwarding = Forwarding::Asks;
         self
     }
 
@@ -146,10 +167,9 @@ impl<'a> RequestView<'a> {
         self.has_content
     }
 
-    /// Whether the peer may name the clients that it forwards for, if its address is
-    /// trusted. It may not if a load balancer forwarded the connection without its source.
-    pub(crate) const fn may_forward(&self) -> bool {
-        self.may_forward
+    /// Whether the peer may name the clients that it forwards for.
+    pub(crate) const fn forwarding(&self) -> Forwarding {
+        self.forwarding
     }
 
     /// The subject of the peer's certificate.

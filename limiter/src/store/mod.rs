@@ -48,6 +48,13 @@ pub use self::server_state::{
 pub use self::trial::Trial;
 pub use self::units::{DebtUnits, LeaseUnits, Units};
 
+use smallvec::SmallVec;
+
+#[cfg(feature = "redis")]
+use crate::algorithm::Algorithm;
+use crate::algorithm::Op;
+#[cfg(feature = "redis")]
+use crate::consistency::StoreMode;
 use crate::digest::Counter;
 use crate::time::{Clock, Timestamp};
 
@@ -289,6 +296,47 @@ impl<'s> StoreRef<'s> {
                 redis.apply(charges, now, deadline).await
             }
             Self::Trial(trial) => trial.apply(charges),
+        }
+    }
+
+    /// Counts each of these charges alone, whether it fits or not, and says which fit. See
+    /// [`Op::Count`]. `charges` do not bind.
+    ///
+    /// With counters of the store alone, this is one atomic step for each charge. Where a node
+    /// leases or reports units, and for units in flight, a charge is taken if it fits, and
+    /// charged a moment later if it does not.
+    pub async fn count_by(
+        self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Option<Instant>,
+    ) -> Decided {
+        match self {
+            Self::Memory(memory) => Decided {
+                at: now,
+                answers: memory.count(charges, now).into_iter().map(Answer::of_store).collect(),
+            },
+            #[cfg(feature = "redis")]
+            Self::Redis(redis)
+                if charges.iter().all(|it| {
+                    it.consistency.mode == StoreMode::Exact
+                        && !matches!(it.algorithm, Algorithm::Concurrency(_))
+                }) =>
+            {
+                redis.count(charges, now, deadline.unwrap_or_else(|| redis.deadline())).await
+            }
+            Self::Redis(_) | Self::Trial(_) => {
+                let decided = self.apply_by(charges, now, deadline).await;
+                let refused = |(_, answer): &(&Charge<'_>, &Answer)| !answer.verdict.admitted;
+                let refused = charges.iter().zip(&decided.answers).filter(refused);
+                let charged = refused.map(|(&charge, answer)| Correction {
+                    charge,
+                    source: answer.source,
+                    op: Op::Settle { reserved: 0, actual: charge.cost, taken: decided.at },
+                });
+                self.correct(&charged.collect::<SmallVec<[_; 4]>>(), now);
+                decided
+            }
         }
     }
 

@@ -1,22 +1,36 @@
 //! Questions over HTTP.
 
-use http::{Request, Response, StatusCode};
+mod auth;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use tollgate_limiter::request::Malformed;
 
 use super::settings::HttpSettings;
 use crate::gateway::{Gateway, ResponseBody};
+use crate::message::Failure;
 use crate::server::{ClientBody, Peer};
 
 /// Answers one request.
 pub(super) async fn answer(
-    _gateway: &Gateway,
+    gateway: &Gateway,
     settings: &HttpSettings,
     peer: &Peer,
-    _request: Request<ClientBody>,
+    request: Request<ClientBody>,
 ) -> Response<ResponseBody> {
     if !settings.trust.includes(peer.address.ip()) {
         return plain(StatusCode::FORBIDDEN, "check.http.trust does not include your address\n");
     }
-    plain(StatusCode::NOT_FOUND, "there is no such path\n")
+    if let Some(&malformed) = request.extensions().get::<Malformed>() {
+        let mut response = plain(StatusCode::BAD_REQUEST, "the request is malformed\n");
+        *response.status_mut() = Failure::from(malformed).status();
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
+    match auth::answer(gateway, settings, peer, request).await {
+        Ok(response) => response,
+        Err(_) => plain(StatusCode::NOT_FOUND, "there is no such path\n"),
+    }
 }
 
 /// The answer on a connection whose listener is about to close.

@@ -19,8 +19,12 @@ use crate::server::ListenerSettings;
 /// All tokens are compared with each call.
 const MAX_TOKENS: usize = 64;
 const MAX_PATTERNS: usize = 64;
-/// Other proxies read only final statuses.
-const STATUS: RangeInclusive<u64> = 200..=599;
+/// Other proxies let the request pass if they read such a status.
+const ADMITTED: RangeInclusive<u64> = 200..=299;
+/// A proxy that lets requests pass while this server fails would let a request pass that is
+/// refused with a status from 500 on.
+const REFUSED: RangeInclusive<u64> = 400..=499;
+const UNAVAILABLE: RangeInclusive<u64> = 400..=599;
 const TTL: RangeInclusive<Span> = Span::SECOND..=Span::DAY;
 const MAX_LEASES: RangeInclusive<u64> = 1..=10_000_000;
 
@@ -137,9 +141,9 @@ impl RawStatuses {
     fn compile(&self, cx: &Context<'_>) -> Statuses {
         let usual = Statuses::default();
         Statuses {
-            admitted: cx.status(&self.admitted, STATUS, usual.admitted),
-            refused: cx.status(&self.refused, STATUS, usual.refused),
-            unavailable: cx.status(&self.unavailable, STATUS, usual.unavailable),
+            admitted: cx.status(&self.admitted, ADMITTED, usual.admitted),
+            refused: cx.status(&self.refused, REFUSED, usual.refused),
+            unavailable: cx.status(&self.unavailable, UNAVAILABLE, usual.unavailable),
         }
     }
 }

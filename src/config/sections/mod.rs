@@ -13,6 +13,7 @@ mod admin;
 mod admin_credentials;
 mod algorithm;
 mod answers;
+mod asked;
 mod changes;
 mod check;
 mod check_askers;
@@ -240,5 +241,6 @@ impl RawConfig {
             unused::warn_policies(&self.policies, config, cx);
         }
         unused::warn_upstreams(&self.upstreams, config, cx);
+        asked::warn_unsettled(&self.policies, config, cx);
     }
 }

@@ -203,6 +203,22 @@ impl HeadReader {
     }
 }
 
+/// Checks the request line of a request that another server has read: its method and its
+/// target.
+///
+/// # Errors
+/// If this server would refuse a request with this line, whatever its bounds are.
+pub(crate) fn check_request_line(method: &[u8], target: &[u8]) -> Result<(), Malformed> {
+    let is_token = !method.is_empty() && split(method, TOKEN | ODD).1.is_empty();
+    if !is_token || !is_method(method) {
+        return Err(Malformed::BadMethod);
+    }
+    if target.is_empty() || target_len(target) < target.len() {
+        return Err(Malformed::BadTarget);
+    }
+    check_target(target)
+}
+
 /// The name and the value of a field. The value includes the blanks around it.
 fn field_parts(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (mut name, mut rest) = split(line, TOKEN);

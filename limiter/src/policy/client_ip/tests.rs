@@ -187,3 +187,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_proxy_that_asks_names_its_client_in_x_forwarded_for_alone() {
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("192.0.2.1", &[], "192.0.2.1"),
+        ("192.0.2.1", &["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
+        ("192.0.2.1", &["1.1.1.1, 198.51.100.1, 10.0.0.2"], "198.51.100.1"),
+        ("192.0.2.1", &["1.1.1.1", "198.51.100.1"], "198.51.100.1"),
+        ("192.0.2.1", &["1.1.1.1, 192.0.2.1"], "192.0.2.1"),
+        ("192.0.2.1", &["198.51.100.1, unknown"], "192.0.2.1"),
+        ("192.0.2.1", &["198.51.100.1, unknown, 10.0.0.2"], "10.0.0.2"),
+    ];
+    let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
+    let single = ForwardedHeader::Single(HeaderName::from_static("x-real-ip"));
+    for header in [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded, single] {
+        for (peer, lines, expected) in cases {
+            let mut headers: HeaderMap = lines
+                .iter()
+                .map(|line| (X_FORWARDED_FOR, HeaderValue::from_str(line).unwrap()))
+                .collect();
+            headers.insert("x-real-ip", HeaderValue::from_static("203.0.113.9"));
+            headers.insert(FORWARDED, HeaderValue::from_static("for=203.0.113.9"));
+            let request = RequestView::sample("", "/", &headers).with_peer(ip(peer));
+            let (client, _) = client_ip(&request.asked_by_peer(), &trusted, &header);
+            assert_eq!(client, ip(expected), "{peer} {lines:?} {header:?}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
-use super::RequestView;
+use super::{Forwarding, RequestView};
 use crate::request::host::host_of_field;
 use crate::request::path::normal_path;
 
@@ -22,7 +22,7 @@ impl<'a> RequestView<'a> {
             headers,
             peer: [192, 0, 2, 1].into(),
             has_content: false,
-            may_forward: true,
+            forwarding: Forwarding::IfTrusted,
             tls_subject: None,
         }
     }

@@ -120,14 +120,25 @@ impl MemoryStore {
         locked.decide(charges, &places, now)
     }
 
+    /// Counts each charge alone, whether it fits or not. See [`Op::Count`].
+    pub fn count(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
+        let count = |charge: &Charge<'_>| self.change(charge, Op::Count(charge.cost), now);
+        charges.iter().map(count).collect()
+    }
+
     /// Corrects a counter by an operation that is never refused: [`Op::Give`],
     /// [`Op::Cancel`], [`Op::Settle`] or [`Op::Peek`].
     pub fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        self.change(charge, op, now);
+    }
+
+    fn change(&self, charge: &Charge<'_>, op: Op, now: Timestamp) -> Verdict {
         let place = self.place(charge.key);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
         let (next, verdict) = judge(&shard, &place, slot, charge, op, now);
         keep(&mut shard, &place, slot, charge, next, &verdict, now);
+        verdict
     }
 
     /// The verdict of [`apply`](Self::apply) on one charge of a request that another charge

@@ -13,6 +13,7 @@ use super::server::Destination;
 use super::{RedisStore, StoreError};
 use crate::consistency::StoreMode;
 use crate::digest::Key;
+use crate::store::shared::ask::Ask;
 use crate::store::shared::fallback::Undecided;
 use crate::store::shared::in_flight::{InFlight, is_in_flight};
 use crate::store::shared::local_plan::{Plan, Planned};
@@ -131,6 +132,30 @@ impl RedisStore {
             return decided;
         }
         let asks = fan_out::asks(remote, plan.map(|(plan, _)| plan));
+        self.call(encoder, (charges, plan), (remote, asks), (now, deadline)).await
+    }
+
+    /// See [`StoreRef::count_by`](crate::store::StoreRef::count_by), for counters of the store
+    /// alone.
+    pub async fn count(
+        self: &Rc<Self>,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> Decided {
+        let Some(encoder) = self.encoder() else { return self.judge_without_store(charges, now) };
+        let asks = charges.iter().map(|charge| Ask::Count(charge.cost));
+        Box::pin(self.call(&encoder, (charges, None), (charges, asks), (now, deadline))).await
+    }
+
+    /// Sends these operations for the `remote` charges of a request.
+    async fn call(
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
+        (charges, plan): (&[Charge<'_>], Option<(&Plan, Timestamp)>),
+        (remote, asks): (&[Charge<'_>], impl Iterator<Item = Ask>),
+        (now, deadline): (Timestamp, Instant),
+    ) -> Decided {
         let parts = Part::split(remote, asks, |charge| self.destination(encoder, charge));
         let calls = Calls::send(self, encoder, remote, &parts, (now, deadline));
         let mut pending = PendingDecision { store: self, encoder, charges, plan, now, calls };

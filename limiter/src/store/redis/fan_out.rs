@@ -83,9 +83,14 @@ impl<'a> Part<'a> {
     /// The operations that give back all units that a reply reports as taken.
     pub(super) fn refund(&self, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
         let taken = answered.at;
-        let given = self.asked.iter().zip(&answered.replies).filter(|(_, it)| it.verdict.admitted);
+        let is_taken = |(asked, found): &(&Asked<'a>, &CounterReply)| {
+            found.verdict.admitted || matches!(asked.ask, Ask::Count(_))
+        };
+        let given = self.asked.iter().zip(&answered.replies).filter(is_taken);
         let give = |(asked, found): (&Asked<'a>, &CounterReply)| match asked.ask {
-            Ask::Take(cost) | Ask::Lease { cost, .. } if cost + found.extra > 0 => {
+            Ask::Take(cost) | Ask::Count(cost) | Ask::Lease { cost, .. }
+                if cost + found.extra > 0 =>
+            {
                 let op = Op::Cancel { cost: cost + found.extra, taken };
                 Asked::correction(asked.key, asked.algorithm, op)
             }

@@ -78,7 +78,7 @@ fn script(kind: u8, input: &[u8]) {
 }
 
 fn question(kind: u8, cost: u64) -> Ask {
-    match kind % 9 {
+    match kind % 10 {
         0 => Ask::Peek,
         1 => Ask::Take(cost),
         2 => Ask::Lease {
@@ -90,6 +90,7 @@ fn question(kind: u8, cost: u64) -> Ask {
         5 => Ask::Renew { units: cost, asked: cost / 2 },
         6 => Ask::Reset,
         7 => Ask::Cancel { cost, taken: Timestamp::from_micros(1_795_246_126_000_000) },
+        8 => Ask::Count(cost),
         _ => Ask::Take(u64::MAX),
     }
 }

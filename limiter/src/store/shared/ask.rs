@@ -26,6 +26,8 @@ pub enum Ask {
     Peek,
     /// See [`Op::Take`].
     Take(u64),
+    /// See [`Op::Count`].
+    Count(u64),
     /// Take a cost. If it fits, also take units ahead, which the node later spends without
     /// a call. Sliding and fixed windows, sub-windows and token buckets can be leased. With
     /// cost 0 and a share of 1024 the store counts as many units as fit, also in a log.
@@ -107,6 +109,7 @@ impl<'a> Asked<'a> {
     pub fn correction(key: Key, algorithm: &'a Algorithm, op: Op) -> Option<Self> {
         let ask = match op {
             Op::Take(cost) => Ask::Take(cost),
+            Op::Count(cost) => Ask::Count(cost),
             Op::Peek => return None,
             Op::Give { cost, taken } => Ask::Give { cost, taken },
             Op::Cancel { cost, taken } => Ask::Cancel { cost, taken },

@@ -179,7 +179,7 @@ impl Fallback {
             Op::Give { cost, taken } | Op::Cancel { cost, taken } => {
                 self.debts.lock().relieve(charge.key, cost, taken, now);
             }
-            Op::Take(_) | Op::Peek => {}
+            Op::Take(_) | Op::Count(_) | Op::Peek => {}
         }
     }
 

@@ -279,3 +279,17 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn a_request_line_that_another_server_has_read_is_checked_in_the_same_way(
+        method in "[A-Za-z!-~ ]{0,6}|GET|POST|get|-",
+        target in vec(prop_oneof![select(b"/?%#*:@.a \"\\{\xc3\xa9".to_vec()), any::<u8>()], 0..12),
+    ) {
+        let whole = [method.as_bytes(), b" ", &target, b" HTTP/1.1\r\n\r\n"].concat();
+        let is_read = matches!(read(&whole), Ok(Some(_)));
+        // A blank would make other parts of it.
+        prop_assume!(!method.contains(' ') && !target.contains(&b' ') && !target.contains(&b'\n'));
+        prop_assert_eq!(check_request_line(method.as_bytes(), &target).is_ok(), is_read);
+    }
+}

@@ -41,6 +41,7 @@ impl Counters {
             let apply = |op| part.algorithm.apply(state.as_ref(), op, now);
             let op = match part.ask {
                 Ask::Take(cost) => Op::Take(cost),
+                Ask::Count(cost) => Op::Count(cost),
                 Ask::Lease { cost, ahead } => {
                     let room = apply(Op::Take(0)).1.remaining;
                     let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));

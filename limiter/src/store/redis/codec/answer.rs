@@ -86,12 +86,14 @@ impl Answered {
 
     /// The states after the operations.
     pub fn after(&self, asked: &[Asked<'_>]) -> SmallVec<[Option<State>; 4]> {
-        let after = |(asked, before): (&Asked<'_>, &Option<State>)| match asked.ask {
-            Ask::Take(cost) if !self.refused => {
-                let (next, _) = asked.algorithm.apply(before.as_ref(), Op::Take(cost), self.at);
-                next.or_else(|| before.clone())
-            }
-            _ => before.clone(),
+        let after = |(asked, before): (&Asked<'_>, &Option<State>)| {
+            let op = match asked.ask {
+                Ask::Take(cost) if !self.refused => Op::Take(cost),
+                Ask::Count(cost) => Op::Count(cost),
+                _ => return before.clone(),
+            };
+            let (next, _) = asked.algorithm.apply(before.as_ref(), op, self.at);
+            next.or_else(|| before.clone())
         };
         asked.iter().zip(&self.before).map(after).collect()
     }
@@ -120,6 +122,7 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> CounterReply
     let verdict = match asked.ask {
         Ask::Peek | Ask::Renew { .. } => apply(Op::Peek),
         Ask::Take(cost) => apply(Op::Take(cost)),
+        Ask::Count(cost) => apply(Op::Count(cost)),
         Ask::Lease { cost, ahead } => {
             let room = apply(Op::Take(0)).remaining;
             let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));

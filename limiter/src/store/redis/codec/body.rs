@@ -74,11 +74,11 @@ impl Encoder {
 
     fn charge(&self, asked: &Asked<'_>, now: Timestamp, body: &mut Vec<u8>) {
         let (code, units) = match asked.ask {
-            Ask::Peek => (0, 0),
+            Ask::Peek | Ask::Count(0) => (0, 0),
             Ask::Take(units) => (1, units),
             Ask::Lease { cost, .. } => (2, cost),
             Ask::Give { cost, .. } => (3, cost),
-            Ask::Charge(units) => (4, units),
+            Ask::Charge(units) | Ask::Count(units) => (4, units),
             Ask::Renew { units, .. } => (5, units),
             Ask::Reset => (6, 0),
             Ask::ResetAll => (7, 0),

@@ -140,7 +140,7 @@ impl Ledger {
         let (reserved, actual, taken) = match op {
             Op::Give { cost, taken } | Op::Cancel { cost, taken } => (cost, 0, taken),
             Op::Settle { reserved, actual, taken } => (reserved, actual, taken),
-            Op::Take(_) | Op::Peek => return None,
+            Op::Take(_) | Op::Count(_) | Op::Peek => return None,
         };
         let Some(mut account) = self.accounts.peek_mut(&charge.key) else { return Some(op) };
         if actual <= reserved {

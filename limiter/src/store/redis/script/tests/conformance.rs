@@ -34,6 +34,7 @@ fn charge<'a>(asked: &Asked<'a>, cost: u64) -> Charge<'a> {
 
 /// The verdicts of the memory store, for bodies whose operations it has.
 fn in_memory(memory: &MemoryStore, asked: &[Asked<'_>], now: Timestamp) -> Option<Vec<Verdict>> {
+    let mut counts = Vec::new();
     let takes: Vec<_> = asked
         .iter()
         .filter_map(|it| match it.ask {
@@ -51,9 +52,16 @@ fn in_memory(memory: &MemoryStore, asked: &[Asked<'_>], now: Timestamp) -> Optio
                 memory.correct(&charge(it, 0), op, now);
                 None
             }
+            Ask::Count(cost) => {
+                counts.push(charge(it, cost));
+                None
+            }
             _ => unreachable!("a plain schedule has no other operations"),
         })
         .collect();
+    if counts.len() == asked.len() {
+        return Some(memory.count(&counts, now).into_vec());
+    }
     (takes.len() == asked.len()).then(|| memory.apply(&takes, now).into_vec())
 }
 

@@ -42,6 +42,7 @@ impl Reference {
         let (op, extra) = match asked.ask {
             Ask::Peek => (Op::Peek, 0),
             Ask::Take(cost) => (Op::Take(cost), 0),
+            Ask::Count(cost) => (Op::Count(cost), 0),
             Ask::Lease { cost, ahead } => {
                 let room = apply(Op::Take(0)).1.remaining;
                 let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));

@@ -142,7 +142,8 @@ impl<'p> Schedule<'p> {
             None => (self.random.usize(..COUNTERS), 0, 1, now),
         };
         let cost = cost.min(self.policies[policy].capacity());
-        let ask = match self.random.u32(..4) {
+        let ask = match self.random.u32(..5) {
+            4 => Ask::Count(cost.saturating_mul(self.random.u64(..4))),
             0 => Ask::Charge(self.random.u64(1..=cost.saturating_mul(3).max(1))),
             1 => Ask::Give { cost: cost / 2, taken },
             2 => Ask::Cancel { cost, taken },
@@ -150,7 +151,7 @@ impl<'p> Schedule<'p> {
         };
         // A charge of units in flight changes nothing, so no node sends it.
         match (&self.policies[policy], ask) {
-            (Algorithm::Concurrency(_), Ask::Charge(_)) => Vec::new(),
+            (Algorithm::Concurrency(_), Ask::Charge(_) | Ask::Count(_)) => Vec::new(),
             _ => vec![self.asked(policy, principal, ask, false)],
         }
     }

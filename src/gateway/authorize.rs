@@ -1,0 +1,250 @@
+//! Requests that another proxy forwards, if the policies here admit them.
+//!
+//! The proxy describes the request of its client, and carries out the answer. The life of the
+//! request is that of every other until it is admitted. Then nothing is forwarded, and the end
+//! of the response is not known: what was charged stays charged, and policies that need the end
+//! take no part.
+
+use std::mem;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, CONNECTION};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tollgate_limiter::algorithm::{Algorithm, Retry};
+use tollgate_limiter::decision::{Decision, Outcome};
+use tollgate_limiter::policy::{Count, Policy};
+use tollgate_limiter::time::Timestamp;
+
+use super::Gateway;
+use super::body::ResponseBody;
+use super::exchange::{Arrival, Exchange, UNMATCHED};
+use super::record::outcome;
+use crate::engine::{self, Judgement, PeerView};
+use crate::message::{BadQuestion, Failure, QuestionFault, QuestionParts};
+
+/// One word for the decision, on every answer.
+const X_TOLLGATE_OUTCOME: HeaderName = HeaderName::from_static("x-tollgate-outcome");
+/// The names of the policies that took no part, if there are any.
+const X_TOLLGATE_SKIPPED: HeaderName = HeaderName::from_static("x-tollgate-skipped");
+/// The status for the client, where the proxy does not pass on that of the answer.
+const X_TOLLGATE_STATUS: HeaderName = HeaderName::from_static("x-tollgate-status");
+/// Answers are decisions, and each holds once.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// What is escaped in the name of a policy.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%').add(b',');
+
+/// What another proxy asks about a request of its client.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// The head of the request. If there is a fault, it is that of the question.
+    pub(crate) head: Parts,
+    /// Why the question describes no request.
+    pub(crate) fault: Option<BadQuestion>,
+    /// Where the question describes the request.
+    pub(crate) parts: QuestionParts,
+    /// Whether the request has content, as far as the question tells.
+    pub(crate) has_content: bool,
+    /// The address of the proxy.
+    pub(crate) asker: IpAddr,
+}
+
+/// How the proxy understands answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answers {
+    /// The status if the request may pass.
+    pub(crate) admitted: StatusCode,
+    /// The status if a limit refuses the request.
+    pub(crate) refused: StatusCode,
+    /// The status if there is no decision, and a policy refuses such requests.
+    pub(crate) unavailable: StatusCode,
+    /// The form of other answers.
+    pub(crate) form: QuestionForm,
+    /// Whether an answer may be held back, as `leaky_bucket` delays a request.
+    pub(crate) may_hold: bool,
+}
+
+/// The answers that a proxy passes on to its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuestionForm {
+    /// Every answer that does not admit the request.
+    Any,
+    /// 401 and 403. It takes other statuses from 300 on for a fault of its own.
+    OnlyForbidden,
+}
+
+impl Gateway {
+    /// The answer to the question of another proxy.
+    pub(crate) async fn authorize(
+        &self,
+        question: Question,
+        answers: &Answers,
+    ) -> Response<ResponseBody> {
+        let wall = self.engine.clock().wall();
+        let Question { mut head, fault, parts, has_content, asker } = question;
+        let Self { snapshot, engine, sinks, metrics, .. } = self;
+        let clients = snapshot.rules.clients();
+        let tracer = sinks.tracer.as_ref();
+        let trace = tracer.map(|it| it.begin(&mut head.headers, || clients.trusts(asker)));
+        let arrival = Arrival { peer: asker, wall, trace };
+        let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, arrival, &mut head)
+            .for_proxy(&head.headers);
+        let judged = match fault {
+            Some(fault) => Err(fault.into()),
+            None => self.judge_for_proxy(&head, asker, has_content, wall).await,
+        };
+        let mut judgement = match judged {
+            Ok(judgement) => judgement,
+            Err(Failure::NoRoute) => {
+                exchange.unmatched();
+                let response = exchange.complete(admission(answers), None, None);
+                return answers.marked(response, answers.admitted, UNMATCHED);
+            }
+            Err(failure) => {
+                if let Failure::Malformed(malformed) = failure {
+                    metrics.malformed(malformed);
+                }
+                return answers.failed(exchange, parts.name(failure), None);
+            }
+        };
+        let policies = &snapshot.rules.route(judgement.route).policies;
+        metrics.decided(policies, &judgement.decision);
+        drop(mem::take(&mut judgement.decision.lease));
+        exchange.judged(&mut judgement);
+        let mut response = self.answer_decision(&judgement.decision, exchange, answers).await;
+        let skipped = policies.iter().filter(|policy| !is_askable(policy));
+        mark_skipped(skipped, response.headers_mut());
+        response
+    }
+
+    async fn answer_decision(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        exchange: Exchange<'_>,
+        answers: &Answers,
+    ) -> Response<ResponseBody> {
+        if let Some(failure) = engine::failure_of(&decision.outcome) {
+            return answers.failed(exchange, failure, Some(decision));
+        }
+        if let Outcome::Refuse(retry) = decision.outcome {
+            return answers.refused(exchange, decision, retry);
+        }
+        if answers.may_hold {
+            if let Err(failure) = self.queue.delay(decision.delay).await {
+                return answers.failed(exchange, failure, Some(decision));
+            }
+            exchange.waited().set(decision.delay.into());
+        }
+        let response = exchange.complete(admission(answers), None, Some(decision));
+        answers.marked(response, answers.admitted, outcome(decision))
+    }
+
+    async fn judge_for_proxy(
+        &self,
+        head: &Parts,
+        asker: IpAddr,
+        has_content: bool,
+        wall: Timestamp,
+    ) -> Result<Judgement<'_>, Failure> {
+        // The certificate on the connection is that of the proxy, and not of its client.
+        let peer = PeerView { address: asker, may_forward: true, identity: None };
+        let view = engine::view(head, peer, has_content)?.asked_by_peer();
+        let headroom = |route| self.headroom(route);
+        let rules = &self.snapshot.rules;
+        let judged = self.engine.judge(rules, &view, wall, headroom, is_askable).await;
+        judged.map_err(Failure::from)
+    }
+}
+
+impl Answers {
+    /// The answer that no limit has decided.
+    fn failed(
+        &self,
+        exchange: Exchange<'_>,
+        failure: Failure,
+        decision: Option<&Decision<&Arc<Policy>>>,
+    ) -> Response<ResponseBody> {
+        let status = match failure.status() {
+            StatusCode::SERVICE_UNAVAILABLE => self.unavailable,
+            status => status,
+        };
+        let mut response = exchange.failure(failure);
+        *response.status_mut() = if is_of_proxy(failure) { status } else { self.carrying(status) };
+        let mut response = exchange.complete(response, Some(failure), decision);
+        // Only the request is faulty. The connection is that of the proxy, and stays.
+        response.headers_mut().remove(CONNECTION);
+        self.marked(response, status, failure.reason())
+    }
+
+    /// The answer that a limit has decided.
+    fn refused(
+        &self,
+        exchange: Exchange<'_>,
+        decision: &Decision<&Arc<Policy>>,
+        retry: Retry,
+    ) -> Response<ResponseBody> {
+        let mut response = exchange.refusal(decision, retry);
+        // A policy may configure a status by which the proxy would let the request pass.
+        *response.status_mut() = self.carrying(self.refused);
+        let response = exchange.complete(response, None, Some(decision));
+        self.marked(response, self.refused, outcome(decision))
+    }
+
+    /// The status by which the proxy refuses a request whose client should get `status`.
+    const fn carrying(&self, status: StatusCode) -> StatusCode {
+        match (self.form, status.as_u16()) {
+            (QuestionForm::Any, _) | (_, 401 | 500..) => status,
+            (QuestionForm::OnlyForbidden, _) => StatusCode::FORBIDDEN,
+        }
+    }
+
+    /// The answer with the fields of all answers. `status` is that for the client.
+    fn marked(
+        &self,
+        mut response: Response<ResponseBody>,
+        status: StatusCode,
+        outcome: &'static str,
+    ) -> Response<ResponseBody> {
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        headers.insert(X_TOLLGATE_OUTCOME, HeaderValue::from_static(outcome));
+        if self.form == QuestionForm::OnlyForbidden {
+            headers.insert(X_TOLLGATE_STATUS, status.as_u16().into());
+        }
+        response
+    }
+}
+
+/// Whether the question of a proxy can be decided by this policy: it must not need the end of
+/// the response.
+pub(crate) fn is_askable(policy: &Policy) -> bool {
+    policy.count == Count::All && !matches!(policy.algorithm, Algorithm::Concurrency(_))
+}
+
+/// Whether the proxy has caused the failure, and not its client. It must not seem to be a
+/// refusal.
+const fn is_of_proxy(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Question(BadQuestion {
+            fault: QuestionFault::Missing | QuestionFault::Repeated,
+            ..
+        })
+    )
+}
+
+fn admission(answers: &Answers) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::local(bytes::Bytes::new()));
+    *response.status_mut() = answers.admitted;
+    response
+}
+
+fn mark_skipped<'p>(policies: impl Iterator<Item = &'p Arc<Policy>>, headers: &mut HeaderMap) {
+    let names = policies.map(|policy| utf8_percent_encode(&policy.name, ESCAPED).to_string());
+    let names = names.collect::<Vec<_>>().join(", ");
+    if let Some(value) = HeaderValue::from_str(&names).ok().filter(|value| !value.is_empty()) {
+        headers.insert(X_TOLLGATE_SKIPPED, value);
+    }
+}

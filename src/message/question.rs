@@ -1,0 +1,70 @@
+//! The faults of a question: a request by which another proxy asks about the request of its
+//! client.
+
+use tollgate_limiter::request::{Ambiguity, Malformed};
+
+use super::Failure;
+
+/// The part of a question that describes no request, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {fault}")]
+pub(crate) struct BadQuestion {
+    /// The name of the field, or of another part of the question.
+    pub(crate) field: &'static str,
+    /// What is wrong with it.
+    pub(crate) fault: QuestionFault,
+}
+
+/// Why a part of a question describes no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum QuestionFault {
+    /// The field is absent or empty.
+    #[error("the field is missing, and the proxy that asks must set it")]
+    Missing,
+    /// The field has several lines, or two fields say the same.
+    #[error("it is given twice, and the proxy that asks must remove what its client has sent")]
+    Repeated,
+    /// A server would not accept such a request.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The request has no meaning, or several meanings.
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguity),
+}
+
+impl QuestionFault {
+    /// One word for logs and metrics.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::Missing | Self::Repeated => "question",
+            Self::Malformed(_) => "malformed",
+            Self::Ambiguous(_) => "ambiguous",
+        }
+    }
+}
+
+/// The names of the parts of a question that describe the target and the host of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QuestionParts {
+    pub(crate) target: &'static str,
+    pub(crate) host: &'static str,
+}
+
+impl QuestionParts {
+    /// The same failure, which names the part that causes it if a single one does.
+    pub(crate) fn name(self, failure: Failure) -> Failure {
+        let Failure::Ambiguous(ambiguity) = failure else { return failure };
+        let field = match ambiguity {
+            Ambiguity::NoHost | Ambiguity::ManyHosts | Ambiguity::BadHost | Ambiguity::TwoHosts => {
+                self.host
+            }
+            Ambiguity::BadTarget
+            | Ambiguity::BadEscape
+            | Ambiguity::DotSegment
+            | Ambiguity::EmptySegment
+            | Ambiguity::BadCharacter => self.target,
+            Ambiguity::TwoRoutes | Ambiguity::ManyKeys | Ambiguity::BadCoding => return failure,
+        };
+        BadQuestion { field, fault: ambiguity.into() }.into()
+    }
+}

@@ -1,0 +1,3 @@
+//! Questions of other proxies and services.
+
+mod auth;
