@@ -141,6 +141,11 @@ impl Gateway {
         decision
     }
 
+    /// Counts the decision on a question. Its policies are those of the configuration.
+    pub(crate) fn decided(&self, decision: &Decision<&Arc<Policy>>) {
+        self.metrics.decided(&[], decision);
+    }
+
     /// See [`CurrentGateway::housekeep`].
     fn housekeep(&self) {
         self.sinks.flush();

@@ -66,13 +66,11 @@ pub(crate) fn answer<'d>(
         tallies.push(tally);
     }
     for (slot, counted) in plan.slots.iter().zip(counted) {
-        let mut before = 0;
         for &index in &slot.descriptors {
             let Matched::Limited(limited) = &plan.matched[index] else { continue };
             let hits = plan.hits[index].added();
-            let (status, tally) = of_slot(limited, counted, (before, hits), now);
-            (statuses[index], tallies[index]) = (status, Some(tally));
-            before += hits;
+            let (status, tally) = of_slot(limited, counted, (slot.hits.added(), hits), now);
+            (statuses[index], tallies[index]) = (status, tally);
         }
     }
     combined(plan, statuses, tallies, switches)
@@ -89,30 +87,22 @@ fn of_none<'d>(limited: &Limited<'d>, hits: Hits, now: Timestamp) -> (Status<'d>
     (status, Tally::of_none(hits.added(), limited.is_shadow))
 }
 
-/// The status of a descriptor with `hits`. Other descriptors of its slot come `before` it with so
-/// many hits.
+/// The status of a descriptor with `hits`, whose slot has `all` hits.
 fn of_slot<'d>(
     limited: &Limited<'d>,
     counted: &Counted,
-    (before, hits): (u64, u64),
+    (all, hits): (u64, u64),
     now: Timestamp,
-) -> (Status<'d>, Tally) {
+) -> (Status<'d>, Option<Tally>) {
     let own = u64::from(limited.requests);
-    let (is_over, remaining, reset, limit, present) = match counted {
-        Counted::Each { room, was_over, verdict } => {
-            let is_over = *was_over || before + hits > *room;
-            let remaining = if is_over { 0 } else { room.saturating_sub(before + hits) };
-            let present = (verdict.limit.saturating_sub(*room)).saturating_add(before);
-            (is_over, remaining, reset(verdict, limited.unit, now), verdict.limit, present)
+    let (is_over, remaining, reset, limit) = match counted {
+        Counted::Judged(verdict) => {
+            let remaining = if verdict.admitted { verdict.remaining } else { 0 };
+            (!verdict.admitted, remaining, reset(verdict, limited.unit, now), verdict.limit)
         }
-        Counted::Together(verdict) => {
-            let used = verdict.limit.saturating_sub(verdict.remaining);
-            let present = if verdict.admitted { used.saturating_sub(hits) } else { used };
-            let reset = reset(verdict, limited.unit, now);
-            (!verdict.admitted, verdict.remaining, reset, verdict.limit, present)
-        }
-        Counted::FailedOpen => (false, own, None, own, 0),
-        Counted::FailedClosed => (true, 0, None, own, own),
+        Counted::Unlimited => return (Status::UNLIMITED, None),
+        Counted::FailedOpen => (false, own, None, own),
+        Counted::FailedClosed => (true, 0, None, own),
     };
     let requests = u32::try_from(limit).unwrap_or(u32::MAX);
     let status = Status {
@@ -121,7 +111,9 @@ fn of_slot<'d>(
         remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
         reset,
     };
-    (status, Tally::new(limit, present, hits, is_over, limited.is_shadow))
+    let used = limit.saturating_sub(remaining);
+    let before = if is_over { used } else { used.saturating_sub(all) };
+    (status, Some(Tally::new(limit, before, hits, is_over, limited.is_shadow)))
 }
 
 /// The wait of a charge that is over its limit, or else the time until the window is over.

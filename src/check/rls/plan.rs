@@ -1,10 +1,10 @@
 //! The counters that a request uses, each one once.
 //!
-//! A request may name one counter several times. A store charges each counter once at a time, so
-//! the hits of neighbouring descriptors with the same counter and the same limit are added, and
-//! [`answer`](super::answer()) tells each descriptor what it would have been told if all were
-//! counted one after the other. Where this is not possible, because the limits differ or hits are
-//! given back, the counter is charged in several rounds.
+//! A request may name one counter several times, and a store charges each counter once at a time.
+//! If descriptors are counted alone, the counter is charged in several rounds, so that each
+//! descriptor is told what it would be told in a request of its own. From a certain number of
+//! rounds on, and if the request is judged as a whole, the hits are added, and all descriptors of
+//! the counter are told the same.
 
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ use tollgate_limiter::policy::{KeyExpr, OverrideLimit, Policy};
 
 use super::tree::Found;
 use super::{Amount, Descriptor, Domains, Hits, Override, Series, Unit};
+
+/// The most rounds in which hits are added to one counter.
+const MAX_ROUNDS: usize = 16;
 
 /// The first value of the digest of a counter's owner. The digest of a policy's key begins with a
 /// tag below 32, and this one with the length of this text, so they are never equal.
@@ -99,17 +102,10 @@ pub(crate) struct Slot {
 /// The answer of a store to a slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Counted {
-    /// The hits were counted, whether or not they were within the limit.
-    Each {
-        /// The hits that fitted before.
-        room: u64,
-        /// Whether the counter was above its limit before.
-        was_over: bool,
-        /// The verdict on the charge.
-        verdict: Verdict,
-    },
-    /// The whole request was judged at once, and this is the verdict on the slot.
-    Together(Verdict),
+    /// The verdict on the hits. What remains is that after them.
+    Judged(Verdict),
+    /// The client has no limit.
+    Unlimited,
     /// The store is not available, and such hits are admitted.
     FailedOpen,
     /// The store is not available, and such hits are refused.
@@ -262,7 +258,9 @@ impl Plan<'_> {
         let mut round = 0;
         // The last slot of the counter is the one with the highest round.
         if let Some(last) = self.slots.iter_mut().rev().find(is_same) {
-            if last.policy.algorithm == slot.policy.algorithm
+            let is_last = !slot.is_alone || last.round + 1 >= MAX_ROUNDS;
+            if is_last
+                && last.policy.algorithm == slot.policy.algorithm
                 && last.instead == slot.instead
                 && let (Hits::Add(before), Hits::Add(more)) = (last.hits, slot.hits)
             {

@@ -13,6 +13,7 @@ use tollgate_limiter::digest::Principal;
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::monotonic;
 
+use self::charge::Charging;
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};
 use super::messages::ratelimit::{RateLimitRequest, RateLimitResponse};
@@ -72,7 +73,8 @@ async fn decide(
             Rules { domains: &limits.domains, switches, secret }.plan(domain, &descriptors)
         }
     };
-    let counted = charge::all(gateway, &plan, deadline).await?;
+    let is_native = limits.native.contains_key(domain);
+    let counted = Charging { gateway, until: deadline, is_native }.all(&plan).await?;
     let answer = rls::answer(&plan, &counted, switches, gateway.engine().clock().wall());
     count(metrics, domain, &plan, &answer);
     let metadata = switches.metadata.then(|| response::metadata(question, &plan, &answer));

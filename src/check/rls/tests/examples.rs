@@ -175,7 +175,7 @@ fn a_request_is_over_its_quotas_only_together() {
 }
 
 #[test]
-fn one_counter_twice_is_charged_once_with_the_codes_of_a_sequence() {
+fn one_counter_twice_has_the_codes_of_a_sequence() {
     let mut service = service("d", [node("k", "", 5, Unit::Minute)]);
     let entries = [("k", "v")];
     let asked: [Asked<'_>; 4] = [
@@ -186,7 +186,7 @@ fn one_counter_twice_is_charged_once_with_the_codes_of_a_sequence() {
     ];
     let codes = |service: &mut Service| {
         service.ask("d", &asked, |plan, answer| {
-            assert_eq!(plan.slots.len(), 1);
+            assert_eq!(plan.slots.iter().map(|it| it.round).collect::<Vec<_>>(), [0, 1, 2, 3]);
             answer.statuses.iter().map(|it| (it.is_over, it.remaining)).collect::<Vec<_>>()
         })
     };
@@ -199,6 +199,20 @@ fn one_counter_twice_is_charged_once_with_the_codes_of_a_sequence() {
         assert_eq!(answer.statuses[0].remaining, 1);
         assert_eq!(answer.statuses[1].remaining, 0);
     });
+}
+
+#[test]
+fn a_request_that_is_judged_as_a_whole_charges_each_counter_once() {
+    let mut service = service("d", [node("k", "", 5, Unit::Minute)]);
+    let hit: Asked<'_> = (&[("k", "v")], None, Hits::Add(1));
+    let rounds = |plan: &Plan<'_>, _: &Answer<'_>| {
+        plan.slots.iter().map(|it| (it.round, it.descriptors.len())).collect::<Vec<_>>()
+    };
+    let alone = service.ask("d", &[hit; 128], rounds);
+    assert_eq!(alone[..15].iter().filter(|it| it.1 == 1).count(), 15);
+    assert_eq!(alone[15..], [(15, 113)]);
+    service.switches.together = true;
+    assert_eq!(service.ask("d", &[hit; 128], rounds), [(0, 128)]);
 }
 
 /// Examples 8, 10 and 11.

@@ -69,13 +69,10 @@ fn count(
     let (limit, window_us) = (algorithm.limit(), algorithm.window().as_micros());
     let window = now.as_micros() / window_us;
     let count = counters.entry((slot.principal, slot.policy.counter.bits(), window)).or_default();
-    let before = match slot.hits {
-        Hits::Add(hits) => std::mem::replace(count, *count + hits),
-        Hits::GiveBack(hits) => {
-            *count = count.saturating_sub(hits);
-            *count
-        }
-    };
+    match slot.hits {
+        Hits::Add(hits) => *count += hits,
+        Hits::GiveBack(hits) => *count = count.saturating_sub(hits),
+    }
     let end = Span::from_micros((window + 1) * window_us - now.as_micros());
     let admitted = *count <= limit;
     let verdict = Verdict {
@@ -86,7 +83,7 @@ fn count(
         reset_after: if *count > 0 { end } else { Span::ZERO },
         delay: Span::ZERO,
     };
-    Counted::Each { room: limit.saturating_sub(before), was_over: before > limit, verdict }
+    Counted::Judged(verdict)
 }
 
 /// A node with a limit.
