@@ -91,7 +91,7 @@ impl Worker {
         let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let check = Rc::new(Services::new(&gateway, self.check));
+        let check = Rc::new(Services::new(&gateway, self.check, self.drain.clone()));
         let mut listeners = Listeners::new(&gateway, &check, &metrics);
         listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));

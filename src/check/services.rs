@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{Request, Response};
+use tollgate_limiter::drain::Drain;
 use tower::Service;
 
 use super::grpc::AnswerBody;
@@ -22,15 +23,21 @@ pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
     rate_limits: Rc<RateLimitMetrics>,
+    drain: Drain,
 }
 
 impl Services {
-    /// Decides with this gateway.
-    pub(crate) fn new(gateway: &Rc<CurrentGateway>, settings: Arc<CheckSettings>) -> Self {
+    /// Decides with this gateway, until `drain` begins.
+    pub(crate) fn new(
+        gateway: &Rc<CurrentGateway>,
+        settings: Arc<CheckSettings>,
+        drain: Drain,
+    ) -> Self {
         Self {
             rate_limits: Rc::new(RateLimitMetrics::new(gateway.get().worker_metrics())),
             gateway: Rc::clone(gateway),
             settings: RefCell::new(settings),
+            drain,
         }
     }
 
@@ -68,11 +75,15 @@ impl Services {
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().grpc.clone();
-            let metrics = Rc::clone(&services.rate_limits);
+            let (metrics, drain) = (Rc::clone(&services.rate_limits), services.drain.clone());
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(grpc::closed()) };
-                let called =
-                    grpc::Called { gateway: &gateway, settings: &settings, metrics: &metrics };
+                let called = grpc::Called {
+                    gateway: &gateway,
+                    settings: &settings,
+                    metrics: &metrics,
+                    drain: &drain,
+                };
                 Ok(called.answer(&peer, request).await)
             })
         })

@@ -2,7 +2,7 @@
 //! `doc/PROTOCOL-HTTP2.md`).
 //!
 //! The framing is written here, and not taken from `tonic`: its services need bodies that can be
-//! sent to other threads, and those of this server cannot. It is small, because no call has a
+//! sent to other threads, and those of this server cannot. It is small, because no call takes a
 //! stream of messages, and no message is compressed.
 
 use std::borrow::Cow;
@@ -98,13 +98,30 @@ fn decode<M: Message + Default>(mut body: Bytes, most_bytes: usize) -> Result<M,
     M::decode(body).map_err(|error| Failed::invalid(format!("the message is malformed: {error}")))
 }
 
-/// The answer with this message.
-pub(super) fn reply(message: &impl Message) -> Response<AnswerBody> {
+/// A message in its frame.
+pub(super) fn frame(message: &impl Message) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.encoded_len());
     frame.put_u8(0);
     frame.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
     message.encode(&mut frame).expect("a buffer that grows has room");
-    let mut response = Response::new(AnswerBody::message(frame.freeze()));
+    frame.freeze()
+}
+
+/// The answer with this message.
+pub(super) fn reply(message: &impl Message) -> Response<AnswerBody> {
+    success(AnswerBody::message(frame(message)))
+}
+
+/// The answer with a message in its frame, and another one later.
+pub(super) fn stream(
+    first: Bytes,
+    later: impl Future<Output = Bytes> + 'static,
+) -> Response<AnswerBody> {
+    success(AnswerBody::messages(first, later))
+}
+
+fn success(body: AnswerBody) -> Response<AnswerBody> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, CONTENT_TYPE_GRPC);
     response
 }

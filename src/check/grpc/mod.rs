@@ -2,10 +2,12 @@
 
 mod body;
 mod framing;
+mod health;
 mod messages;
 mod ratelimit;
 
 use http::{Request, Response};
+use tollgate_limiter::drain::Drain;
 
 use super::settings::GrpcSettings;
 use crate::gateway::Gateway;
@@ -22,6 +24,7 @@ pub(super) struct Called<'c> {
     pub(super) gateway: &'c Gateway,
     pub(super) settings: &'c GrpcSettings,
     pub(super) metrics: &'c RateLimitMetrics,
+    pub(super) drain: &'c Drain,
 }
 
 impl Called<'_> {
@@ -46,11 +49,13 @@ impl Called<'_> {
 
     /// Answers by the method that the path names.
     async fn method(self, request: Request<ClientBody>) -> Result<Response<AnswerBody>, Failed> {
-        let Self { gateway, settings, metrics } = self;
+        let Self { gateway, settings, metrics, drain } = self;
         match request.uri().path() {
             ratelimit::PATH if settings.services.ratelimit => {
                 ratelimit::answer(gateway, &settings.rate_limits, metrics, request).await
             }
+            health::CHECK => health::check(settings.services, drain, request).await,
+            health::WATCH => health::watch(settings.services, drain, request).await,
             _ => Err(Failed::new(GrpcCode::Unimplemented, "there is no such method")),
         }
     }

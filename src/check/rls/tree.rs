@@ -255,6 +255,7 @@ impl Domains {
     }
 
     /// The names of the domains.
+    #[cfg(test)]
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }

@@ -325,6 +325,14 @@ families! {
         "ratelimit_service_should_rate_limit_error", &["err_type"], "calls",
         "Calls of the rate limit service that failed. err_type: service_error.",
     ).on_event();
+    RATE_LIMIT_CONFIG_SUCCESS = Family::counter(
+        "ratelimit_service_config_load_success", &[], "reloads",
+        "Reloads of the configuration and of the rate limit service's directory.",
+    ).on_event();
+    RATE_LIMIT_CONFIG_ERROR = Family::counter(
+        "ratelimit_service_config_load_error", &[], "reloads",
+        "Reloads that failed, so that the configuration in use has stayed.",
+    ).on_event();
     RATE_LIMIT_CALL_DURATION = Family::histogram(
         "ratelimit_service_response_time_seconds", OWN, &["grpc_method"], "seconds",
         "Time of a call of the rate limit service.",

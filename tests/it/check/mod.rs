@@ -1,3 +1,4 @@
 //! Questions of other proxies and services.
 
 mod auth;
+mod grpc;
