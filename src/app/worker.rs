@@ -92,7 +92,8 @@ impl Worker {
         let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let check = Rc::new(Services::new(&gateway, self.check, &self.check_state));
+        let outside = (&self.check_state, self.drain.clone());
+        let check = Rc::new(Services::new(&gateway, self.check, outside));
         let mut listeners = Listeners::new(&gateway, &check, &metrics);
         listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));

@@ -7,6 +7,7 @@
 mod grpc;
 mod http;
 mod lease;
+pub(crate) mod rls;
 mod services;
 mod settings;
 

@@ -110,6 +110,11 @@ impl Gateway {
         &self.snapshot
     }
 
+    /// What the worker counts.
+    pub(crate) const fn worker_metrics(&self) -> &Rc<WorkerMetrics> {
+        &self.worker_metrics
+    }
+
     /// What decides on its requests.
     pub(crate) const fn engine(&self) -> &Engine {
         &self.engine
@@ -146,6 +151,11 @@ impl Gateway {
         let decision = self.engine.count_known(claims).await;
         self.metrics.decided(&[], &decision);
         decision
+    }
+
+    /// Counts the decision on a question. Its policies are those of the configuration.
+    pub(crate) fn decided(&self, decision: &Decision<&Arc<Policy>>) {
+        self.metrics.decided(&[], decision);
     }
 
     /// See [`CurrentGateway::housekeep`].
