@@ -82,3 +82,34 @@ fn examples_are_valid() {
         assert!(wrong.is_empty(), "{}\nin:\n{text}", wrong.join("\n"));
     }
 }
+
+/// The pages about coming from other programs, and about other proxies.
+#[test]
+fn the_files_of_the_pages_have_no_mistakes() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let mut checked = 0;
+    for page in fs::read_dir(docs).expect("it is there") {
+        let path = page.expect("it can be read").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !name.starts_with("from-") && !name.starts_with("behind-") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("it is text");
+        for (index, block) in text.split("```yaml\n").skip(1).enumerate() {
+            let file = block.split("```").next().unwrap_or_default();
+            let is_ours = file.contains("policies:")
+                && (file.contains("listeners:") || file.contains("check:"));
+            if !is_ours {
+                continue;
+            }
+            checked += 1;
+            let compiled = Config::parse(file, "gateway.yaml", &|_| Some(SECRET.to_owned()));
+            let report = match compiled {
+                Ok(compiled) => compiled.warnings.to_string(),
+                Err(report) => report.to_string(),
+            };
+            assert!(report.is_empty(), "{name}, file {index}:\n{report}");
+        }
+    }
+    assert!(checked > 1, "{checked} files");
+}
