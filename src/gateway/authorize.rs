@@ -49,6 +49,9 @@ pub(crate) struct Question {
     pub(crate) has_content: bool,
     /// The address of the proxy.
     pub(crate) asker: IpAddr,
+    /// The address from which the proxy has the request. None: the proxy names it in
+    /// `X-Forwarded-For`.
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// How the proxy understands answers.
@@ -83,17 +86,17 @@ impl Gateway {
         answers: &Answers,
     ) -> Response<ResponseBody> {
         let wall = self.engine.clock().wall();
-        let Question { mut head, fault, parts, has_content, asker } = question;
+        let Question { mut head, fault, parts, has_content, asker, client } = question;
         let Self { snapshot, engine, sinks, metrics, .. } = self;
         let clients = snapshot.rules.clients();
         let tracer = sinks.tracer.as_ref();
         let trace = tracer.map(|it| it.begin(&mut head.headers, || clients.trusts(asker)));
-        let arrival = Arrival { peer: asker, wall, trace };
+        let arrival = Arrival { peer: client.unwrap_or(asker), wall, trace };
         let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, arrival, &mut head)
             .for_proxy(&head.headers);
         let judged = match fault {
             Some(fault) => Err(fault.into()),
-            None => self.judge_for_proxy(&head, asker, has_content, wall).await,
+            None => self.judge_for_proxy(&head, (asker, client), has_content, wall).await,
         };
         let mut judgement = match judged {
             Ok(judgement) => judgement,
@@ -106,7 +109,7 @@ impl Gateway {
                 if let Failure::Malformed(malformed) = failure {
                     metrics.malformed(malformed);
                 }
-                return answers.failed(exchange, parts.name(failure), None);
+                return answers.failed(exchange, failure.in_question(parts), None);
             }
         };
         let policies = &snapshot.rules.route(judgement.route).policies;
@@ -144,13 +147,15 @@ impl Gateway {
     async fn judge_for_proxy(
         &self,
         head: &Parts,
-        asker: IpAddr,
+        (asker, client): (IpAddr, Option<IpAddr>),
         has_content: bool,
         wall: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
         // The certificate on the connection is that of the proxy, and not of its client.
-        let peer = PeerView { address: asker, may_forward: true, identity: None };
-        let view = engine::view(head, peer, has_content)?.asked_by_peer();
+        let address = client.unwrap_or(asker);
+        let peer = PeerView { address, may_forward: true, identity: None };
+        let view = engine::view(head, peer, has_content)?;
+        let view = if client.is_none() { view.asked_by_peer() } else { view };
         let headroom = |route| self.headroom(route);
         let rules = &self.snapshot.rules;
         let judged = self.engine.judge(rules, &view, wall, headroom, is_askable).await;

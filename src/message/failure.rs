@@ -8,7 +8,7 @@ use http::StatusCode;
 use tollgate_limiter::policy::TokenFault;
 use tollgate_limiter::request::{Ambiguity, Malformed};
 
-use super::question::BadQuestion;
+use super::question::{BadQuestion, QuestionParts};
 
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The same failure of a request that a question describes. It names the part of the
+    /// question that causes it, if a single one does.
+    pub(crate) fn in_question(self, parts: QuestionParts) -> Self {
+        let Self::Ambiguous(ambiguity) = self else { return self };
+        let question = |field| BadQuestion { field, fault: ambiguity.into() };
+        parts.part(ambiguity).map_or(self, |field| question(field).into())
+    }
+
     /// The status of the response.
     pub(crate) const fn status(self) -> StatusCode {
         match self {

@@ -3,8 +3,6 @@
 
 use tollgate_limiter::request::{Ambiguity, Malformed};
 
-use super::Failure;
-
 /// The part of a question that describes no request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]
@@ -51,20 +49,18 @@ pub(crate) struct QuestionParts {
 }
 
 impl QuestionParts {
-    /// The same failure, which names the part that causes it if a single one does.
-    pub(crate) fn name(self, failure: Failure) -> Failure {
-        let Failure::Ambiguous(ambiguity) = failure else { return failure };
-        let field = match ambiguity {
+    /// The part that makes a request ambiguous, if a single one does.
+    pub(super) const fn part(self, ambiguity: Ambiguity) -> Option<&'static str> {
+        match ambiguity {
             Ambiguity::NoHost | Ambiguity::ManyHosts | Ambiguity::BadHost | Ambiguity::TwoHosts => {
-                self.host
+                Some(self.host)
             }
             Ambiguity::BadTarget
             | Ambiguity::BadEscape
             | Ambiguity::DotSegment
             | Ambiguity::EmptySegment
-            | Ambiguity::BadCharacter => self.target,
-            Ambiguity::TwoRoutes | Ambiguity::ManyKeys | Ambiguity::BadCoding => return failure,
-        };
-        BadQuestion { field, fault: ambiguity.into() }.into()
+            | Ambiguity::BadCharacter => Some(self.target),
+            Ambiguity::TwoRoutes | Ambiguity::ManyKeys | Ambiguity::BadCoding => None,
+        }
     }
 }

@@ -4,10 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use tollgate_limiter::decision::{Decision, Outcome, Report};
-use tollgate_limiter::policy::{Policy, Subject};
+use tollgate_limiter::policy::{LimitChoice, Policy, Subject};
+use tollgate_limiter::store::Source;
 use tollgate_limiter::time::Timestamp;
 
-use super::{Counted, TopHistory};
+use super::{ClientText, Counted, TopHistory};
+use crate::telemetry::metrics::plan_name;
 
 /// Between two looks at the minute in progress, in microseconds.
 const SHOWN_EVERY_US: u64 = 1_000_000;
@@ -47,14 +49,28 @@ impl WorkerTop {
         subject: &Subject<'_, '_>,
         now: Timestamp,
     ) {
-        self.observe_as(decision, |report| subject.shown_key(report.policy), now);
+        let text = |report: &Report<&Arc<Policy>>| ClientText {
+            whole: self.history.keeps_whole().then(|| subject.whole_key(report.policy).into()),
+            ..masked(report, subject.shown_key(report.policy))
+        };
+        self.count(decision, text, now);
     }
 
-    /// The same for a request without a subject. `shown` returns the text of a client.
+    /// The same for a question, which has no subject. `shown` returns the masked text of a
+    /// client; the whole one is not kept.
     pub(crate) fn observe_as(
         &self,
         decision: &Decision<&Arc<Policy>>,
         shown: impl Fn(&Report<&Arc<Policy>>) -> String,
+        now: Timestamp,
+    ) {
+        self.count(decision, |report| masked(report, shown(report)), now);
+    }
+
+    fn count(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        text: impl Fn(&Report<&Arc<Policy>>) -> ClientText,
         now: Timestamp,
     ) {
         self.turn(now);
@@ -67,7 +83,11 @@ impl WorkerTop {
                 None => policies.entry((&*policy.name).into()).or_default(),
             };
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
-            sketch.observe(report.client.bits(), || shown(report).into());
+            let largest = sketch.observe(report.client.bits(), used(report), || text(report));
+            // The plan of a client can change.
+            if let Some(text) = largest.filter(|it| it.plan.as_deref() != plan(report)) {
+                text.plan = plan(report).map(Into::into);
+            }
         }
     }
 
@@ -89,6 +109,27 @@ impl WorkerTop {
             self.history.add(self.worker, counted, self.policies.take());
         }
     }
+}
+
+/// The plan whose limit holds for the client. None: another limit does.
+fn plan<'p>(report: &Report<&'p Arc<Policy>>) -> Option<&'p str> {
+    let is_plan = matches!(report.choice, LimitChoice::Plan(_)) && !report.overridden;
+    is_plan.then(|| plan_name(report))
+}
+
+/// The share of its limit that the client has used, in thousandths. None: it has no limit, or
+/// no counter was asked.
+fn used(report: &Report<&Arc<Policy>>) -> Option<u16> {
+    if !matches!(report.source, Source::Store | Source::Local) {
+        return None;
+    }
+    let share = report.used.saturating_mul(1000).checked_div(report.verdict.limit)?;
+    Some(u16::try_from(share).unwrap_or(u16::MAX))
+}
+
+/// The text of a client whose whole key is not kept.
+fn masked(report: &Report<&Arc<Policy>>, shown: String) -> ClientText {
+    ClientText { shown: shown.into(), plan: plan(report).map(Into::into), whole: None }
 }
 
 impl Drop for WorkerTop {

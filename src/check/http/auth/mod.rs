@@ -25,7 +25,7 @@ pub(super) async fn answer(
     let (mut head, _) = request.into_parts();
     let fault = family.restore(&mut head).err();
     let (parts, asker) = (family.parts(), peer.address.ip());
-    let question = Question { head, fault, parts, has_content, asker };
+    let question = Question { head, fault, parts, has_content, asker, client: None };
     Ok(gateway.authorize(question, &family.answers(settings.statuses)).await)
 }
 

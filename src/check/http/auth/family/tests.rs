@@ -161,7 +161,8 @@ fn what_the_view_of_the_request_refuses_has_a_name() {
         };
         let mut head = question("GET", &path, &fields);
         family.restore(&mut head).unwrap();
-        let named = RequestView::of(&head, ASKER).err().map(|it| family.parts().name(it.into()));
+        let refused = RequestView::of(&head, ASKER).err().map(Failure::from);
+        let named = refused.map(|it| it.in_question(family.parts()));
         let field = named.map(|failure| match failure {
             Failure::Question(BadQuestion { field, .. }) => field,
             other => panic!("{other:?}"),
