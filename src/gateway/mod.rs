@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Decision, Headroom, KnownClaim, Outcome};
+use tollgate_limiter::decision::{Decision, Headroom, Outcome};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
@@ -118,27 +118,6 @@ impl Gateway {
     /// What decides on its requests.
     pub(crate) const fn engine(&self) -> &Engine {
         &self.engine
-    }
-
-    /// Lets policies judge a question whose keys and costs are known without a request, and
-    /// counts the decision.
-    pub(crate) async fn judge_known<'r>(
-        &self,
-        claims: impl IntoIterator<Item = KnownClaim<'r>>,
-    ) -> Decision<&'r Arc<Policy>> {
-        let decision = self.engine.judge_known(claims).await;
-        self.metrics.decided(&[], &decision);
-        decision
-    }
-
-    /// Counts what is used already, and reports which of it was within the limits.
-    pub(crate) async fn count_known<'r>(
-        &self,
-        claims: impl IntoIterator<Item = KnownClaim<'r>>,
-    ) -> Decision<&'r Arc<Policy>> {
-        let decision = self.engine.count_known(claims).await;
-        self.metrics.decided(&[], &decision);
-        decision
     }
 
     /// Counts the decision on a question. Its policies are those of the configuration.
