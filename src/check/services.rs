@@ -10,6 +10,7 @@ use tollgate_limiter::drain::Drain;
 use tower::Service;
 
 use super::grpc::AnswerBody;
+use super::http::{ApiState, Shared as SharedState};
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
@@ -22,18 +23,21 @@ use crate::telemetry::RateLimitMetrics;
 pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
+    api: Rc<ApiState>,
     rate_limits: Rc<RateLimitMetrics>,
     drain: Drain,
 }
 
 impl Services {
-    /// Decides with this gateway, until `drain` begins.
+    /// Decides with this gateway, until `drain` begins. The workers of a node have `shared` in
+    /// common. It must be called in the worker's runtime.
     pub(crate) fn new(
         gateway: &Rc<CurrentGateway>,
         settings: Arc<CheckSettings>,
-        drain: Drain,
+        (shared, drain): (&Arc<SharedState>, Drain),
     ) -> Self {
         Self {
+            api: ApiState::start(shared, gateway),
             rate_limits: Rc::new(RateLimitMetrics::new(gateway.get().worker_metrics())),
             gateway: Rc::clone(gateway),
             settings: RefCell::new(settings),
@@ -57,9 +61,10 @@ impl Services {
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().http.clone();
+            let api = Rc::clone(&services.api);
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(over_http::closed()) };
-                Ok(over_http::answer(&gateway, &settings, &peer, request).await)
+                Ok(over_http::answer(&api, &gateway, &settings, &peer, request).await)
             })
         })
     }

@@ -5,6 +5,7 @@
 //! decision. It decides nothing itself.
 
 mod explain;
+mod question;
 mod refusal;
 mod settlement;
 mod store_call;
@@ -31,6 +32,7 @@ pub(crate) use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
     Wait, explain, preset,
 };
+pub(crate) use question::{Described, Judges, describe};
 pub(crate) use settlement::{Settled, Settlement};
 pub(crate) use store_call::StoreCall;
 pub(crate) use view::{PeerView, failure_of, view};

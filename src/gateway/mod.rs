@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Decision, Headroom, Outcome};
+use tollgate_limiter::decision::{Claims, Decision, Headroom, Outcome, Report};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
@@ -120,6 +120,18 @@ impl Gateway {
         &self.engine
     }
 
+    /// Judges the claims of questions, and counts the decision. See [`Engine::judge_claims`].
+    pub(crate) async fn judge_claims<'r>(
+        &self,
+        claims: &mut Claims<&'r Arc<Policy>>,
+        headroom: Headroom,
+        shown: impl Fn(&Report<&Arc<Policy>>) -> String,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.judge_claims(claims, headroom, shown).await;
+        self.metrics.decided(&[], &decision);
+        decision
+    }
+
     /// Counts the decision on a question. Its policies are those of the configuration.
     pub(crate) fn decided(&self, decision: &Decision<&Arc<Policy>>) {
         self.metrics.decided(&[], decision);
@@ -215,7 +227,7 @@ impl Gateway {
     }
 
     /// The headroom of the upstream of a route, for elastic limits.
-    fn headroom(&self, route: usize) -> Headroom {
+    pub(crate) fn headroom(&self, route: usize) -> Headroom {
         let Action::Forward(upstream) = self.snapshot.routes[route].action else {
             return Headroom::default();
         };
