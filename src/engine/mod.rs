@@ -155,34 +155,9 @@ impl Engine {
     }
 
     /// Lets policies judge a question whose keys and costs are known without a request. Routes
-    /// and upstreams have no part in it.
+    /// and upstreams have no part in it. If `counts_all`, each claim is judged alone and counted
+    /// in any case, see [`RateLimiter::count_known`]. The store has until `until` at most.
     pub(crate) async fn judge_known<'r>(
-        &self,
-        claims: impl IntoIterator<Item = KnownClaim<'r>>,
-    ) -> Decision<&'r Arc<Policy>> {
-        let Deciding { limiter, timer, .. } = &*self.deciding;
-        let begun = timer.begin();
-        let decision = limiter.decide_known(claims, Headroom::default(), self.clock.now()).await;
-        timer.end(begun);
-        decision
-    }
-
-    /// Counts what is used already, and reports which of it was within the limits. See
-    /// [`RateLimiter::count_known`].
-    pub(crate) async fn count_known<'r>(
-        &self,
-        claims: impl IntoIterator<Item = KnownClaim<'r>>,
-    ) -> Decision<&'r Arc<Policy>> {
-        let Deciding { limiter, timer, .. } = &*self.deciding;
-        let begun = timer.begin();
-        let decision = limiter.count_known(claims, self.clock.now()).await;
-        timer.end(begun);
-        decision
-    }
-
-    /// The same as [`judge_known`](Self::judge_known), or, if `counts_all`, as
-    /// [`count_known`](Self::count_known). The store has until `until` at most.
-    pub(crate) async fn known_by<'r>(
         &self,
         claims: impl IntoIterator<Item = KnownClaim<'r>>,
         counts_all: bool,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Claims, Decision, Headroom, KnownClaim, Outcome, Report};
+use tollgate_limiter::decision::{Claims, Decision, Headroom, Outcome, Report};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
@@ -120,17 +120,6 @@ impl Gateway {
         &self.engine
     }
 
-    /// Lets policies judge a question whose keys and costs are known without a request, and
-    /// counts the decision.
-    pub(crate) async fn judge_known<'r>(
-        &self,
-        claims: impl IntoIterator<Item = KnownClaim<'r>>,
-    ) -> Decision<&'r Arc<Policy>> {
-        let decision = self.engine.judge_known(claims).await;
-        self.metrics.decided(&[], &decision);
-        decision
-    }
-
     /// Judges the claims of questions, and counts the decision. See [`Engine::judge_claims`].
     pub(crate) async fn judge_claims<'r>(
         &self,
@@ -139,16 +128,6 @@ impl Gateway {
         shown: impl Fn(&Report<&Arc<Policy>>) -> String,
     ) -> Decision<&'r Arc<Policy>> {
         let decision = self.engine.judge_claims(claims, headroom, shown).await;
-        self.metrics.decided(&[], &decision);
-        decision
-    }
-
-    /// Counts what is used already, and reports which of it was within the limits.
-    pub(crate) async fn count_known<'r>(
-        &self,
-        claims: impl IntoIterator<Item = KnownClaim<'r>>,
-    ) -> Decision<&'r Arc<Policy>> {
-        let decision = self.engine.count_known(claims).await;
         self.metrics.decided(&[], &decision);
         decision
     }

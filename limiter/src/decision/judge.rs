@@ -47,15 +47,15 @@ impl<'s> Judge<'s> {
     ///
     /// The claims are borrowed, because the future would contain them twice otherwise. A
     /// gateway allocates and copies its size for each request.
-    pub(crate) async fn judge<P: Borrow<Arc<Policy>> + Clone>(
+    pub(crate) fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: &mut Claims<P>,
         headroom: Headroom,
         now: Timestamp,
-    ) -> Decision<P> {
+    ) -> impl Future<Output = Decision<P>> {
         // One deadline holds for all messages to the store for one request.
         let deadline = self.store.deadline();
-        self.judge_by(claims, headroom, (now, deadline)).await
+        self.judge_by(claims, headroom, (now, deadline))
     }
 
     /// The same with this deadline for the store.

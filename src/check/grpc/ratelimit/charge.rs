@@ -67,7 +67,7 @@ impl Charging<'_> {
             }
         }
         let claims = slots().map(claim);
-        let decision = self.gateway.engine().known_by(claims, counts_all, self.until).await;
+        let decision = self.gateway.engine().judge_known(claims, counts_all, self.until).await;
         if self.is_native {
             self.gateway.decided(&decision);
         }
