@@ -138,6 +138,11 @@ impl Answer {
         Self::document(code, JSON, &Health { status })
     }
 
+    /// The same, with what the audit log is told.
+    pub(super) fn recorded(self, change: Option<Change>) -> Self {
+        Self { change, ..self }
+    }
+
     /// The metrics.
     pub(super) fn metrics(text: String) -> Self {
         let (status, body) = (StatusCode::OK, text.into());

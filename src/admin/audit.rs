@@ -1,5 +1,5 @@
-//! The record of changes and failed logins: in the process log under the target `audit`, and the
-//! last ones in memory.
+//! The record of changes, of calls that show whole keys, and of failed logins: in the process log
+//! under the target `audit`, and the last ones in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,7 +24,8 @@ pub(super) struct Entry {
     pub(super) actor: String,
     /// The address of the client.
     pub(super) peer: String,
-    /// The method and the path, with names in braces for the values.
+    /// The method and the path, with names in braces for the values; and `?reveal=true` of a call
+    /// that shows whole keys.
     pub(super) call: String,
     /// The status of the answer.
     pub(super) status: u16,
@@ -33,7 +34,7 @@ pub(super) struct Entry {
     pub(super) change: Change,
 }
 
-/// What a call has changed.
+/// What a call has changed. Of a call that shows whole keys, `after` says how many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +62,17 @@ impl AuditLog {
         info!(
             target: "audit", %actor, %peer, %call, status, policy, key_id,
             before = %change.before, after = %change.after, "audit: a call that changes something"
+        );
+        self.keep(entry);
+    }
+
+    /// Records that whole keys were shown, or the attempt.
+    pub(super) fn reveal(&self, entry: Entry) {
+        let Entry { actor, peer, call, status, change, .. } = &entry;
+        let (policy, key_id) = (change.policy.as_deref(), change.key_id.as_deref());
+        info!(
+            target: "audit", %actor, %peer, %call, status, policy, key_id,
+            after = %change.after, "audit: a call that shows whole keys"
         );
         self.keep(entry);
     }

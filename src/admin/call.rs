@@ -129,7 +129,10 @@ pub(super) const CALLS: [CallSpec; 30] = [
         query: parameter::REFUSALS,
         ..call(Action::Refusals, "GET", "/v1/refusals", Some(Role::Read))
     },
-    call(Action::Refusal, "GET", "/v1/refusals/{request-id}", Some(Role::Read)),
+    CallSpec {
+        query: parameter::REFUSAL,
+        ..call(Action::Refusal, "GET", "/v1/refusals/{request-id}", Some(Role::Read))
+    },
     CallSpec { query: PAGE, ..call(Action::Audit, "GET", "/v1/audit", Some(Role::Read)) },
     CallSpec {
         query: parameter::HISTORY,
@@ -261,9 +264,19 @@ impl Call {
         parameter.map_or_else(Vec::new, |it| it.words(self.parameter(name)))
     }
 
-    /// Whether it changes anything.
-    pub(super) fn is_change(&self) -> bool {
-        self.spec.role == Some(Role::Operate) && self.spec.action != Action::CheckConfig
+    /// What the caller must have. None: no credential.
+    pub(super) fn role(&self) -> Option<Role> {
+        if self.reveals() { Some(Role::Operate) } else { self.spec.role }
+    }
+
+    /// Whether it shows whole keys.
+    pub(super) fn reveals(&self) -> bool {
+        self.parameter("reveal") == Some("true")
+    }
+
+    /// Whether it is recorded: it changes something, or shows whole keys.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.role() == Some(Role::Operate) && self.spec.action != Action::CheckConfig
     }
 }
 
@@ -302,6 +315,23 @@ mod tests {
             let is_read = spec.method == "GET" || spec.action == Action::Explain;
             assert_eq!(is_operators, !is_read, "{}", spec.path);
         }
+    }
+
+    #[test]
+    fn only_operators_see_whole_keys_and_that_is_recorded() {
+        let mut calls = 0;
+        for spec in CALLS.iter().filter(|it| it.query.iter().any(|it| it.name == "reveal")) {
+            let [plain, masked, whole] = ["", "?reveal=false", "?reveal=true"]
+                .map(|query| parse(spec.method, &format!("{}{query}", spec.path)).unwrap());
+            for call in [plain, masked] {
+                assert_eq!((call.role(), call.is_recorded()), (Some(Role::Read), false));
+            }
+            assert_eq!((whole.role(), whole.is_recorded()), (Some(Role::Operate), true));
+            calls += 1;
+        }
+        assert_eq!(calls, 4);
+        assert!(parse("GET", "/v1/top?reveal=1").is_err());
+        assert!(parse("GET", "/v1/policies?reveal=true").is_err());
     }
 
     #[test]

@@ -177,6 +177,7 @@ mod tests {
             uids: vec![1000],
             probe: None,
             write_config: false,
+            reveal_keys: false,
         }
     }
 

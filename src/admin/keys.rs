@@ -20,6 +20,7 @@ use super::patches::read_body;
 use super::policies::{self, policy};
 use super::principals::principal;
 use super::problem::Problem;
+use super::reveal;
 use super::words::{OrUnlimited, Scope, SourceWord};
 use crate::engine::{StoreCall, Wait};
 use forms::{About, Counters, Unknown};
@@ -47,14 +48,22 @@ struct Limit {
 pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let subject = Subject::of(node, view, call).await?;
     let limit = subject.limit(call.parameter("plan"))?;
+    let whole_key = call.reveals().then(|| subject.whole_key(node)).flatten();
+    let reveal = call.reveals().then(|| {
+        let id = PrincipalId::from(subject.principal).to_string();
+        reveal::shown(call, usize::from(whole_key.is_some()), Some(id))
+    });
     let mut shown = ShownKey {
         key: subject.about(),
+        whole_key,
         own: subject.is_own_unknown.then_some(Unknown::Unknown),
         scope: scope(node).await?,
         limit: OrUnlimited::UNLIMITED,
         counters: None,
     };
-    let Some(limit) = limit else { return Ok(Answer::json(&shown)) };
+    let Some(limit) = limit else {
+        return Ok(Answer::json(&shown).recorded(reveal));
+    };
     let mut counters = vec![subject.counter(limit.counter, &limit.algorithm)];
     counters.extend(subject.beside().filter(|it| matches!(it.algorithm, Algorithm::Ban(_))));
     let Inspection { at, source, verdicts } =
@@ -77,7 +86,7 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
         reset_after_ms: verdict.reset_after.as_millis_ceil(),
         banned_for_ms: ban.first().and_then(|ban| Wait::of(ban.retry)),
     });
-    Ok(Answer::json(&shown))
+    Ok(Answer::json(&shown).recorded(reveal))
 }
 
 /// Forgets the counters of a key.
@@ -198,6 +207,14 @@ impl Subject {
             return Err(Problem::unavailable("the limits of single keys cannot be read now"));
         }
         Ok(self)
+    }
+
+    /// The whole key, if a list or a refusal has kept it.
+    fn whole_key(&self, node: &Node) -> Option<String> {
+        let (name, client) = (&*self.policy.name, self.principal);
+        let kept = node.top.whole_key(name, client);
+        let kept = kept.or_else(|| node.refusals.whole_key(name, client));
+        kept.map(|key| key.as_str().to_owned())
     }
 
     fn override_key(&self) -> Option<Key> {

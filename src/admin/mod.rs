@@ -3,7 +3,8 @@
 //! Guarantees: without a credential a client learns only whether the gateway is alive and ready.
 //! A web page of another origin changes nothing and reads nothing. A call takes a bounded time and
 //! bounded memory, runs on the control thread, and never makes a worker wait. GET changes nothing.
-//! Every change and every failed login is recorded.
+//! Every change, every call that
+//! shows whole keys, and every failed login is recorded.
 
 mod answer;
 mod audit;
@@ -12,6 +13,7 @@ mod bounds;
 mod browser;
 mod call;
 mod candidates;
+mod client;
 mod cluster;
 mod config_call;
 mod configuration;
@@ -33,6 +35,7 @@ mod principals;
 mod problem;
 mod refusals;
 mod rejected;
+mod reveal;
 mod service;
 mod settings;
 mod status;
@@ -40,13 +43,14 @@ mod target;
 mod top;
 mod words;
 
+pub(crate) use client::Access;
 pub(crate) use cluster::{ClusterFigures, Publisher};
 pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
 pub(crate) use node::{
     Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
 };
 pub(crate) use problem::ConfigProblem;
-pub(crate) use service::{Access, Admin};
+pub(crate) use service::Admin;
 pub(crate) use settings::{
     AdminSettings, ClientSettings, ProbeSettings, Role, TokenDigest, TokenSettings,
 };

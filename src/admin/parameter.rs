@@ -42,6 +42,13 @@ const SCOPE: Parameter = Parameter {
     values: Values::Word(&["node", "cluster"]),
 };
 
+/// Whether whole keys are shown.
+const REVEAL: Parameter = Parameter {
+    name: "reveal",
+    about: "whether whole keys are shown, with the role `operate` and `admin.reveal_keys: true`",
+    values: Values::Word(&["false", "true"]),
+};
+
 /// The parameters of lists.
 pub(super) const PAGE: &[Parameter] = &[AFTER, LIMIT];
 /// Those of all policies.
@@ -49,7 +56,9 @@ pub(super) const POLICIES: &[Parameter] = &[AFTER, LIMIT, SCOPE];
 /// Those of one policy.
 pub(super) const ONE_POLICY: &[Parameter] = &[SCOPE];
 /// Those of refusals.
-pub(super) const REFUSALS: &[Parameter] = &[POLICY, LIMIT, AFTER];
+pub(super) const REFUSALS: &[Parameter] = &[POLICY, LIMIT, AFTER, REVEAL];
+/// Those of the refusals of one request.
+pub(super) const REFUSAL: &[Parameter] = &[REVEAL];
 /// Those of the configuration.
 pub(super) const CONFIG: &[Parameter] = &[Parameter {
     name: "view",
@@ -64,18 +73,19 @@ pub(super) const PUT_CONFIG: &[Parameter] = &[Parameter {
 }];
 /// Those of a key.
 pub(super) const KEY: &[Parameter] =
-    &[Parameter { name: "plan", about: "the plan of the client", values: Values::Text }];
+    &[Parameter { name: "plan", about: "the plan of the client", values: Values::Text }, REVEAL];
 /// Those of the heaviest clients.
 pub(super) const TOP: &[Parameter] = &[
     POLICY,
     number(
         "minutes",
-        "complete minutes; 0: the minute in progress. It is not for `scope=cluster`",
+        "complete minutes; 0: the minute in progress. With `scope=cluster` it is 0",
         (0, 10),
         0,
     ),
     number("limit", "the most clients of a policy", (1, 128), 20),
     SCOPE,
+    REVEAL,
 ];
 /// Those of the history.
 pub(super) const HISTORY: &[Parameter] = &[

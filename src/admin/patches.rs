@@ -24,6 +24,7 @@ use super::problem::Problem;
 use super::rejected::problem;
 use super::words::{Counted, Limit, Scope};
 use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Requested, Shown};
+use crate::telemetry::families;
 
 /// A policy, and what was changed of it at run time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -42,6 +43,10 @@ pub(super) struct ShownPolicy {
     changes_scope: Scope,
     outcomes: Outcomes,
     r#use: Use,
+    /// The decisions of this node since the process began by plan, of a policy with plans. The
+    /// plan without a name is the policy's own limit.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    by_plan: BTreeMap<String, Counted>,
 }
 
 /// A policy with its outcomes on all nodes that share the store.
@@ -238,7 +243,21 @@ fn with_changes(
         changes_scope: if node.control.is_some() { Scope::Cluster } else { Scope::Node },
         outcomes: Outcomes::of(&outcomes),
         r#use: Use::of(&outcomes),
+        by_plan: by_plan(node, policy),
     }
+}
+
+/// The decisions of a policy that has plans, by plan and outcome.
+fn by_plan(node: &Node, policy: &Policy) -> BTreeMap<String, Counted> {
+    let mut plans = BTreeMap::<String, Counted>::new();
+    if policy.plans.is_some() {
+        for (labels, count) in node.metrics.counts(&families::DECISIONS, Some(&policy.name)) {
+            if let [_, plan, outcome] = &*labels {
+                plans.entry(plan.to_string()).or_default().insert(outcome.to_string(), count);
+            }
+        }
+    }
+    plans
 }
 
 /// The candidate beside a policy, and what it has judged on this node.

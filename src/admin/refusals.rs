@@ -4,8 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::Answer;
+use super::audit::Change;
 use super::call::Call;
 use super::problem::Problem;
+use super::reveal;
 use super::words::Scope;
 use crate::engine::Wait;
 use crate::telemetry::{Refusal, RefusalRings};
@@ -55,6 +57,9 @@ struct RefusedKey {
     id: String,
     /// The masked text.
     text: String,
+    /// The whole key, with `reveal=true`. It is absent if it was not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole_key: Option<String>,
 }
 
 /// The last refusals, of one policy or of all.
@@ -67,8 +72,29 @@ pub(super) fn list(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem>
         before.map_err(|_| Problem::bad_request("after is not the next of an earlier page"))?;
     let (refusals, has_more) = rings.newest(call.parameter("policy"), before, call.number("limit"));
     let next = refusals.last().filter(|_| has_more).map(|it| it.sequence.to_string());
-    let items = refusals.iter().map(ShownRefusal::of).collect();
-    Ok(Answer::json(&Refusals { scope: Scope::Node, items, next }))
+    let items = shown(&refusals, call);
+    let change = reveal_of(&items, call);
+    let answer = Answer::json(&Refusals { scope: Scope::Node, items, next });
+    Ok(answer.recorded(change))
+}
+
+/// The refusals, with whole keys if the call asks for them.
+fn shown(refusals: &[Refusal], call: &Call) -> Vec<ShownRefusal> {
+    let with_whole_key = |refusal| {
+        let mut shown = ShownRefusal::of(refusal);
+        shown.key.whole_key = refusal.whole.as_ref().map(|it| it.as_str().to_owned());
+        shown
+    };
+    match call.reveals() {
+        true => refusals.iter().map(with_whole_key).collect(),
+        false => refusals.iter().map(ShownRefusal::of).collect(),
+    }
+}
+
+/// What the audit log says of these refusals, if their whole keys are shown.
+fn reveal_of(items: &[ShownRefusal], call: &Call) -> Option<Change> {
+    let count = items.iter().filter(|it| it.key.whole_key.is_some()).count();
+    call.reveals().then(|| reveal::shown(call, count, None))
 }
 
 /// The refusals of requests with one id.
@@ -77,7 +103,7 @@ pub(super) fn list(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem>
 /// 404, if there are none.
 pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
     let refusals = rings.of_request(call.value(0));
-    let items: Vec<ShownRefusal> = refusals.iter().map(ShownRefusal::of).collect();
+    let items = shown(&refusals, call);
     if items.is_empty() {
         let reach = match rings.oldest() {
             Some(oldest) => format!("the oldest one that is kept is of {oldest}"),
@@ -88,18 +114,24 @@ pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Pr
              refusals, and at most 8 of one key; {reach}; other nodes may know it"
         )));
     }
-    Ok(Answer::json(&RefusalsOfRequest { scope: Scope::Node, items }))
+    let change = reveal_of(&items, call);
+    let answer = Answer::json(&RefusalsOfRequest { scope: Scope::Node, items });
+    Ok(answer.recorded(change))
 }
 
 impl ShownRefusal {
-    /// This refusal.
+    /// This refusal, with the masked text.
     pub(super) fn of(refusal: &Refusal) -> Self {
         Self {
             sequence: refusal.sequence,
             time: refusal.time.to_string(),
             request_id: refusal.request_id.clone(),
             policy: refusal.policy.to_string(),
-            key: RefusedKey { id: refusal.key_id().to_string(), text: refusal.text.clone() },
+            key: RefusedKey {
+                id: refusal.key_id().to_string(),
+                text: refusal.text.clone(),
+                whole_key: None,
+            },
             limit: refusal.limit,
             used: refusal.used,
             wait_ms: Wait::of(refusal.retry),

@@ -1,18 +1,17 @@
 //! The life of a call, on one screen: see `Admin::handle`.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tollgate_limiter::request::Malformed;
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_limiter::time::Clock;
 use tower::Service;
 
 use super::answer::{AdminBody, Answer, HealthWord};
@@ -22,9 +21,10 @@ use super::bounds::Bounds;
 use super::browser::{Foreign, Own};
 use super::call::{Action, Call, CallSpec};
 use super::candidates::CandidateCounts;
+use super::client::{Access, Client};
 use super::cluster;
 use super::configuration;
-use super::credentials::{Actor, Denied, Session, Shown, Token, authenticate};
+use super::credentials::{Actor, Denied, Session, Token, authenticate};
 use super::events::{Events, MayRead};
 use super::explain;
 use super::figures::{self, Figures};
@@ -36,6 +36,7 @@ use super::page;
 use super::patches;
 use super::problem::Problem;
 use super::refusals;
+use super::reveal;
 use super::status::{self, Status, StatusAnswer};
 use super::top;
 use crate::engine::StoreCall;
@@ -65,32 +66,6 @@ pub(crate) struct Admin {
     metrics: AdminMetrics,
 }
 
-/// What all calls of one connection have in common.
-#[derive(Debug)]
-struct Client {
-    address: SocketAddr,
-    local: SocketAddr,
-    is_encrypted: bool,
-    uid: Option<u32>,
-    subject: Option<Arc<str>>,
-    access: Access,
-}
-
-impl Client {
-    fn shown<'c>(&'c self, headers: &'c HeaderMap) -> Shown<'c> {
-        Shown { uid: self.uid, subject: self.subject.as_deref(), token: Token::of(headers) }
-    }
-}
-
-/// Which calls a listener serves to which clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// All calls, to clients with a credential.
-    Full,
-    /// Health, and the metrics if this is true, to all clients.
-    Probe(bool),
-}
-
 impl Admin {
     /// Serves what `node` tells. `own_uid` is the user of this process.
     pub(crate) fn new(node: Node, clock: Clock, own_uid: u32) -> Self {
@@ -117,14 +92,7 @@ impl Admin {
     + Clone
     + use<> {
         let admin = Rc::clone(self);
-        let client = Rc::new(Client {
-            address: peer.address,
-            local: peer.local,
-            is_encrypted: peer.is_encrypted,
-            uid: peer.uid,
-            subject: peer.identity,
-            access,
-        });
+        let client = Rc::new(Client::new(peer, access));
         tower::service_fn(move |request: Request<ClientBody>| {
             let (admin, client) = (Rc::clone(&admin), Rc::clone(&client));
             Box::pin(async move {
@@ -180,18 +148,18 @@ impl Admin {
                 self.events.stream(&call, &self.node.refusals, self.may_read(client, &head));
             return stream.map_or_else(Problem::into_response, Answer::events);
         }
-        let answered = match call.is_change() {
+        let answered = match call.is_recorded() {
             false => self.answer(&view, &call, body).await,
             true => {
-                // A task of its own: a client that disconnects leaves no change unrecorded.
+                // A task of its own: a client that disconnects leaves nothing unrecorded.
                 let (admin, client) = (Rc::clone(self), Rc::clone(client));
-                let change = spawn_local(async move {
+                let recorded = spawn_local(async move {
                     let answered = admin.answer(&view, &call, body).await;
                     admin.record(&client, &call, actor, &answered);
                     answered
                 });
                 let failed = |_| Err(Problem::unavailable("the call failed; see the log"));
-                change.await.unwrap_or_else(failed)
+                recorded.await.unwrap_or_else(failed)
             }
         };
         answered.map_or_else(Problem::into_response, Answer::into_response)
@@ -241,9 +209,9 @@ impl Admin {
         self.bounds.count_call(&actor.name, self.clock.now()).map_err(|wait| {
             Problem::too_many("this credential has made too many calls in this second", wait)
         })?;
-        if call.spec.role.is_some_and(|role| actor.role < role) {
-            let role = call.spec.role.map_or("", super::Role::as_str);
-            let detail = format!("this call needs the role {role}");
+        if let Some(role) = call.role().filter(|role| actor.role < *role) {
+            let with = if call.reveals() { "with reveal=true " } else { "" };
+            let detail = format!("{with}this call needs the role {}", role.as_str());
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
         check_content_type(&call, &head.headers)?;
@@ -272,7 +240,7 @@ impl Admin {
         authenticate(&view.settings, self.own_uid, shown, self.clock.wall()).map_err(|denied| {
             self.metrics.denied();
             if denied == Denied::Wrong && self.bounds.count_wrong_token(client.address.ip(), now) {
-                self.audit.failed_login(self.entry(client, &head.method, "", 401));
+                self.audit.failed_login(client.entry(&head.method, "", 401, self.clock.wall()));
             }
             let status = match denied {
                 Denied::User(_) => StatusCode::FORBIDDEN,
@@ -284,6 +252,9 @@ impl Admin {
 
     async fn perform(&self, view: &View, call: &Call, body: ClientBody) -> Result<Answer, Problem> {
         let node = &self.node;
+        if call.reveals() {
+            reveal::check(view, call)?;
+        }
         match call.spec.action {
             Action::Alive => Ok(Answer::health(HealthWord::Alive)),
             Action::Ready => Ok(match view.phase {
@@ -365,28 +336,16 @@ impl Admin {
         let (status, change) = match answered {
             Ok(answer) => (answer.status(), answer.change.clone().unwrap_or_default()),
             Err(problem) => {
-                let policy = Some(call.value(0).to_owned());
+                let policy = reveal::policy(call).map(str::to_owned);
                 (problem.status, Change { policy, ..Change::default() })
             }
         };
         let method = &http::Method::from_bytes(call.spec.method.as_bytes()).unwrap_or_default();
-        let entry = self.entry(client, method, call.spec.path, status.as_u16());
+        let query = if call.reveals() { "?reveal=true" } else { "" };
+        let path = format!("{}{query}", call.spec.path);
+        let entry = client.entry(method, &path, status.as_u16(), self.clock.wall());
         let actor = actor.map_or_else(String::new, |actor| actor.name);
-        self.audit.change(Entry { actor, change, ..entry });
-    }
-
-    fn entry(&self, client: &Client, method: &http::Method, path: &str, status: u16) -> Entry {
-        let peer = match client.uid {
-            Some(uid) => format!("uid {uid}"),
-            None => client.address.ip().to_string(),
-        };
-        let time: Timestamp = self.clock.wall();
-        Entry {
-            time: time.to_string(),
-            peer,
-            call: format!("{method} {path}").trim_end().to_owned(),
-            status,
-            ..Entry::default()
-        }
+        let entry = Entry { actor, change, ..entry };
+        if call.reveals() { self.audit.reveal(entry) } else { self.audit.change(entry) }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct AdminSettings {
     pub(crate) probe: Option<ProbeSettings>,
     /// Whether calls may write the configuration file.
     pub(crate) write_config: bool,
+    /// Whether whole keys are kept, and shown to operators who ask for them.
+    pub(crate) reveal_keys: bool,
 }
 
 /// What a credential allows. Each role includes those before it.

@@ -31,7 +31,7 @@ use crate::server::{
     ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::History;
+use crate::telemetry::{History, RefusalRings, TopHistory};
 
 /// Questions to the store that wait for the task that passes them on.
 const MAX_STORE_CALLS: usize = 64;
@@ -49,6 +49,8 @@ pub(super) struct AdminListener {
     tags: Tags,
     handle: ListenerHandle,
     address: ListenAddress,
+    top: Arc<TopHistory>,
+    refusals: Arc<RefusalRings>,
     /// The tasks end when these are dropped.
     _stops: [Stop; 2],
     _probe: Option<ListenerHandle>,
@@ -87,6 +89,7 @@ impl BoundAdmin {
         configs: mpsc::Sender<ConfigCall>,
     ) -> Result<AdminListener, RunError> {
         let tags = Tags::random();
+        let reveal_keys = self.settings.reveal_keys;
         let metrics_for_all = self.settings.probe.as_ref().is_some_and(|probe| probe.metrics);
         let (sender, view) = watch::channel(View {
             phase: Phase::Serving,
@@ -136,14 +139,18 @@ impl BoundAdmin {
                 (spawn(listener, &admin, Access::Probe(metrics_for_all)), Some(handle))
             }
         };
-        Ok(AdminListener {
+        let listener = AdminListener {
             view: sender,
             tags,
             handle,
             address,
+            top: supervisor.top(),
+            refusals: supervisor.refusals(),
             _stops: [stop, probe_stop],
             _probe: probe,
-        })
+        };
+        listener.keep_whole_keys(reveal_keys);
+        Ok(listener)
     }
 }
 
@@ -159,6 +166,7 @@ impl AdminListener {
         mut needs_restart: Vec<&'static str>,
     ) -> Vec<&'static str> {
         let settings = self.renewed(settings, origin.is_none(), &mut needs_restart);
+        self.keep_whole_keys(settings.reveal_keys);
         self.view.send_modify(|view| {
             view.settings = settings;
             view.snapshot = snapshot;
@@ -188,6 +196,7 @@ impl AdminListener {
         if !is_from_file {
             // Otherwise every operator could give more rights to all operators.
             new.write_config &= old.write_config;
+            new.reveal_keys &= old.reveal_keys;
         }
         let address_of = |it: &AdminSettings| it.listener.address.clone();
         let probe = |it: &AdminSettings| {
@@ -209,6 +218,12 @@ impl AdminListener {
             Err(error) => warn!("admin.tls: not changed: {error}"),
         }
         Arc::new(new)
+    }
+
+    /// Whether the lists of clients and refusals keep whole keys from now on.
+    fn keep_whole_keys(&self, is_kept: bool) {
+        self.top.keep_whole(is_kept);
+        self.refusals.keep_whole(is_kept);
     }
 
     /// Policies were changed at run time.

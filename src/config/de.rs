@@ -16,7 +16,6 @@ use serde::de::{
 
 use super::field::{EITHER, FIELD};
 use super::node::{Entry, Node, Value};
-use super::planned;
 use super::problem::Problems;
 use super::suggest;
 
@@ -107,11 +106,6 @@ impl<'de> Reader<'de> {
 
     fn unknown_field(self, section: &str, fields: &[&'static str], entry: &Entry) {
         let name = entry.name();
-        if planned::is_field(section, name) {
-            let message = format!("\"{name}\" is not supported yet");
-            self.problems.error(entry.key.span, &message, "leave it out");
-            return;
-        }
         let message = format!("\"{name}\" is not a field of \"{section}\"");
         let fields = fields.iter().copied();
         let advice = suggest::advice(name, fields, "its fields are", self.problems);

@@ -19,7 +19,6 @@ pub mod fuzzing;
 mod geo_file;
 mod model;
 mod node;
-mod planned;
 mod problem;
 mod quotes;
 mod scalar;

@@ -24,6 +24,7 @@ pub(super) fn keep(
 ) {
     let first = || decision.reports.iter().find(|report| report.refuses());
     let Some(report) = decision.binding().or_else(first) else { return };
+    let whole = refusals.keeps_whole().then(|| subject.whole_key(report.policy).into());
     let id = request.headers().get(X_REQUEST_ID).map(HeaderValue::to_str);
     refusals.keep(&Refused {
         time,
@@ -31,6 +32,7 @@ pub(super) fn keep(
         policy: &report.policy.name,
         client: report.client,
         text: &subject.shown_key(report.policy),
+        whole: whole.as_ref(),
         limit: report.verdict.limit,
         used: report.used,
         retry: report.verdict.retry,

@@ -20,6 +20,7 @@ mod top;
 #[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "the exporter reads it"))]
 mod trace_context;
 mod traces;
+mod whole_key;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
@@ -46,4 +47,5 @@ pub(crate) use trace_context::RequestTrace;
 #[cfg(feature = "otlp")]
 pub(crate) use traces::Exporter;
 pub(crate) use traces::Tracer;
+pub(crate) use whole_key::WholeKey;
 pub(crate) use writer::Reopener;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -13,13 +15,19 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::support::redis::{Options, Redis};
-use crate::support::{Gateway, Origin, PATIENCE, eventually, now};
+use crate::support::{Certificates, Gateway, Origin, PATIENCE, eventually, now};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -54,12 +62,51 @@ fn collect(sender: Sender<ExportTraceServiceRequest>) -> SocketAddr {
     address
 }
 
-/// A machine without certificate authorities, as a bare container: plain HTTP needs none.
-const WITHOUT_AUTHORITIES: &str =
-    "SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/nonexistent exec \"$0\" \"$@\"";
+/// Ends TLS in front of the collector at `inner`, with the certificate of a test. Serves on a
+/// thread that ends with the process.
+fn encrypted(made: &Certificates, protocol: &str, inner: SocketAddr) -> SocketAddr {
+    let certificate = CertificateDer::from_pem_file(made.server()).expect("the test's own");
+    let key = PrivateKeyDer::from_pem_file(made.server_key()).expect("the test's own");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().expect("versions with suites");
+    let builder = builder.with_no_client_auth();
+    let config = builder.with_single_cert(vec![certificate], key);
+    let mut config = config.expect("they belong together");
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    listener.set_nonblocking(true).expect("it is a socket");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            loop {
+                let (stream, _) = listener.accept().await.expect("it listens");
+                // A client that does not trust the certificate ends here.
+                let Ok(mut outer) = acceptor.accept(stream).await else { continue };
+                let mut inner = TcpStream::connect(inner).await.expect("the collector listens");
+                let _ = copy_bidirectional(&mut outer, &mut inner).await;
+            }
+        })
+    });
+    address
+}
 
-/// A gateway in front of `origin`, and the directory of its file.
+/// A gateway in front of `origin`, and the directory of its file. Its machine has no certificate
+/// authorities, as a bare container: plain HTTP needs none.
 fn gateway(origin: &Origin, traces: &str, store: &str) -> (Gateway, TempDir) {
+    gateway_that_trusts(Path::new("/dev/null"), origin, traces, store)
+}
+
+/// The same on a machine with these certificate authorities.
+fn gateway_that_trusts(
+    authorities: &Path,
+    origin: &Origin,
+    traces: &str,
+    store: &str,
+) -> (Gateway, TempDir) {
     let yaml = format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          client: {{ trusted_proxies: [127.0.0.0/8] }}\n\
@@ -73,7 +120,11 @@ fn gateway(origin: &Origin, traces: &str, store: &str) -> (Gateway, TempDir) {
     let file = directory.path().join("gateway.yaml");
     std::fs::write(&file, yaml).expect("a file");
     let arguments = ["-c", file.to_str().expect("text")];
-    (Gateway::start_by_shell(WITHOUT_AUTHORITIES, &arguments), directory)
+    let script = format!(
+        "SSL_CERT_FILE='{}' SSL_CERT_DIR=/nonexistent exec \"$0\" \"$@\"",
+        authorities.display()
+    );
+    (Gateway::start_by_shell(&script, &arguments), directory)
 }
 
 fn spans(request: &ExportTraceServiceRequest) -> impl Iterator<Item = &Span> {
@@ -131,6 +182,39 @@ fn a_collector_gets_spans_over_http_and_the_last_ones_at_the_stop() {
     assert_eq!(received[0].line(), "POST /v1/traces HTTP/1.1");
     let batch = ExportTraceServiceRequest::decode(&*received[0].body).expect("an export");
     assert_eq!(spans(&batch).count(), 3, "{batch:?}");
+}
+
+/// Only exports without TLS were tested.
+#[test]
+fn a_collector_with_tls_gets_spans_if_its_authority_is_trusted() {
+    let (origin, made) = (Origin::hello(), Certificates::temporary("127.0.0.1"));
+    let (sender, batches) = channel();
+    let over_http = Origin::hello();
+    let grpc = encrypted(&made, "h2", collect(sender));
+    let http = encrypted(&made, "http/1.1", over_http.address());
+    for (protocol, address) in [("grpc", grpc), ("http", http)] {
+        let traces = format!("otlp: \"https://{address}\", protocol: {protocol}, sample: 100%");
+        let (mut gateway, _directory) = gateway_that_trusts(&made.ca(), &origin, &traces, "");
+        assert_eq!(gateway.client().get("/orders/1", &[]).status, 200);
+        gateway.terminate();
+        gateway.wait();
+        assert!(!gateway.log().contains("spans are lost"), "{protocol}: {}", gateway.log());
+    }
+    let batch = batches.recv_timeout(PATIENCE).expect("a batch over gRPC");
+    assert_eq!(spans(&batch).count(), 3, "{batch:?}");
+    let batch = ExportTraceServiceRequest::decode(&*over_http.received()[0].body);
+    assert_eq!(spans(&batch.expect("an export")).count(), 3);
+    // The certificate of another authority.
+    let other = Certificates::temporary("127.0.0.1");
+    for (protocol, address) in [("grpc", grpc), ("http", http)] {
+        let traces = format!("otlp: \"https://{address}\", protocol: {protocol}, sample: 100%");
+        let (mut gateway, _directory) = gateway_that_trusts(&other.ca(), &origin, &traces, "");
+        assert_eq!(gateway.client().get("/orders/1", &[]).status, 200);
+        gateway.terminate();
+        gateway.wait();
+        assert!(gateway.log().contains("spans are lost"), "{protocol}: {}", gateway.log());
+    }
+    assert!(batches.try_recv().is_err() && over_http.received().len() == 1);
 }
 
 #[test]

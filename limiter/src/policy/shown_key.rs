@@ -1,5 +1,5 @@
 //! The text of a client's key for operators: enough to recognise a client, not enough to
-//! act as that client.
+//! act as that client. The whole text is made only for operators who may see it.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -11,6 +11,19 @@ use super::{KeyExpr, Policy, Subject};
 const SHOWN: usize = 2;
 /// Characters of a path, a route or a host that are shown.
 const MAX_SHOWN: usize = 80;
+/// Characters of a value in a whole text.
+const MAX_WHOLE: usize = 256;
+/// Bytes of a whole text. Clients choose the values.
+const MAX_WHOLE_BYTES: usize = 512;
+
+/// How much of each value a text has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Enough to recognise the client.
+    Masked,
+    /// All of it.
+    Whole,
+}
 
 /// An address without the part that identifies a person: the first 24 bits of an IPv4
 /// address, or the first 48 bits of an IPv6 address.
@@ -37,26 +50,43 @@ impl Subject<'_, '_> {
     /// value. Addresses are masked, and of values that only their clients know, the first
     /// two characters are shown. Paths, routes, hosts, methods and places are whole.
     pub fn shown_key(&self, policy: &Policy) -> String {
+        self.text(policy, Extent::Masked)
+    }
+
+    /// The same with whole values, of which some are secrets of clients: 256 characters of
+    /// each value and 512 bytes in all at most. What is longer ends with `…`.
+    pub fn whole_key(&self, policy: &Policy) -> String {
+        const CUT: char = '…';
+        let mut text = self.text(policy, Extent::Whole);
+        if text.len() > MAX_WHOLE_BYTES {
+            text.truncate(text.floor_char_boundary(MAX_WHOLE_BYTES - CUT.len_utf8()));
+            text.push(CUT);
+        }
+        text
+    }
+
+    fn text(&self, policy: &Policy, extent: Extent) -> String {
         let mut shown = String::new();
-        if !self.show(&policy.key, &mut shown) {
-            shown = format!("no key, ip {}", MaskedAddress(self.client_ip()));
+        if !self.show(&policy.key, extent, &mut shown) {
+            shown = "no key, ".to_owned();
+            self.show(&KeyExpr::Ip, extent, &mut shown);
         }
         shown
     }
 
     /// Adds the values of `key`. Returns false if the request lacks one.
-    fn show(&self, key: &KeyExpr, shown: &mut String) -> bool {
+    fn show(&self, key: &KeyExpr, extent: Extent, shown: &mut String) -> bool {
         match key {
             KeyExpr::All(keys) => keys.iter().enumerate().all(|(index, key)| {
                 if index > 0 {
                     shown.push_str(" + ");
                 }
-                self.show(key, shown)
+                self.show(key, extent, shown)
             }),
             KeyExpr::First(keys) => self
                 .first(keys, |key| {
                     let mut one = String::new();
-                    self.single(key).map(|_| self.show(key, &mut one).then_some(one))
+                    self.single(key).map(|_| self.show(key, extent, &mut one).then_some(one))
                 })
                 .ok()
                 .flatten()
@@ -65,18 +95,22 @@ impl Subject<'_, '_> {
                     true
                 }),
             KeyExpr::Ip => {
-                let _ = write!(shown, "ip {}", MaskedAddress(self.client_ip()));
+                let address = self.client_ip().to_canonical();
+                let _ = match extent {
+                    Extent::Masked => write!(shown, "ip {}", MaskedAddress(address)),
+                    Extent::Whole => write!(shown, "ip {address}"),
+                };
                 true
             }
             _ => self.single(key).is_ok_and(|single| {
-                write_single(&single, shown);
+                write_single(&single, extent, shown);
                 true
             }),
         }
     }
 }
 
-fn write_single(Single { tag, name, value }: &Single<'_>, shown: &mut String) {
+fn write_single(Single { tag, name, value }: &Single<'_>, extent: Extent, shown: &mut String) {
     let (kind, is_public) = kind(*tag);
     shown.push_str(kind);
     if let Some(name) = name {
@@ -88,9 +122,12 @@ fn write_single(Single { tag, name, value }: &Single<'_>, shown: &mut String) {
         return;
     }
     shown.push(' ');
-    let most = if is_public { MAX_SHOWN } else { SHOWN };
-    // A value of one or two characters is not shown whole.
-    let most = if is_public { most } else { most.min(text.chars().count() / 2) };
+    let most = match extent {
+        Extent::Whole => MAX_WHOLE,
+        Extent::Masked if is_public => MAX_SHOWN,
+        // A value of one or two characters is not shown whole.
+        Extent::Masked => SHOWN.min(text.chars().count() / 2),
+    };
     let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     shown.extend(text.chars().take(most).map(visible));
     if text.chars().nth(most).is_some() {
@@ -168,6 +205,31 @@ mod tests {
         let text = case.shown(&policy("path"));
         assert!(text.chars().count() <= 90 && text.ends_with('…'), "{text}");
         assert!(!text.chars().any(char::is_control));
+    }
+
+    #[test]
+    fn a_whole_text_has_all_of_short_values_and_is_bounded() {
+        let address = [203, 0, 113, 9].into();
+        let case = Case { peer: address, ..with(&[("x-api-key", "4f9d8e"), ("x-team", "a")]) };
+        let whole = |case: &Case, key: KeyExpr| case.whole(&policy_of(key));
+        let key = |text: &str| text.parse::<KeyExpr>().expect("a key");
+        assert_eq!(whole(&case, key("ip")), "ip 203.0.113.9");
+        assert_eq!(whole(&case, key("header:x-api-key")), "header x-api-key 4f9d8e");
+        assert_eq!(whole(&case, key("header:absent")), "no key, ip 203.0.113.9");
+        let all = KeyExpr::All(vec![key("header:x-team"), key("ip")]);
+        assert_eq!(whole(&case, all), "header x-team a + ip 203.0.113.9");
+
+        let long: &str = "é".repeat(2000).leak();
+        let case = with(&[("x-api-key", &long[..300]), ("x-team", long)]);
+        assert_eq!(
+            whole(&case, key("header:x-api-key")),
+            format!("header x-api-key {}", &long[..300])
+        );
+        let one = whole(&case, key("header:x-team"));
+        assert!(one.len() <= MAX_WHOLE_BYTES && one.ends_with("é…"), "{}: {one}", one.len());
+        let all = KeyExpr::All(vec![key("header:x-team"); 8]);
+        let all = whole(&case, all);
+        assert!(all.len() <= MAX_WHOLE_BYTES && all.ends_with('…'), "{}: {all}", all.len());
     }
 
     #[test]

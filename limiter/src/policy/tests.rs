@@ -83,6 +83,10 @@ impl Case {
         self.ask(policy, |subject| subject.shown_key(policy))
     }
 
+    pub(super) fn whole(&self, policy: &Policy) -> String {
+        self.ask(policy, |subject| subject.whole_key(policy))
+    }
+
     pub(super) fn key(&self, policy: &Policy) -> KeyFor {
         self.ask(policy, |subject| subject.key(policy))
     }

@@ -140,7 +140,7 @@ impl Figures {
                 _ => return None,
             };
             let id = u128::from_str_radix(&id, 16).ok()?;
-            stream.entries.push(TopEntry { id, count, error, text: text.into() });
+            stream.entries.push(TopEntry { id, count, error, peak: None, text: text.into() });
         }
         Some(Self {
             clients_of: Span::from_micros(record.clients_ms.saturating_mul(1000)),
@@ -210,7 +210,7 @@ fn keys(chosen: &[&Streams], rows: &mut [PolicyRow], mut room: usize) -> Vec<Key
                 format!("{:x}", entry.id),
                 entry.count,
                 entry.error,
-                shortened(&entry.text),
+                shortened(&entry.text.shown),
             );
             let more = length(&key) + 1;
             if more <= room {

@@ -84,6 +84,7 @@ async fn a_stuck_reader_queues_nothing_and_is_told_what_it_has_lost() {
 #[tokio::test(start_paused = true)]
 async fn refusals_are_sent_as_they_come_and_a_flood_is_cut_and_told() {
     let bench = Bench::new();
+    bench.refusals.keep_whole(true);
     let worker = WorkerRefusals::new(&bench.refusals);
     let keep = |client: u128| {
         worker.keep(&Refused {
@@ -92,6 +93,7 @@ async fn refusals_are_sent_as_they_come_and_a_flood_is_cut_and_told() {
             policy: &Arc::from("each"),
             client: Principal::from_bits(client),
             text: "ip 192.0.2.0/24",
+            whole: Some(&"ip 192.0.2.77".to_owned().into()),
             limit: 3,
             used: 3,
             retry: Retry::Never,

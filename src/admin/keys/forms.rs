@@ -21,6 +21,9 @@ pub(super) struct About {
 pub(in crate::admin) struct ShownKey {
     #[serde(flatten)]
     pub(super) key: About,
+    /// The whole key, with `reveal=true`. It is absent if this node has not kept it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) whole_key: Option<String>,
     /// Present if the limit of this key alone cannot be read now.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
     pub(super) own: Option<Unknown>,

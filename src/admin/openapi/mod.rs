@@ -186,10 +186,21 @@ fn example(name: &str, text: &str) -> (String, Value) {
 
 fn description(spec: &CallSpec, operation: &Operation) -> String {
     let role = match spec.role.map(Role::as_str) {
-        Some(role) => format!("It needs the role `{role}`."),
+        Some(role) => format!("It needs the role `{role}`{}", reveal(spec)),
         None => "It needs no credential.".to_owned(),
     };
     [operation.about, &role].map(str::trim).join(" ").trim().to_owned()
+}
+
+/// What else the call needs to show whole keys, if it can.
+fn reveal(spec: &CallSpec) -> &'static str {
+    match spec.query.iter().any(|it| it.name == "reveal") {
+        true => {
+            "; with `reveal=true` it needs `operate`, and the configuration has to have \
+             `admin.reveal_keys: true`. The audit log has each such call."
+        }
+        false => ".",
+    }
 }
 
 /// The name of the operation: that of the action, which no other call has.

@@ -177,7 +177,8 @@ fn of_configuration(action: Action) -> Operation {
         Action::CheckConfig => check_config(),
         Action::Audit => get(
             CONFIGURATION,
-            "the last changes and failed logins of this node, the last one first",
+            "the last changes, calls that showed whole keys, and failed logins of this node, the last \
+             one first",
             Content::Json(of::<Page<Entry>>),
         ),
         _ => get(

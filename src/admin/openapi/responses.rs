@@ -15,7 +15,11 @@ use crate::admin::problem::ProblemDocument;
 const PROBLEMS: [(StatusCode, &str); 11] = [
     (StatusCode::BAD_REQUEST, "the call has a mistake, such as an unknown parameter or field"),
     (StatusCode::UNAUTHORIZED, "there is no credential, or it is not valid"),
-    (StatusCode::FORBIDDEN, "the role does not suffice, or a web page could have sent the request"),
+    (
+        StatusCode::FORBIDDEN,
+        "the role does not suffice, a web page could have sent the request, or the configuration \
+         does not allow it",
+    ),
     (StatusCode::NOT_FOUND, "there is no such thing"),
     (StatusCode::CONFLICT, "the configuration does not allow it, or there is no room for it"),
     (StatusCode::PRECONDITION_FAILED, "`If-Match` is out of date"),

@@ -37,21 +37,6 @@ export async function send(method, path, body, tag) {
  return response.json();
 }
 
-const absent = new Set();
-
-/** The answer, or null if this node has no such call. */
-export async function getIfThere(path) {
- const call = path.split("?")[0];
- if (absent.has(call)) return null;
- try {
-  return await get(path);
- } catch (fault) {
-  if (fault.status !== 404) throw fault;
-  absent.add(call);
-  return null;
- }
-}
-
 /** Reads events until the stream ends. `on(name, data)` is called for each. */
 export async function events(topics, signal, on) {
  const response = await ask(`/v1/events?topics=${topics}`, { signal });

@@ -124,9 +124,8 @@ function frame(chart) {
  });
  picture.addEventListener("pointerleave", () => { byId("cursor").value = byId("cursor").max; moved(); });
  const details = el("details", { toggle: (event) => event.target.open && rows(chart) }, el("summary", {}, `${chart.title} as a table`), parts.rows);
- const title = `chart-${chart.id}`;
- byId("charts").append(el("figure", { class: "chart", "aria-labelledby": title },
-  el("h3", { id: title }, chart.title), parts.sentence, picture, legend, details));
+ byId("charts").append(el("figure", { class: "chart", "aria-label": chart.title },
+  el("h3", {}, chart.title), parts.sentence, picture, legend, details));
  drawn.set(chart.id, { ...parts, details });
 }
 

@@ -1,14 +1,13 @@
 // Asks for the token, follows the events, and asks for the rest now and then.
 
-import { events, get, getIfThere, hasToken, setToken } from "./api.js";
+import { events, get, hasToken, setToken } from "./api.js";
 import { drawCharts } from "./charts.js";
 import { byId } from "./elements.js";
 import { knowPolicies, prepareForms } from "./forms.js";
 import { showAway, showChanges, showFigures, showState } from "./overview.js";
-import { showNodes, showPolicies, showRefusals, showTop, showUpstreams } from "./tables.js";
+import { clientsOf, showNodes, showPlans, showPolicies, showRefusals, showTop, showUpstreams } from "./tables.js";
 
 const UNKNOWN = "This token is not valid, or no longer valid.";
-const RETRY_MS = [1000, 2000, 5000];
 let ended = new AbortController();
 let status = null;
 let lastContact = new Date();
@@ -59,15 +58,14 @@ async function refreshStatus() {
 
 async function refreshTables() {
  const [policies, top, refusals, upstreams] = await Promise.all([
-  all("/v1/policies"), get(`/v1/top?limit=10&minutes=${byId("top-minutes").value}`),
-  getIfThere("/v1/refusals?limit=12"), all("/v1/upstreams"),
+  all("/v1/policies"), get(`/v1/top?limit=128&minutes=${byId("top-minutes").value}`),
+  get("/v1/refusals?limit=12"), all("/v1/upstreams"),
  ]);
- const mayChange = policies.some((it) => "patch" in it);
- byId("limit").hidden = !mayChange;
- byId("explain").hidden = !refusals;
  knowPolicies(policies);
- showPolicies(policies, mayChange);
- showTop(top, refusals !== null);
+ showPolicies(policies);
+ const clients = clientsOf(top);
+ showPlans(policies, clients);
+ showTop(clients, byId("top-order").value);
  showRefusals(refusals);
  showUpstreams(upstreams);
 }
@@ -75,7 +73,7 @@ async function refreshTables() {
 async function refreshHistory() {
  const young = !(status?.rates?.seconds > 55);
  const [history, audit, nodes] = await Promise.all([
-  get(`/v1/history?step=${young ? 1 : 10}`), get("/v1/audit?limit=256"), getIfThere("/v1/nodes"),
+  get(`/v1/history?step=${young ? 1 : 10}`), get("/v1/audit?limit=256"), get("/v1/nodes"),
  ]);
  const changes = showChanges(status, audit.items);
  drawCharts(history.items, changes, history.step);
@@ -103,7 +101,7 @@ async function follow(signal) {
    showAway(lastContact, `${fault.message}; trying again.`);
   }
   failures = Date.now() - begun > 10000 ? 0 : failures + 1;
-  await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1] ?? 1000));
+  await new Promise((done) => setTimeout(done, Math.min(5000, 1000 * 2 ** failures)));
  }
 }
 
@@ -148,7 +146,7 @@ byId("leave").addEventListener("click", () => {
  setToken(null, false);
  location.reload();
 });
-byId("top-minutes").addEventListener("change", () => attempt(refreshTables));
+for (const id of ["top-minutes", "top-order"]) byId(id).addEventListener("change", () => attempt(refreshTables));
 prepareForms(() => Promise.all([attempt(refreshTables), attempt(refreshHistory)]));
 if (hasToken()) begin();
 else login("");

@@ -55,17 +55,8 @@ export function showFigures(second, minute, trouble) {
   ["Judged by the store", judged ? percent(store, judged) : "–", "", judged > store ? "the rest by this node alone, or not at all" : wide],
   ["Busiest worker", second.busy.busiest === null ? "–" : percent(second.busy.busiest, 1), "", `of ${second.busy.workers}, in this second`],
  ];
- const list = byId("figures");
- if (!list.children.length) {
-  list.append(...items.map(([name]) => el("div", {}, el("dt", {}, name),
-   el("dd", {}, el("span", { class: "value" }), " ", el("span", { class: "unit" })), el("dd", { class: "note" }))));
- }
- items.forEach(([, value, unit, note], index) => {
-  const [valuePart, unitPart] = list.children[index].querySelectorAll("span");
-  valuePart.textContent = value;
-  unitPart.textContent = unit;
-  list.children[index].querySelector(".note").textContent = note;
- });
+ show("figures", items, () => items.map(([name, value, unit, note]) => el("div", {}, el("dt", {}, name),
+  el("dd", {}, el("span", { class: "value" }, value), " ", el("span", { class: "unit" }, unit)), el("dd", { class: "note" }, note))));
 }
 
 const ABOUT = ["actor", "since", "reason", "ends"];

@@ -7,6 +7,9 @@ import { ago, count, limit, long, percent, rate, span, summed, time } from "./wo
 
 const tag = (kind, text) => el("span", { class: `tag ${kind}` }, text);
 const small = (text) => el("small", {}, text);
+const act = (key, label, click, text) => el("button", { class: "small", "data-key": key, "aria-label": label, click }, text);
+const explains = (key, what, click) => act(`explain ${key}`, `Explain ${what}`, click, "Explain");
+const share = (part, all) => el("div", { class: "share" }, bar(part / (all || 1)), percent(part, all));
 const none = (text) => el("p", { class: "quiet" }, text);
 const fill = (id, data, rows, empty, make) => show(id, data, () => (rows.length ? make() : none(empty)));
 
@@ -24,54 +27,71 @@ function inForce(policy) {
    const warms = new Date(rule.warming_until) > Date.now() ? `, not yet for a whole window (${time(rule.warming_until)})` : "";
    parts.push(small(`would refuse ${percent(shadow, all)} of ${count(all)} here${warms}`));
   }
-  parts.push(el("button", { class: "small", "data-key": `${kind} ${policy.name}`,
-   "aria-label": `Remove what is ${name.toLowerCase()} of ${policy.name}`, click: () => removeRule(policy.name, kind) }, "Remove"), " ");
+  parts.push(act(`${kind} ${policy.name}`, `Remove what is ${name.toLowerCase()} of ${policy.name}`, () => removeRule(policy.name, kind), "Remove"), " ");
  }
  parts.push(...(policy.ignored ?? []).map((it) => small(`Not in force here: ${it}`)));
  return parts.length ? parts : "–";
 }
 
-export function showPolicies(policies, mayChange) {
+export function showPolicies(policies) {
  const rows = policies.map((it) => ({ ...it, last: summed(it.outcomes["5m"]), seconds: it.outcomes["5m"].seconds }));
- const share = (it) => (it.last.all ? it.last.refused / it.last.all : 0);
- rows.sort((a, b) => share(b) - share(a) || b.last.all - a.last.all);
+ const part = (it) => it.last.refused / (it.last.all || 1);
+ rows.sort((a, b) => part(b) - part(a) || b.last.all - a.last.all);
  const columns = [
   ["Policy", (it) => [it.name, " ", it.mode === "shadow" ? tag("warn", "shadow") : "", small(`by ${it.key}`)]],
   ["Limit", (it) => [limit(it.limit), small([it.algorithm.replaceAll("_", " "), it.plans && `${Object.keys(it.plans.limits).length} plan(s)`].filter(Boolean).join(", "))]],
   ["Decisions", (it) => [count(it.last.all), small(`${rate(it.last.all / (it.seconds || 1))} a second`)]],
-  ["Refused", (it) => [el("div", { class: "share" }, bar(share(it)), percent(it.last.refused, it.last.all)),
+  ["Refused", (it) => [share(it.last.refused, it.last.all),
    it.last.shadow ? small(`${percent(it.last.shadow, it.last.all)} would be, in shadow`) : "",
    it.last.open ? tag("bad", `${count(it.last.open)} not judged`) : ""]],
-  ["Near limit", (it) => (it.use?.measured ? [percent(it.use.near * it.use.measured, it.use.measured), small(`of ${count(it.use.measured)} measured used over 80 %`)] : "–")],
+  ["Near limit", (it) => (it.use?.measured ? [percent(it.use.near, 1), small(`of ${count(it.use.measured)} measured used over 80 %`)] : "–")],
   ["In force", inForce],
+  ["Act", (it) => act(`change ${it.name}`, `Change the limit of ${it.name}`, () => chooseLimit(it.name), "Change")],
  ];
- if (mayChange) {
-  columns.push(["Act", (it) => el("button", { class: "small", "data-key": `change ${it.name}`,
-   "aria-label": `Change the limit of ${it.name}`, click: () => chooseLimit(it.name) }, "Change")]);
- }
  fill("policy-table", rows, rows, "No policy has an effect here.", () => table("Policies", columns, rows));
 }
 
-export function showTop(top, mayExplain) {
- const clients = top.policies.filter((it) => !it.policy.endsWith("~candidate")).flatMap((policy) => policy.clients.map((it) => ({ ...it, policy: policy.policy, all: policy.requests })));
- clients.sort((a, b) => b.refused - a.refused || b.requests - a.requests);
- const rows = clients.slice(0, 10);
+/** All clients that are listed, each with its policy. */
+export const clientsOf = (top) => top.policies.filter((it) => !it.policy.endsWith("~candidate"))
+ .flatMap((policy) => policy.clients.map((it) => ({ ...it, policy: policy.policy, all: policy.requests })));
+
+const NEAR = 0.8;
+
+/** Policies grouped by plan, if some have plans. */
+export function showPlans(policies, clients) {
+ const rows = policies.filter((it) => it.plans).flatMap((it) => Object.entries({ ...it.plans.limits, "": it.limit }).map(([plan, its]) => {
+  const near = clients.filter((one) => one.policy === it.name && (one.plan ?? "") === plan && one.use > NEAR);
+  return { plan, policy: it.name, limit: its, near: near.length, ...summed(it.by_plan?.[plan]) };
+ }));
+ rows.sort((a, b) => !a.plan - !b.plan || a.plan.localeCompare(b.plan));
+ byId("plan-part").hidden = !rows.length;
  const columns = [
-  ["Key", (it) => [el("code", {}, it.text), small(`id ${it.id}`)]],
+  ["Plan", (it) => it.plan || "no plan"],
   ["Policy", (it) => it.policy],
-  ["Requests", (it) => [count(it.requests), small(`${percent(Math.min(it.requests, it.all), it.all)} of the policy's${it.error ? `; up to ${count(it.error)} too many` : ""}`)]],
-  ["Refused", (it) => el("div", { class: "share" }, bar(it.refused / it.requests), percent(it.refused, it.requests))],
+  ["Limit", (it) => limit(it.limit)],
+  ["Decisions", (it) => count(it.all)],
+  ["Refused", (it) => share(it.refused, it.all)],
+  ["Near limit", (it) => (it.near ? tag("warn", `▲ ${count(it.near)} listed`) : "–")],
  ];
- if (mayExplain) columns.push(["Act", (it) => explains(`key ${it.id} ${it.policy}`, `key ${it.text}`, () => explainKey(it))]);
- fill("top-table", [rows, mayExplain], rows, "No client has been counted in this time.", () => table("Heaviest keys", columns, rows));
+ fill("plan-table", rows, rows, "", () => table("Policies by plan", columns, rows));
 }
 
-const explains = (key, what, click) =>
- el("button", { class: "small", "data-key": `explain ${key}`, "aria-label": `Explain ${what}`, click }, "Explain");
+/** The clients: most refused first, or those first that have used the most of their limits. */
+export function showTop(clients, order) {
+ const byUse = order === "use" ? (a, b) => (b.use ?? 0) - (a.use ?? 0) : () => 0;
+ const rows = clients.sort((a, b) => byUse(a, b) || b.refused - a.refused || b.requests - a.requests).slice(0, 10);
+ const columns = [
+  ["Key", (it) => [el("code", {}, it.text), small(`id ${it.id}`)]],
+  ["Policy", (it) => [it.policy, small(it.plan && `plan ${it.plan}`)]],
+  ["Used", (it) => (it.use === undefined ? "–" : [`${percent(it.use, 1)} of its limit`, it.use > NEAR ? tag("warn", it.use < 1 ? "▲ near" : "■ full") : ""])],
+  ["Requests", (it) => [count(it.requests), small(`${percent(Math.min(it.requests, it.all), it.all)} of the policy's${it.error ? `; up to ${count(it.error)} too many` : ""}`)]],
+  ["Refused", (it) => share(it.refused, it.requests)],
+  ["Act", (it) => explains(`key ${it.id} ${it.policy}`, `key ${it.text}`, () => explainKey(it))],
+ ];
+ fill("top-table", rows, rows, "No client has been counted in this time.", () => table("Heaviest keys", columns, rows));
+}
 
 export function showRefusals(answer) {
- byId("refusals-part").hidden = !answer;
- if (!answer) return;
  const rows = answer.items.slice(0, 12);
  const columns = [
   ["When", (it) => el("time", { datetime: it.time }, time(it.time))],
@@ -98,7 +118,6 @@ export function showUpstreams(upstreams) {
 }
 
 export function showNodes(nodes) {
- if (!nodes) return;
  const rows = nodes.items;
  const own = rows.find((it) => it.this)?.config;
  const columns = [

@@ -70,6 +70,7 @@ export function summed(outcomes = {}) {
 }
 
 const DEEDS = [
+ ["?reveal", "Whole keys shown"],
  ["/keys", "Counters reset", "Counters reset"],
  ["/overrides", "Own limit set", "Own limit removed"],
  ["/candidate", "Limit tried in shadow", "Limit in shadow removed"],

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tollgate_limiter::time::Span;
 
 pub(in crate::cli) const EXAMPLES: &str = "\
 Examples:
@@ -55,12 +56,11 @@ pub(super) enum Scope {
 
 fn interval(text: &str) -> Result<Duration, String> {
     let wrong = || "write a time from 500ms to 60s, such as 2s".to_owned();
-    let (number, unit_ms) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (text.strip_suffix('s').ok_or_else(wrong)?, 1000),
-    };
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(unit_at);
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    let time = Duration::from_millis(number.saturating_mul(unit_ms));
+    let unit = Span::of_unit(unit).ok_or_else(wrong)?;
+    let time = Duration::from_micros(number.saturating_mul(unit.as_micros()));
     Some(time).filter(|time| (SHORTEST..=LONGEST).contains(time)).ok_or_else(wrong)
 }
 
@@ -72,7 +72,10 @@ mod tests {
     fn intervals_have_a_unit_and_bounds() {
         assert_eq!(interval("1s"), Ok(Duration::from_secs(1)));
         assert_eq!(interval("500ms"), Ok(Duration::from_millis(500)));
-        for wrong in ["", "1", "s", "0s", "499ms", "61s", "-1s", "18446744073709551615s"] {
+        assert_eq!(interval("1min"), Ok(Duration::from_secs(60)));
+        for wrong in
+            ["", "1", "s", "0s", "499ms", "61s", "2m", "-1s", "+1s", "1 s", "18446744073709551615s"]
+        {
             assert!(interval(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,6 +1,7 @@
 //! The tables of the views, from what gateways have told.
 
 mod asked;
+mod by_node;
 mod clients;
 mod nodes;
 mod policies;

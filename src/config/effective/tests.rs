@@ -44,13 +44,18 @@ fn effective(text: &str) -> Effective {
 
 /// What a file compiles to. Names are sorted first, as in the settings that are shown.
 fn meaning(text: &str) -> String {
-    let sorted: Value = serde_yaml::from_str(text).expect("it is YAML");
-    format!("{:?}", parse(&sorted.to_string()).config)
+    format!("{:?}", parse(&plain(text).to_string()).config)
+}
+
+/// The file as JSON.
+fn plain(text: &str) -> Value {
+    let options = serde_yaml::options! { strict_booleans: true };
+    serde_yaml::from_str_with_options(text, options).expect("it is YAML")
 }
 
 /// The settings with the secrets of `text` in the places of their masks.
 fn unmasked(effective: &Effective, text: &str) -> String {
-    let whole: Value = serde_yaml::from_str(text).expect("it is YAML");
+    let whole = plain(text);
     let mut settings = effective.settings.clone();
     for path in &effective.masked {
         let place = settings.pointer_mut(path).expect("it is there");
@@ -65,8 +70,9 @@ fn an_effective_configuration_compiles_to_the_same_settings() {
         SMALLEST.replace("policies: { per-client", &format!("policies:\n  {POLICIES}  per-client"));
     let policies = policies.replace("100/minute } }", "100/minute }");
     let policies = policies + "client: { trusted_proxies: [10.0.0.0/8] }\n";
+    let largest = include_str!("../tests/largest.yaml");
     let shipped = include_str!("../../../gateway.yaml");
-    for (index, text) in [SMALLEST, &policies, shipped].into_iter().enumerate() {
+    for (index, text) in [SMALLEST, &policies, shipped, largest].into_iter().enumerate() {
         let effective = effective(text);
         assert!(effective.by_default.len() > 20, "{effective:?}");
         let again = unmasked(&effective, text);

@@ -64,6 +64,9 @@ pub(super) struct RawAdmin {
     /// Whether calls may write the configuration file: `PUT /v1/config?write=true`, and patches
     /// with `persist`. Default: false.
     write_config: Field<bool>,
+    /// Whether whole keys of clients are kept in memory, and shown to operators who ask for them
+    /// (`?reveal=true`). They may be secrets of clients. Default: false.
+    reveal_keys: Field<bool>,
 }
 
 /// A listener that tells without a token whether the gateway works: /healthz and /readyz.
@@ -105,6 +108,7 @@ pub(super) fn compile(
         uids,
         probe,
         write_config: raw.write_config.copied().unwrap_or(false),
+        reveal_keys: raw.reveal_keys.copied().unwrap_or(false),
     })
 }
 

@@ -34,7 +34,7 @@ fn the_admin_listener_is_as_it_was_written_and_bounded() {
     assert_eq!(admin.tokens[1].digest, TokenDigest::of(b"0123456789abcdef"));
     let probe = ListenAddress::Tcp("127.0.0.1:9902".parse().unwrap());
     assert_eq!(admin.probe, Some(ProbeSettings { address: probe, metrics: true }));
-    assert!(admin.write_config);
+    assert!(admin.write_config && admin.reveal_keys);
     let bounds = admin.listener;
     assert_eq!((bounds.max_connections, bounds.max_head_bytes), (64, 16 * 1024));
     assert_eq!(bounds.http2.map(|it| it.max_streams), Some(16));

@@ -6,6 +6,8 @@ use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::digest::{Principal, PrincipalId};
 use tollgate_limiter::time::Timestamp;
 
+use crate::telemetry::WholeKey;
+
 /// The most bytes of a path that are kept.
 const MAX_PATH_BYTES: usize = 256;
 /// The most bytes of the text of a key that are kept.
@@ -28,6 +30,8 @@ pub(crate) struct Refusal {
     pub(super) client: Principal,
     /// The masked text of its key.
     pub(crate) text: String,
+    /// The whole key. None: it is not kept.
+    pub(crate) whole: Option<WholeKey>,
     /// The limit in units.
     pub(crate) limit: u64,
     /// The units that counted against it.
@@ -60,6 +64,7 @@ pub(crate) struct Refused<'a> {
     pub(crate) policy: &'a Arc<str>,
     pub(crate) client: Principal,
     pub(crate) text: &'a str,
+    pub(crate) whole: Option<&'a WholeKey>,
     pub(crate) limit: u64,
     pub(crate) used: u64,
     pub(crate) retry: Retry,
@@ -80,6 +85,7 @@ impl Refused<'_> {
             policy: Arc::clone(self.policy),
             client,
             text: cut(self.text, MAX_TEXT_BYTES).to_owned(),
+            whole: self.whole.cloned(),
             limit,
             used,
             retry,
@@ -107,6 +113,7 @@ impl Refused<'_> {
         }
         (old.sequence, old.time, old.client) = (sequence, time, client);
         (old.limit, old.used, old.retry, old.source) = (limit, used, retry, source);
+        old.whole = self.whole.cloned();
     }
 }
 
@@ -136,6 +143,7 @@ mod tests {
             policy: &policy,
             client: Principal::from_bits(text_bits(text)),
             text,
+            whole: None,
             limit: 3,
             used: 3,
             retry: Retry::Never,

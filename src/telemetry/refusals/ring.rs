@@ -63,6 +63,14 @@ impl Ring {
         found.extend(all.filter(|((_, at), _)| is_meant(*at)).map(|(_, it)| Arc::clone(it)));
     }
 
+    /// Forgets the whole keys.
+    pub(super) fn forget_whole(&mut self) {
+        for refusal in self.refusals.iter_mut().filter(|it| it.whole.is_some()) {
+            // A reader that still has it has been allowed to see it.
+            Arc::make_mut(refusal).whole = None;
+        }
+    }
+
     /// Forgets all refusals. No further ones may be kept.
     pub(super) fn close(&mut self) {
         *self = Self { is_closed: true, ..Self::default() };

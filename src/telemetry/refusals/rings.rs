@@ -1,7 +1,7 @@
 //! The refusals of all workers, and how they are read.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tollgate_limiter::digest::{Principal, PrincipalId};
@@ -9,6 +9,7 @@ use tollgate_limiter::time::Timestamp;
 
 use super::refusal::Refusal;
 use super::ring::Ring;
+use crate::telemetry::WholeKey;
 
 /// The ring of one policy and worker. Its worker writes, and the control thread reads.
 pub(super) type SharedRing = Arc<Mutex<Ring>>;
@@ -20,6 +21,8 @@ pub(crate) struct RefusalRings {
     next: AtomicU64,
     /// The rings of all policies and workers, with the names of the policies.
     rings: Mutex<Vec<(Arc<str>, SharedRing)>>,
+    /// Whether whole keys are kept.
+    keeps_whole: AtomicBool,
 }
 
 impl RefusalRings {
@@ -64,6 +67,28 @@ impl RefusalRings {
     pub(crate) fn of_request(&self, id: &str) -> Vec<Refusal> {
         let found = self.select(None, |_| true).into_iter().rev();
         found.filter(|it| it.request_id == id).map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// Whether whole keys are kept.
+    pub(super) fn keeps_whole(&self) -> bool {
+        self.keeps_whole.load(Ordering::Relaxed)
+    }
+
+    /// Has whole keys kept or not from now on. If not, those that are known are forgotten.
+    pub(crate) fn keep_whole(&self, is_kept: bool) {
+        self.keeps_whole.store(is_kept, Ordering::Relaxed);
+        if !is_kept {
+            // A worker may begin a ring now. It looks at the setting after that.
+            let rings: Vec<SharedRing> =
+                self.rings.lock().iter().map(|(_, ring)| Arc::clone(ring)).collect();
+            rings.iter().for_each(|ring| ring.lock().forget_whole());
+        }
+    }
+
+    /// The whole key of this client of a policy, if one of its refusals keeps it.
+    pub(crate) fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
+        let found = self.select(Some(policy), |_| true).into_iter().rev();
+        found.filter(|it| it.client == client).find_map(|it| it.whole.clone())
     }
 
     /// The client of a policy with this id, if one of its refusals is kept.

@@ -19,6 +19,7 @@ fn keep(worker: &WorkerRefusals, policy: &Arc<str>, client: u128, id: &str) {
         policy,
         client: Principal::from_bits(client),
         text: "ip 192.0.2.0/24",
+        whole: Some(&format!("ip 192.0.2.{client}").into()),
         limit: 3,
         used: 3,
         retry: Retry::After(Span::SECOND),
@@ -101,6 +102,30 @@ fn the_refusals_of_a_removed_policy_are_forgotten_until_it_is_there_again() {
     keep(&worker, &policies[0], 1, "again");
     assert_eq!(ids(&rings.newest(None, None, 9).0), ["again", "b"]);
     assert_eq!(worker.own.borrow().len(), 2);
+}
+
+#[test]
+fn whole_keys_are_known_while_they_are_kept_and_then_forgotten() {
+    let rings = Arc::<RefusalRings>::default();
+    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    let whole = |client| {
+        let key = rings.whole_key("a", Principal::from_bits(client));
+        key.map(|key| key.as_str().to_owned())
+    };
+    keep(&worker, &policy, 1, "before");
+    rings.keep_whole(true);
+    assert!(worker.keeps_whole() && whole(1).is_none());
+    keep(&worker, &policy, 1, "since");
+    keep(&worker, &policy, 2, "since");
+    assert_eq!((whole(1), whole(3)), (Some("ip 192.0.2.1".to_owned()), None));
+    assert_eq!(rings.whole_key("b", Principal::from_bits(1)), None);
+    let (read, _) = rings.newest(None, None, 1);
+    rings.keep_whole(false);
+    keep(&worker, &policy, 2, "after");
+    rings.keep_whole(true);
+    assert_eq!((whole(1), whole(2)), (None, None));
+    assert_eq!(rings.newest(None, None, 9).0.len(), 4);
+    assert!(read[0].whole.is_some() && !format!("{read:?}").contains("192.0.2.2"));
 }
 
 /// Each refusal is told once or counted as lost, also while other threads add refusals.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::refusal::Refused;
+use super::ring::Ring;
 use super::rings::{RefusalRings, SharedRing};
 
 /// One worker's refusals.
@@ -21,6 +22,11 @@ impl WorkerRefusals {
         Self { rings: Arc::clone(rings), own: RefCell::default() }
     }
 
+    /// Whether whole keys are kept.
+    pub(crate) fn keeps_whole(&self) -> bool {
+        self.rings.keeps_whole()
+    }
+
     /// Keeps a refusal.
     pub(crate) fn keep(&self, refused: &Refused<'_>) {
         let mut own = self.own.borrow_mut();
@@ -33,11 +39,17 @@ impl WorkerRefusals {
             drop(open);
             // The policy was removed, and is there again.
             let ring = self.begin(refused.policy, &mut own);
-            let mut open = ring.lock();
-            open.keep(refused, self.rings.number());
+            self.keep_in(&mut ring.lock(), refused);
         } else {
-            open.keep(refused, self.rings.number());
+            self.keep_in(&mut open, refused);
         }
+    }
+
+    /// The setting may have changed since the whole key was made. Whoever changes it locks the
+    /// ring after that.
+    fn keep_in(&self, ring: &mut Ring, refused: &Refused<'_>) {
+        let whole = refused.whole.filter(|_| self.keeps_whole());
+        ring.keep(&Refused { whole, ..*refused }, self.rings.number());
     }
 
     fn begin(&self, policy: &Arc<str>, own: &mut HashMap<Arc<str>, SharedRing>) -> SharedRing {

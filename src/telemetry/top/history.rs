@@ -1,7 +1,7 @@
 //! The lists of the last ten minutes, merged over all workers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tollgate_limiter::digest::{Principal, PrincipalId};
@@ -9,6 +9,7 @@ use tollgate_limiter::time::{Span, Timestamp};
 
 use super::merged::{Merged, Streams, TopList};
 use super::{Counted, Sketches};
+use crate::telemetry::WholeKey;
 
 /// Minutes that are kept.
 const MINUTES: usize = 10;
@@ -23,6 +24,8 @@ pub(crate) struct TopHistory {
     minutes: Mutex<Minutes>,
     /// Until when workers show the minute in progress, in microseconds.
     read_until_us: AtomicU64,
+    /// Whether whole keys are kept.
+    keeps_whole: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -63,9 +66,37 @@ impl TopHistory {
         now.as_micros() < self.read_until_us.load(Ordering::Relaxed)
     }
 
+    /// Whether whole keys are kept.
+    pub(super) fn keeps_whole(&self) -> bool {
+        self.keeps_whole.load(Ordering::Relaxed)
+    }
+
+    /// Has whole keys kept or not from now on. If not, those that are known are forgotten; a
+    /// worker forgets its own ones with the minute in progress.
+    pub(crate) fn keep_whole(&self, is_kept: bool) {
+        self.keeps_whole.store(is_kept, Ordering::Relaxed);
+        if !is_kept {
+            let mut state = self.minutes.lock();
+            let Minutes { minutes, shown, .. } = &mut *state;
+            let shown = shown.values_mut().flat_map(HashMap::values_mut);
+            shown.for_each(Sketches::forget_whole);
+            let minutes = minutes.values_mut().flat_map(HashMap::values_mut);
+            minutes.for_each(Arrived::forget_whole);
+        }
+    }
+
     /// Shows what a worker has counted of the minute in progress.
-    pub(super) fn show(&self, worker: usize, policies: Counted) {
-        self.minutes.lock().shown.insert(worker, policies);
+    pub(super) fn show(&self, worker: usize, mut policies: Counted) {
+        let mut state = self.minutes.lock();
+        self.forget_what_is_not_kept(&mut policies);
+        state.shown.insert(worker, policies);
+    }
+
+    /// The minutes must be locked.
+    fn forget_what_is_not_kept(&self, policies: &mut Counted) {
+        if !self.keeps_whole() {
+            policies.values_mut().for_each(Sketches::forget_whole);
+        }
     }
 
     /// Has workers show the minute in progress for the next 15 s. Returns whether they did
@@ -76,8 +107,9 @@ impl TopHistory {
     }
 
     /// Adds what one worker has counted in a minute.
-    pub(super) fn add(&self, worker: usize, minute: u64, policies: Counted) {
+    pub(super) fn add(&self, worker: usize, minute: u64, mut policies: Counted) {
         let mut state = self.minutes.lock();
+        self.forget_what_is_not_kept(&mut policies);
         let Minutes { workers, minutes, shown, .. } = &mut *state;
         shown.remove(&worker);
         for (policy, sketches) in policies {
@@ -152,6 +184,17 @@ impl TopHistory {
         let found = arrived.map(Arrived::streams).find_map(|it| it.principal(id));
         found.or_else(|| state.in_progress(policy).principal(id))
     }
+
+    /// The whole key of this client of a policy, if a list of the last ten minutes has it.
+    pub(crate) fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
+        if !self.keeps_whole() {
+            return None;
+        }
+        let state = self.minutes.lock();
+        let arrived = state.minutes.values().rev().filter_map(|it| it.get(policy));
+        let all = arrived.map(Arrived::streams).chain([state.in_progress(policy)]);
+        all.into_iter().find_map(|it| it.whole_key(client).cloned())
+    }
 }
 
 impl Minutes {
@@ -183,6 +226,13 @@ impl Arrived {
         }
     }
 
+    fn forget_whole(&mut self) {
+        match self {
+            Self::Some(all) => all.iter_mut().for_each(Sketches::forget_whole),
+            Self::All(streams) => streams.forget_whole(),
+        }
+    }
+
     fn streams(&self) -> Streams {
         match self {
             Self::Some(all) => merged(all),
@@ -192,111 +242,4 @@ impl Arrived {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::merged::MAX_ENTRIES;
-    use super::*;
-
-    fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
-        let mut sketches = Sketches::default();
-        for (stream, counts) in
-            [(&mut sketches.admitted, admitted), (&mut sketches.refused, refused)]
-        {
-            for &(id, count) in counts {
-                (0..count).for_each(|_| stream.observe(id, || format!("client {id}").into()));
-            }
-        }
-        HashMap::from([("per-client".into(), sketches)])
-    }
-
-    fn shown(history: &TopHistory, minutes: usize) -> Vec<(String, u64, u64)> {
-        let list = history.top("per-client", minutes, 10);
-        list.clients.iter().map(|it| (it.text.to_string(), it.requests, it.refused)).collect()
-    }
-
-    #[test]
-    fn a_list_is_the_sum_of_all_workers_and_minutes() {
-        let history = TopHistory::default();
-        history.join();
-        history.join();
-        history.add(0, 5, sketches(&[(1, 10), (2, 3)], &[(2, 8)]));
-        history.add(0, 5, sketches(&[(1, 1)], &[]));
-        history.add(0, 6, sketches(&[(3, 2)], &[]));
-        let of = |name: &str, requests, refused| (name.to_owned(), requests, refused);
-        assert_eq!(shown(&history, 1), [of("client 3", 2, 0)]);
-        let expected = [of("client 1", 11, 0), of("client 2", 11, 8), of("client 3", 2, 0)];
-        let mut found = shown(&history, 10);
-        found.sort();
-        assert_eq!(found, expected);
-        let list = history.top("per-client", 10, 1);
-        assert_eq!((list.requests, list.refused, list.clients.len()), (24, 8, 1));
-        assert_eq!(history.policies(), [Box::<str>::from("per-client")]);
-        assert_eq!(history.top("other", 10, 10), TopList::default());
-    }
-
-    #[test]
-    fn the_minute_in_progress_is_shown_while_it_is_read() {
-        let history = TopHistory::default();
-        let (worker, now) = (history.join(), Timestamp::from_micros(1_000_000));
-        assert!(!history.is_read(now) && !history.read(now));
-        assert!(history.is_read(now) && history.read(now));
-        assert!(!history.is_read(now.plus(Span::from_secs(15))));
-        history.show(worker, sketches(&[(1, 2)], &[]));
-        history.show(worker, sketches(&[(1, 3)], &[(1, 1)]));
-        assert_eq!(shown(&history, 0), [("client 1".to_owned(), 4, 1)]);
-        history.add(worker, 7, sketches(&[(1, 5)], &[]));
-        assert_eq!(shown(&history, 0), []);
-        assert_eq!(shown(&history, 1), [("client 1".to_owned(), 5, 0)]);
-    }
-
-    #[test]
-    fn the_recent_minutes_are_those_of_now_whatever_was_counted_before() {
-        let history = TopHistory::default();
-        let worker = history.join();
-        let at = |minute: u64| Timestamp::from_micros(minute * MINUTE_US + 5_000_000);
-        for minute in [1, 8, 9] {
-            history.add(worker, minute, sketches(&[(minute.into(), 3)], &[]));
-        }
-        history.show(worker, sketches(&[(9, 1)], &[(10, 1)]));
-        let recent = |now| history.recent("per-client", now).list(10);
-        let ids = |now| recent(now).clients.iter().map(|it| it.requests).collect::<Vec<_>>();
-        assert_eq!(ids(at(10)), [4, 1]);
-        assert_eq!(ids(at(9)), [4, 3, 1]);
-        assert_eq!(ids(at(20)), [1, 1]);
-        assert_eq!(TopHistory::recent_from(at(10)), Timestamp::from_micros(9 * MINUTE_US));
-        let principal = Principal::from_bits(8);
-        assert_eq!(history.principal("per-client", principal.into()), Some(principal));
-        assert_eq!(history.principal("other", principal.into()), None);
-    }
-
-    #[test]
-    fn ten_minutes_are_kept_and_a_late_worker_is_heard() {
-        let history = TopHistory::default();
-        history.join();
-        for minute in 0..30 {
-            history.add(0, minute, sketches(&[(minute.into(), 1)], &[]));
-        }
-        assert_eq!(shown(&history, 100).len(), MINUTES);
-        history.add(0, 25, sketches(&[(25, 4)], &[]));
-        assert!(shown(&history, 10).contains(&("client 25".to_owned(), 5, 0)));
-    }
-
-    #[test]
-    fn lists_are_bounded_whatever_comes() {
-        let history = TopHistory::default();
-        for _ in 0..8 {
-            history.join();
-        }
-        for minute in 0..12 {
-            for worker in 0..8_u128 {
-                let keys: Vec<_> = (0..400).map(|key| (worker * 1000 + key, 1)).collect();
-                history.add(0, minute, sketches(&keys, &keys));
-            }
-        }
-        let state = history.minutes.lock();
-        for arrived in state.minutes.values().flat_map(HashMap::values) {
-            let Streams { admitted, refused } = arrived.streams();
-            assert!(matches!(arrived, Arrived::All(_)), "a whole minute keeps no sketches");
-            assert!(admitted.entries.len() <= MAX_ENTRIES && refused.entries.len() <= MAX_ENTRIES);
-        }
-    }
-}
+mod tests;

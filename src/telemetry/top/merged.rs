@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tollgate_limiter::digest::{Principal, PrincipalId};
 
-use super::Text;
+use super::ClientText;
 use super::sketch::{ENTRIES, Entry, Sketch, merge};
+use crate::telemetry::WholeKey;
 
 /// Entries of a list that is kept: candidates of several workers beyond these cannot be
 /// among the clients that the lists promise, but for rare streams.
@@ -23,7 +24,7 @@ pub(crate) struct Merged {
     /// The most observations of a key that has no entry.
     pub(crate) rest: u64,
     /// The keys with the most observations first.
-    pub(crate) entries: Vec<Entry<Text>>,
+    pub(crate) entries: Vec<Entry<ClientText>>,
 }
 
 /// The count and the error of a key in the admitted and in the refused stream.
@@ -57,18 +58,21 @@ pub(crate) struct Listed {
     /// Its id.
     pub(crate) id: PrincipalId,
     /// What operators may see of its key.
-    pub(crate) text: Text,
+    pub(crate) text: ClientText,
     /// Its requests: this number at most.
     pub(crate) requests: u64,
     /// Of these, those that were refused: this number at most.
     pub(crate) refused: u64,
     /// By how many each of the two can be too high.
     pub(crate) error: u64,
+    /// The largest share of its limit that it had used after a request, in thousandths. None:
+    /// it has no limit, or it is not known.
+    pub(crate) used: Option<u16>,
 }
 
 impl Merged {
     /// The keys of sketches of different streams.
-    pub(super) fn of<'s>(sketches: impl IntoIterator<Item = &'s Sketch<Text>>) -> Self {
+    pub(super) fn of<'s>(sketches: impl IntoIterator<Item = &'s Sketch<ClientText>>) -> Self {
         let sketches: Vec<_> = sketches.into_iter().collect();
         let mut merged = Self {
             observed: sketches.iter().map(|sketch| sketch.observed()).sum(),
@@ -82,11 +86,14 @@ impl Merged {
     /// Adds the counts of another stream.
     pub(crate) fn add(&mut self, other: &Self) {
         self.observed = self.observed.saturating_add(other.observed);
-        let known: HashMap<u128, &Entry<Text>> =
+        let known: HashMap<u128, &Entry<ClientText>> =
             other.entries.iter().map(|entry| (entry.id, entry)).collect();
         for entry in &mut self.entries {
             let (count, error) = match known.get(&entry.id) {
-                Some(more) => (more.count, more.error),
+                Some(more) => {
+                    entry.take_larger(more);
+                    (more.count, more.error)
+                }
                 None => (other.rest, other.rest),
             };
             entry.count = entry.count.saturating_add(count);
@@ -127,19 +134,35 @@ impl Streams {
         Some(Principal::from_bits(principal.id))
     }
 
+    /// The whole key of this principal, if one of the streams keeps it.
+    pub(super) fn whole_key(&self, principal: Principal) -> Option<&WholeKey> {
+        let mut all = self.admitted.entries.iter().chain(&self.refused.entries);
+        let is_meant = |it: &&Entry<ClientText>| Principal::from_bits(it.id) == principal;
+        all.find(|it| is_meant(it) && it.text.whole.is_some())?.text.whole.as_ref()
+    }
+
+    /// Forgets the whole keys.
+    pub(super) fn forget_whole(&mut self) {
+        let all = self.admitted.entries.iter_mut().chain(&mut self.refused.entries);
+        all.for_each(|entry| entry.text.whole = None);
+    }
+
     /// The first `most` clients of both streams in one list.
     pub(crate) fn list(&self, most: usize) -> TopList {
         let Self { admitted, refused } = self;
-        let mut clients: BTreeMap<u128, (&Text, Counts)> = BTreeMap::new();
+        let mut clients: BTreeMap<u128, (&ClientText, Counts, Option<u16>)> = BTreeMap::new();
         for (stream, merged) in [admitted, refused].into_iter().enumerate() {
             for entry in &merged.entries {
-                let client = clients.entry(entry.id).or_insert((&entry.text, [None; 2]));
+                let client = clients.entry(entry.id).or_insert((&entry.text, [None; 2], None));
                 client.1[stream] = Some((entry.count, entry.error));
+                if entry.peak > client.2 {
+                    (client.0, client.2) = (&entry.text, entry.peak);
+                }
             }
         }
         let mut clients: Vec<Listed> = clients
             .into_iter()
-            .map(|(id, (text, counts))| {
+            .map(|(id, (text, counts, used))| {
                 let [admitted, refused] = [
                     counts[0].unwrap_or((admitted.rest, admitted.rest)),
                     counts[1].unwrap_or((refused.rest, refused.rest)),
@@ -150,6 +173,7 @@ impl Streams {
                     requests: admitted.0.saturating_add(refused.0),
                     refused: refused.0,
                     error: admitted.1.saturating_add(refused.1),
+                    used,
                 }
             })
             .collect();
@@ -186,12 +210,12 @@ mod tests {
             requests in requests(),
             most in 1..200_usize,
         ) {
-            let mut sketches: [[Sketch<Text>; 2]; 3] = Default::default();
+            let mut sketches: [[Sketch<ClientText>; 2]; 3] = Default::default();
             let mut exact: BTreeMap<u128, (u64, u64)> = BTreeMap::new();
             for (part, key, is_refused) in requests {
                 // Spread over the cells, as digests are.
                 let id = key.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-                sketches[part][usize::from(is_refused)].observe(id, || "a".into());
+                sketches[part][usize::from(is_refused)].observe(id, None, || "a".into());
                 let count = exact.entry(id).or_default();
                 count.0 += 1;
                 count.1 += u64::from(is_refused);
@@ -223,7 +247,7 @@ mod tests {
     #[test]
     fn a_client_is_found_by_its_id() {
         let mut sketch = Sketch::default();
-        sketch.observe(7, || "a".into());
+        sketch.observe(7, None, || "a".into());
         let refused = Merged::of([&sketch]);
         let streams = Streams { refused, ..Streams::default() };
         let principal = Principal::from_bits(7);

@@ -9,6 +9,7 @@
 mod history;
 mod merged;
 mod sketch;
+mod text;
 mod worker;
 
 pub(crate) use history::TopHistory;
@@ -16,8 +17,7 @@ pub(crate) use merged::{Merged, Streams, TopList};
 pub(crate) use sketch::Entry as TopEntry;
 pub(crate) use worker::WorkerTop;
 
-/// A text that describes a client without identifying a person.
-type Text = Box<str>;
+use text::ClientText;
 
 /// The sketches of all policies in one minute, by the policies' names.
 type Counted = std::collections::HashMap<Box<str>, Sketches>;
@@ -25,6 +25,14 @@ type Counted = std::collections::HashMap<Box<str>, Sketches>;
 /// The sketches of one policy in one minute.
 #[derive(Clone, Debug, Default)]
 struct Sketches {
-    admitted: sketch::Sketch<Text>,
-    refused: sketch::Sketch<Text>,
+    admitted: sketch::Sketch<ClientText>,
+    refused: sketch::Sketch<ClientText>,
+}
+
+impl Sketches {
+    /// Forgets the whole keys.
+    fn forget_whole(&mut self) {
+        let texts = self.admitted.texts_mut().chain(self.refused.texts_mut());
+        texts.for_each(|text| text.whole = None);
+    }
 }

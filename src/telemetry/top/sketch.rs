@@ -46,8 +46,21 @@ pub(crate) struct Entry<T> {
     pub count: u64,
     /// By how many the count can be too high.
     pub error: u64,
-    /// A description of the key, from the observation with which it got its counter.
+    /// The largest value that was noted of the key while it had its counter. The description is
+    /// true of the observation with it.
+    pub peak: Option<u16>,
+    /// A description of the key.
     pub text: T,
+}
+
+impl<T: Clone> Entry<T> {
+    /// Takes the value of the same key in another sketch, if it is larger.
+    pub(super) fn take_larger(&mut self, other: &Self) {
+        if other.peak > self.peak {
+            self.peak = other.peak;
+            self.text = other.text.clone();
+        }
+    }
 }
 
 impl<T> Default for Sketch<T> {
@@ -63,29 +76,39 @@ impl<T> Default for Sketch<T> {
 }
 
 impl<T> Sketch<T> {
-    /// Counts one observation of a key. `text` describes the key if it gets a counter.
-    pub(crate) fn observe(&mut self, id: KeyId, text: impl FnOnce() -> T) {
+    /// Counts one observation of a key, and notes a value of it. `text` describes the key if it
+    /// gets a counter. Returns the description of a key whose value is its largest one.
+    pub(crate) fn observe(
+        &mut self,
+        id: KeyId,
+        value: Option<u16>,
+        text: impl FnOnce() -> T,
+    ) -> Option<&mut T> {
         self.observed += 1;
         if let Some(&place) = self.places.get(&id) {
             self.entries[place].count += 1;
             if place == self.smallest {
                 self.find_smallest();
             }
-            return;
+            let entry = &mut self.entries[place];
+            let is_largest = value > entry.peak;
+            entry.peak = entry.peak.max(value);
+            return is_largest.then_some(&mut entry.text);
         }
         if self.entries.len() < ENTRIES {
             self.places.insert(id, self.entries.len());
-            self.entries.push(Entry { id, count: 1, error: 0, text: text() });
+            self.entries.push(Entry { id, count: 1, error: 0, peak: value, text: text() });
             self.find_smallest();
-            return;
+            return None;
         }
         let cell = &mut self.cells[cell_of(id)];
         if *cell + 1 < self.entries[self.smallest].count {
             *cell += 1;
-            return;
+            return None;
         }
-        let entry = Entry { id, count: *cell + 1, error: *cell, text: text() };
+        let entry = Entry { id, count: *cell + 1, error: *cell, peak: value, text: text() };
         self.replace_smallest(entry);
+        None
     }
 
     fn replace_smallest(&mut self, entry: Entry<T>) {
@@ -117,6 +140,11 @@ impl<T> Sketch<T> {
         self.cells.iter().copied().max().unwrap_or(0)
     }
 
+    /// The descriptions of all keys that have a counter.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.text)
+    }
+
     fn entry(&self, id: KeyId) -> Option<&Entry<T>> {
         self.places.get(&id).map(|&place| &self.entries[place])
     }
@@ -135,7 +163,10 @@ pub(crate) fn merge<T: Clone>(sketches: &[&Sketch<T>]) -> Vec<Entry<T>> {
             let mut sum = Entry { count: 0, error: 0, ..entry.clone() };
             for sketch in sketches {
                 let (count, error) = match sketch.entry(entry.id) {
-                    Some(known) => (known.count, known.error),
+                    Some(known) => {
+                        sum.take_larger(known);
+                        (known.count, known.error)
+                    }
                     None => (sketch.most_of_other(entry.id), sketch.most_of_other(entry.id)),
                 };
                 sum.count += count;

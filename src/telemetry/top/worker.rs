@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Outcome};
-use tollgate_limiter::policy::{Policy, Subject};
+use tollgate_limiter::decision::{Decision, Outcome, Report};
+use tollgate_limiter::policy::{LimitChoice, Policy, Subject};
+use tollgate_limiter::store::Source;
 use tollgate_limiter::time::Timestamp;
 
-use super::{Counted, TopHistory};
+use super::{ClientText, Counted, TopHistory};
+use crate::telemetry::metrics::plan_name;
 
 /// Between two looks at the minute in progress, in microseconds.
 const SHOWN_EVERY_US: u64 = 1_000_000;
@@ -57,7 +59,22 @@ impl WorkerTop {
                 None => policies.entry((&*policy.name).into()).or_default(),
             };
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
-            sketch.observe(report.client.bits(), || subject.shown_key(policy).into());
+            let text = || self.text(subject, report);
+            let largest = sketch.observe(report.client.bits(), used(report), text);
+            // The plan of a client can change.
+            if let Some(text) = largest.filter(|it| it.plan.as_deref() != plan(report)) {
+                text.plan = plan(report).map(Into::into);
+            }
+        }
+    }
+
+    fn text(&self, subject: &Subject<'_, '_>, report: &Report<&Arc<Policy>>) -> ClientText {
+        let policy: &Policy = report.policy;
+        let whole = self.history.keeps_whole().then(|| subject.whole_key(policy).into());
+        ClientText {
+            shown: subject.shown_key(policy).into(),
+            plan: plan(report).map(Into::into),
+            whole,
         }
     }
 
@@ -79,6 +96,22 @@ impl WorkerTop {
             self.history.add(self.worker, counted, self.policies.take());
         }
     }
+}
+
+/// The plan whose limit holds for the client. None: another limit does.
+fn plan<'p>(report: &Report<&'p Arc<Policy>>) -> Option<&'p str> {
+    let is_plan = matches!(report.choice, LimitChoice::Plan(_)) && !report.overridden;
+    is_plan.then(|| plan_name(report))
+}
+
+/// The share of its limit that the client has used, in thousandths. None: it has no limit, or
+/// no counter was asked.
+fn used(report: &Report<&Arc<Policy>>) -> Option<u16> {
+    if !matches!(report.source, Source::Store | Source::Local) {
+        return None;
+    }
+    let share = report.used.saturating_mul(1000).checked_div(report.verdict.limit)?;
+    Some(u16::try_from(share).unwrap_or(u16::MAX))
 }
 
 impl Drop for WorkerTop {

@@ -9,6 +9,7 @@ mod explain;
 mod node;
 mod page;
 mod patches;
+mod reveal;
 mod shared_patches;
 mod store;
 mod top;

@@ -12,7 +12,7 @@ const MAX: usize = 16 * 1024;
 fn stream(entries: impl IntoIterator<Item = (u128, u64, u64)>, rest: u64, text: &str) -> Merged {
     let entries: Vec<_> = entries
         .into_iter()
-        .map(|(id, count, error)| TopEntry { id, count, error, text: text.into() })
+        .map(|(id, count, error)| TopEntry { id, count, error, peak: None, text: text.into() })
         .collect();
     let observed = entries.iter().map(|it| it.count - it.error).sum::<u64>() + rest;
     Merged { observed, rest, entries }
@@ -56,6 +56,17 @@ fn figures_that_fit_are_read_as_they_were_written() {
     assert_eq!(Figures::decode(written.encode(MAX).as_bytes()), Some(written));
     let nothing = Figures::default();
     assert_eq!(Figures::decode(nothing.encode(MAX).as_bytes()), Some(nothing));
+}
+
+#[test]
+fn whole_keys_are_not_published() {
+    let mut own = figures(&names(1), 2, "header x-api-key 4f…");
+    for figures in own.policies.values_mut() {
+        let entries = figures.clients.admitted.entries.iter_mut();
+        entries.for_each(|entry| entry.text.whole = Some("4f9d81".to_owned().into()));
+    }
+    let published = own.encode(MAX);
+    assert!(published.contains("4f…") && !published.contains("4f9d81"), "{published}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::figures::{Figures, Node, items, number as count, word};
 use super::super::table::{About, Client, Row, Table, number, text};
 use super::asked::Asked;
+use super::by_node::{ByNode, by_node};
 use crate::cli::explain::wait;
 
 /// The most clients that are shown.
@@ -21,7 +22,7 @@ struct Sums {
     refused: u64,
     error: u64,
     /// Its requests by gateway.
-    by_node: BTreeMap<usize, u64>,
+    by_node: ByNode,
     /// The lists that it is in.
     lists: Vec<usize>,
 }
@@ -54,10 +55,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
         number("ERROR", 4),
         text("ID", 3),
     ];
-    let several = figures.nodes.len() > 1;
-    if several {
-        columns.extend((0..figures.nodes.len()).map(|it| number(&Node::label(it), 2)));
-    }
+    let add_cells = by_node(&mut columns, figures, str::to_owned);
     let row = |((policy, id), sums): ((String, String), Sums)| {
         let mut cells = vec![
             policy.clone(),
@@ -67,10 +65,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             sums.error.to_string(),
             id.clone(),
         ];
-        if several {
-            let of = |node| sums.by_node.get(&node).map_or("-".to_owned(), u64::to_string);
-            cells.extend((0..figures.nodes.len()).map(of));
-        }
+        add_cells(&mut cells, &sums.by_node);
         Row::about(cells, About::Key(Client { policy, id, text: sums.text }))
     };
     Table { columns, rows: rows.into_iter().map(row).collect() }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tollgate_limiter::time::Span;
 
-use super::super::figures::{Figures, Node, items, number as count, word};
+use super::super::figures::{Figures, items, number as count, word};
 use super::super::form::{percent, share};
 use super::super::table::{About, Row, Table, number, text};
 use super::asked::Asked;
+use super::by_node::{ByNode, by_node};
 
 /// The outcomes that refuse a request.
 const REFUSING: [&str; 6] =
@@ -25,7 +26,7 @@ struct Sums {
     measured: u64,
     near: f64,
     /// The refusals by gateway.
-    by_node: BTreeMap<usize, u64>,
+    by_node: ByNode,
 }
 
 impl Sums {
@@ -60,11 +61,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
         text("LIMIT", 4),
         text("MODE", 3),
     ];
-    let several = figures.nodes.len() > 1;
-    if several {
-        let labels = (0..figures.nodes.len()).map(Node::label);
-        columns.extend(labels.map(|label| number(&format!("{label} REFUSED"), 2)));
-    }
+    let add_cells = by_node(&mut columns, figures, |label| format!("{label} REFUSED"));
     let row = |(name, sums): (String, Sums)| {
         let mut cells = vec![
             name.clone(),
@@ -75,10 +72,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             sums.limit.clone(),
             sums.mode.clone(),
         ];
-        if several {
-            let of = |node| sums.by_node.get(&node).map_or("-".to_owned(), u64::to_string);
-            cells.extend((0..figures.nodes.len()).map(of));
-        }
+        add_cells(&mut cells, &sums.by_node);
         Row::about(cells, About::Policy(name))
     };
     Table { columns, rows: rows.into_iter().map(row).collect() }

@@ -16,7 +16,7 @@ fn id(number: u64) -> KeyId {
 struct Exact(BTreeMap<u64, u64>);
 
 fn observe(sketch: &mut Sketch<u64>, exact: &mut Exact, number: u64) {
-    sketch.observe(id(number), || number);
+    sketch.observe(id(number), None, || number);
     *exact.0.entry(number).or_default() += 1;
 }
 
@@ -100,14 +100,14 @@ fn a_flood_of_new_keys_hides_no_frequent_one() {
     for number in 0..flood() {
         let is_frequent = number % 100 == 0;
         let key = if is_frequent { 1 } else { rng.u128(..) };
-        sketch.observe(key, || described += 1);
+        sketch.observe(key, Some(7), || described += 1);
         frequent += u64::from(is_frequent);
     }
     let merged = merge(&[&sketch]);
     let entry = merged.iter().find(|entry| entry.id == 1).expect("it is frequent");
     assert!(entry.count - entry.error <= frequent && frequent <= entry.count);
     assert!(entry.error <= sketch.observed() / ENTRIES as u64);
-    assert_eq!(merged[0].id, 1);
+    assert_eq!((merged[0].id, merged[0].peak), (1, Some(7)));
     assert_eq!((merged.len(), sketch.places.len(), sketch.cells.len()), (ENTRIES, ENTRIES, CELLS));
     assert!(described < sketch.observed() / 2, "a text is made for new entries only: {described}");
 }

@@ -18,7 +18,8 @@ fn yaml() -> String {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          policies:\n  \
            each: {{ key: \"header:x-who\", limit: 3/day }}\n  \
-           open: {{ key: ip, limit: 1M/day, mode: shadow }}\n\
+           open: {{ key: ip, limit: 1M/day, mode: shadow, \
+                  plans: {{ from: \"header:x-plan\", limits: {{ pro: 5/day }} }} }}\n\
          routes: [{{ path: \"/*\", policies: [each, open], respond: {{ body: ok }} }}]\n{}",
         section("")
     )
@@ -130,6 +131,13 @@ fn the_page_shows_explains_and_changes_a_gateway() {
             == true
     });
     browser.until("document.querySelectorAll('#charts figure path').length > 3");
+    eventually("a client of the plan is near its limit", || {
+        let name = fastrand::u64(..).to_string();
+        gateway.client().get("/", &["X-Plan: pro", &format!("X-Who: {name}")]);
+        let row = "[...document.querySelectorAll('#plan-table tbody tr')].find((it) => \
+                   it.textContent.startsWith('pro'))?.textContent.includes('1 listed')";
+        browser.value(row) == true
+    });
     explain(&mut browser);
     change(&mut browser, &gateway);
     check_look(&mut browser, "page");
