@@ -25,7 +25,7 @@ pub(super) struct Shown<'c> {
 
 /// What `Authorization` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Token<'c> {
+pub(crate) enum Token<'c> {
     /// Nothing.
     #[default]
     Absent,
@@ -37,7 +37,7 @@ pub(super) enum Token<'c> {
 
 impl<'c> Token<'c> {
     /// The token in these fields.
-    pub(super) fn of(headers: &'c HeaderMap) -> Self {
+    pub(crate) fn of(headers: &'c HeaderMap) -> Self {
         let mut fields = headers.get_all(AUTHORIZATION).iter();
         let Some(first) = fields.next() else { return Self::Absent };
         let bytes = first.as_bytes();

@@ -46,6 +46,7 @@ mod words;
 pub(crate) use client::Access;
 pub(crate) use cluster::{ClusterFigures, Publisher};
 pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
+pub(crate) use credentials::Token;
 pub(crate) use node::{
     Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
 };

@@ -95,7 +95,7 @@ impl TokenDigest {
     }
 
     /// The digest itself.
-    pub(super) const fn bytes(&self) -> &[u8; 32] {
+    pub(crate) const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }

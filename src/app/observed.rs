@@ -42,6 +42,8 @@ struct Current {
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
     generation: u64,
     is_reload_successful: bool,
+    /// How many reloads were successful, and how many failed.
+    reloads: [u64; 2],
     is_from_file: bool,
     /// The number of nodes with another configuration, as far as it is known.
     other_configs: Option<u64>,
@@ -60,6 +62,7 @@ impl Observed {
             listeners,
             generation: 1,
             is_reload_successful: true,
+            reloads: [0; 2],
             is_from_file: true,
             other_configs: None,
         };
@@ -97,7 +100,9 @@ impl Observed {
 
     /// A reload has ended.
     pub(super) fn reloaded(&self, is_successful: bool) {
-        self.current.lock().is_reload_successful = is_successful;
+        let mut current = self.current.lock();
+        current.is_reload_successful = is_successful;
+        current.reloads[usize::from(!is_successful)] += 1;
     }
 
     /// The configuration in use is that of the file, or is not.
@@ -179,6 +184,11 @@ impl Source for Observed {
         }
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
+        let [loaded, failed] = current.reloads;
+        if loaded + failed > 0 {
+            samples.set_whole(&families::RATE_LIMIT_CONFIG_SUCCESS, &[], loaded);
+            samples.set_whole(&families::RATE_LIMIT_CONFIG_ERROR, &[], failed);
+        }
         // Several listeners may have port 0, which means any free port.
         let mut connections = BTreeMap::<String, usize>::new();
         for (settings, open) in &current.listeners {

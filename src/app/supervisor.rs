@@ -26,7 +26,7 @@ use super::process_state::ProcessState;
 use super::sockets::{ListenerId, Purpose, Sockets, by_worker, matching, wanted};
 use super::systemd::InheritedSockets;
 use super::worker::{Command, Reload, Worker};
-use crate::check::CheckSettings;
+use crate::check::{CheckSettings, SharedState};
 use crate::config::{Config, GeoFile};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{
@@ -48,6 +48,7 @@ pub(super) struct Supervisor {
     snapshot: Arc<Snapshot>,
     patches: Rc<PatchKeeper>,
     check: Arc<CheckSettings>,
+    check_state: Arc<SharedState>,
     geo_files: Vec<GeoFile>,
     keys: Option<Fetched>,
     listeners: Vec<(ListenerId, Purpose, ListenerHandle)>,
@@ -121,6 +122,7 @@ impl Supervisor {
             snapshot,
             patches: PatchKeeper::new(&state.store, Clock::System),
             check,
+            check_state: Arc::default(),
             metrics: Arc::new(metrics),
             observed: Arc::new(observed),
             inherited,
@@ -163,6 +165,7 @@ impl Supervisor {
                 commands,
                 snapshot: Arc::clone(&self.snapshot),
                 check: Arc::clone(&self.check),
+                check_state: Arc::clone(&self.check_state),
                 store: self.state.store.clone(),
                 overrides: self.state.overrides.clone(),
                 log: outputs.log.map(AccessLog::worker),

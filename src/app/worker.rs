@@ -17,7 +17,7 @@ use tracing::{error, warn};
 
 use super::runtime::local_runtime;
 use super::sockets::{ListenerId, Purpose, Share};
-use crate::check::{CheckSettings, Services};
+use crate::check::{CheckSettings, Services, SharedState};
 use crate::engine::{Engine, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
@@ -39,6 +39,7 @@ pub(super) struct Worker {
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) check: Arc<CheckSettings>,
+    pub(super) check_state: Arc<SharedState>,
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
     pub(super) log: Option<WorkerLog>,
@@ -91,7 +92,8 @@ impl Worker {
         let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let check = Rc::new(Services::new(&gateway, self.check));
+        let outside = (&self.check_state, self.drain.clone());
+        let check = Rc::new(Services::new(&gateway, self.check, outside));
         let mut listeners = Listeners::new(&gateway, &check, &metrics);
         listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));

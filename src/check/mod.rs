@@ -6,9 +6,12 @@
 
 mod grpc;
 mod http;
+mod lease;
+pub(crate) mod rls;
 mod services;
 mod settings;
 
+pub(crate) use http::Shared as SharedState;
 pub(crate) use services::Services;
 pub(crate) use settings::{
     CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, NamePattern, RpcServices,

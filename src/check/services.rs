@@ -6,12 +6,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{Request, Response};
+use tollgate_limiter::drain::Drain;
 use tower::Service;
 
+use super::grpc::AnswerBody;
+use super::http::{ApiState, Shared as SharedState};
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
 use crate::server::{ClientBody, Peer};
+use crate::telemetry::RateLimitMetrics;
 
 /// The services of one worker that answer questions. A question keeps the configuration with
 /// which it began.
@@ -19,12 +23,26 @@ use crate::server::{ClientBody, Peer};
 pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
+    api: Rc<ApiState>,
+    rate_limits: Rc<RateLimitMetrics>,
+    drain: Drain,
 }
 
 impl Services {
-    /// Decides with this gateway.
-    pub(crate) fn new(gateway: &Rc<CurrentGateway>, settings: Arc<CheckSettings>) -> Self {
-        Self { gateway: Rc::clone(gateway), settings: RefCell::new(settings) }
+    /// Decides with this gateway, until `drain` begins. The workers of a node have `shared` in
+    /// common. It must be called in the worker's runtime.
+    pub(crate) fn new(
+        gateway: &Rc<CurrentGateway>,
+        settings: Arc<CheckSettings>,
+        (shared, drain): (&Arc<SharedState>, Drain),
+    ) -> Self {
+        Self {
+            api: ApiState::start(shared, gateway),
+            rate_limits: Rc::new(RateLimitMetrics::new(gateway.get().worker_metrics())),
+            gateway: Rc::clone(gateway),
+            settings: RefCell::new(settings),
+            drain,
+        }
     }
 
     /// New questions see these settings from now on.
@@ -43,9 +61,10 @@ impl Services {
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().http.clone();
+            let api = Rc::clone(&services.api);
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(over_http::closed()) };
-                Ok(over_http::answer(&gateway, &settings, &peer, request).await)
+                Ok(over_http::answer(&api, &gateway, &settings, &peer, request).await)
             })
         })
     }
@@ -54,16 +73,23 @@ impl Services {
     pub(crate) fn grpc(
         self: &Rc<Self>,
         peer: Peer,
-    ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
+    ) -> impl Service<Request<ClientBody>, Response = Response<AnswerBody>, Error = Infallible>
     + Clone
     + use<> {
         let (services, peer) = (Rc::clone(self), Rc::new(peer));
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().grpc.clone();
+            let (metrics, drain) = (Rc::clone(&services.rate_limits), services.drain.clone());
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(grpc::closed()) };
-                Ok(grpc::answer(&gateway, &settings, &peer, request).await)
+                let called = grpc::Called {
+                    gateway: &gateway,
+                    settings: &settings,
+                    metrics: &metrics,
+                    drain: &drain,
+                };
+                Ok(called.answer(&peer, request).await)
             })
         })
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::StatusCode;
 use ipnet::IpNet;
 
+use super::rls::RateLimits;
 use crate::admin::TokenDigest;
 use crate::server::ListenerSettings;
 
@@ -52,6 +53,8 @@ pub(crate) struct GrpcSettings {
     pub(crate) trust: Trust,
     /// The services that it serves.
     pub(crate) services: RpcServices,
+    /// What the rate limit service knows.
+    pub(crate) rate_limits: RateLimits,
 }
 
 /// The services of the listener for gRPC.

@@ -21,6 +21,7 @@ mod model;
 mod node;
 mod problem;
 mod quotes;
+mod ratelimit;
 mod scalar;
 mod sections;
 mod shown;

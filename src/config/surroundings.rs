@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::geo_file::GeoFile;
+use super::ratelimit;
 
 /// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -53,6 +54,22 @@ impl Surroundings<'_> {
         let place = self.directory.join(path);
         self.note(place.clone());
         GeoFile::read(place, self.databases)
+    }
+
+    /// The directory of envoyproxy/ratelimit at `path`.
+    ///
+    /// # Errors
+    /// A sentence with the path of what cannot be read.
+    pub(super) fn directory(
+        &self,
+        path: &str,
+        merge: bool,
+    ) -> Result<ratelimit::Directory, String> {
+        let place = self.directory.join(path);
+        self.note(place.clone());
+        let read = ratelimit::read(&place, merge)?;
+        read.watched.iter().for_each(|file| self.note(file.clone()));
+        Ok(read)
     }
 
     /// The database in use that was read from `path`.

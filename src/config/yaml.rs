@@ -19,6 +19,11 @@ pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The tree of `text`. None if `text` is not YAML. Mistakes go to `problems`.
 pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
+    parse_advised(text, "write at least listeners, routes and upstreams", problems)
+}
+
+/// The same, with advice for an empty file.
+pub(super) fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<Node> {
     if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_BYTES) {
         problems.error(TextSpan::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
         return None;
@@ -31,8 +36,7 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
     };
     match serde_yaml::from_str_with_options::<Spanned<Untyped>>(text, options) {
         Ok(Spanned { value: Untyped::Null, .. }) => {
-            let advice = "write at least listeners, routes and upstreams";
-            problems.error(TextSpan::FILE, "the file is empty", advice);
+            problems.error(TextSpan::FILE, "the file is empty", if_empty);
             None
         }
         Ok(tree) => Some(Source { text, problems }.node(tree)),

@@ -5,6 +5,7 @@
 //! decision. It decides nothing itself.
 
 mod explain;
+mod question;
 mod refusal;
 mod settlement;
 mod store_call;
@@ -13,6 +14,7 @@ mod view;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tollgate_limiter::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
@@ -30,6 +32,7 @@ pub(crate) use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
     Wait, explain, preset,
 };
+pub(crate) use question::{Described, Judges, describe};
 pub(crate) use settlement::{Settled, Settlement};
 pub(crate) use store_call::StoreCall;
 pub(crate) use view::{PeerView, failure_of, view};
@@ -175,6 +178,29 @@ impl Engine {
         let decision = limiter.count_known(claims, self.clock.now()).await;
         timer.end(begun);
         decision
+    }
+
+    /// The same as [`judge_known`](Self::judge_known), or, if `counts_all`, as
+    /// [`count_known`](Self::count_known). The store has until `until` at most.
+    pub(crate) async fn known_by<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+        counts_all: bool,
+        until: Option<Instant>,
+    ) -> Decision<&'r Arc<Policy>> {
+        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let (begun, now) = (timer.begin(), self.clock.now());
+        let decision = match counts_all {
+            true => limiter.count_known_by(claims, now, until).await,
+            false => limiter.decide_known_by(claims, Headroom::default(), now, until).await,
+        };
+        timer.end(begun);
+        decision
+    }
+
+    /// See [`RateLimiter::give_back_known`].
+    pub(crate) fn give_back_known(&self, claim: KnownClaim<'_>) {
+        self.deciding.limiter.give_back_known(claim, self.clock.now());
     }
 
     /// A request with this lease begins, which [`end`](Self::end) settles.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Decision, Headroom, KnownClaim, Outcome};
+use tollgate_limiter::decision::{Claims, Decision, Headroom, KnownClaim, Outcome, Report};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
@@ -110,6 +110,11 @@ impl Gateway {
         &self.snapshot
     }
 
+    /// What the worker counts.
+    pub(crate) const fn worker_metrics(&self) -> &Rc<WorkerMetrics> {
+        &self.worker_metrics
+    }
+
     /// What decides on its requests.
     pub(crate) const fn engine(&self) -> &Engine {
         &self.engine
@@ -126,6 +131,18 @@ impl Gateway {
         decision
     }
 
+    /// Judges the claims of questions, and counts the decision. See [`Engine::judge_claims`].
+    pub(crate) async fn judge_claims<'r>(
+        &self,
+        claims: &mut Claims<&'r Arc<Policy>>,
+        headroom: Headroom,
+        shown: impl Fn(&Report<&Arc<Policy>>) -> String,
+    ) -> Decision<&'r Arc<Policy>> {
+        let decision = self.engine.judge_claims(claims, headroom, shown).await;
+        self.metrics.decided(&[], &decision);
+        decision
+    }
+
     /// Counts what is used already, and reports which of it was within the limits.
     pub(crate) async fn count_known<'r>(
         &self,
@@ -134,6 +151,11 @@ impl Gateway {
         let decision = self.engine.count_known(claims).await;
         self.metrics.decided(&[], &decision);
         decision
+    }
+
+    /// Counts the decision on a question. Its policies are those of the configuration.
+    pub(crate) fn decided(&self, decision: &Decision<&Arc<Policy>>) {
+        self.metrics.decided(&[], decision);
     }
 
     /// See [`CurrentGateway::housekeep`].
@@ -226,7 +248,7 @@ impl Gateway {
     }
 
     /// The headroom of the upstream of a route, for elastic limits.
-    fn headroom(&self, route: usize) -> Headroom {
+    pub(crate) fn headroom(&self, route: usize) -> Headroom {
         let Action::Forward(upstream) = self.snapshot.routes[route].action else {
             return Headroom::default();
         };

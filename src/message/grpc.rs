@@ -26,7 +26,10 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 /// The statuses of calls to which the gateway itself responds (`doc/statuscodes.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
+    Cancelled,
+    InvalidArgument,
     DeadlineExceeded,
+    NotFound,
     PermissionDenied,
     ResourceExhausted,
     Unimplemented,
@@ -72,7 +75,10 @@ impl Code {
 
     const fn value(self) -> HeaderValue {
         HeaderValue::from_static(match self {
+            Self::Cancelled => "1",
+            Self::InvalidArgument => "3",
             Self::DeadlineExceeded => "4",
+            Self::NotFound => "5",
             Self::PermissionDenied => "7",
             Self::ResourceExhausted => "8",
             Self::Unimplemented => "12",

@@ -31,7 +31,7 @@ pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};
-pub(crate) use template::Refusal;
+pub(crate) use template::{Refusal, fill as refusal_response};
 pub(crate) use websocket::{
     accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,
 };

@@ -133,6 +133,18 @@ impl Rules {
         KeyTexts { client, secret, is_route: &is_route }.principal(key, text)
     }
 
+    /// The text of a key for operators, see [`KeyTexts::shown`].
+    pub(crate) fn shown_key(&self, key: &KeyExpr, text: &str) -> Option<String> {
+        let is_route = |name: &str| self.routes.iter().any(|route| &*route.name == name);
+        let (client, secret) = (self.clients.settings(), self.clients.secret());
+        KeyTexts { client, secret, is_route: &is_route }.shown(key, text)
+    }
+
+    /// The index of the route with this name.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.routes.iter().position(|route| &*route.name == name)
+    }
+
     /// The settings that identify clients.
     pub(crate) fn clients(&self) -> &Clients {
         &self.clients

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::task::spawn_local;
+use tokio::time::sleep;
 use tollgate_limiter::drain::Drain;
 use tollgate_limiter::request::{Malformed, is_disguised};
 use tollgate_limiter::time::monotonic;
@@ -72,6 +73,11 @@ fn protocol(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(window_bytes.min(MAX_WINDOW_BYTES))
         .max_send_buf_size(SEND_BUFFER_BYTES);
+    if bounds.reset_percent > 0 {
+        // A proxy may cancel all of its calls at once, before this worker has seen them.
+        let most = usize::try_from(bounds.max_streams).unwrap_or(usize::MAX);
+        protocol.max_pending_accept_reset_streams(most);
+    }
     protocol
 }
 
@@ -126,8 +132,19 @@ pub(super) async fn serve<S: RequestService>(
     // However it ends, nothing more can be sent on it. A GOAWAY loses no request:
     // requests that cross it on the way are served.
     let mut ending = drain.clone();
-    let (drained, over) = (drain.requested(), ending.over());
+    let (drained, over) = (is_old_or(drain.requested(), settings.timeouts.age), ending.over());
     drive(connection.as_mut(), &activity, &settings.timeouts, drained, over).await
+}
+
+/// Returns when `drained` does, or when a connection that begins now has this age, which varies by
+/// a tenth.
+async fn is_old_or(drained: impl Future<Output = ()>, age: Option<Duration>) {
+    let Some(age) = age else { return drained.await };
+    let age = age.mul_f64(0.9 + 0.2 * fastrand::f64());
+    tokio::select! {
+        () = drained => {}
+        () = sleep(age) => {}
+    }
 }
 
 /// Rewrites a request for a WebSocket to its HTTP/1.1 form, and returns the client's end
@@ -188,4 +205,27 @@ fn check<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
 fn has_blank_around(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     is_blank(value.first()) || is_blank(value.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_old_after_its_age_give_or_take_a_tenth() {
+        let age = Duration::from_secs(100);
+        for _ in 0..20 {
+            let begun = tokio::time::Instant::now();
+            is_old_or(pending(), Some(age)).await;
+            let took = begun.elapsed();
+            assert!((age * 9 / 10..=age * 11 / 10 + Duration::from_millis(1)).contains(&took));
+        }
+        let drained = sleep(Duration::from_secs(1));
+        let begun = tokio::time::Instant::now();
+        is_old_or(drained, Some(age)).await;
+        assert_eq!(begun.elapsed().as_secs(), 1);
+        is_old_or(std::future::ready(()), None).await;
+    }
 }

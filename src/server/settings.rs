@@ -75,6 +75,9 @@ pub(crate) struct Http2Settings {
     pub(crate) max_streams: u32,
     /// Streams that a client may reset a second.
     pub(crate) max_resets: u32,
+    /// The share of its streams that a client may reset even if they are more than that, in
+    /// percent. Proxies that ask for decisions cancel calls that take too long.
+    pub(crate) reset_percent: u32,
     /// Frames without content a second: PING, SETTINGS, PRIORITY, CONTINUATION, empty
     /// DATA.
     pub(crate) max_control_frames: u32,
@@ -87,9 +90,19 @@ impl Default for Http2Settings {
         Self {
             max_streams: 128,
             max_resets: 200,
+            reset_percent: 0,
             max_control_frames: 1_000,
             max_window_updates: 20_000,
         }
+    }
+}
+
+impl Http2Settings {
+    /// The most resets of a second. In it and in the one before, the client has begun so many
+    /// streams.
+    pub(super) fn most_resets(&self, streams: u64) -> u32 {
+        let share = streams.saturating_mul(self.reset_percent.into()) / 100;
+        self.max_resets.max(u32::try_from(share).unwrap_or(u32::MAX))
     }
 }
 
@@ -105,6 +118,9 @@ pub(crate) struct ListenerTimeouts {
     pub(crate) request_body: Duration,
     /// From a response to the next request.
     pub(crate) keep_alive: Duration,
+    /// The longest time for which an HTTP/2 connection takes requests. It varies by a tenth, so
+    /// that not all connections end at once. None: any time.
+    pub(crate) age: Option<Duration>,
     /// The longest time in which neither side of a WebSocket sends anything.
     pub(crate) tunnel: Duration,
 }
@@ -116,6 +132,7 @@ impl Default for ListenerTimeouts {
             request_head: Duration::from_secs(10),
             request_body: Duration::from_secs(60),
             keep_alive: Duration::from_secs(75),
+            age: None,
             tunnel: Duration::from_secs(3600),
         }
     }

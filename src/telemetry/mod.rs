@@ -31,8 +31,8 @@ pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     AdminMetrics, BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, ConnectionMetrics, Counter,
     Counts, DecisionTimer, Distribution, Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts,
-    REFUSED, RequestMetrics, RouteLabels, SOURCES, Samples, Source, StoreMetrics, Traffic,
-    UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, families, plan_name,
+    REFUSED, RateLimitMetrics, RequestMetrics, RouteLabels, SOURCES, Samples, Source, StoreMetrics,
+    Traffic, UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, families, plan_name,
 };
 pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

@@ -2,11 +2,13 @@
 //! only be told.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::claim::{Charges, ClaimList};
 use super::{Decision, KnownClaim, Lacking, Lease, MAX_POLICIES, RateLimiter, overrides};
+use crate::algorithm::Op;
 use crate::policy::Policy;
-use crate::store::Charge;
+use crate::store::{Charge, Correction, Source};
 use crate::time::Timestamp;
 
 impl RateLimiter {
@@ -22,10 +24,20 @@ impl RateLimiter {
         claims: impl IntoIterator<Item = KnownClaim<'r>>,
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
+        self.count_known_by(claims, now, None).await
+    }
+
+    /// The same. The store has until `until`, if that is earlier than its own deadline.
+    pub async fn count_known_by<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+        now: Timestamp,
+        until: Option<Instant>,
+    ) -> Decision<&'r Arc<Policy>> {
         let known = claims.into_iter().take(MAX_POLICIES).map(KnownClaim::claim);
         let mut list: ClaimList<&'r Arc<Policy>> = known.collect();
         let judge = self.judge();
-        let deadline = judge.store.deadline();
+        let deadline = judge.deadline(until);
         if let Some((overrides, misfits)) = judge.overrides {
             overrides::apply(overrides, misfits, &mut list, (now, deadline)).await;
         }
@@ -38,6 +50,15 @@ impl RateLimiter {
         let told = list.iter().zip(&counted.answers);
         let reports = told.map(|(claim, answer)| claim.report(answer, None)).collect();
         Decision::combine(reports, Lacking::new(), Lease::default())
+    }
+
+    /// Gives back the cost of this claim, but no more than is counted at `now`. Nothing waits for
+    /// it, and later calls of this worker find it done.
+    pub fn give_back_known(&self, claim: KnownClaim<'_>, now: Timestamp) {
+        let claim = claim.claim();
+        let charge = Charge { binding: false, ..claim.within() };
+        let op = Op::Give { cost: claim.cost, taken: now };
+        self.store().correct(&[Correction { charge, source: Source::Store, op }], now);
     }
 }
 
@@ -75,5 +96,19 @@ mod tests {
         let decision = limiter.decide_known(after, Headroom::default(), now).await;
         let admitted: Vec<_> = decision.reports.iter().map(|it| it.verdict.admitted).collect();
         assert_eq!(admitted, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn no_more_is_given_back_than_is_counted() {
+        let limiter = RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(100))));
+        let policy = policy("small", 3);
+        let now = Timestamp::from_micros(60_000_000);
+        limiter.count_known([claim(&policy, 5)], now).await;
+        limiter.give_back_known(claim(&policy, 4), now);
+        let decision = limiter.count_known([claim(&policy, 0)], now).await;
+        assert_eq!(decision.reports[0].verdict.remaining, 2);
+        limiter.give_back_known(claim(&policy, 4), now);
+        let decision = limiter.count_known([claim(&policy, 0)], now).await;
+        assert_eq!(decision.reports[0].verdict.remaining, 3);
     }
 }

@@ -4,6 +4,7 @@
 use std::borrow::Borrow;
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -54,6 +55,16 @@ impl<'s> Judge<'s> {
     ) -> Decision<P> {
         // One deadline holds for all messages to the store for one request.
         let deadline = self.store.deadline();
+        self.judge_by(claims, headroom, (now, deadline)).await
+    }
+
+    /// The same with this deadline for the store.
+    pub(super) async fn judge_by<P: Borrow<Arc<Policy>> + Clone>(
+        self,
+        claims: &mut Claims<P>,
+        headroom: Headroom,
+        (now, deadline): Moment,
+    ) -> Decision<P> {
         let spread = claims.spread();
         if let Some((overrides, misfits)) = self.overrides {
             overrides::apply(overrides, misfits, &mut claims.list, (now, deadline)).await;
@@ -62,6 +73,12 @@ impl<'s> Judge<'s> {
         let (list, settles) = (&claims.list, claims.settles);
         let lease = self.reports((list, settles), &mut reports, headroom, (now, deadline)).await;
         Decision::combine(reports, mem::take(&mut claims.lacking), lease.with_spread(spread))
+    }
+
+    /// The deadline of the store for a call that is made now, or `until`, if that is earlier.
+    pub(super) fn deadline(self, until: Option<Instant>) -> Option<Instant> {
+        let own = self.store.deadline();
+        own.map(|own| until.map_or(own, |until| own.min(until)))
     }
 
     /// Writes one report for each claim, and returns the lease of the request. The caller

@@ -1,6 +1,7 @@
 //! Decisions on requests whose keys and costs are known without the requests, as from a log.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::claim::{Claim, ClaimList};
 use super::{Claims, Decision, Headroom, Lacking, Lease, MAX_POLICIES, RateLimiter};
@@ -40,10 +41,22 @@ impl RateLimiter {
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
+        self.decide_known_by(claims, headroom, now, None).await
+    }
+
+    /// The same. The store has until `until`, if that is earlier than its own deadline.
+    pub async fn decide_known_by<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+        headroom: Headroom,
+        now: Timestamp,
+        until: Option<Instant>,
+    ) -> Decision<&'r Arc<Policy>> {
         let list: ClaimList<_> =
             claims.into_iter().take(MAX_POLICIES).map(KnownClaim::claim).collect();
         let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
-        self.judge().judge(&mut claims, headroom, now).await
+        let judge = self.judge();
+        judge.judge_by(&mut claims, headroom, (now, judge.deadline(until))).await
     }
 
     /// Settles a request, as [`end`](Self::end) does. The policies of the lease have cost

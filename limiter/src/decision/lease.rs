@@ -125,6 +125,24 @@ impl Lease {
         }
     }
 
+    /// When the units were charged, by the clock of the store.
+    pub const fn taken(&self) -> Timestamp {
+        self.taken
+    }
+
+    /// Takes out the units in flight of the counters that `is_part` selects, as a lease of
+    /// their own. Keys are those without limits of single keys.
+    pub fn take_in_flight(&mut self, is_part: impl Fn(Key) -> bool) -> Self {
+        let Self { taken, began, spread, .. } = *self;
+        let is_part = |debt: &Debt| {
+            let own = Key { counter: debt.policy.counter, ..debt.key };
+            debt.is_in_flight() && is_part(own)
+        };
+        let (part, rest) = std::mem::take(&mut self.debts).into_iter().partition(is_part);
+        self.debts = rest;
+        Self { debts: part, taken, began, spread }
+    }
+
     /// The same lease, with the spread of its claims.
     pub(super) fn with_spread(self, spread: u128) -> Self {
         Self { spread, ..self }

@@ -14,11 +14,13 @@
 //!    more. What the elastic policies refused is then counted beyond their limits.
 //! 3. A refusal by a policy with a penalty is counted, and may lead to a ban.
 
+mod charged;
 mod claim;
 mod claims;
 mod count;
 mod headers;
 mod headroom;
+mod joined;
 mod judge;
 mod known;
 mod lease;
@@ -32,6 +34,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use charged::{Charged, ChargedLimit, SettleError};
 pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
 pub use headroom::Headroom;

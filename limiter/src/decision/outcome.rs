@@ -115,7 +115,7 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
     }
 
     /// The decision on a request that lacks a key or token, before anything is counted.
-    pub(crate) fn uncounted(outcome: Outcome<P>) -> Self {
+    pub fn uncounted(outcome: Outcome<P>) -> Self {
         Self {
             outcome,
             delay: Span::ZERO,

@@ -48,6 +48,21 @@ impl RateLimiter {
     }
 }
 
+impl RateLimiter {
+    /// What [`decide_claims`](Self::decide_claims) would return now. Nothing is counted. The
+    /// policies that do not judge the request any more are returned, too.
+    pub async fn peek_claims<P: Borrow<Arc<Policy>> + Clone>(
+        &self,
+        claims: Claims<P>,
+        headroom: Headroom,
+        now: Timestamp,
+    ) -> (Decision<P>, Vec<(P, Skip)>) {
+        let mut skipped = Vec::new();
+        let (decision, _) = self.judge().peek(claims, headroom, now, &mut skipped).await;
+        (decision, skipped)
+    }
+}
+
 impl Judge<'_> {
     /// See [`RateLimiter::peek`].
     async fn peek<P: Borrow<Arc<Policy>> + Clone>(

@@ -141,7 +141,11 @@ impl KeyTexts<'_> {
     }
 
     /// The value in the exact form that requests have it in, or advice about the form.
-    fn single<'t>(&self, key: &'t KeyExpr, text: &'t str) -> Result<Single<'t>, &'static str> {
+    pub(super) fn single<'t>(
+        &self,
+        key: &'t KeyExpr,
+        text: &'t str,
+    ) -> Result<Single<'t>, &'static str> {
         let plain = || text.as_bytes();
         let normal = |it: Cow<'t, str>| match it {
             Cow::Borrowed(same) => Cow::Borrowed(same.as_bytes()),

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use super::value::{Single, Tag};
-use super::{KeyExpr, Policy, Subject};
+use super::{KeyExpr, KeyTexts, Policy, Subject};
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 2;
@@ -107,6 +107,19 @@ impl Subject<'_, '_> {
                 true
             }),
         }
+    }
+}
+
+impl KeyTexts<'_> {
+    /// The same for a key as a person writes it. A key of several words is not shown.
+    pub fn shown(&self, key: &KeyExpr, text: &str) -> Option<String> {
+        let mut shown = String::new();
+        match key {
+            KeyExpr::First(_) | KeyExpr::All(_) => return None,
+            KeyExpr::Ip => write!(shown, "ip {}", MaskedAddress(text.parse().ok()?)).ok()?,
+            single => write_single(&self.single(single, text).ok()?, Extent::Masked, &mut shown),
+        }
+        Some(shown)
     }
 }
 

@@ -77,6 +77,15 @@ pub mod redis {
             match **self {}
         }
 
+        pub(in crate::store) async fn correct_once(
+            self: &Rc<Self>,
+            _correction: &Correction<'_>,
+            _mark: &crate::store::Mark,
+            _now: Timestamp,
+        ) -> Result<crate::store::Marked, StoreUnavailable> {
+            match **self {}
+        }
+
         pub(in crate::store) async fn close(self: &Rc<Self>, _now: Timestamp) {
             match **self {}
         }

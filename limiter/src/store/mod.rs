@@ -14,6 +14,7 @@ mod holding;
 mod in_time;
 mod inspect;
 mod losses;
+mod mark;
 mod memory;
 mod override_limit;
 #[cfg(feature = "overrides")]
@@ -40,6 +41,7 @@ pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
 pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
+pub use self::mark::{Mark, Marked};
 pub use self::memory::{Forgiven, KeyCount, MemoryStore, PromiseCounts};
 use self::redis::RedisStore;
 pub use self::server_state::{
@@ -351,6 +353,25 @@ impl<'s> StoreRef<'s> {
             }
             Self::Redis(redis) => redis.correct(corrections, now),
             Self::Trial(trial) => corrections.iter().for_each(|it| trial.correct(it)),
+        }
+    }
+
+    /// Sets a mark and makes a correction, unless the mark was set before.
+    ///
+    /// # Errors
+    /// If the store does not answer. The same call again is safe.
+    pub async fn correct_once(
+        self,
+        correction: &Correction<'_>,
+        mark: &Mark,
+        now: Timestamp,
+    ) -> Result<Marked, StoreUnavailable> {
+        match self {
+            Self::Memory(memory) => {
+                Ok(memory.correct_once(&correction.charge, correction.op, mark, now))
+            }
+            Self::Redis(redis) => redis.correct_once(correction, mark, now).await,
+            Self::Trial(_) => Ok(Marked::Now),
         }
     }
 

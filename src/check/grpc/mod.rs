@@ -1,33 +1,68 @@
 //! Questions over gRPC.
 
+mod body;
+mod framing;
+mod health;
+mod messages;
+mod ratelimit;
+
 use http::{Request, Response};
+use tollgate_limiter::drain::Drain;
 
 use super::settings::GrpcSettings;
-use crate::gateway::{Gateway, ResponseBody};
-use crate::message::{GrpcCode, grpc_failure};
+use crate::gateway::Gateway;
+use crate::message::GrpcCode;
 use crate::server::{ClientBody, Peer};
+use crate::telemetry::RateLimitMetrics;
 
-/// Answers one call.
-pub(super) async fn answer(
-    _gateway: &Gateway,
-    settings: &GrpcSettings,
-    peer: &Peer,
-    _request: Request<ClientBody>,
-) -> Response<ResponseBody> {
-    if !settings.trust.includes(peer.address.ip()) {
-        return failed(
-            GrpcCode::PermissionDenied,
-            "check.grpc.trust does not include your address",
-        );
+pub(crate) use body::AnswerBody;
+use framing::Failed;
+
+/// What answers calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Called<'c> {
+    pub(super) gateway: &'c Gateway,
+    pub(super) settings: &'c GrpcSettings,
+    pub(super) metrics: &'c RateLimitMetrics,
+    pub(super) drain: &'c Drain,
+}
+
+impl Called<'_> {
+    /// Answers one call.
+    pub(super) async fn answer(
+        self,
+        peer: &Peer,
+        request: Request<ClientBody>,
+    ) -> Response<AnswerBody> {
+        if let Err(status) = framing::is_call(request.method(), request.headers()) {
+            let mut response = Response::new(AnswerBody::plain("send a call of gRPC\n".into()));
+            *response.status_mut() = status;
+            return response;
+        }
+        if !self.settings.trust.includes(peer.address.ip()) {
+            let message = "check.grpc.trust does not include your address";
+            return Failed::new(GrpcCode::PermissionDenied, message).response();
+        }
+        let answer = self.method(request).await;
+        answer.unwrap_or_else(|failed| failed.response())
     }
-    failed(GrpcCode::Unimplemented, "there is no such method")
+
+    /// Answers by the method that the path names.
+    async fn method(self, request: Request<ClientBody>) -> Result<Response<AnswerBody>, Failed> {
+        let Self { gateway, settings, metrics, drain } = self;
+        match request.uri().path() {
+            ratelimit::PATH if settings.services.ratelimit => {
+                ratelimit::answer(gateway, &settings.rate_limits, metrics, request).await
+            }
+            health::CHECK => health::check(settings.services, drain, request).await,
+            health::WATCH => health::watch(settings.services, drain, request).await,
+            _ => Err(Failed::new(GrpcCode::Unimplemented, "there is no such method")),
+        }
+    }
 }
 
 /// The answer on a connection whose listener is about to close.
-pub(super) fn closed() -> Response<ResponseBody> {
-    failed(GrpcCode::Unavailable, "the configuration has no check.grpc any more")
-}
-
-fn failed(code: GrpcCode, message: &str) -> Response<ResponseBody> {
-    grpc_failure(code, message, None).map(ResponseBody::local)
+pub(super) fn closed() -> Response<AnswerBody> {
+    let message = "the configuration has no check.grpc any more";
+    Failed::new(GrpcCode::Unavailable, message).response()
 }

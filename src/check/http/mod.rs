@@ -1,6 +1,10 @@
 //! Questions over HTTP.
 
+mod api;
 mod auth;
+
+use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -11,10 +15,14 @@ use crate::gateway::{Gateway, ResponseBody};
 use crate::message::Failure;
 use crate::server::{ClientBody, Peer};
 
+pub(super) use self::api::ApiState;
+pub(crate) use self::api::Shared;
+
 /// Answers one request.
 pub(super) async fn answer(
-    gateway: &Gateway,
-    settings: &HttpSettings,
+    api: &Rc<ApiState>,
+    gateway: &Rc<Gateway>,
+    settings: &Arc<HttpSettings>,
     peer: &Peer,
     request: Request<ClientBody>,
 ) -> Response<ResponseBody> {
@@ -26,6 +34,9 @@ pub(super) async fn answer(
         *response.status_mut() = Failure::from(malformed).status();
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
+    }
+    if api::is_served(request.uri().path()) {
+        return api::answer(api, gateway, settings, peer, request).await;
     }
     match auth::answer(gateway, settings, peer, request).await {
         Ok(response) => response,

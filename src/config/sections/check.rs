@@ -9,6 +9,7 @@ use super::check_grpc::RawCheckGrpc;
 use super::check_http::RawCheckHttp;
 use super::context::Context;
 use super::listeners::overlap;
+use super::references::References;
 use crate::check::CheckSettings;
 use crate::config::field::{Either, Field, Spanned};
 use crate::config::node::TextSpan;
@@ -32,6 +33,7 @@ pub(super) struct RawCheck {
 pub(super) fn compile(
     raw: &Field<RawCheck>,
     taken: &[ListenerSettings],
+    known: &References<'_>,
     cx: &Context<'_>,
 ) -> CheckSettings {
     let Some(Spanned { value: raw, span, .. }) = raw.given() else {
@@ -51,11 +53,11 @@ pub(super) fn compile(
     });
     let grpc = raw.grpc.given().and_then(|grpc| match &grpc.value {
         Either::Short(address) => {
-            RawCheckGrpc::default().compile(grpc.span, &grpc.with(address.clone()), cx)
+            RawCheckGrpc::default().compile(&grpc.with(address.clone()), known, cx)
         }
         Either::Long(long) => {
             let address = address(&long.address, grpc.span, cx)?;
-            long.compile(grpc.span, address, cx)
+            long.compile(address, known, cx)
         }
     });
     let settings = CheckSettings { http: http.map(Arc::new), grpc: grpc.map(Arc::new) };

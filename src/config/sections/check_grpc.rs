@@ -1,20 +1,27 @@
 //! `check.grpc`: questions over gRPC.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check_askers::Askers;
+use super::check_grpc_limits::{RawEnvoy, RawLimits, RawNativeRule};
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
+use super::references::References;
+use crate::check::rls::Dialect;
 use crate::check::{GrpcSettings, RpcServices};
-use crate::config::field::{Field, List, Spanned};
-use crate::config::node::TextSpan;
-use crate::config::scalar::{self, Cidr};
+use crate::config::field::{Entries, Field, List, Spanned};
+use crate::config::scalar::{self, Cidr, Period};
 use crate::config::words::{Word, words};
 use crate::server::{Http2Settings, ListenAddress, ListenerSettings};
 
 /// Proxies hold few connections, and ask on each of them for all of their clients.
 const MAX_STREAMS: u32 = 4096;
+
+/// How long a connection takes calls.
+const AGE: Duration = Duration::from_secs(3600);
 
 /// The listener for questions over gRPC.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -33,6 +40,22 @@ pub(super) struct RawCheckGrpc {
     /// The services that it serves. Default: all.
     #[schemars(example = ["ratelimit"])]
     services: List<Word<RpcService>>,
+    /// After this time a connection takes no more calls, so that its client connects again and may
+    /// then reach another worker. It varies by a tenth. Default: 1h.
+    max_connection_age: Field<Period>,
+    /// A configuration directory of envoyproxy/ratelimit, whose files the rate limit service reads
+    /// unchanged. Default: none.
+    #[schemars(example = &"ratelimit/")]
+    envoy_config: Field<String>,
+    /// How the limits of `envoy_config` apply.
+    envoy: Field<RawEnvoy>,
+    /// Domains of the rate limit service, and the policies that judge their descriptors. The first
+    /// rule that matches a descriptor applies. Default: none.
+    domains: Field<Entries<Vec<Field<RawNativeRule>>>>,
+    /// The header fields that responses of the rate limit service add. Envoy writes those with
+    /// names in `x-ratelimit` itself. Default: ietf and retry_after.
+    #[schemars(example = ["ietf", "retry_after"])]
+    headers: List<Word<Dialect>>,
 }
 
 /// A service.
@@ -53,11 +76,11 @@ words! {
 }
 
 impl RawCheckGrpc {
-    /// The settings of the listener at `address`, which is written at `span`.
+    /// The settings of the listener at `address`.
     pub(super) fn compile(
         &self,
-        _span: TextSpan,
         address: &Spanned<scalar::ListenAddress>,
+        known: &References<'_>,
         cx: &Context<'_>,
     ) -> Option<GrpcSettings> {
         let askers = Askers { address, trust: &self.trust, tls: &self.tls, needs_token: false };
@@ -67,19 +90,30 @@ impl RawCheckGrpc {
                 || self.services.items().any(|Spanned { value: Word(it), .. }| *it == service);
             self.services.is_absent() || named()
         };
+        let mut listener = askers.listener(usual, cx);
+        let age = cx.timeout(&self.max_connection_age, "max_connection_age", AGE);
+        listener.timeouts.age = Some(age);
         Some(GrpcSettings {
-            listener: askers.listener(usual, cx),
+            listener,
             trust: askers.trust(cx),
             services: RpcServices {
                 ratelimit: serves(RpcService::RateLimit),
                 authorization: serves(RpcService::Authorization),
             },
+            rate_limits: RawLimits {
+                directory: &self.envoy_config,
+                envoy: &self.envoy,
+                domains: &self.domains,
+                headers: &self.headers,
+            }
+            .compile(known, cx),
         })
     }
 }
 
 /// The usual bounds of the listener.
 fn usual(address: ListenAddress) -> ListenerSettings {
-    let bounds = Http2Settings { max_streams: MAX_STREAMS, ..Http2Settings::default() };
+    let bounds =
+        Http2Settings { max_streams: MAX_STREAMS, reset_percent: 100, ..Http2Settings::default() };
     ListenerSettings { http2: Some(bounds), ..ListenerSettings::new(address) }
 }

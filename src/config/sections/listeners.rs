@@ -202,8 +202,9 @@ impl RawListener {
 impl RawHttp2 {
     fn compile(&self, cx: &Context<'_>) -> Http2Settings {
         let mut settings = Http2Settings::default();
-        let Http2Settings { max_streams, max_resets, max_control_frames, max_window_updates } =
-            &mut settings;
+        let Http2Settings {
+            max_streams, max_resets, max_control_frames, max_window_updates, ..
+        } = &mut settings;
         for (bound, field, name, range) in [
             (max_streams, &self.max_streams, "max_streams", MAX_STREAMS),
             (max_resets, &self.max_resets, "max_resets", MAX_FRAMES),
@@ -225,6 +226,7 @@ impl RawListenerTimeouts {
             request_body: cx.timeout(&self.request_body, "request_body", usual.request_body),
             keep_alive: cx.timeout(&self.keep_alive, "keep_alive", usual.keep_alive),
             tunnel: cx.timeout(&self.tunnel, "tunnel", usual.tunnel),
+            ..usual
         }
     }
 }

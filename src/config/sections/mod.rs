@@ -18,6 +18,7 @@ mod changes;
 mod check;
 mod check_askers;
 mod check_grpc;
+mod check_grpc_limits;
 mod check_http;
 mod client;
 mod combinations;
@@ -150,7 +151,7 @@ impl RawConfig {
         }
         let routes = routes::compile(&self.routes, &known, &cx);
         let listeners = listeners::compile(&self.listeners, &client.trusted_proxies, &cx);
-        let check = check::compile(&self.check, &listeners, &cx);
+        let check = check::compile(&self.check, &listeners, &known, &cx);
         let taken: Vec<_> = listeners.iter().chain(check.listeners()).collect();
         let config = Config {
             admin: admin::compile(&self.admin, &taken, &cx),

@@ -121,6 +121,16 @@ impl<'a> References<'a> {
         self.upstream_names.find(name, shown, cx)
     }
 
+    /// The policy that judges what `owner` stands for.
+    pub(super) fn judge(
+        &self,
+        name: &Spanned<String>,
+        owner: &str,
+        cx: &Context<'_>,
+    ) -> Option<&'a Named> {
+        Some(&self.policies[self.policy_names.find(name, owner, cx)?])
+    }
+
     /// The policies of the route, then the defaults that it does not name itself.
     pub(super) fn policies(
         &self,

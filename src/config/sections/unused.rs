@@ -167,10 +167,12 @@ fn location_noun(key: &KeyExpr) -> &'static str {
     }
 }
 
-/// Warns of policies that no route uses.
+/// Warns of policies that neither a route nor a rule for descriptors uses.
 pub(super) fn warn_policies(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Context<'_>) {
     let rules = config.routes.iter().map(|route| &route.rule);
     let used = rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name));
+    let domains = config.check.grpc.iter().flat_map(|grpc| grpc.rate_limits.native.values());
+    let used = used.chain(domains.flatten().map(|rule| &*rule.policy));
     let is_off = |policy: &Field<RawPolicy>| policy.value().is_some_and(RawPolicy::is_off);
     let off = raw.entries().iter().filter(|(_, policy)| is_off(policy));
     let used = used.chain(off.map(|(name, _)| name.value.as_str())).collect();

@@ -72,6 +72,18 @@ pub(crate) struct Asked {
     pub(super) identity: Option<String>,
 }
 
+impl Asked {
+    /// The head of the request.
+    pub(crate) const fn head(&self) -> &Parts {
+        &self.head
+    }
+
+    /// The address of the peer.
+    pub(crate) const fn peer(&self) -> IpAddr {
+        self.peer
+    }
+}
+
 /// Why a description is no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DescriptionError {

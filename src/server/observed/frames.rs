@@ -114,6 +114,8 @@ pub(crate) struct Frames {
     /// `max_streams`. The next head of one of them is its trailers.
     open_streams: Vec<u32>,
     since: Instant,
+    /// The number of heads when the current second began, and when the one before did.
+    heads_before: [u64; 2],
     resets: u32,
     control: u32,
     window_updates: u32,
@@ -147,6 +149,7 @@ impl Frames {
             last_stream: 0,
             open_streams: Vec::new(),
             since: now,
+            heads_before: [0; 2],
             resets: 0,
             control: 0,
             window_updates: 0,
@@ -320,10 +323,14 @@ impl Frames {
         let now = clock();
         if now.saturating_duration_since(self.since) >= WINDOW {
             self.since = now;
+            self.heads_before = [self.heads, self.heads_before[0]];
             (self.resets, self.control, self.window_updates) = (0, 0, 0);
         }
         let (count, most) = match fault {
-            Fault::Resets => (&mut self.resets, self.limits.max_resets),
+            Fault::Resets => {
+                let share = self.limits.most_resets(self.heads - self.heads_before[1]);
+                (&mut self.resets, share)
+            }
             Fault::WindowUpdates => (&mut self.window_updates, self.limits.max_window_updates),
             _ => (&mut self.control, self.limits.max_control_frames),
         };

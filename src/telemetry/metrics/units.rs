@@ -46,17 +46,22 @@ impl UnitMetrics {
             self.of(policy, |it| self.in_flight(policy, it).subtract(units));
         }
         for (policy, [charged, cost]) in lease.settlements(ending) {
-            let (direction, units) = match cost.checked_sub(charged) {
-                Some(0) => continue,
-                Some(more) => ("charged", more),
-                None => ("given_back", charged - cost),
-            };
-            self.of(policy, |it| {
-                let kind = if cost > charged { &mut it.charged } else { &mut it.given_back };
-                let make = || self.worker.counter(&SETTLED_UNITS, &[&policy.name, direction]);
-                kind.get_or_insert_with(make).add(units);
-            });
+            self.settled(policy, charged, cost);
         }
+    }
+
+    /// A request that was charged these units has cost `cost`.
+    pub(crate) fn settled(&self, policy: &Policy, charged: u64, cost: u64) {
+        let (direction, units) = match cost.checked_sub(charged) {
+            Some(0) => return,
+            Some(more) => ("charged", more),
+            None => ("given_back", charged - cost),
+        };
+        self.of(policy, |it| {
+            let kind = if cost > charged { &mut it.charged } else { &mut it.given_back };
+            let make = || self.worker.counter(&SETTLED_UNITS, &[&policy.name, direction]);
+            kind.get_or_insert_with(make).add(units);
+        });
     }
 
     fn of(&self, policy: &Policy, count: impl FnOnce(&mut PolicyUnits)) {

@@ -49,6 +49,22 @@ impl WorkerTop {
         subject: &Subject<'_, '_>,
         now: Timestamp,
     ) {
+        let shown = |report: &Report<&Arc<Policy>>| subject.shown_key(report.policy);
+        let whole = |report: &Report<&Arc<Policy>>| Some(subject.whole_key(report.policy));
+        self.observe_as(decision, (shown, whole), now);
+    }
+
+    /// The same for a request without a subject. `shown` returns the text of a client, and
+    /// `whole` the whole one, if it is known.
+    pub(crate) fn observe_as(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        (shown, whole): (
+            impl Fn(&Report<&Arc<Policy>>) -> String,
+            impl Fn(&Report<&Arc<Policy>>) -> Option<String>,
+        ),
+        now: Timestamp,
+    ) {
         self.turn(now);
         let is_admitted = matches!(decision.outcome, Outcome::Admit);
         let mut policies = self.policies.borrow_mut();
@@ -59,22 +75,19 @@ impl WorkerTop {
                 None => policies.entry((&*policy.name).into()).or_default(),
             };
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
-            let text = || self.text(subject, report);
+            let text = || ClientText {
+                shown: shown(report).into(),
+                plan: plan(report).map(Into::into),
+                whole: match self.history.keeps_whole() {
+                    true => whole(report).map(Into::into),
+                    false => None,
+                },
+            };
             let largest = sketch.observe(report.client.bits(), used(report), text);
             // The plan of a client can change.
             if let Some(text) = largest.filter(|it| it.plan.as_deref() != plan(report)) {
                 text.plan = plan(report).map(Into::into);
             }
-        }
-    }
-
-    fn text(&self, subject: &Subject<'_, '_>, report: &Report<&Arc<Policy>>) -> ClientText {
-        let policy: &Policy = report.policy;
-        let whole = self.history.keeps_whole().then(|| subject.whole_key(policy).into());
-        ClientText {
-            shown: subject.shown_key(policy).into(),
-            plan: plan(report).map(Into::into),
-            whole,
         }
     }
 

@@ -1,3 +1,5 @@
 //! Questions of other proxies and services.
 
+mod api;
 mod auth;
+mod grpc;

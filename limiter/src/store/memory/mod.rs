@@ -14,6 +14,7 @@
 mod counter;
 mod key_count;
 mod locked;
+mod once;
 mod packed;
 mod place;
 mod promises;

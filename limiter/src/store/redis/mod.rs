@@ -44,6 +44,7 @@ mod late;
 pub mod layout;
 mod link;
 mod membership;
+mod once;
 mod outage_log;
 #[cfg(feature = "overrides")]
 mod overrides;

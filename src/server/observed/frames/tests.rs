@@ -67,6 +67,37 @@ fn the_counts_begin_again_each_second() {
     assert_eq!(seen.inspect(&mut frame(RST_STREAM, 0, 4), || last), Err(Fault::Resets));
 }
 
+/// A proxy that asks for decisions cancels each call that takes too long.
+#[test]
+fn a_share_of_the_streams_may_be_reset() {
+    let start = monotonic();
+    let faults = |reset_percent, streams: &[u32], resets| {
+        let mut seen = Frames::new(Http2Settings { reset_percent, ..limits() }, start);
+        seen.inspect(&mut connection(&[]), || start).unwrap();
+        for (second, count) in (0..).zip(streams) {
+            let now = start + WINDOW * second;
+            for _ in 0..*count {
+                seen.inspect(&mut frame(HEADERS, END_HEADERS | END_STREAM, 40), || now).unwrap();
+            }
+            // A frame without content begins the next second.
+            seen.inspect(&mut frame(PING, 0, 8), || now).unwrap();
+        }
+        let last = start + WINDOW * u32::try_from(streams.len() - 1).unwrap();
+        let mut results =
+            (0..resets).map(|_| seen.inspect(&mut frame(RST_STREAM, 0, 4), || last).is_err());
+        results.position(|it| it)
+    };
+    assert_eq!(faults(100, &[5000], 5000), None);
+    assert_eq!(faults(100, &[5000], 5001), Some(5000));
+    assert_eq!(faults(50, &[5000], 5000), Some(2500));
+    // The streams of the second before count too, and those of earlier ones do not.
+    assert_eq!(faults(100, &[300, 200], 500), None);
+    assert_eq!(faults(100, &[300, 200, 0], 250), Some(3));
+    // A few resets are always allowed.
+    assert_eq!(faults(100, &[0], 3), None);
+    assert_eq!(faults(0, &[5000], 4), Some(3));
+}
+
 #[test]
 fn a_head_is_open_until_its_last_frame() {
     let begun = [frame(HEADERS, 0, 40)];

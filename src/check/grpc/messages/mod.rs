@@ -1,0 +1,7 @@
+//! The messages of the services, with the fields that are used. The files in `../proto` describe
+//! them in the language of Protocol Buffers.
+#![allow(unreachable_pub, reason = "the derived code needs public names")]
+
+pub(super) mod core;
+pub(super) mod ratelimit;
+pub(super) mod values;

@@ -1,0 +1,109 @@
+//! Envoy's rate limit service: `envoy.service.ratelimit.v3.RateLimitService`.
+
+mod charge;
+mod fields;
+mod question;
+mod response;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::time::monotonic;
+
+use self::charge::Charging;
+use super::body::AnswerBody;
+use super::framing::{Failed, deadline, read, reply};
+use super::messages::ratelimit::{RateLimitRequest, RateLimitResponse};
+use crate::check::rls::{self, Answer, Matched, Plan, Policies, RateLimits, Rules};
+use crate::gateway::Gateway;
+use crate::server::ClientBody;
+use crate::snapshot::Snapshot;
+use crate::telemetry::RateLimitMetrics;
+
+/// The path of its only method.
+pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// The largest message.
+const MAX_BYTES: usize = 256 * 1024;
+/// The time for the way back of an answer.
+const MARGIN: Duration = Duration::from_millis(2);
+
+/// Answers one call.
+pub(super) async fn answer(
+    gateway: &Gateway,
+    limits: &RateLimits,
+    metrics: &RateLimitMetrics,
+    request: Request<ClientBody>,
+) -> Result<Response<AnswerBody>, Failed> {
+    let begun = monotonic();
+    let deadline = deadline(request.headers(), begun, MARGIN);
+    let answer = async {
+        let deadline = deadline?;
+        let question: RateLimitRequest = read(request, MAX_BYTES).await?;
+        decide(gateway, limits, metrics, &question, deadline).await
+    };
+    let answer = answer.await;
+    metrics.called(begun.elapsed(), answer.is_err());
+    answer.map(|response| reply(&response))
+}
+
+/// The answer to one question.
+async fn decide(
+    gateway: &Gateway,
+    limits: &RateLimits,
+    metrics: &RateLimitMetrics,
+    question: &RateLimitRequest,
+    deadline: Option<Instant>,
+) -> Result<RateLimitResponse, Failed> {
+    let descriptors = question::descriptors(question)?;
+    let snapshot = &**gateway.snapshot();
+    let secret = snapshot.rules.clients().secret();
+    let (domain, mut switches) = (&*question.domain, limits.switches);
+    let plan = match limits.native.get(domain) {
+        Some(rules) => {
+            (switches.shadow, switches.quota) = (false, false);
+            rls::native_plan(rules, &descriptors, &Known(snapshot), secret)
+        }
+        None => {
+            if !limits.domains.contains(domain) {
+                metrics.domain_not_found();
+            }
+            Rules { domains: &limits.domains, switches, secret }.plan(domain, &descriptors)
+        }
+    };
+    let is_native = limits.native.contains_key(domain);
+    let counted = Charging { gateway, until: deadline, is_native }.all(&plan).await?;
+    let answer = rls::answer(&plan, &counted, switches, gateway.engine().clock().wall());
+    count(metrics, domain, &plan, &answer);
+    let metadata = switches.metadata.then(|| response::metadata(question, &plan, &answer));
+    Ok(response::response(limits, snapshot, &plan, &answer, metadata))
+}
+
+/// Counts the descriptors that have a limit.
+fn count(metrics: &RateLimitMetrics, domain: &str, plan: &Plan<'_>, answer: &Answer<'_>) {
+    for (matched, tally) in plan.matched.iter().zip(&answer.tallies) {
+        if let (Matched::Limited(limited), Some(it)) = (matched, tally) {
+            let key2 = limited.series.key2.as_deref().unwrap_or("");
+            let hits = [it.total, it.over, it.near, it.within, it.shadow];
+            metrics.hits((domain, &limited.series.key1, key2), hits);
+        }
+    }
+    if answer.is_shadowed {
+        metrics.shadowed();
+    }
+}
+
+/// The policies of the configuration in use.
+struct Known<'p>(&'p Snapshot);
+
+impl<'p> Policies<'p> for Known<'p> {
+    fn policy(&self, name: &str) -> Option<&'p Arc<Policy>> {
+        self.0.policies.iter().find(|policy| &*policy.name == name)
+    }
+
+    fn principal(&self, policy: &Policy, text: &str) -> Option<Principal> {
+        self.0.rules.principal(&policy.key, text).ok()
+    }
+}

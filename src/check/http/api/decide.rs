@@ -1,0 +1,248 @@
+//! Decisions on questions, and their leases.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::header::HeaderName;
+use http::{HeaderValue, Response, StatusCode};
+use tollgate_limiter::decision::{Charged, Claims, Decision, Outcome, Report};
+use tollgate_limiter::digest::Key;
+use tollgate_limiter::policy::Policy;
+
+use super::prepare::{Asking, Prepared, dynamic, prepare};
+use super::problem::{Problem, json};
+use super::question::{MAX_CHECKS, MAX_TOGETHER, Question, parts};
+use super::reply::{Replies, Reply};
+use super::state::ApiState;
+use crate::check::lease::{LeaseToken, LeasedCharge};
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// A call of `/v1/check`, beside its body.
+pub(super) struct Check<'r> {
+    pub(super) asking: Asking<'r>,
+    pub(super) state: &'r ApiState,
+    /// Where the caller has reached this node.
+    pub(super) place: &'r str,
+    /// Whether a refusal has a status of its own.
+    pub(super) prefers_status: bool,
+}
+
+impl Check<'_> {
+    /// Answers the questions of a call.
+    ///
+    /// # Errors
+    /// If one of them has a mistake. Then nothing is counted.
+    pub(super) async fn answer(&self, call: Question) -> Result<Response<Bytes>, Problem> {
+        let together = call.together;
+        let is_alone =
+            |call: &Question| *call == Question { together: call.together, ..Question::default() };
+        let (questions, is_batch) =
+            parts(call, ("checks", MAX_CHECKS), |it| it.checks.take(), is_alone)?;
+        let at = |index: usize| if is_batch { format!("/checks/{index}") } else { String::new() };
+        if together && !is_batch {
+            return Err(Problem::bad_request("\"together\" needs \"checks\"").at("/together"));
+        }
+        let mut stated = Vec::with_capacity(questions.len());
+        for (index, question) in questions.iter().enumerate() {
+            if question.together && is_batch {
+                let detail = "\"together\" is written beside \"checks\"";
+                return Err(Problem::bad_request(detail).at(&format!("{}/together", at(index))));
+            }
+            let limit = dynamic(self.asking.caller, question);
+            stated.push(limit.map_err(|problem| problem.within(&at(index)))?);
+        }
+        let mut prepared = Vec::with_capacity(questions.len());
+        for (index, (question, stated)) in questions.iter().zip(&stated).enumerate() {
+            let question = prepare(self.asking, question, stated.as_ref());
+            prepared.push(question.map_err(|problem| problem.within(&at(index)))?);
+        }
+        let holds = |it: &Prepared<'_>| it.lease.is_some() && it.holds_units();
+        if prepared.iter().any(holds) && self.state.shared.held.is_full(self.asking.leases.max) {
+            let detail = "this node holds as many leases as it may (check.http.leases.max)";
+            return Err(Problem::unavailable(detail));
+        }
+        if together {
+            return self.together(prepared).await;
+        }
+        if is_batch {
+            // The futures send their calls in the order of the questions.
+            let answers = join_all(prepared.into_iter().map(|it| self.one(it))).await;
+            let answers = answers.into_iter().map(|(reply, _)| reply).collect();
+            return Ok(json(StatusCode::OK, &Replies { answers }));
+        }
+        let only = prepared.pop().ok_or_else(|| Problem::bad_request("there is no question"))?;
+        let (reply, decision) = self.one(only).await;
+        Ok(self.response(&decision, &reply))
+    }
+
+    /// Decides one question.
+    async fn one<'r>(&self, mut question: Prepared<'r>) -> (Reply, Decision<&'r Arc<Policy>>) {
+        let mut decision = self.decide(&mut question).await;
+        let mut reply = self.reply(&question, &decision, None);
+        self.lease(&question, &mut decision, None, &mut reply);
+        (reply, decision)
+    }
+
+    async fn decide<'r>(&self, question: &mut Prepared<'r>) -> Decision<&'r Arc<Policy>> {
+        let gateway = self.asking.gateway;
+        let uncounted = Outcome::Admit;
+        let claims = match std::mem::replace(&mut question.claims, Err(uncounted)) {
+            Ok(claims) => claims,
+            Err(outcome) => return Decision::uncounted(outcome),
+        };
+        if question.is_peek {
+            return gateway.engine().peek_claims(claims, question.headroom).await;
+        }
+        let mut claims = claims;
+        let shown = |report: &Report<&Arc<Policy>>| question.shown(self.asking, report);
+        gateway.judge_claims(&mut claims, question.headroom, shown).await
+    }
+
+    /// Decides all questions together: all are admitted, or none is.
+    async fn together(&self, mut questions: Vec<Prepared<'_>>) -> Result<Response<Bytes>, Problem> {
+        let is_peek = questions.iter().any(|it| it.is_peek);
+        if is_peek && !questions.iter().all(|it| it.is_peek) {
+            let detail = "questions that are decided together all count, or none does";
+            return Err(Problem::bad_request(detail).at("/checks"));
+        }
+        let has_leases = questions.iter().any(|it| it.lease.is_some());
+        let mut all = Claims::known([]);
+        let (mut keys, mut outcome) = (Vec::with_capacity(questions.len()), None);
+        for (index, question) in questions.iter_mut().enumerate() {
+            let claims = match std::mem::replace(&mut question.claims, Err(Outcome::Admit)) {
+                Ok(claims) => claims,
+                Err(lacking) => {
+                    outcome.get_or_insert(lacking);
+                    keys.push(Vec::new());
+                    continue;
+                }
+            };
+            let own: Vec<Key> = claims.keys().collect();
+            if has_leases && own.iter().any(|key| all.keys().any(|other| other == *key)) {
+                let detail = "two questions charge one counter, so they cannot have leases";
+                return Err(Problem::bad_request(detail).at(&format!("/checks/{index}/lease")));
+            }
+            keys.push(own);
+            all.join(claims);
+        }
+        if all.keys().count() > MAX_TOGETHER {
+            let detail = format!("at most {MAX_TOGETHER} limits are decided together");
+            return Err(Problem::bad_request(detail).at("/checks"));
+        }
+        let headroom = questions.first().map(|it| it.headroom).unwrap_or_default();
+        let mut decision = match (outcome, is_peek) {
+            (Some(outcome), _) => Decision::uncounted(outcome),
+            (None, true) => self.asking.gateway.engine().peek_claims(all, headroom).await,
+            (None, false) => {
+                let shown = |report: &Report<&Arc<Policy>>| {
+                    let key = key_of(report);
+                    let owner = keys.iter().position(|own| own.contains(&key)).unwrap_or(0);
+                    questions[owner].shown(self.asking, report)
+                };
+                self.asking.gateway.judge_claims(&mut all, headroom, shown).await
+            }
+        };
+        let mut answers = Vec::with_capacity(questions.len());
+        for (question, own) in questions.iter().zip(&keys) {
+            let mut reply = self.reply(question, &decision, Some(own));
+            self.lease(question, &mut decision, Some(own), &mut reply);
+            answers.push(reply);
+        }
+        let status = self.status(&decision);
+        Ok(json(status, &Replies { answers }))
+    }
+
+    fn reply(
+        &self,
+        question: &Prepared<'_>,
+        decision: &Decision<&Arc<Policy>>,
+        keys: Option<&[Key]>,
+    ) -> Reply {
+        let reports = decision.reports.iter().filter(|it| is_of(it, keys));
+        let reports: Vec<&Report<&Arc<Policy>>> = reports.collect();
+        let name = |policy: &Policy| {
+            let stated = question.dynamic.as_ref().map(|stated| stated.name.clone());
+            stated.unwrap_or_else(|| policy.name.to_string())
+        };
+        Reply::new(&decision.outcome, (decision.delay, question.is_peek), &reports, name)
+    }
+
+    /// Adds the lease of a question, if it asks for one and is admitted.
+    fn lease(
+        &self,
+        question: &Prepared<'_>,
+        decision: &mut Decision<&Arc<Policy>>,
+        keys: Option<&[Key]>,
+        reply: &mut Reply,
+    ) {
+        let is_admitted = matches!(decision.outcome, Outcome::Admit);
+        let Some(ttl) = question.lease.filter(|_| is_admitted) else { return };
+        let (engine, shared) = (self.asking.gateway.engine(), &self.state.shared);
+        let taken = decision.lease.taken();
+        let is_part = |key| keys.is_none_or(|keys| keys.contains(&key));
+        let in_flight = decision.lease.take_in_flight(is_part);
+        let (until, max) = (engine.clock().now().plus(ttl), self.asking.leases.max);
+        let held = match in_flight.is_empty() {
+            true => Ok(0),
+            false => self.state.hold(engine, in_flight, until, max),
+        };
+        let Ok(held) = held else { return reply.fail() };
+        let reports = decision.reports.iter().filter(|it| is_of(it, keys));
+        let charge = |charged| LeasedCharge { charged, dynamic: question.dynamic.clone() };
+        let issued = engine.clock().wall();
+        let token = LeaseToken {
+            id: random(),
+            generation: 0,
+            issued,
+            expires: issued.plus(ttl),
+            taken,
+            node: shared.node,
+            place: format!("{} at {}", shared.host, self.place),
+            held,
+            charges: reports.filter_map(Charged::of).map(charge).collect(),
+        };
+        let secret = self.asking.gateway.snapshot().rules.clients().secret();
+        match self.state.sealer.seal(&token, secret) {
+            Some(sealed) => reply.lease = Some(sealed),
+            None => {
+                drop(shared.held.give_back(held));
+                return reply.fail();
+            }
+        }
+        reply.expires_in_ms = Some(ttl.as_millis_ceil());
+    }
+
+    fn status(&self, decision: &Decision<&Arc<Policy>>) -> StatusCode {
+        match decision.outcome {
+            _ if !self.prefers_status => StatusCode::OK,
+            Outcome::Admit => StatusCode::OK,
+            Outcome::Unavailable(_) | Outcome::Unverifiable(..) => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+
+    /// The response to one question.
+    fn response(&self, decision: &Decision<&Arc<Policy>>, reply: &Reply) -> Response<Bytes> {
+        let mut response = json(self.status(decision), reply);
+        if self.prefers_status {
+            let fields = response.headers_mut();
+            self.asking.gateway.snapshot().headers.write(decision, false, fields);
+            fields.insert(PREFERENCE_APPLIED, HeaderValue::from_static("status"));
+        }
+        response
+    }
+}
+
+fn random() -> u128 {
+    u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..))
+}
+
+fn key_of(report: &Report<&Arc<Policy>>) -> Key {
+    Key { principal: report.client, counter: report.policy.counter }
+}
+
+fn is_of(report: &Report<&Arc<Policy>>, keys: Option<&[Key]>) -> bool {
+    keys.is_none_or(|keys| keys.contains(&key_of(report)))
+}

@@ -1,0 +1,346 @@
+//! From questions to claims. Nothing is counted here, so a mistake in one question of a call is
+//! a mistake of the whole call.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tollgate_limiter::Limit;
+use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_limiter::decision::{Claims, Headroom, KnownClaim, Outcome, Report};
+use tollgate_limiter::digest::{Counter, Key, Principal, PrincipalId};
+use tollgate_limiter::policy::{KeyExpr, LimitChoice, Policy};
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::caller::Caller;
+use super::problem::Problem;
+use super::question::{AskedRequest, MAX_TOGETHER, Question, ttl};
+use crate::check::lease::{Dynamic, MAX_NAME};
+use crate::check::settings::LeaseSettings;
+use crate::engine::{self, Described, Description, Fields, Judges, PeerView, Undecidable};
+use crate::gateway::Gateway;
+
+/// What metrics and lists call limits that questions state: their names have no bound.
+const DYNAMIC: &str = "dynamic";
+
+/// What all questions of a call have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'r> {
+    pub(super) gateway: &'r Gateway,
+    pub(super) caller: &'r Caller<'r>,
+    pub(super) leases: &'r LeaseSettings,
+    pub(super) wall: Timestamp,
+}
+
+/// A question that can be decided.
+#[derive(Debug)]
+pub(super) struct Prepared<'r> {
+    /// What is charged, or the outcome if the request lacks a key.
+    pub(super) claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
+    pub(super) headroom: Headroom,
+    pub(super) is_peek: bool,
+    /// How long its lease lasts, if it asks for one.
+    pub(super) lease: Option<Span>,
+    /// The limit that it states.
+    pub(super) dynamic: Option<Dynamic>,
+    shown: Shown<'r>,
+}
+
+/// The text of a client for operators.
+#[derive(Debug)]
+enum Shown<'r> {
+    /// The key as the question writes it.
+    Text(&'r str),
+    /// Those of a request.
+    Keys(Vec<(Key, String)>),
+}
+
+impl Prepared<'_> {
+    /// Whether it takes units in flight.
+    pub(super) fn holds_units(&self) -> bool {
+        let mut policies = self.claims.iter().flat_map(Claims::policies);
+        policies.any(|policy| matches!(policy.algorithm, Algorithm::Concurrency(_)))
+    }
+
+    /// The text of the client of a report, for operators.
+    pub(super) fn shown(&self, asking: Asking<'_>, report: &Report<&Arc<Policy>>) -> String {
+        let found = match &self.shown {
+            Shown::Text(_) if self.dynamic.is_some() => None,
+            Shown::Text(text) => {
+                asking.gateway.snapshot().rules.shown_key(&report.policy.key, text)
+            }
+            Shown::Keys(keys) => {
+                let key = Key { principal: report.client, counter: report.policy.counter };
+                keys.iter().find(|(known, _)| *known == key).map(|(_, text)| text.clone())
+            }
+        };
+        found.unwrap_or_else(|| format!("id {}", PrincipalId::from(report.client)))
+    }
+}
+
+/// The limit that a question states, as a policy.
+///
+/// # Errors
+/// If the limit is not valid, or the caller may not state one.
+pub(super) fn dynamic(
+    caller: &Caller<'_>,
+    question: &Question,
+) -> Result<Option<(Dynamic, Arc<Policy>)>, Problem> {
+    let (name, limit) = match (&question.name, &question.limit) {
+        (None, None) => return Ok(None),
+        (Some(name), Some(limit)) => (name, limit),
+        (Some(_), None) => {
+            return Err(Problem::bad_request("a \"name\" needs a \"limit\"").at("/name"));
+        }
+        (None, Some(_)) => {
+            return Err(Problem::bad_request("a \"limit\" needs a \"name\"").at("/limit"));
+        }
+    };
+    caller.may_state_limits().map_err(|problem| problem.at("/limit"))?;
+    caller.may_name(name).map_err(|problem| problem.at("/name"))?;
+    if name.is_empty() || name.len() > MAX_NAME {
+        let detail = format!("a name has 1 to {MAX_NAME} bytes");
+        return Err(Problem::bad_request(detail).at("/name"));
+    }
+    let wrong = |detail: String| Problem::bad_request(detail).at("/limit");
+    let parsed: Limit = limit.parse().map_err(|error| wrong(format!("{error}")))?;
+    let window = parsed.window().ok_or_else(|| {
+        wrong(format!("{limit:?} has no time: write a count per time, like 100/minute"))
+    })?;
+    let stated = Dynamic { name: name.clone(), units: parsed.units(), window: window.into() };
+    let policy = stated.policy().ok_or_else(|| wrong(format!("{limit:?} cannot be counted")))?;
+    Ok(Some((stated, policy)))
+}
+
+impl Dynamic {
+    /// The policy with this limit. Its counters depend on the name and the window, and not on the
+    /// limit, like those of other policies.
+    pub(super) fn policy(&self) -> Option<Arc<Policy>> {
+        let quota = Quota::new(self.units, self.window).ok()?;
+        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+        let counter = Counter::of(|digest| {
+            digest.value(b"stated in the question");
+            digest.value(self.name.as_bytes());
+            digest.value(&self.window.as_micros().to_be_bytes());
+        });
+        Some(Arc::new(Policy { counter, ..Policy::new(DYNAMIC, KeyExpr::User, algorithm) }))
+    }
+
+    /// The client that a question means with this key. It has no other counters.
+    fn principal(&self, gateway: &Gateway, key: &str) -> Principal {
+        let mut digest = gateway.snapshot().rules.clients().secret().digest();
+        digest.value(b"stated in the question");
+        digest.value(self.name.as_bytes());
+        digest.value(key.as_bytes());
+        Principal::from_bits(digest.finish())
+    }
+}
+
+/// Prepares a question. `dynamic` is the limit that it states.
+///
+/// # Errors
+/// If it has a mistake, or the caller may not ask it.
+pub(super) fn prepare<'r>(
+    asking: Asking<'r>,
+    question: &'r Question,
+    dynamic: Option<&'r (Dynamic, Arc<Policy>)>,
+) -> Result<Prepared<'r>, Problem> {
+    let judges = Chosen::of(asking, question, dynamic)?;
+    let (claims, shown, headroom) = match (&question.key, &question.request) {
+        (Some(key), None) => {
+            let claims = by_key(asking, &judges, key, dynamic)?;
+            (Ok(claims), Shown::Text(key), Headroom::default())
+        }
+        (None, Some(request)) => {
+            let described = by_request(asking, &judges, request)?;
+            let headroom = described.route.map(|index| asking.gateway.headroom(index));
+            (described.claims, Shown::Keys(described.shown), headroom.unwrap_or_default())
+        }
+        (None, None) => {
+            return Err(Problem::bad_request("write a \"key\" or a \"request\", of whom this is"));
+        }
+        (Some(_), Some(_)) => {
+            return Err(
+                Problem::bad_request("write a \"key\" or a \"request\", not both").at("/key")
+            );
+        }
+    };
+    let is_peek = question.peek || question.cost == Some(0);
+    let lease = lease_of(asking, question, is_peek)?;
+    let claims = claims.map(|claims| {
+        claims.with_costs(|policy, own| {
+            let cost = question.cost.unwrap_or(own);
+            let cost = if question.estimate { cost.min(policy.algorithm.capacity()) } else { cost };
+            if is_peek { cost.max(1) } else { cost }
+        })
+    });
+    if let (Ok(claims), None, false) = (&claims, lease, is_peek) {
+        let holds = |policy: &&Arc<Policy>| matches!(policy.algorithm, Algorithm::Concurrency(_));
+        if let Some(policy) = claims.policies().find(holds) {
+            let detail = format!(
+                "the policy {:?} counts requests in progress: ask for a lease",
+                policy.name
+            );
+            return Err(Problem::bad_request(detail).at("/lease"));
+        }
+    }
+    let dynamic = dynamic.map(|(stated, _)| stated.clone());
+    Ok(Prepared { claims, headroom, is_peek, lease, dynamic, shown })
+}
+
+fn lease_of(
+    asking: Asking<'_>,
+    question: &Question,
+    is_peek: bool,
+) -> Result<Option<Span>, Problem> {
+    let LeaseSettings { ttl: usual, max_ttl, .. } = *asking.leases;
+    match (question.lease, &question.ttl) {
+        (true, _) if is_peek => {
+            Err(Problem::bad_request("what counts nothing has no lease").at("/lease"))
+        }
+        (true, Some(text)) => ttl(text, max_ttl.into()).map(Some),
+        (true, None) => Ok(Some(usual.into())),
+        (false, Some(_)) => Err(Problem::bad_request("\"ttl\" needs \"lease\": true").at("/ttl")),
+        (false, None) => Ok(None),
+    }
+}
+
+/// The policies that a question names.
+enum Chosen<'r> {
+    Policies(Vec<&'r Arc<Policy>>),
+    Route(usize),
+    Matching,
+}
+
+impl<'r> Chosen<'r> {
+    fn of(
+        asking: Asking<'r>,
+        question: &Question,
+        dynamic: Option<&'r (Dynamic, Arc<Policy>)>,
+    ) -> Result<Self, Problem> {
+        let Question { policy, policies, route, .. } = question;
+        let named = [policy.is_some(), policies.is_some(), route.is_some(), dynamic.is_some()];
+        if named.into_iter().filter(|it| *it).count() > 1 {
+            let detail =
+                "write one of \"policy\", \"policies\", \"route\", and \"name\" with \"limit\"";
+            return Err(Problem::bad_request(detail));
+        }
+        if let Some((_, policy)) = dynamic {
+            return Ok(Self::Policies(vec![policy]));
+        }
+        if let Some(name) = policy {
+            let found = named_policy(asking, name).map_err(|problem| problem.at("/policy"))?;
+            return Ok(Self::Policies(vec![found]));
+        }
+        if let Some(names) = policies {
+            if names.is_empty() || names.len() > MAX_TOGETHER {
+                let detail = format!("\"policies\" has 1 to {MAX_TOGETHER} elements");
+                return Err(Problem::bad_request(detail).at("/policies"));
+            }
+            let mut all: Vec<&'r Arc<Policy>> = Vec::with_capacity(names.len());
+            for (index, name) in names.iter().enumerate() {
+                let at = format!("/policies/{index}");
+                let found = named_policy(asking, name).map_err(|problem| problem.at(&at))?;
+                if all.iter().any(|other| other.counter == found.counter) {
+                    return Err(Problem::bad_request("the policy occurs twice").at(&at));
+                }
+                all.push(found);
+            }
+            return Ok(Self::Policies(all));
+        }
+        let Some(name) = route else { return Ok(Self::Matching) };
+        let rules = &asking.gateway.snapshot().rules;
+        let index = rules.position(name).ok_or_else(|| {
+            Problem::not_found(format!("there is no route {name:?}")).at("/route")
+        })?;
+        may_charge_route(asking, index).map_err(|problem| problem.at("/route"))?;
+        Ok(Self::Route(index))
+    }
+}
+
+fn named_policy<'r>(asking: Asking<'r>, name: &str) -> Result<&'r Arc<Policy>, Problem> {
+    asking.caller.may_name(name)?;
+    let policies = &asking.gateway.snapshot().policies;
+    let found = policies.iter().find(|policy| *policy.name == *name);
+    found.ok_or_else(|| Problem::not_found(format!("there is no policy {name:?}")))
+}
+
+fn may_charge_route(asking: Asking<'_>, index: usize) -> Result<(), Problem> {
+    let policies = &asking.gateway.snapshot().rules.route(index).policies;
+    policies.iter().try_for_each(|policy| asking.caller.may_charge(policy))
+}
+
+/// The claims of policies for a client that the question names. Each costs one unit.
+fn by_key<'r>(
+    asking: Asking<'r>,
+    judges: &Chosen<'r>,
+    key: &str,
+    dynamic: Option<&(Dynamic, Arc<Policy>)>,
+) -> Result<Claims<&'r Arc<Policy>>, Problem> {
+    let Chosen::Policies(policies) = judges else {
+        let detail = "the policies of a route are asked with a \"request\"";
+        return Err(Problem::bad_request(detail).at("/key"));
+    };
+    let rules = &asking.gateway.snapshot().rules;
+    let claim = |policy: &&'r Arc<Policy>| {
+        let client = match dynamic {
+            Some((stated, _)) => stated.principal(asking.gateway, key),
+            None => {
+                let wrong = |error| Problem::bad_request(format!("{error}")).at("/key");
+                rules.principal(&policy.key, key).map_err(wrong)?
+            }
+        };
+        let limit = if policy.is_unlimited { LimitChoice::Unlimited } else { LimitChoice::Own };
+        Ok(KnownClaim { policy, client, limit, instead: None, cost: 1 })
+    };
+    let claims: Result<Vec<_>, Problem> = policies.iter().map(claim).collect();
+    Ok(Claims::known(claims?))
+}
+
+/// The claims of policies for a request that the question describes.
+fn by_request<'r>(
+    asking: Asking<'r>,
+    judges: &Chosen<'r>,
+    request: &AskedRequest,
+) -> Result<Described<'r>, Problem> {
+    let wrong = |detail: String| Problem::bad_request(detail).at("/request");
+    if !request.path.starts_with('/') {
+        return Err(Problem::bad_request("a path begins with /").at("/request/path"));
+    }
+    let description = Description {
+        method: request.method.clone(),
+        url: request.path.clone(),
+        headers: with_host(request),
+        peer: Some(request.ip),
+        tls_subject: None,
+    };
+    let asked = description.into_asked().map_err(|error| wrong(error.to_string()))?;
+    // The address is the client's own: what the fields say of it does not count.
+    let peer = PeerView { address: asked.peer(), may_forward: false, identity: None };
+    let view = engine::view(asked.head(), peer, false).map_err(|error| wrong(error.to_string()))?;
+    let chosen = match judges {
+        Chosen::Policies(all) => Judges::Policies(all),
+        Chosen::Route(index) => Judges::Route(*index),
+        Chosen::Matching => Judges::Matching,
+    };
+    let rules = &asking.gateway.snapshot().rules;
+    let described = engine::describe(rules, chosen, &view, asking.wall);
+    let described = described.map_err(|undecidable| match undecidable {
+        Undecidable::NoRoute => {
+            Problem::new(StatusCode::NOT_FOUND, "no route matches the request").at("/request")
+        }
+        other => wrong(other.to_string()),
+    })?;
+    if let (Chosen::Matching, Some(index)) = (judges, described.route) {
+        may_charge_route(asking, index).map_err(|problem| problem.at("/request"))?;
+    }
+    Ok(described)
+}
+
+fn with_host(request: &AskedRequest) -> Fields {
+    let mut fields: Vec<(String, String)> = match &request.headers {
+        Fields::List(list) => list.clone(),
+        Fields::Map(map) => map.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+    };
+    fields.push(("host".to_owned(), request.host.clone()));
+    Fields::List(fields)
+}

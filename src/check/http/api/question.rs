@@ -1,0 +1,264 @@
+//! What callers write. Unknown fields are mistakes: a field with a typing error must not be
+//! ignored.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use tollgate_limiter::Limit;
+use tollgate_limiter::time::Span;
+
+use super::pointer::{length_until, pointer_at};
+use super::problem::Problem;
+use crate::engine::Fields;
+
+/// The most questions of a call.
+pub(super) const MAX_CHECKS: usize = 1000;
+/// The most questions that are decided together, and the most policies of one question.
+pub(super) const MAX_TOGETHER: usize = tollgate_limiter::decision::MAX_POLICIES;
+
+/// The body of `/v1/check`: one question, or several in `checks`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Question {
+    /// The policy that decides.
+    pub(super) policy: Option<String>,
+    /// Several of them.
+    pub(super) policies: Option<Vec<String>>,
+    /// The route whose policies decide.
+    pub(super) route: Option<String>,
+    /// The client, as for `tollgate override`.
+    pub(super) key: Option<String>,
+    /// The request whose client is meant.
+    #[serde(deserialize_with = "object")]
+    pub(super) request: Option<AskedRequest>,
+    /// The name of a limit that the question states.
+    pub(super) name: Option<String>,
+    /// That limit, like `10/m`.
+    pub(super) limit: Option<String>,
+    /// The units. Default: one for a key, the policy's cost for a request.
+    pub(super) cost: Option<u64>,
+    /// Counts nothing.
+    pub(super) peek: bool,
+    /// Asks for a lease.
+    pub(super) lease: bool,
+    /// How long the lease lasts, like `90s`.
+    pub(super) ttl: Option<String>,
+    /// Charges at most the whole limit.
+    pub(super) estimate: bool,
+    /// Several questions, in place of one.
+    #[serde(deserialize_with = "objects")]
+    pub(super) checks: Option<Vec<Self>>,
+    /// Whether all of them are admitted, or none.
+    pub(super) together: bool,
+}
+
+/// A request, as its proxy or service has received it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AskedRequest {
+    #[serde(default = "get")]
+    pub(super) method: String,
+    pub(super) host: String,
+    /// The path with the query.
+    #[serde(default = "root")]
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) headers: Fields,
+    /// The address of the client.
+    pub(super) ip: std::net::IpAddr,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+/// The body of `/v1/settle`, `/v1/release` and `/v1/renew`: one lease, or several in `leases`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LeaseCall {
+    pub(super) lease: Option<String>,
+    /// What the request has cost. Only for `/v1/settle`.
+    pub(super) actual: Option<u64>,
+    /// How long the lease lasts from now on. Only for `/v1/renew`.
+    pub(super) ttl: Option<String>,
+    #[serde(deserialize_with = "objects")]
+    pub(super) leases: Option<Vec<Self>>,
+}
+
+/// An object. Without this, a list of values in the order of the fields would do as well.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfMap<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfMap<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(OfMap(PhantomData))
+    }
+}
+
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(from)?.map(|Object(inner)| inner))
+}
+
+fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let list = Option::<Vec<Object<T>>>::deserialize(from)?;
+    Ok(list.map(|list| list.into_iter().map(|Object(inner)| inner).collect()))
+}
+
+/// Reads a body.
+///
+/// # Errors
+/// If it is not JSON of this form. The problem points to the place.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map(|Object(inner)| inner).map_err(|error| {
+        let pointer = pointer_at(body, length_until(&error, body));
+        // The text ends with the place, which the pointer says better.
+        let text = error.to_string();
+        let detail = text.rsplit_once(" at line ").map_or(&*text, |(detail, _)| detail);
+        Problem { pointer: Some(pointer), ..Problem::bad_request(detail) }
+    })
+}
+
+/// Several calls in one, or one. `inner` are those of the list. `others` says whether the outer
+/// one has another field.
+///
+/// # Errors
+/// If there is none, if there are more than `max`, or if one contains others.
+pub(super) fn parts<T>(
+    call: T,
+    (list, max): (&'static str, usize),
+    inner: impl Fn(&mut T) -> Option<Vec<T>>,
+    is_alone: impl FnOnce(&T) -> bool,
+) -> Result<(Vec<T>, bool), Problem> {
+    let mut call = call;
+    let Some(mut calls) = inner(&mut call) else { return Ok((vec![call], false)) };
+    if !is_alone(&call) {
+        return Err(Problem::bad_request(format!("beside \"{list}\" there is another field")));
+    }
+    if calls.is_empty() || calls.len() > max {
+        let detail = format!("\"{list}\" has 1 to {max} elements");
+        return Err(Problem::bad_request(detail).at(&format!("/{list}")));
+    }
+    match calls.iter_mut().position(|call| inner(call).is_some()) {
+        None => Ok((calls, true)),
+        Some(index) => {
+            let detail = format!("an element of \"{list}\" has no \"{list}\"");
+            Err(Problem::bad_request(detail).at(&format!("/{list}/{index}/{list}")))
+        }
+    }
+}
+
+/// A time as a question writes it: a number with a unit, like `90s`.
+///
+/// # Errors
+/// If it is none, or not between a second and `max`.
+pub(super) fn ttl(text: &str, max: Span) -> Result<Span, Problem> {
+    let wrong = |detail: String| Problem::bad_request(detail).at("/ttl");
+    // The window of a limit has the same form.
+    let limit: Option<Limit> = format!("1/{text}").parse().ok();
+    let is_time = text.starts_with(|first: char| first.is_ascii_digit());
+    let window = limit.filter(|_| is_time).and_then(|limit| limit.window()).map(Span::from);
+    let ttl = window.ok_or_else(|| {
+        wrong(format!("{text:?} is not a time: write a number and a unit, like 90s"))
+    })?;
+    if ttl < Span::SECOND || ttl > max {
+        return Err(wrong(format!("a lease lasts from 1s to {max} (check.http.leases.max_ttl)")));
+    }
+    Ok(ttl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(body: &str) -> (String, String) {
+        let problem = read::<Question>(body.as_bytes()).expect_err(body);
+        (problem.pointer.expect("it has one"), problem.detail)
+    }
+
+    #[test]
+    fn a_mistake_is_reported_with_its_place() {
+        for (body, pointer, part) in [
+            (r#"{"policy": 5}"#, "/policy", "expected a string"),
+            (r#"{"polcy": "a"}"#, "/polcy", "unknown field `polcy`"),
+            (r#"{"cost": -1}"#, "/cost", "expected u64"),
+            (r#"{"cost": 1.5, "peek": true}"#, "/cost", "expected u64"),
+            (r#"{"cost": "1"}"#, "/cost", "expected u64"),
+            (r#"{"policy": ["a"]}"#, "/policy", "expected a string"),
+            (r#"{"policies": ["a", 1]}"#, "/policies/1", "expected a string"),
+            (r#"{"policies": {"a": 1}}"#, "/policies", "expected a sequence"),
+            (r#"{"request": {"metod": 1}}"#, "/request/metod", "unknown field"),
+            (r#"{"request": {"host": "a", "path": "/"}}"#, "/request", "missing field `ip`"),
+            (r#"{"request": {"ip": "1.2.3.4"}}"#, "/request", "missing field `host`"),
+            (r#"{"request": {"ip": "here"}}"#, "/request/ip", "invalid IP address"),
+            (
+                "{\"checks\": [\n{\"policy\": \"a\"},\n{\"policy\": 1}]}",
+                "/checks/1/policy",
+                "string",
+            ),
+            (r#"{"policy": "a", "policy": "b"}"#, "/policy", "duplicate field"),
+            (r#"{"policy": "a""#, "/policy", "EOF"),
+            (r#"{"policy": "a"} x"#, "", "trailing characters"),
+            ("[]", "", "expected an object"),
+            (r#"{"checks": [[]]}"#, "/checks/0", "expected an object"),
+            (r#"{"request": ["GET"]}"#, "/request", "expected an object"),
+            ("\"a\"", "", "expected an object"),
+            ("", "", "EOF"),
+        ] {
+            let (found, detail) = mistake(body);
+            assert_eq!(found, pointer, "{body}: {detail}");
+            assert!(detail.contains(part), "{body}: {detail}");
+        }
+    }
+
+    #[test]
+    fn a_body_has_one_question_or_several() {
+        let parts = |body: &str| {
+            let question = read::<Question>(body.as_bytes()).expect("it is one");
+            let is_alone =
+                |it: &Question| *it == Question { together: it.together, ..Question::default() };
+            let found = parts(question, ("checks", 2), |it| it.checks.take(), is_alone);
+            found.map(|(list, is_batch)| (list.len(), is_batch)).map_err(|it| it.pointer)
+        };
+        assert_eq!(parts(r#"{"policy": "a"}"#), Ok((1, false)));
+        assert_eq!(parts(r#"{"checks": [{}, {}], "together": true}"#), Ok((2, true)));
+        assert_eq!(parts(r#"{"checks": []}"#), Err(Some("/checks".to_owned())));
+        assert_eq!(parts(r#"{"checks": [{}, {}, {}]}"#), Err(Some("/checks".to_owned())));
+        assert_eq!(parts(r#"{"checks": [{}], "cost": 1}"#), Err(None));
+        let nested = parts(r#"{"checks": [{}, {"checks": []}]}"#);
+        assert_eq!(nested, Err(Some("/checks/1/checks".to_owned())));
+    }
+
+    #[test]
+    fn a_time_has_a_unit_and_bounds() {
+        let hour = Span::from_secs(3600);
+        assert_eq!(ttl("90s", hour), Ok(Span::from_secs(90)));
+        assert_eq!(ttl("1m30s", hour), Ok(Span::from_secs(90)));
+        assert_eq!(ttl("1h", hour), Ok(hour));
+        for text in ["", "s", "90", "0s", "999ms", "61m", "-1s", "minute", "1/s", "1 fortnight"] {
+            let problem = ttl(text, hour).expect_err(text);
+            assert_eq!(problem.pointer.as_deref(), Some("/ttl"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The end of leases: settled, released or renewed, by any node.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{Response, StatusCode};
+use tollgate_limiter::decision::SettleError;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::store::{Mark, Marked, Source};
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::prepare::Asking;
+use super::problem::{Problem, json};
+use super::question::{LeaseCall, MAX_CHECKS, parts, ttl};
+use super::reply::{LeaseDone, LeaseReply, Replies};
+use super::state::ApiState;
+use crate::check::lease::{End, LeaseToken, LeasedCharge, Unsealed};
+
+/// How far the clocks of nodes may be apart: the mark of a lease lasts longer by this.
+const CLOCKS: Span = Span::from_secs(10);
+
+/// What becomes of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Settle,
+    Release,
+    Renew,
+}
+
+/// A call with leases, beside its body.
+pub(super) struct Ending<'r> {
+    pub(super) asking: Asking<'r>,
+    pub(super) state: &'r ApiState,
+    pub(super) verb: Verb,
+}
+
+/// What one element of a call asks.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Settle(u64),
+    Renew(Span),
+}
+
+impl Ending<'_> {
+    /// Answers a call. Each lease is ended alone.
+    ///
+    /// # Errors
+    /// If the call has a mistake, or its only lease cannot be ended.
+    pub(super) async fn answer(&self, call: LeaseCall) -> Result<Response<Bytes>, Problem> {
+        let is_alone = |call: &LeaseCall| *call == LeaseCall::default();
+        let (calls, is_batch) =
+            parts(call, ("leases", MAX_CHECKS), |it| it.leases.take(), is_alone)?;
+        let mut wishes = Vec::with_capacity(calls.len());
+        for (index, call) in calls.iter().enumerate() {
+            let at = if is_batch { format!("/leases/{index}") } else { String::new() };
+            wishes.push(self.wish(call).map_err(|problem| problem.within(&at))?);
+        }
+        let answers = join_all(wishes.into_iter().map(|(lease, wish)| self.one(lease, wish))).await;
+        if is_batch {
+            let reply = |answer: Result<LeaseDone, Problem>| match answer {
+                Ok(done) => LeaseReply::Done(done),
+                Err(problem) => LeaseReply::Failed(problem.document()),
+            };
+            let answers = answers.into_iter().map(reply).collect();
+            return Ok(json(StatusCode::OK, &Replies { answers }));
+        }
+        let only = answers.into_iter().next();
+        let done = only.unwrap_or_else(|| Err(Problem::bad_request("there is no lease")))?;
+        Ok(json(StatusCode::OK, &done))
+    }
+
+    fn wish<'c>(&self, call: &'c LeaseCall) -> Result<(&'c str, Wish), Problem> {
+        let missing = |field| Problem::bad_request(format!("\"{field}\" is missing"));
+        let lease = call.lease.as_deref().ok_or_else(|| missing("lease"))?;
+        let surplus = |field: &str, is_there: bool| match is_there {
+            true => Err(Problem::bad_request(format!("\"{field}\" has no meaning here"))
+                .at(&format!("/{field}"))),
+            false => Ok(()),
+        };
+        let wish = match self.verb {
+            Verb::Settle => {
+                surplus("ttl", call.ttl.is_some())?;
+                Wish::Settle(call.actual.ok_or_else(|| missing("actual"))?)
+            }
+            Verb::Release => {
+                surplus("ttl", call.ttl.is_some())?;
+                surplus("actual", call.actual.is_some())?;
+                Wish::Settle(0)
+            }
+            Verb::Renew => {
+                surplus("actual", call.actual.is_some())?;
+                let max: Span = self.asking.leases.max_ttl.into();
+                match &call.ttl {
+                    Some(text) => Wish::Renew(ttl(text, max)?),
+                    None => Wish::Renew(self.asking.leases.ttl.into()),
+                }
+            }
+        };
+        Ok((lease, wish))
+    }
+
+    /// Ends one lease. A call that has failed can be made again.
+    async fn one(&self, text: &str, wish: Wish) -> Result<LeaseDone, Problem> {
+        let at_lease = |problem: Problem| problem.at("/lease");
+        let token = self.open(text).map_err(at_lease)?;
+        let policies = self.policies(&token).map_err(at_lease)?;
+        let done = match wish {
+            Wish::Settle(actual) => self.settle(&token, &policies, actual).await,
+            Wish::Renew(ttl) => self.renew(token, &policies, ttl).await,
+        };
+        done.map_err(at_lease)
+    }
+
+    /// The lease, if it has not ended, and this node can end it.
+    fn open(&self, text: &str) -> Result<LeaseToken, Problem> {
+        let secret = self.asking.gateway.snapshot().rules.clients().secret();
+        let token = match self.state.sealer.open(text, secret) {
+            Unsealed::Lease(token) => *token,
+            Unsealed::Foreign => {
+                let detail =
+                    "the lease is of another store, or of a node that has lost its counters";
+                return Err(Problem::gone(detail));
+            }
+            Unsealed::Invalid => return Err(Problem::bad_request("this is no lease")),
+        };
+        if token.expires <= self.asking.wall {
+            return Err(Problem::gone("the lease has ended, and its units stay charged"));
+        }
+        let is_local = |charge: &LeasedCharge| charge.charged.source == Source::Local;
+        let needs_node = token.held != 0 || token.charges.iter().any(is_local);
+        if needs_node && token.node != self.state.shared.node {
+            let detail = format!("another node holds the lease: {}", token.place);
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail));
+        }
+        Ok(token)
+    }
+
+    /// The policies of the charges, in their order.
+    fn policies(&self, token: &LeaseToken) -> Result<Vec<Arc<Policy>>, Problem> {
+        let all = &self.asking.gateway.snapshot().policies;
+        let find = |charge: &LeasedCharge| match &charge.dynamic {
+            Some(stated) => {
+                self.asking.caller.may_name(&stated.name)?;
+                stated.policy().ok_or_else(gone)
+            }
+            None => {
+                let found = all.iter().find(|it| it.counter == charge.charged.policy);
+                let policy = found.ok_or_else(gone)?;
+                self.asking.caller.may_charge(policy)?;
+                Ok(Arc::clone(policy))
+            }
+        };
+        token.charges.iter().map(find).collect()
+    }
+
+    async fn settle(
+        &self,
+        token: &LeaseToken,
+        policies: &[Arc<Policy>],
+        actual: u64,
+    ) -> Result<LeaseDone, Problem> {
+        let mark = mark(token, End::Settled(actual))?;
+        for (charge, policy) in token.charges.iter().zip(policies) {
+            match self.set(charge, policy, &mark, (token.taken, actual)).await? {
+                Marked::Before(value) if value != End::Settled(actual).value() => {
+                    return Err(Problem::conflict(match End::renewed_ms(value) {
+                        Some(_) => "the lease was renewed: use the one that replaces it",
+                        None => "the lease was settled with another cost",
+                    }));
+                }
+                Marked::Now | Marked::Before(_) => {}
+            }
+        }
+        if let Some(is_done) = self.state.shared.held.give_back(token.held) {
+            // If the owner has ended, so have its units.
+            let _ = is_done.await;
+        }
+        Ok(LeaseDone { actual: Some(actual), ..LeaseDone::default() })
+    }
+
+    async fn renew(
+        &self,
+        mut token: LeaseToken,
+        policies: &[Arc<Policy>],
+        ttl: Span,
+    ) -> Result<LeaseDone, Problem> {
+        let wall = self.asking.wall;
+        if token.charges.is_empty() {
+            // It has no mark, so it can be renewed for ever.
+            token.issued = wall;
+        }
+        let mut end_ms = wall.plus(ttl).since(token.issued).as_millis_ceil();
+        if end_ms > End::MAX_RENEWED_MS {
+            return Err(Problem::bad_request("a lease can be renewed for five days"));
+        }
+        for (charge, policy) in token.charges.iter().zip(policies) {
+            let mark = mark(&token, End::Renewed(end_ms))?;
+            let unchanged = (token.taken, charge.charged.cost);
+            if let Marked::Before(value) = self.set(charge, policy, &mark, unchanged).await? {
+                // The same call was made before: its answer may have been lost.
+                end_ms = End::renewed_ms(value)
+                    .ok_or_else(|| Problem::conflict("the lease was settled"))?;
+            }
+        }
+        if token.held != 0 {
+            let engine = self.asking.gateway.engine();
+            if !self.state.shared.held.renew(token.held, engine.clock().now().plus(ttl)) {
+                return Err(Problem::gone("the lease was given back"));
+            }
+        }
+        token.generation = token.generation.saturating_add(1);
+        token.expires = token.issued.plus(Span::from_millis(end_ms));
+        let secret = self.asking.gateway.snapshot().rules.clients().secret();
+        let sealed = self.state.sealer.seal(&token, secret);
+        Ok(LeaseDone {
+            actual: None,
+            lease: Some(sealed.ok_or_else(|| Problem::unavailable("there is no lease now"))?),
+            expires_in_ms: Some(token.expires.since(wall).as_millis_ceil()),
+        })
+    }
+
+    async fn set(
+        &self,
+        charge: &LeasedCharge,
+        policy: &Policy,
+        mark: &Mark,
+        (taken, actual): (Timestamp, u64),
+    ) -> Result<Marked, Problem> {
+        let engine = self.asking.gateway.engine();
+        let set = engine.settle_once(&charge.charged, (policy, mark), (taken, actual)).await;
+        set.map_err(|error| match error {
+            SettleError::Changed(_) => gone(),
+            SettleError::Unavailable(error) => {
+                Problem::unavailable(format!("{error}; it is safe to make the same call again"))
+            }
+        })
+    }
+}
+
+fn gone() -> Problem {
+    Problem::gone("the policy of the lease has changed or is gone, and its units stay charged")
+}
+
+/// The mark of a lease that ends so. It lasts until no node accepts the lease any more.
+fn mark(token: &LeaseToken, end: End) -> Result<Mark, Problem> {
+    let lasts = Span::from_micros(
+        token.expires.since(token.issued).as_micros().saturating_add(CLOCKS.as_micros()),
+    );
+    Mark::new(token.mark_id(), end.value(), lasts).map_err(|_| gone())
+}

@@ -1,0 +1,125 @@
+//! What calls have in common: of a process, and of one of its workers.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+use tokio::time::{MissedTickBehavior, interval};
+use tollgate_limiter::decision::Lease;
+use tollgate_limiter::time::Timestamp;
+
+use super::idempotency::Answers;
+use crate::check::lease::{HeldLeases, Returned, Sealer};
+use crate::engine::Engine;
+use crate::gateway::CurrentGateway;
+
+/// The time between two looks for leases that have ended.
+const SWEEP: Duration = Duration::from_millis(250);
+
+/// What the workers of a process share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The process, as its leases name it: random, new at each start.
+    pub(super) node: u64,
+    /// The machine, for people.
+    pub(super) host: String,
+    pub(super) held: HeldLeases,
+    pub(super) answers: Arc<Answers>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let system = rustix::system::uname();
+        Self {
+            node: fastrand::u64(..),
+            host: system.nodename().to_string_lossy().into_owned(),
+            held: HeldLeases::default(),
+            answers: Arc::default(),
+        }
+    }
+}
+
+/// What the calls of one worker share.
+#[derive(Debug)]
+pub(in crate::check) struct ApiState {
+    pub(super) shared: Arc<Shared>,
+    pub(super) sealer: Sealer,
+    /// The number of this worker in the table of leases.
+    owner: usize,
+    /// The leases that this worker has given, by the time at which they may have ended.
+    ends: RefCell<BinaryHeap<Reverse<(Timestamp, u64)>>>,
+}
+
+impl ApiState {
+    /// Registers a worker, and gives back the leases that end. It must be called in the worker's
+    /// runtime.
+    pub(in crate::check) fn start(shared: &Arc<Shared>, gateway: &Rc<CurrentGateway>) -> Rc<Self> {
+        let (owner, returned) = shared.held.join();
+        let (sealer, ends) = (Sealer::default(), RefCell::default());
+        let state = Rc::new(Self { shared: Arc::clone(shared), sealer, owner, ends });
+        spawn_local(Rc::clone(&state).keep(Rc::clone(gateway), returned));
+        state
+    }
+
+    async fn keep(
+        self: Rc<Self>,
+        gateway: Rc<CurrentGateway>,
+        mut returned: mpsc::UnboundedReceiver<Returned>,
+    ) {
+        let mut sweeps = interval(SWEEP);
+        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                Some(Returned { lease, done }) = returned.recv() => {
+                    gateway.get().engine().give_back(&lease);
+                    // The caller may have gone.
+                    let _ = done.send(());
+                }
+                _ = sweeps.tick() => {
+                    let gateway = gateway.get();
+                    self.sweep(gateway.engine());
+                }
+            }
+        }
+    }
+
+    /// Holds a lease of this worker until it ends, and returns its number.
+    ///
+    /// # Errors
+    /// The lease, if the node holds as many as it may.
+    pub(super) fn hold(
+        &self,
+        engine: &Engine,
+        lease: Lease,
+        expires: Timestamp,
+        max: usize,
+    ) -> Result<u64, Lease> {
+        engine.hold(&lease);
+        let held = self.shared.held.hold(self.owner, lease, expires, max);
+        let id = held.inspect_err(|lease| engine.give_back(lease))?;
+        self.ends.borrow_mut().push(Reverse((expires, id)));
+        Ok(id)
+    }
+
+    /// Gives back the units of leases that have ended.
+    fn sweep(&self, engine: &Engine) {
+        let now = engine.clock().now();
+        let mut ends = self.ends.borrow_mut();
+        while let Some(&Reverse((end, id))) = ends.peek()
+            && end <= now
+        {
+            ends.pop();
+            match self.shared.held.expire(id, now) {
+                Ok(lease) => engine.give_back(&lease),
+                // It was renewed.
+                Err(Some(later)) => ends.push(Reverse((later, id))),
+                Err(None) => {}
+            }
+        }
+    }
+}

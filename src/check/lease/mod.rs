@@ -1,0 +1,16 @@
+//! Leases of questions: what was charged for a request of another service, until its cost is
+//! known.
+//!
+//! What windows and buckets have charged leaves the process as a sealed token, so any node with
+//! the same store can settle it, and no node keeps it. Units in flight are held by the node that
+//! has admitted them: a node that ends gives back what it holds.
+
+mod end;
+mod held;
+mod seal;
+mod token;
+
+pub(super) use end::End;
+pub(super) use held::{HeldLeases, Returned};
+pub(super) use seal::{Sealer, Unsealed};
+pub(super) use token::{Dynamic, LeaseToken, LeasedCharge, MAX_NAME};

@@ -1,0 +1,270 @@
+//! What a lease says, and its bytes. Pure.
+//!
+//! The bytes are for nodes of one version and the next ones: a new form gets a new version.
+//! Decoding any bytes does not panic.
+
+use tollgate_limiter::decision::{Charged, ChargedLimit, MAX_POLICIES};
+use tollgate_limiter::digest::{Counter, Principal};
+use tollgate_limiter::policy::LimitChoice;
+use tollgate_limiter::store::Source;
+use tollgate_limiter::time::{Span, Timestamp};
+
+/// The most bytes of the name of a limit that a question states, and of the name of a node.
+pub(in crate::check) const MAX_NAME: usize = 64;
+
+/// What a lease says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::check) struct LeaseToken {
+    /// A random number.
+    pub(in crate::check) id: u128,
+    /// How often it was renewed.
+    pub(in crate::check) generation: u16,
+    /// When the question was answered, by the wall clock.
+    pub(in crate::check) issued: Timestamp,
+    /// When it ends, by the wall clock.
+    pub(in crate::check) expires: Timestamp,
+    /// When the units were charged, by the clock of the store.
+    pub(in crate::check) taken: Timestamp,
+    /// The process that has answered the question.
+    pub(in crate::check) node: u64,
+    /// Where that process is, for people.
+    pub(in crate::check) place: String,
+    /// The lease of units in flight that this process holds. 0: it holds none.
+    pub(in crate::check) held: u64,
+    /// What was charged.
+    pub(in crate::check) charges: Vec<LeasedCharge>,
+}
+
+/// What one policy has charged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::check) struct LeasedCharge {
+    pub(in crate::check) charged: Charged,
+    /// The limit, if the question has stated it.
+    pub(in crate::check) dynamic: Option<Dynamic>,
+}
+
+/// A limit that a question states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::check) struct Dynamic {
+    pub(in crate::check) name: String,
+    pub(in crate::check) units: u64,
+    pub(in crate::check) window: Span,
+}
+
+impl LeaseToken {
+    /// The number of the mark of this generation.
+    pub(in crate::check) const fn mark_id(&self) -> u128 {
+        // An odd number, of which all bits look random: the golden ratio.
+        const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        self.id.wrapping_add(STEP.wrapping_mul(self.generation as u128))
+    }
+
+    /// Its bytes. Names are cut to [`MAX_NAME`].
+    pub(in crate::check) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(256);
+        bytes.extend(self.id.to_le_bytes());
+        bytes.extend(self.generation.to_le_bytes());
+        let times = [self.issued, self.expires, self.taken].map(Timestamp::as_micros);
+        for number in times.into_iter().chain([self.node, self.held]) {
+            bytes.extend(number.to_le_bytes());
+        }
+        put_name(&self.place, &mut bytes);
+        for charge in self.charges.iter().take(MAX_POLICIES) {
+            charge.encode(&mut bytes);
+        }
+        bytes
+    }
+
+    /// The lease with these bytes.
+    pub(in crate::check) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let token = Self {
+            id: u128::from_le_bytes(reader.array()?),
+            generation: u16::from_le_bytes(reader.array()?),
+            issued: reader.time()?,
+            expires: reader.time()?,
+            taken: reader.time()?,
+            node: reader.number()?,
+            held: reader.number()?,
+            place: reader.name()?,
+            charges: Vec::new(),
+        };
+        let mut charges = Vec::new();
+        while !reader.0.is_empty() && charges.len() < MAX_POLICIES {
+            charges.push(LeasedCharge::decode(&mut reader)?);
+        }
+        reader.0.is_empty().then_some(Self { charges, ..token })
+    }
+}
+
+// Parts of the first byte of a charge.
+const LOCAL: u8 = 1;
+const BEYOND: u8 = 2;
+const DYNAMIC: u8 = 4;
+/// The kind of the limit.
+const PLAN: u8 = 8;
+const KEY: u8 = 16;
+
+impl LeasedCharge {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let Self { charged, dynamic } = self;
+        let (kind, numbers) = match charged.limit {
+            ChargedLimit::Policy(LimitChoice::Plan(index)) => {
+                (PLAN, [u64::try_from(index).unwrap_or(u64::MAX), 0])
+            }
+            ChargedLimit::Policy(LimitChoice::Own | LimitChoice::Unlimited) => (0, [0, 0]),
+            ChargedLimit::Key(units, window) => (KEY, [units, window.as_micros()]),
+        };
+        let set = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = kind
+            | set(charged.source == Source::Local, LOCAL)
+            | set(charged.is_beyond, BEYOND)
+            | set(dynamic.is_some(), DYNAMIC);
+        bytes.push(flags);
+        bytes.extend(charged.client.bits().to_le_bytes());
+        for number in [charged.policy.bits(), charged.cost].into_iter().chain(numbers) {
+            bytes.extend(number.to_le_bytes());
+        }
+        if let Some(Dynamic { name, units, window }) = dynamic {
+            bytes.extend(units.to_le_bytes());
+            bytes.extend(window.as_micros().to_le_bytes());
+            put_name(name, bytes);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let [flags] = reader.array()?;
+        let client = Principal::from_bits(u128::from_le_bytes(reader.array()?));
+        let (policy, cost) = (Counter::from_bits(reader.number()?), reader.number()?);
+        let [first, second] = [reader.number()?, reader.number()?];
+        let limit = match flags & (PLAN | KEY) {
+            0 => ChargedLimit::Policy(LimitChoice::Own),
+            PLAN => ChargedLimit::Policy(LimitChoice::Plan(usize::try_from(first).ok()?)),
+            KEY => ChargedLimit::Key(first, Span::from_micros(second)),
+            _ => return None,
+        };
+        let source = if flags & LOCAL == 0 { Source::Store } else { Source::Local };
+        let is_beyond = flags & BEYOND != 0;
+        let dynamic = match flags & DYNAMIC {
+            0 => None,
+            _ => {
+                let (units, window) = (reader.number()?, Span::from_micros(reader.number()?));
+                Some(Dynamic { units, window, name: reader.name()? })
+            }
+        };
+        let charged = Charged { policy, client, limit, is_beyond, cost, source };
+        Some(Self { charged, dynamic })
+    }
+}
+
+fn put_name(name: &str, bytes: &mut Vec<u8>) {
+    let name = &name[..name.floor_char_boundary(MAX_NAME)];
+    bytes.push(u8::try_from(name.len()).unwrap_or(0));
+    bytes.extend(name.as_bytes());
+}
+
+/// The rest of the bytes.
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn time(&mut self) -> Option<Timestamp> {
+        self.number().map(Timestamp::from_micros)
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let [length] = self.array()?;
+        let (name, rest) = self.0.split_at_checked(length.into())?;
+        self.0 = rest;
+        String::from_utf8(name.to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn charges() -> impl Strategy<Value = LeasedCharge> {
+        let limit = prop_oneof![
+            Just(ChargedLimit::Policy(LimitChoice::Own)),
+            (0..100_usize).prop_map(|it| ChargedLimit::Policy(LimitChoice::Plan(it))),
+            any::<(u64, u64)>().prop_map(|(n, us)| ChargedLimit::Key(n, Span::from_micros(us))),
+        ];
+        let dynamic =
+            prop::option::of(("[a-z]{0,64}", any::<u64>(), any::<u64>()).prop_map(
+                |(name, units, us)| Dynamic { name, units, window: Span::from_micros(us) },
+            ));
+        let source = prop_oneof![Just(Source::Store), Just(Source::Local)];
+        (limit, dynamic, source, any::<(u64, u128, bool, u64)>()).prop_map(
+            |(limit, dynamic, source, (policy, client, is_beyond, cost))| {
+                let (policy, client) = (Counter::from_bits(policy), Principal::from_bits(client));
+                let charged = Charged { policy, client, limit, is_beyond, cost, source };
+                LeasedCharge { charged, dynamic }
+            },
+        )
+    }
+
+    fn tokens() -> impl Strategy<Value = LeaseToken> {
+        let charges = prop::collection::vec(charges(), 0..=MAX_POLICIES);
+        (any::<(u128, u16, [u64; 3], u64, u64)>(), "[a-z]{0,64}", charges).prop_map(
+            |((id, generation, times, node, held), place, charges)| {
+                let [issued, expires, taken] = times.map(Timestamp::from_micros);
+                LeaseToken { id, generation, issued, expires, taken, node, place, held, charges }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_lease_is_read_as_it_was_written(token in tokens()) {
+            let bytes = token.encode();
+            prop_assert!(bytes.len() <= 4096, "{}", bytes.len());
+            prop_assert_eq!(LeaseToken::decode(&bytes), Some(token));
+        }
+
+        #[test]
+        fn a_part_of_a_lease_is_none(token in tokens(), cut in 1..200_usize) {
+            let bytes = token.encode();
+            let cut = &bytes[..bytes.len().saturating_sub(cut)];
+            // A lease with fewer charges is one, but a whole charge is longer.
+            let is_none = LeaseToken::decode(cut).is_none_or(|it| it.charges.len() < token.charges.len());
+            prop_assert!(is_none);
+        }
+
+        #[test]
+        fn no_bytes_make_decoding_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            drop(LeaseToken::decode(&bytes));
+        }
+    }
+
+    #[test]
+    fn each_generation_has_a_mark_of_its_own() {
+        let token = |generation| LeaseToken {
+            id: 1,
+            generation,
+            issued: Timestamp::default(),
+            expires: Timestamp::default(),
+            taken: Timestamp::default(),
+            node: 1,
+            place: "a long name of a node, ".repeat(9),
+            held: 0,
+            charges: Vec::new(),
+        };
+        let ids: std::collections::HashSet<_> =
+            (0..1000).map(|generation| token(generation).mark_id() >> 72).collect();
+        assert_eq!(ids.len(), 1000);
+        let read = LeaseToken::decode(&token(0).encode()).expect("it is one");
+        assert_eq!(read.place.len(), MAX_NAME);
+    }
+}

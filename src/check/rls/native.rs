@@ -1,0 +1,177 @@
+//! Domains whose descriptors are judged by policies of the gateway.
+//!
+//! The first rule that matches a descriptor judges it. A rule matches descriptors with as many
+//! entries as it lists, in the same order.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::digest::{Principal, Secret};
+use tollgate_limiter::policy::{Mode, Policy};
+
+use super::plan::Limited;
+use super::{Descriptor, Entry, Matched, Override, Plan, Series, Slot, Unit};
+
+/// The first value of the digest of values that no policy has a word for. See the digest of
+/// descriptors in `plan`.
+const DIGESTED_FIRST: &[u8] = b"the free values of a rule for descriptors";
+
+/// Which policy judges the descriptors that match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NativeRule {
+    pub(crate) entries: Vec<EntryMatch>,
+    /// The name of the policy.
+    pub(crate) policy: Box<str>,
+    /// The words of the policy's key, and the entry that has the value of each. Empty: the values
+    /// that the rule leaves free name the counter.
+    pub(crate) key: Vec<(Box<str>, Box<str>)>,
+    /// Whether hits are counted even if they are over the limit.
+    pub(crate) counts_always: bool,
+}
+
+/// What an entry must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryMatch {
+    pub(crate) key: Box<str>,
+    /// None: any value.
+    pub(crate) value: Option<Box<str>>,
+}
+
+impl EntryMatch {
+    fn fits(&self, entry: Entry<'_>) -> bool {
+        *self.key == *entry.key && self.value.as_deref().is_none_or(|value| value == entry.value)
+    }
+}
+
+/// The policies of the gateway.
+pub(crate) trait Policies<'p> {
+    /// The policy of this name. None: it is off.
+    fn policy(&self, name: &str) -> Option<&'p Arc<Policy>>;
+
+    /// The principal of this text for the policy. None: no request has such a key.
+    fn principal(&self, policy: &Policy, text: &str) -> Option<Principal>;
+}
+
+impl NativeRule {
+    fn fits(&self, entries: &[Entry<'_>]) -> bool {
+        self.entries.len() == entries.len()
+            && self.entries.iter().zip(entries).all(|(it, entry)| it.fits(*entry))
+    }
+
+    /// The text of the policy's key, as a person writes it.
+    fn text(&self, entries: &[Entry<'_>]) -> Option<String> {
+        let value = |name: &str| entries.iter().find(|it| it.key == name).map(|it| it.value);
+        if let [(_, entry)] = &self.key[..] {
+            return value(entry).map(str::to_owned);
+        }
+        let mut text = String::new();
+        for (word, entry) in &self.key {
+            if !text.is_empty() {
+                text.push('&');
+            }
+            text.extend([word, "="]);
+            for c in value(entry)?.chars() {
+                match c {
+                    '%' => text.push_str("%25"),
+                    '&' => text.push_str("%26"),
+                    other => text.push(other),
+                }
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// The owner of the counter. Values that cannot be a key of the policy count as free.
+    fn principal<'p>(
+        &self,
+        policy: &Policy,
+        entries: &[Entry<'_>],
+        policies: &impl Policies<'p>,
+        secret: Secret,
+    ) -> Principal {
+        let text = self.text(entries);
+        text.and_then(|text| policies.principal(policy, &text)).unwrap_or_else(|| {
+            let mut digest = secret.digest();
+            digest.value(DIGESTED_FIRST);
+            for (it, entry) in self.entries.iter().zip(entries) {
+                if it.value.is_none() {
+                    digest.value(entry.key.as_bytes());
+                    digest.value(entry.value.as_bytes());
+                }
+            }
+            Principal::from_bits(digest.finish())
+        })
+    }
+
+    fn series(&self) -> Arc<Series> {
+        let mut series = Series::builder();
+        self.entries.iter().for_each(|it| series.level(&it.key, it.value.as_deref().unwrap_or("")));
+        Arc::new(series.finish())
+    }
+}
+
+/// The plan for a request to a domain with these rules.
+pub(crate) fn plan<'p>(
+    rules: &'p [NativeRule],
+    descriptors: &[Descriptor<'_>],
+    policies: &impl Policies<'p>,
+    secret: Secret,
+) -> Plan<'p> {
+    let mut plan = Plan {
+        matched: SmallVec::new(),
+        hits: descriptors.iter().map(|it| it.hits).collect(),
+        slots: SmallVec::new(),
+    };
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        let entries = &descriptor.entries;
+        let rule = rules.iter().find(|rule| rule.fits(entries));
+        let found = rule.and_then(|rule| Some((rule, policies.policy(&rule.policy)?)));
+        let Some((rule, policy)) = found else {
+            plan.matched.push(Matched::None);
+            continue;
+        };
+        let instead = match descriptor.instead {
+            Some(Override { requests: 1.., .. }) | None => descriptor.instead.and_then(|it| {
+                policy.override_limit(it.requests.into(), Some(it.unit.window())).ok()
+            }),
+            Some(_) => None,
+        };
+        let algorithm = instead.as_ref().map_or(&policy.algorithm, |it| &it.algorithm);
+        let is_zero = descriptor.instead.is_some_and(|it| it.requests == 0);
+        if policy.is_unlimited && descriptor.instead.is_none() {
+            plan.matched.push(Matched::Unlimited);
+            continue;
+        }
+        let limited = limited(rule, policy, algorithm);
+        if is_zero {
+            plan.matched.push(Matched::Limited(Limited { requests: 0, ..limited }));
+            continue;
+        }
+        plan.matched.push(Matched::Limited(limited));
+        let slot = Slot {
+            policy: Arc::clone(policy),
+            principal: rule.principal(policy, entries, policies, secret),
+            instead,
+            is_alone: rule.counts_always,
+            hits: descriptor.hits,
+            round: 0,
+            descriptors: SmallVec::new(),
+        };
+        plan.add(slot, index);
+    }
+    plan.slots.sort_by_key(|slot| slot.round);
+    plan
+}
+
+fn limited<'p>(rule: &NativeRule, policy: &'p Policy, algorithm: &Algorithm) -> Limited<'p> {
+    Limited {
+        requests: u32::try_from(algorithm.limit()).unwrap_or(u32::MAX),
+        unit: Unit::of_window(algorithm.window()),
+        name: &policy.name,
+        is_shadow: policy.mode == Mode::Shadow,
+        is_quota: false,
+        metadata: None,
+        series: rule.series(),
+    }
+}

@@ -1,0 +1,66 @@
+//! Values with wildcards: each `*` stands for any text, which may be empty.
+
+/// A pattern of which some parts may be any text.
+#[derive(Clone, Debug)]
+pub(crate) struct Wildcard {
+    /// The fixed texts: those before, between and after the stars.
+    fixed: Vec<Box<str>>,
+}
+
+impl Wildcard {
+    /// The pattern of this text. None if it contains no `*`.
+    pub(crate) fn new(text: &str) -> Option<Self> {
+        text.contains('*').then(|| Self { fixed: text.split('*').map(Box::from).collect() })
+    }
+
+    /// Whether the whole of `text` fits the pattern. The time is at most the product of both
+    /// lengths.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let [first, middle @ .., last] = &self.fixed[..] else { return false };
+        let Some(rest) = text.strip_prefix(&**first) else { return false };
+        let Some(mut rest) = rest.strip_suffix(&**last) else { return false };
+        // The first place of each part leaves the most room for those behind it.
+        middle.iter().all(|part| match rest.split_once(&**part) {
+            Some((_, behind)) => {
+                rest = behind;
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_text() {
+        let cases: [(&str, &[&str], &[&str]); 6] = [
+            ("value*", &["value", "value1", "value*"], &["valu", "xvalue"]),
+            ("*", &["", "x"], &[]),
+            (
+                "/api/*/action",
+                &["/api/1/action", "/api//action", "/api/a/b/action"],
+                &["/api/action", "/api/1/other"],
+            ),
+            (
+                "foo*bar*baz",
+                &["foobarbaz", "foo-bar-bar-baz"],
+                &["foobaz", "foobarba", "foobazbar"],
+            ),
+            ("a*a", &["aa", "aba"], &["a"]),
+            ("a**b", &["ab", "acb"], &["a", "b"]),
+        ];
+        for (pattern, fits, fails) in cases {
+            let wildcard = Wildcard::new(pattern).unwrap();
+            for text in fits {
+                assert!(wildcard.matches(text), "{pattern} {text}");
+            }
+            for text in fails {
+                assert!(!wildcard.matches(text), "{pattern} {text}");
+            }
+        }
+        assert!(Wildcard::new("plain").is_none());
+    }
+}

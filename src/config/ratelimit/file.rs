@@ -1,0 +1,279 @@
+//! One file of the directory: a domain and its descriptors.
+//!
+//! It has the 16 words of envoyproxy/ratelimit. All others are mistakes. A word that stands where
+//! it has no meaning is a warning, because envoyproxy/ratelimit ignores it. A word without a value
+//! counts as left out.
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::Reading;
+use crate::check::rls::{Amount, Duplicate, Level, Node as Descriptor, Rule, Unit};
+use crate::config::node::{Entry, Node, TextSpan, Value};
+use crate::config::problem::Problems;
+use crate::config::{suggest, yaml};
+
+/// All words.
+const WORDS: [&str; 16] = [
+    "domain",
+    "key",
+    "value",
+    "descriptors",
+    "rate_limit",
+    "unit",
+    "requests_per_unit",
+    "unlimited",
+    "shadow_mode",
+    "quota_mode",
+    "name",
+    "replaces",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+];
+const IN_FILE: &[&str] = &["domain", "descriptors"];
+const IN_DESCRIPTOR: &[&str] = &[
+    "key",
+    "value",
+    "rate_limit",
+    "descriptors",
+    "shadow_mode",
+    "quota_mode",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+];
+const IN_LIMIT: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
+const IN_REPLACES: &[&str] = &["name"];
+
+impl Reading {
+    /// Adds the domain of the file with this text.
+    pub(super) fn file(&mut self, text: &str, problems: &Problems) {
+        let advice = "write at least a domain";
+        let Some(tree) = yaml::parse_advised(text, advice, problems) else { return };
+        let Some(root) = Fields::read(&tree, "file", IN_FILE, problems) else { return };
+        let Some((domain, span)) = root.text("domain").filter(|(name, _)| !name.is_empty()) else {
+            root.error(tree.span, "the file has no domain", "like domain: edge");
+            return;
+        };
+        if self.levels.contains_key(domain) && !self.merge {
+            let message = format!("another file is about the domain {domain:?} too");
+            problems.error(span, &message, "rename it, or set envoy: { merge_domains: true }");
+            return;
+        }
+        let level = self.levels.entry(domain.into()).or_default();
+        root.descriptors(level, &format!("{domain}."));
+    }
+}
+
+/// The fields of one map.
+#[derive(Clone, Copy)]
+struct Fields<'f> {
+    entries: &'f [Entry],
+    problems: &'f Problems,
+}
+
+impl<'f> Fields<'f> {
+    /// The fields of `node`, which has a meaning for these words.
+    fn read(
+        node: &'f Node,
+        what: &str,
+        known: &[&'static str],
+        problems: &'f Problems,
+    ) -> Option<Self> {
+        let Value::Map(entries) = &node.value else {
+            let message = format!("expected a {what}, found {}", node.kind());
+            problems.error(node.span, &message, &format!("its fields are: {}", known.join(", ")));
+            return None;
+        };
+        for entry in entries {
+            let (name, span) = (entry.name(), entry.key.span);
+            if !WORDS.contains(&name) {
+                let message = format!("\"{name}\" is not a word of a {what}");
+                let known = known.iter().copied();
+                let advice = suggest::advice(name, known, "its words are", problems);
+                problems.error(span, &message, &advice);
+            } else if !known.contains(&name) {
+                let message = format!("\"{name}\" has no effect in a {what}");
+                let advice = format!("a {what} has: {}", known.join(", "));
+                problems.warning(span, &message, &advice);
+            }
+        }
+        Some(Self { entries, problems })
+    }
+
+    fn error(&self, span: TextSpan, message: &str, advice: &str) {
+        self.problems.error(span, message, advice);
+    }
+
+    /// The value of a field that has one.
+    fn value(&self, name: &str) -> Option<&'f Node> {
+        let value = self.entries.iter().find(|entry| entry.name() == name).map(|it| &it.value);
+        value.filter(|node| !matches!(node.value, Value::Null))
+    }
+
+    /// A text, which may be written as a number, or as true or false.
+    fn text(&self, name: &str) -> Option<(&'f str, TextSpan)> {
+        let node = self.value(name)?;
+        let text = node.scalar();
+        if text.is_none() {
+            let message = format!("\"{name}\" is {}", node.kind());
+            self.error(node.span, &message, "write a single value");
+        }
+        Some((text?, node.span))
+    }
+
+    /// Whether the field is true. As in YAML 1.1, there are other words for it.
+    fn is_set(&self, name: &str) -> bool {
+        let Some((text, span)) = self.text(name) else { return false };
+        match &*text.to_ascii_lowercase() {
+            "true" | "yes" | "on" | "y" => true,
+            "false" | "no" | "off" | "n" => false,
+            _ => {
+                let message = format!("\"{name}\" is true or false");
+                self.error(span, &message, "write true or false");
+                false
+            }
+        }
+    }
+
+    fn list(&self, name: &str) -> &'f [Node] {
+        match self.value(name) {
+            None => &[],
+            Some(Node { value: Value::List(items), .. }) => items,
+            Some(node) => {
+                let message = format!("\"{name}\" is {}", node.kind());
+                self.error(node.span, &message, "write a list");
+                &[]
+            }
+        }
+    }
+
+    /// Adds the descriptors of the map to `level`. `above` is the path to them.
+    fn descriptors(&self, level: &mut Level, above: &str) {
+        for node in self.list("descriptors") {
+            let Some(fields) = Self::read(node, "descriptor", IN_DESCRIPTOR, self.problems) else {
+                continue;
+            };
+            let Some((descriptor, span)) = fields.descriptor(node.span, above) else { continue };
+            if let Err(Duplicate(name)) = level.add(descriptor) {
+                let message = format!("there is a second descriptor {above}{name}");
+                self.error(span, &message, "remove or change one of them");
+            }
+        }
+    }
+
+    /// A descriptor with those below it, and the position of its key.
+    fn descriptor(&self, span: TextSpan, above: &str) -> Option<(Descriptor, TextSpan)> {
+        let Some((key, key_span)) = self.text("key").filter(|(key, _)| !key.is_empty()) else {
+            self.error(span, "the descriptor has no key", "like key: remote_address");
+            return None;
+        };
+        let mut descriptor = Descriptor {
+            key: key.into(),
+            value: self.text("value").map_or("", |(value, _)| value).into(),
+            rule: self.value("rate_limit").and_then(|node| self.limit(node)),
+            value_to_metric: self.is_set("value_to_metric"),
+            share_threshold: self.is_set("share_threshold"),
+            below: Level::default(),
+        };
+        let name = descriptor.name();
+        if descriptor.share_threshold && !name.contains('*') {
+            let message = "only the values of a wildcard can share a threshold";
+            self.error(key_span, message, "write a value with * in it");
+        }
+        self.descriptors(&mut descriptor.below, &format!("{above}{name}."));
+        Some((descriptor, key_span))
+    }
+
+    /// The limit of a descriptor, which is written at `node`.
+    fn limit(&self, node: &'f Node) -> Option<Rule> {
+        let fields = Self::read(node, "rate_limit", IN_LIMIT, self.problems)?;
+        let name = fields.text("name").map_or("", |(name, _)| name);
+        Some(Rule {
+            name: name.into(),
+            replaces: fields.replaces(name),
+            shadow: self.is_set("shadow_mode"),
+            quota: self.is_set("quota_mode"),
+            detailed_metric: self.is_set("detailed_metric"),
+            metadata: self.metadata(),
+            ..Rule::new(fields.amount(node.span)?)
+        })
+    }
+
+    fn amount(&self, span: TextSpan) -> Option<Amount> {
+        let unit = self.text("unit");
+        let known = unit.and_then(|(name, _)| Unit::of_name(name));
+        if self.is_set("unlimited") {
+            if let (Some(_), Some((_, span))) = (known, unit) {
+                self.error(span, "an unlimited limit has no unit", "remove one of them");
+            }
+            return Some(Amount::Unlimited);
+        }
+        let Some(known) = known else {
+            let (message, span) = match unit {
+                Some((name, span)) => (format!("{name:?} is not a unit"), span),
+                None => ("the limit has no unit".to_owned(), span),
+            };
+            let names = Unit::ALL.map(Unit::name).join(", ");
+            self.error(span, &message, &format!("one of: {names}"));
+            return None;
+        };
+        let Some((requests, span)) = self.text("requests_per_unit") else {
+            let advice = "write requests_per_unit, or unlimited: true";
+            self.problems.warning(span, "the limit is 0, so that no request passes", advice);
+            return Some(Amount::PerUnit(0, known));
+        };
+        let parsed = requests.replace('_', "").parse();
+        if parsed.is_err() {
+            let message = format!("{requests:?} is not a number of requests");
+            self.error(span, &message, &format!("write a number from 0 to {}", u32::MAX));
+        }
+        Some(Amount::PerUnit(parsed.ok()?, known))
+    }
+
+    /// The names of the limits that the limit `own` replaces.
+    fn replaces(&self, own: &str) -> Vec<Box<str>> {
+        let name = |node| {
+            let fields = Self::read(node, "replaced limit", IN_REPLACES, self.problems)?;
+            let (name, span) = fields.text("name").unwrap_or(("", node.span));
+            if name.is_empty() {
+                self.error(span, "the replaced limit has no name", "like name: per-client");
+            } else if name == own {
+                self.error(span, "a limit cannot replace itself", "name another one");
+            }
+            Some(name.into())
+        };
+        self.list("replaces").iter().filter_map(name).collect()
+    }
+
+    fn metadata(&self) -> Map<String, Json> {
+        let Some(node) = self.value("metadata") else { return Map::new() };
+        match json(node) {
+            Json::Object(map) => map,
+            _ => {
+                let message = format!("\"metadata\" is {}", node.kind());
+                self.error(node.span, &message, "write a map");
+                Map::new()
+            }
+        }
+    }
+}
+
+/// Any value. Numbers become floating point numbers, as the protocol has no others.
+fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Null | Value::Unresolved => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Number(written) => {
+            let number = written.replace('_', "").parse().ok().and_then(Number::from_f64);
+            number.map_or_else(|| Json::String(written.clone()), Json::Number)
+        }
+        Value::Text(text) => Json::String(text.value.clone()),
+        Value::List(items) => Json::Array(items.iter().map(json).collect()),
+        Value::Map(entries) => {
+            entries.iter().map(|it| (it.name().to_owned(), json(&it.value))).collect()
+        }
+    }
+}

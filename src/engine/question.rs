@@ -1,0 +1,122 @@
+//! Questions of other services: claims that are described, judged, and settled by any node.
+
+use std::sync::Arc;
+
+use tollgate_limiter::decision::{
+    Charged, Claims, Decision, Ending, Headroom, Lease, Outcome, Report, SettleError,
+};
+use tollgate_limiter::digest::Key;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::request::RequestView;
+use tollgate_limiter::store::{Mark, Marked};
+use tollgate_limiter::time::Timestamp;
+
+use super::{Engine, Undecidable, place};
+use crate::routes::Rules;
+
+/// A request that a question describes, as the policies see it.
+#[derive(Debug)]
+pub(crate) struct Described<'r> {
+    /// The index of its route, if the route's policies judge it.
+    pub(crate) route: Option<usize>,
+    /// What the policies charge, or the outcome if the request lacks a key.
+    pub(crate) claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
+    /// The keys of the request, for operators.
+    pub(crate) shown: Vec<(Key, String)>,
+}
+
+/// The policies that judge a described request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Judges<'r, 'q> {
+    /// These.
+    Policies(&'q [&'r Arc<Policy>]),
+    /// Those of the route with this index.
+    Route(usize),
+    /// Those of the route that matches.
+    Matching,
+}
+
+/// Describes a request at `wall`, the wall clock's time.
+///
+/// # Errors
+/// If no route matches, or backends may interpret the request in two ways.
+pub(crate) fn describe<'r>(
+    rules: &'r Rules,
+    judges: Judges<'r, '_>,
+    request: &RequestView<'_>,
+    wall: Timestamp,
+) -> Result<Described<'r>, Undecidable> {
+    let (route, subject) = match judges {
+        Judges::Policies(_) => (None, rules.clients().subject(request, None, wall)),
+        Judges::Route(index) => (Some(index), rules.subject(request, index, wall)),
+        Judges::Matching => {
+            let (index, subject) = place(rules, request, wall)?;
+            (Some(index), subject)
+        }
+    };
+    let claims = match (judges, route) {
+        (Judges::Policies(policies), _) => Claims::new(policies.iter().copied(), &subject),
+        (_, Some(index)) => Claims::new(&rules.route(index).policies, &subject),
+        (_, None) => Ok(Claims::known([])),
+    };
+    let shown = claims.iter().flat_map(|claims| claims.keys().zip(claims.policies()));
+    let shown = shown.map(|(key, policy)| (key, subject.shown_key(policy))).collect();
+    Ok(Described { route, claims, shown })
+}
+
+impl Engine {
+    /// Judges the claims of questions. `shown` returns the text of a client for operators.
+    pub(crate) async fn judge_claims<'r>(
+        &self,
+        claims: &mut Claims<&'r Arc<Policy>>,
+        headroom: Headroom,
+        shown: impl Fn(&Report<&Arc<Policy>>) -> String,
+    ) -> Decision<&'r Arc<Policy>> {
+        let (timer, top) = (&self.deciding.timer, &self.deciding.top);
+        let begun = timer.begin();
+        let limiter = &self.deciding.limiter;
+        let decision = limiter.decide_claims(claims, headroom, self.clock.now()).await;
+        timer.end(begun);
+        top.observe_as(&decision, (shown, |_| None), self.clock.wall());
+        decision
+    }
+
+    /// What the claims of questions would be told now. Nothing is counted.
+    pub(crate) async fn peek_claims<'r>(
+        &self,
+        claims: Claims<&'r Arc<Policy>>,
+        headroom: Headroom,
+    ) -> Decision<&'r Arc<Policy>> {
+        let limiter = &self.deciding.limiter;
+        limiter.peek_claims(claims, headroom, self.clock.now()).await.0
+    }
+
+    /// Settles what was charged at `taken`, unless the mark was set before.
+    ///
+    /// # Errors
+    /// If the policy has changed too much, or the store does not answer.
+    pub(crate) async fn settle_once(
+        &self,
+        charged: &Charged,
+        (policy, mark): (&Policy, &Mark),
+        (taken, actual): (Timestamp, u64),
+    ) -> Result<Marked, SettleError> {
+        let limiter = &self.deciding.limiter;
+        let now = self.clock.now();
+        let marked = limiter.settle_once(charged, (policy, mark), (taken, actual), now).await?;
+        if marked == Marked::Now {
+            self.deciding.units.settled(policy, charged.cost, actual);
+        }
+        Ok(marked)
+    }
+
+    /// The units in flight of this lease are held until it is given back.
+    pub(crate) fn hold(&self, lease: &Lease) {
+        self.begin(lease);
+    }
+
+    /// Gives back the units in flight of a lease that was held.
+    pub(crate) fn give_back(&self, lease: &Lease) {
+        self.end(lease, &Ending::default());
+    }
+}

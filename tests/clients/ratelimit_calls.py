@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Envoy's rate limit service, asked with Envoy's own messages: ratelimit_calls.py TOLLGATE DIRECTORY
+
+It needs grpcio and xds-protos. If envoy is in the PATH, a real Envoy asks too, for SECONDS (an
+optional third argument, default 3), while the store answers after 50 ms. DIRECTORY is for files.
+"""
+
+import concurrent.futures
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import grpc
+from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
+
+OK, OVER = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
+MINUTE = 2
+LIMITS = """
+domain: test
+descriptors:
+  - key: small
+    rate_limit: {unit: day, requests_per_unit: 5}
+  - key: large
+    rate_limit: {unit: day, requests_per_unit: 700}
+  - key: path
+    value: /api/*
+    share_threshold: true
+    rate_limit: {unit: day, requests_per_unit: 3}
+  - key: banned
+    rate_limit: {unit: day, requests_per_unit: 0}
+  - key: free
+    rate_limit: {unlimited: true}
+"""
+
+
+def same(what, expected, actual):
+    if expected != actual:
+        sys.exit(f"FAILED  {what}: expected {expected!r}, got {actual!r}")
+    print(f"ok  {what}")
+
+
+def free_ports(count):
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+def wait_for(port):
+    for _ in range(100):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit(f"FAILED  nothing listens on port {port}")
+
+
+def start(files, name, command):
+    with open(files / f"{name}.log", "wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def question(*descriptors, domain="test", hits=0):
+    """Each descriptor: a list of entries, and further fields."""
+    request = rls_pb2.RateLimitRequest(domain=domain, hits_addend=hits)
+    for entries, fields in descriptors:
+        descriptor = request.descriptors.add()
+        for key, value in entries:
+            descriptor.entries.add(key=key, value=value)
+        if "hits" in fields:
+            descriptor.hits_addend.value = fields["hits"]
+        if "limit" in fields:
+            descriptor.limit.requests_per_unit, descriptor.limit.unit = fields["limit"]
+        descriptor.is_negative_hits = fields.get("negative", False)
+    return request
+
+
+def one(key, value="v", **fields):
+    return [(key, value)], fields
+
+
+class Client:
+    def __init__(self, port):
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+        self.service = rls_pb2_grpc.RateLimitServiceStub(self.channel)
+
+    def ask(self, *descriptors, timeout=10, **fields):
+        return self.service.ShouldRateLimit(question(*descriptors, **fields), timeout=timeout)
+
+    def told(self, *descriptors, **fields):
+        response = self.ask(*descriptors, **fields)
+        return response.overall_code, [(it.code, it.limit_remaining) for it in response.statuses]
+
+    def fails(self, request):
+        try:
+            self.service.ShouldRateLimit(request, timeout=10)
+        except grpc.RpcError as error:
+            return error.code()
+        return None
+
+
+def check_calls(client):
+    codes = [client.ask(one("small")).overall_code for _ in range(6)]
+    same("over limit", [OK] * 5 + [OVER], codes)
+    status = client.ask(one("small")).statuses[0]
+    until_midnight = 86400 - time.time() % 86400
+    same("the limit", (5, 4), (status.current_limit.requests_per_unit, status.current_limit.unit))
+    told = status.duration_until_reset
+    same("whole seconds until reset, long enough", (True, 0), (0 <= told.seconds - until_midnight + 1 < 3, told.nanos))
+    client.ask(one("small", "near", hits=4))
+    same("near limit", (OK, [(OK, 0)]), client.told(one("small", "near")))
+    several = (one("small", "a"), one("unknown"), one("free"), one("banned"))
+    same("several descriptors", (OVER, [(OK, 4), (OK, 0), (OK, 2**32 - 1), (OVER, 0)]), client.told(*several))
+    same("the same counter twice", (OVER, [(OK, 2), (OVER, 0)]), client.told(one("small", "b", hits=3), one("small", "b", hits=3)))
+    same("a wildcard shares", (OK, [(OK, 2), (OK, 1)]), client.told(one("path", "/api/a"), one("path", "/api/b")))
+    same("override", (OK, [(OK, 1)]), client.told(one("small", "o", limit=(2, MINUTE))))
+    same("0 hits", [(OK, [(OK, 5)])] * 2, [client.told(one("small", "z", hits=0)) for _ in range(2)])
+    same("the hits of the request", (OK, [(OK, 2)]), client.told(one("small", "r"), hits=3))
+    same("2^32-1 hits", (OVER, [(OVER, 0)]), client.told(one("small", "m"), hits=2**32 - 1))
+    same("a report beyond the limit counts", (OVER, [(OVER, 0)]), client.told(one("small", "m", hits=0)))
+    same("hits are given back", (OK, [(OK, 5)]), client.told(one("small", "r", hits=9, negative=True)))
+
+
+def check_malformed(client):
+    invalid = grpc.StatusCode.INVALID_ARGUMENT
+    for what, request in {
+        "no domain": question(one("small"), domain=""),
+        "no descriptors": question(),
+        "no entries": question(([], {})),
+        "no key": question(one("")),
+        "an unknown unit": question(one("small", limit=(1, 0))),
+        "too many descriptors": question(*[one("small")] * 129),
+    }.items():
+        same(f"malformed: {what}", invalid, client.fails(request))
+    same("too large", grpc.StatusCode.RESOURCE_EXHAUSTED, client.fails(question(one("small", "x" * 300_000))))
+    for timeout in (0.02, 0.1):
+        same(f"a deadline of {timeout} s", OK, client.ask(one("large", "deadline"), timeout=timeout).overall_code)
+
+
+def check_concurrency(client):
+    def call(_):
+        return client.ask(one("large", "all")).overall_code
+
+    with concurrent.futures.ThreadPoolExecutor(100) as pool:
+        codes = list(pool.map(call, range(1000)))
+    same("1,000 concurrent calls are exact", (700, 300), (codes.count(OK), codes.count(OVER)))
+
+
+class SlowStore(threading.Thread):
+    """Passes bytes between Tollgate and Redis, answers with a delay."""
+
+    def __init__(self, port, redis, delay):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", port))
+        self.redis, self.delay = redis, delay
+
+    def run(self):
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.create_connection(("127.0.0.1", self.redis))
+            threading.Thread(target=self.copy, args=(client, server, 0), daemon=True).start()
+            threading.Thread(target=self.copy, args=(server, client, self.delay), daemon=True).start()
+
+    def copy(self, source, sink, delay):
+        late = []
+        ready = threading.Condition()
+
+        def send():
+            while True:
+                with ready:
+                    while not late:
+                        ready.wait()
+                    due, data = late.pop(0)
+                time.sleep(max(0, due - time.monotonic()))
+                try:
+                    sink.sendall(data)
+                except OSError:
+                    return
+
+        threading.Thread(target=send, daemon=True).start()
+        while data := source.recv(65536):
+            with ready:
+                late.append((time.monotonic() + delay, data))
+                ready.notify()
+
+
+ENVOY = """
+admin: {address: {socket_address: {address: 127.0.0.1, port_value: ADMIN}}}
+static_resources:
+  listeners:
+  - address: {socket_address: {address: 127.0.0.1, port_value: FRONT}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: front
+          http_filters:
+          - name: envoy.filters.http.ratelimit
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+              domain: test
+              timeout: 0.02s
+              enable_x_ratelimit_headers: DRAFT_VERSION_03
+              rate_limit_service:
+                transport_api_version: V3
+                grpc_service: {envoy_grpc: {cluster_name: tollgate}}
+          - name: envoy.filters.http.router
+            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes:
+              - match: {prefix: /}
+                route: {cluster: app}
+              rate_limits:
+              - actions: [{request_headers: {header_name: x-client, descriptor_key: small}}]
+  - address: {socket_address: {address: 127.0.0.1, port_value: BACK}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: back
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+          route_config:
+            virtual_hosts:
+            - {name: all, domains: ["*"], routes: [{match: {prefix: /}, direct_response: {status: 200}}]}
+  clusters:
+  - name: app
+    load_assignment:
+      cluster_name: app
+      endpoints:
+      - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: BACK}}}}]
+  - name: tollgate
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {http2_protocol_options: {}}
+    load_assignment:
+      cluster_name: tollgate
+      endpoints:
+      - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: GRPC}}}}]
+"""
+
+
+def get(port, client):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"x-client": client})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, response.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers
+
+
+def envoy_statistics(admin):
+    url = f"http://127.0.0.1:{admin}/stats?format=json&filter=cluster.tollgate|ratelimit"
+    with urllib.request.urlopen(url, timeout=10) as response:
+        stats = json.load(response)["stats"]
+    return {it["name"]: it["value"] for it in stats if "value" in it}
+
+
+def check_envoy(files, tollgate, seconds):
+    """A proxy that waits 20 ms, and a store that answers after 50 ms: this node decides alone."""
+    redis, slow, door, front, back, admin = free_ports(6)
+    processes = [start(files, "redis", ["redis-server", "--port", str(redis), "--save", "", "--dir", str(files)])]
+    try:
+        wait_for(redis)
+        SlowStore(slow, redis, 0.05).start()
+        (files / "slow.yaml").write_text(
+            f"store: {{ redis: {{ url: 'redis://127.0.0.1:{slow}', timeout: 100ms }} }}\n"
+            f"check: {{ grpc: {{ address: '127.0.0.1:{door}', envoy_config: limits }} }}\n"
+        )
+        processes.append(start(files, "slow", [tollgate, "run", "--config", str(files / "slow.yaml")]))
+        wait_for(door)
+        text = ENVOY.replace("ADMIN", str(admin)).replace("FRONT", str(front)).replace("BACK", str(back))
+        text = text.replace("GRPC", str(door))
+        (files / "envoy.yaml").write_text(text)
+        envoy = ["envoy", "--config-path", str(files / "envoy.yaml"), "--concurrency", "1", "--use-dynamic-base-id"]
+        processes.append(start(files, "envoy", envoy))
+        wait_for(front)
+        codes, until, lock = {}, time.monotonic() + seconds, threading.Lock()
+
+        def load(worker):
+            number = 0
+            while time.monotonic() < until:
+                number += 1
+                status, _ = get(front, f"{worker}-{number // 20}")
+                with lock:
+                    codes[status] = codes.get(status, 0) + 1
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(load, range(16)))
+        stats = envoy_statistics(admin)
+        shown = {name.removeprefix("cluster.tollgate."): value for name, value in stats.items() if value}
+        print("    " + json.dumps({"responses": codes, "envoy": shown}, sort_keys=True))
+        status, fields = get(front, "0-0")
+        same("Envoy refuses by what this node counts", 429, status)
+        same("Envoy's fields about the limit", True, "x-ratelimit-limit" in fields and "ratelimit" in fields)
+        same("only these statuses", {200, 429}, set(codes))
+        closed = sum(value for name, value in stats.items() if "upstream_cx_destroy_remote" in name)
+        same("no connection was closed", 0, closed)
+        errors = sum(value for name, value in stats.items() if name.endswith("ratelimit.error"))
+        total = sum(codes.values())
+        same("at most one call of a hundred was too late", True, errors * 100 <= total)
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(10)
+
+
+def main():
+    tollgate, files = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 3
+    (files / "limits").mkdir(exist_ok=True)
+    (files / "limits" / "test.yaml").write_text(LIMITS)
+    (door,) = free_ports(1)
+    config = files / "gateway.yaml"
+    config.write_text(f"check: {{ grpc: {{ address: '127.0.0.1:{door}', envoy_config: limits }} }}\n")
+    gateway = start(files, "tollgate", [tollgate, "run", "--config", str(config)])
+    try:
+        wait_for(door)
+        client = Client(door)
+        check_calls(client)
+        check_malformed(client)
+        check_concurrency(client)
+    finally:
+        gateway.terminate()
+        gateway.wait(10)
+    for program in ("envoy", "redis-server"):
+        if not shutil.which(program):
+            print(f"skipped  Envoy: {program} is not installed")
+            return
+    check_envoy(files, tollgate, seconds)
+
+
+main()

@@ -1,0 +1,186 @@
+//! Envoy's rate limit service over gRPC.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use prost::Message;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use crate::support::{Gateway, eventually};
+
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+#[derive(Clone, PartialEq, Message)]
+struct Question {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(message, repeated, tag = "2")]
+    descriptors: Vec<Descriptor>,
+    #[prost(uint32, tag = "3")]
+    hits: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Descriptor {
+    #[prost(message, repeated, tag = "1")]
+    entries: Vec<Entry>,
+    #[prost(message, optional, tag = "3")]
+    hits: Option<u64>,
+    #[prost(bool, tag = "4")]
+    is_negative: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Entry {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Answer {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(message, repeated, tag = "2")]
+    statuses: Vec<Status>,
+    #[prost(message, repeated, tag = "3")]
+    fields: Vec<Entry>,
+    #[prost(string, tag = "5")]
+    body: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(uint32, tag = "3")]
+    remaining: u32,
+}
+
+/// A descriptor of these entries.
+fn descriptor(entries: &[(&str, &str)], hits: Option<u64>) -> Descriptor {
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
+    Descriptor { entries: entries.iter().map(entry).collect(), hits, is_negative: false }
+}
+
+/// Makes one call on a connection of its own: the fields with the status, and the message.
+fn call(address: SocketAddr, path: &str, message: &impl Message) -> (HeaderMap, Bytes) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::post(format!("http://{address}{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())
+            .unwrap();
+        let (response, mut body) = client.send_request(request, false).unwrap();
+        let message = message.encode_to_vec();
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        body.send_data([&[0][..], &length, &message].concat().into(), true).unwrap();
+        let (head, mut body) = response.await.unwrap().into_parts();
+        assert_eq!(head.status, 200);
+        let mut bytes = Vec::new();
+        while let Some(data) = body.data().await {
+            bytes.extend_from_slice(&data.unwrap());
+        }
+        let trailers = body.trailers().await.unwrap();
+        (trailers.unwrap_or(head.headers), Bytes::from(bytes))
+    })
+}
+
+/// The answer to descriptors in a domain.
+fn ask(address: SocketAddr, domain: &str, descriptors: Vec<Descriptor>) -> Answer {
+    let question = Question { domain: domain.into(), descriptors, hits: 0 };
+    let (status, message) = call(address, SHOULD_RATE_LIMIT, &question);
+    assert_eq!(status["grpc-status"], "0", "{status:?}");
+    Answer::decode(&message[5..]).unwrap()
+}
+
+/// Whether single hits are over their limit.
+fn over(address: SocketAddr, domain: &str, entries: &[(&str, &str)], times: usize) -> Vec<bool> {
+    let hit = || ask(address, domain, vec![descriptor(entries, None)]).code == 2;
+    (0..times).map(|_| hit()).collect()
+}
+
+fn limit(requests: u32) -> String {
+    let rate = format!("rate_limit: {{ unit: day, requests_per_unit: {requests} }}");
+    format!("domain: d\ndescriptors:\n  - {{ key: k, {rate} }}\n")
+}
+
+/// A gateway with this file in its directory, and a native domain.
+fn gateway(file: &str) -> (Gateway, SocketAddr, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("d.yaml"), file).unwrap();
+    let gateway = Gateway::start(&format!(
+        "policies:\n  logins:\n    limit: 2/day\n    algorithm: fixed_window\n    key: ip\n    \
+         response: {{ status: 429, content_type: text/plain, body: \"wait\" }}\n\
+         check:\n  grpc:\n    address: \"127.0.0.1:0\"\n    envoy_config: {:?}\n    \
+         domains: {{ edge: [{{ match: [generic_key=login, remote_address], policy: logins, \
+         key: {{ ip: remote_address }} }}] }}\n",
+        directory.path()
+    ));
+    let [address] = gateway.addresses()[..] else { panic!("one listener") };
+    (gateway, address, directory)
+}
+
+#[test]
+fn descriptors_are_counted_under_both_kinds_of_domains() {
+    let (_gateway, address, _directory) = gateway(&limit(3));
+    let entries = [("k", "v")];
+    assert_eq!(over(address, "d", &entries, 4), [false, false, false, true]);
+    assert_eq!(over(address, "unknown", &entries, 4), [false; 4]);
+    // A report of 5 tokens beyond the limit counts, and the next check hears of it.
+    let hits = |value, hits| descriptor(&[("k", value)], Some(hits));
+    let codes = |descriptors| {
+        let answer = ask(address, "d", descriptors);
+        answer.statuses.iter().map(|it| (it.code, it.remaining)).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(vec![hits("t", 0), hits("t", 5)]), [(1, 3), (2, 0)]);
+    assert_eq!(codes(vec![hits("t", 0)]), [(2, 0)]);
+    let back = Descriptor { is_negative: true, ..hits("t", 4) };
+    assert_eq!(codes(vec![back, hits("t", 1)]), [(1, 2), (1, 1)]);
+    assert_eq!(codes(vec![hits("u", u64::from(u32::MAX))]), [(2, 0)]);
+
+    let login = [("generic_key", "login"), ("remote_address", "10.0.0.1")];
+    assert_eq!(over(address, "edge", &login, 3), [false, false, true]);
+    let refused = ask(address, "edge", vec![descriptor(&login, None)]);
+    let field = |name: &str| refused.fields.iter().find(|it| it.key == name).map(|it| &*it.value);
+    assert_eq!((&*refused.body, field("content-type")), ("wait", Some("text/plain")));
+    assert!(field("ratelimit").is_some_and(|it| it.starts_with("\"logins\";r=0;t=")));
+    assert!(field("retry-after").is_some_and(|it| it.parse::<u64>().is_ok_and(|it| it > 0)));
+    let other = [("generic_key", "login"), ("remote_address", "10.0.0.2")];
+    assert_eq!(over(address, "edge", &other, 1), [false]);
+
+    let malformed = Question { domain: String::new(), descriptors: Vec::new(), hits: 0 };
+    let (status, _) = call(address, SHOULD_RATE_LIMIT, &malformed);
+    assert_eq!((&status["grpc-status"], &status["grpc-message"]).0, "3");
+    assert_eq!(call(address, "/other.Service/Method", &malformed).0["grpc-status"], "12");
+    let large = Question { domain: "x".repeat(300_000), ..malformed };
+    assert_eq!(call(address, SHOULD_RATE_LIMIT, &large).0["grpc-status"], "8");
+    let named = |name: &str| Entry { key: name.into(), value: String::new() };
+    let (status, message) = call(address, "/grpc.health.v1.Health/Check", &named("ratelimit"));
+    assert_eq!((status["grpc-status"].as_bytes(), &message[5..]), (&b"0"[..], &[8, 1][..]));
+    let (status, _) = call(address, "/grpc.health.v1.Health/Check", &named("other"));
+    assert_eq!(status["grpc-status"], "5");
+}
+
+#[test]
+fn a_changed_directory_is_read_again_and_a_faulty_one_changes_nothing() {
+    let (gateway, address, directory) = gateway(&limit(3));
+    let remaining = |value: &str| {
+        ask(address, "d", vec![descriptor(&[("k", value)], Some(0))]).statuses[0].remaining
+    };
+    assert_eq!(remaining("v"), 3);
+    fs::write(directory.path().join("d.yaml"), limit(30)).unwrap();
+    eventually("the file is read again", || remaining("v") == 30);
+    fs::write(directory.path().join("e.yaml"), "domain: d\n").unwrap();
+    let why = "another file is about the domain";
+    eventually("the mistake is reported", || gateway.log().contains(why));
+    assert_eq!(remaining("v"), 30);
+}
