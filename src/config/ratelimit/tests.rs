@@ -104,7 +104,7 @@ fn all_words_and_the_forms_of_yaml_1_1_are_read() {
     let (mut reading, report) =
         (Reading { levels: BTreeMap::new(), merge: false }, Problems::default());
     reading.file(text, &report);
-    let [rule, shared] = &reading.levels["all"].nodes()[..] else { panic!("two nodes") };
+    let [rule, shared] = reading.levels["all"].nodes() else { panic!("two nodes") };
     assert_eq!((&*rule.name(), rule.value_to_metric), ("7_1.5", false));
     let rule = rule.rule.as_ref().unwrap();
     assert_eq!(rule.amount, Amount::PerUnit(1000, Unit::Week));

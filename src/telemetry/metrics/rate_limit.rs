@@ -22,13 +22,15 @@ const METHOD: &str = "ShouldRateLimit";
 /// The counters of one descriptor: all hits, those over the limit, near it, within it, and those
 /// that only a shadow would have refused.
 type Hits = [Counter; 5];
+/// The counters of a domain, by the labels of the descriptors.
+type BySeries = HashMap<(Box<str>, Box<str>), Hits>;
 
 /// What one worker counts.
 #[derive(Debug)]
 pub(crate) struct RateLimitMetrics {
     worker: Rc<WorkerMetrics>,
-    /// By domain, and by the labels of the descriptor.
-    series: RefCell<HashMap<Box<str>, HashMap<(Box<str>, Box<str>), Hits>>>,
+    /// By domain.
+    series: RefCell<HashMap<Box<str>, BySeries>>,
     calls: Counter,
     errors: Counter,
     duration: Histogram,

@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_an_error() {
         assert_eq!(descriptors(&question()).unwrap()[0].hits, Hits::Add(1));
-        let changes: [(fn(&mut RateLimitRequest), &str); 6] = [
+        type Change = fn(&mut RateLimitRequest);
+        let changes: [(Change, &str); 6] = [
             (|it| it.domain.clear(), "domain"),
             (|it| it.descriptors.clear(), "no descriptors"),
             (|it| it.descriptors[0].entries.clear(), "no entries"),

@@ -226,7 +226,8 @@ fn metrics_have_the_values_that_the_rules_name() {
     let plain = above("plain", "", [node("below", "x*", 1, Unit::Day)]);
     let shared = Node { share_threshold: true, ..by_value(node("api", "v*", 1, Unit::Day)) };
     let mut service = service("d", [detailed, route, action, plain, shared]);
-    let cases: [(&[(&str, &str)], (&str, Option<&str>)); 5] = [
+    type Labels = (&'static str, Option<&'static str>);
+    let cases: [(&[(&str, &str)], Labels); 5] = [
         (&[("key1", "unspecified")], ("key1_unspecified", None)),
         (&[("route", "api"), ("http_method", "GET")], ("route_api", Some("http_method_GET"))),
         (&[("action", "readfile"), ("resource", "x")], ("action_readfile", Some("resource"))),
