@@ -8,7 +8,7 @@ use crate::support::http::{Answer, Http, block_on, request, whole};
 /// A field of a message that has a length: a text, bytes or a message.
 fn field(number: usize, content: &[u8]) -> Vec<u8> {
     let byte = |number: usize| u8::try_from(number).expect("small numbers only");
-    let length = [byte(content.len() % 128 | 128), byte(content.len() / 128)];
+    let length = [byte((content.len() % 128) | 128), byte(content.len() / 128)];
     [&[byte(number << 3 | 2)], &length[..], content].concat()
 }
 
