@@ -132,13 +132,7 @@ impl BoundAdmin {
         let address = listener.address().clone();
         info!(%address, "listening for the admin API");
         let stop = spawn(listener, &admin, Access::Full);
-        let (probe_stop, probe) = match self.probe {
-            None => (drain::channel().0, None),
-            Some((listener, handle)) => {
-                info!(address = %listener.address(), "listening for health checks");
-                (spawn(listener, &admin, Access::Probe(metrics_for_all)), Some(handle))
-            }
-        };
+        let (probe_stop, probe) = spawn_probe(self.probe, &admin, metrics_for_all);
         let listener = AdminListener {
             view: sender,
             tags,
@@ -152,6 +146,17 @@ impl BoundAdmin {
         listener.keep_whole_keys(reveal_keys);
         Ok(listener)
     }
+}
+
+/// Serves health checks, if there is a listener for them.
+fn spawn_probe(
+    probe: Option<(Listener, ListenerHandle)>,
+    admin: &Rc<Admin>,
+    with_metrics: bool,
+) -> (Stop, Option<ListenerHandle>) {
+    let Some((listener, handle)) = probe else { return (drain::channel().0, None) };
+    info!(address = %listener.address(), "listening for health checks");
+    (spawn(listener, admin, Access::Probe(with_metrics)), Some(handle))
 }
 
 impl AdminListener {

@@ -1,5 +1,4 @@
 //! The settings of the listeners that answer questions.
-#![allow(dead_code)]
 
 use std::net::IpAddr;
 use std::sync::Arc;

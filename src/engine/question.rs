@@ -77,7 +77,7 @@ impl Engine {
         let limiter = &self.deciding.limiter;
         let decision = limiter.decide_claims(claims, headroom, self.clock.now()).await;
         timer.end(begun);
-        top.observe_as(&decision, (shown, |_| None), self.clock.wall());
+        top.observe_as(&decision, shown, self.clock.wall());
         decision
     }
 

@@ -140,6 +140,11 @@ impl Rules {
         KeyTexts { client, secret, is_route: &is_route }.shown(key, text)
     }
 
+    /// The policies of all routes.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.routes.iter().flat_map(|route| &route.policies)
+    }
+
     /// The index of the route with this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.routes.iter().position(|route| &*route.name == name)

@@ -45,6 +45,7 @@ PROXIES = {
     "haproxy": ("behind-haproxy.md", 503),
     "caddy": ("behind-caddy.md", 502),
     "envoy": ("behind-envoy.md", 503),
+    "envoy-grpc": ("behind-envoy.md", 503),
 }
 
 
@@ -141,13 +142,13 @@ class Setup:
         self.directory = directory / name
         self.directory.mkdir()
         self.backend = Backend()
-        self.ports = dict(zip(["8080", "9902", "closed", "open", "9904"], free_ports(5)))
+        self.ports = dict(zip(["9902", "9903", "closed", "open", "9904"], free_ports(5)))
         self.ports["9000"] = self.backend.server_address[1]
         self.started = []
 
     def with_ports(self, text, form):
         ports = {**self.ports, "8080": self.ports[form]}
-        return re.sub(r"\b(8080|9000|9902|9904)\b", lambda port: str(ports[port[1]]), text)
+        return re.sub(r"\b(8080|9000|9902|9903|9904)\b", lambda port: str(ports[port[1]]), text)
 
     def configuration(self, name, form):
         text = blocks(self.page)[name]
@@ -170,13 +171,17 @@ class Setup:
 
     def start_tollgate(self):
         text = blocks("behind-proxies.md")["gateway.yaml"].replace("100/minute", f"{LIMIT}/6s, algorithm: token_bucket")
+        port = "9902"
+        if self.name == "envoy-grpc":
+            port = "9903"
+            text = text.replace("http: 127.0.0.1:9902", "grpc: 127.0.0.1:9903")
         free = "routes:\n  - { path: /free, respond: { status: 204 } }"
         text = self.with_ports(text.replace("routes:", free), "closed") + "telemetry: { access_log: false }\n"
         self.limiter = self.start(self.tollgate, "run", "-c", self.write("gateway.yaml", text))
-        eventually("Tollgate listens", lambda: listens(self.ports["9902"]))
+        eventually("Tollgate listens", lambda: listens(self.ports[port]))
 
     def start_proxy(self, form):
-        getattr(self, f"start_{self.name}")(form)
+        getattr(self, f"start_{self.name.replace('-', '_')}")(form)
         eventually(f"{self.name} listens", lambda: listens(self.ports[form]))
 
     def start_nginx(self, form):
@@ -200,9 +205,12 @@ class Setup:
         text = "{\n\tadmin off\n\tpersist_config off\n}\n" + self.configuration("Caddyfile", form)
         self.start(self.program, "run", "--adapter", "caddyfile", "--config", self.write(f"{form}.caddy", text))
 
-    def start_envoy(self, form):
-        file = self.write(f"{form}.yaml", self.configuration("envoy.yaml", form))
+    def start_envoy(self, form, name="envoy.yaml"):
+        file = self.write(f"{form}.yaml", self.configuration(name, form))
         self.start(self.program, "-c", file, "--concurrency", "1", "--disable-hot-restart", "-l", "warning")
+
+    def start_envoy_grpc(self, form):
+        self.start_envoy(form, "envoy-grpc.yaml")
 
     def stop(self):
         for process in self.started:
@@ -326,7 +334,7 @@ def main():
     tollgate, directory, *wanted = sys.argv[1:]
     failed, setups = [], []
     for name in wanted or PROXIES:
-        program = shutil.which(name)
+        program = shutil.which(name.split("-")[0])
         if program is None:
             print(f"skipped  {name}: it is not installed", flush=True)
             continue

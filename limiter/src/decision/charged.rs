@@ -113,3 +113,95 @@ impl RateLimiter {
         Ok(self.store().as_ref().correct_once(&correction, mark, now).await?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Quota, Retry, TokenBucket, Verdict};
+    use crate::decision::claim::Claim;
+    use crate::decision::tests::{fixed, policy};
+    use crate::policy::{Elastic, Overridable, Plan, Plans};
+    use crate::store::Answer;
+
+    const HOUR: Span = Span::from_secs(3600);
+
+    fn admitted() -> Answer {
+        let (limit, remaining, retry) = (100, 80, Retry::Now);
+        let (reset_after, delay) = (Span::SECOND, Span::ZERO);
+        let admitted = true;
+        Answer::of_store(Verdict { admitted, limit, remaining, retry, reset_after, delay })
+    }
+
+    /// The policy with each kind of limit that a claim can have.
+    fn claims() -> Vec<Claim<Arc<Policy>>> {
+        let own = policy("own", 100, HOUR);
+        let soft = Policy { soft: Some(fixed(110, HOUR)), ..policy("soft", 100, HOUR) };
+        let limited = Plan::Limited { algorithm: fixed(500, HOUR), soft: Some(fixed(550, HOUR)) };
+        let plans = Plans { from: own.key.clone(), limits: vec![("pro".into(), limited)] };
+        let planned = Policy { plans: Some(plans), ..policy("planned", 100, HOUR) };
+        let quota = Quota::new(100, HOUR).expect("it is one");
+        let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 20).expect("it is one"));
+        let overridable = Policy {
+            algorithm: bucket,
+            overrides: Some(Overridable::new("bucket", 10)),
+            ..policy("bucket", 100, HOUR)
+        };
+        let cases = [
+            (own, LimitChoice::Own, None),
+            (soft, LimitChoice::Own, None),
+            (planned, LimitChoice::Plan(0), None),
+            (overridable.clone(), LimitChoice::Own, Some((300, None))),
+            (overridable, LimitChoice::Unlimited, Some((300, Some(Span::DAY)))),
+        ];
+        let claim = |(policy, limit, instead): (Policy, _, Option<(u64, Option<Span>)>)| {
+            let key = Key { principal: Principal::from_bits(7), counter: policy.counter };
+            let instead = instead.map(|(units, window)| {
+                Box::new(policy.override_limit(units, window).expect("it can be counted"))
+            });
+            Claim { policy: Arc::new(policy), key, limit, instead, cost: 5 }
+        };
+        cases.into_iter().map(claim).collect()
+    }
+
+    #[test]
+    fn a_charge_is_found_again_by_its_report() {
+        for claim in claims() {
+            let (charge, report) = (claim.within(), claim.report(&admitted(), None));
+            let report = match &claim.instead {
+                None => report,
+                // The store has judged by this limit.
+                Some(limit) => Report {
+                    verdict: Verdict { limit: limit.algorithm.limit(), ..report.verdict },
+                    ..report
+                },
+            };
+            let charged = Charged::of(&report).expect("it is admitted");
+            let (key, algorithm) = charged.counter(claim.policy()).expect("it is known");
+            assert_eq!(
+                (key, &algorithm),
+                (charge.key, charge.algorithm),
+                "{}",
+                claim.policy().name
+            );
+            assert_eq!((charged.cost, charged.source), (5, Source::Store));
+            for ruling in [Ruling::Refused, Ruling::Banned, Ruling::FailedOpen] {
+                assert_eq!(Charged::of(&Report { ruling, ..report.clone() }), None);
+            }
+        }
+    }
+
+    #[test]
+    fn units_beyond_a_limit_are_found_again() {
+        let beyond = fixed(900, Span::from_secs(60));
+        let elastic = Elastic { beyond, latency_below: None, in_flight_below_percent: None };
+        let policy = Policy { elastic: Some(elastic), ..policy("p", 100, HOUR) };
+        let key = Key { principal: Principal::from_bits(7), counter: policy.counter };
+        let (policy, limit) = (Arc::new(policy), LimitChoice::Own);
+        let claim = Claim { policy, key, limit, instead: None, cost: 5 };
+        let report = claim.report(&admitted(), None);
+        let charged = Charged::of(&Report { ruling: Ruling::Elastic, ..report });
+        let found = charged.expect("it is admitted").counter(claim.policy()).expect("it is known");
+        let beyond = claim.beyond().expect("it is elastic");
+        assert_eq!((found.0, &found.1), (beyond.key, beyond.algorithm));
+    }
+}

@@ -111,7 +111,8 @@ impl Subject<'_, '_> {
 }
 
 impl KeyTexts<'_> {
-    /// The same for a key as a person writes it. A key of several words is not shown.
+    /// The same as [`Subject::shown_key`] for a key as a person writes it. None: it has
+    /// several words, or is none of the policy.
     pub fn shown(&self, key: &KeyExpr, text: &str) -> Option<String> {
         let mut shown = String::new();
         match key {

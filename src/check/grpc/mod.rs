@@ -1,5 +1,6 @@
 //! Questions over gRPC.
 
+mod authorization;
 mod body;
 mod framing;
 mod health;
@@ -43,12 +44,16 @@ impl Called<'_> {
             let message = "check.grpc.trust does not include your address";
             return Failed::new(GrpcCode::PermissionDenied, message).response();
         }
-        let answer = self.method(request).await;
+        let answer = self.method(peer, request).await;
         answer.unwrap_or_else(|failed| failed.response())
     }
 
     /// Answers by the method that the path names.
-    async fn method(self, request: Request<ClientBody>) -> Result<Response<AnswerBody>, Failed> {
+    async fn method(
+        self,
+        peer: &Peer,
+        request: Request<ClientBody>,
+    ) -> Result<Response<AnswerBody>, Failed> {
         let Self { gateway, settings, metrics, drain } = self;
         match request.uri().path() {
             ratelimit::PATH if settings.services.ratelimit => {
@@ -56,6 +61,9 @@ impl Called<'_> {
             }
             health::CHECK => health::check(settings.services, drain, request).await,
             health::WATCH => health::watch(settings.services, drain, request).await,
+            authorization::PATH if settings.services.authorization => {
+                authorization::answer(gateway, peer, request).await
+            }
             _ => Err(Failed::new(GrpcCode::Unimplemented, "there is no such method")),
         }
     }

@@ -39,6 +39,8 @@ pub(in crate::check) struct LeaseToken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::check) struct LeasedCharge {
     pub(in crate::check) charged: Charged,
+    /// Whether the policy does not enforce its limit. If it is gone, the others are settled.
+    pub(in crate::check) is_shadow: bool,
     /// The limit, if the question has stated it.
     pub(in crate::check) dynamic: Option<Dynamic>,
 }
@@ -104,10 +106,11 @@ const DYNAMIC: u8 = 4;
 /// The kind of the limit.
 const PLAN: u8 = 8;
 const KEY: u8 = 16;
+const SHADOW: u8 = 32;
 
 impl LeasedCharge {
     fn encode(&self, bytes: &mut Vec<u8>) {
-        let Self { charged, dynamic } = self;
+        let Self { charged, is_shadow, dynamic } = self;
         let (kind, numbers) = match charged.limit {
             ChargedLimit::Policy(LimitChoice::Plan(index)) => {
                 (PLAN, [u64::try_from(index).unwrap_or(u64::MAX), 0])
@@ -119,6 +122,7 @@ impl LeasedCharge {
         let flags = kind
             | set(charged.source == Source::Local, LOCAL)
             | set(charged.is_beyond, BEYOND)
+            | set(*is_shadow, SHADOW)
             | set(dynamic.is_some(), DYNAMIC);
         bytes.push(flags);
         bytes.extend(charged.client.bits().to_le_bytes());
@@ -153,7 +157,7 @@ impl LeasedCharge {
             }
         };
         let charged = Charged { policy, client, limit, is_beyond, cost, source };
-        Some(Self { charged, dynamic })
+        Some(Self { charged, is_shadow: flags & SHADOW != 0, dynamic })
     }
 }
 
@@ -206,11 +210,11 @@ mod tests {
                 |(name, units, us)| Dynamic { name, units, window: Span::from_micros(us) },
             ));
         let source = prop_oneof![Just(Source::Store), Just(Source::Local)];
-        (limit, dynamic, source, any::<(u64, u128, bool, u64)>()).prop_map(
-            |(limit, dynamic, source, (policy, client, is_beyond, cost))| {
+        (limit, dynamic, source, any::<(u64, u128, [bool; 2], u64)>()).prop_map(
+            |(limit, dynamic, source, (policy, client, [is_beyond, is_shadow], cost))| {
                 let (policy, client) = (Counter::from_bits(policy), Principal::from_bits(client));
                 let charged = Charged { policy, client, limit, is_beyond, cost, source };
-                LeasedCharge { charged, dynamic }
+                LeasedCharge { charged, is_shadow, dynamic }
             },
         )
     }

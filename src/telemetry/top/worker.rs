@@ -49,20 +49,28 @@ impl WorkerTop {
         subject: &Subject<'_, '_>,
         now: Timestamp,
     ) {
-        let shown = |report: &Report<&Arc<Policy>>| subject.shown_key(report.policy);
-        let whole = |report: &Report<&Arc<Policy>>| Some(subject.whole_key(report.policy));
-        self.observe_as(decision, (shown, whole), now);
+        let text = |report: &Report<&Arc<Policy>>| ClientText {
+            whole: self.history.keeps_whole().then(|| subject.whole_key(report.policy).into()),
+            ..masked(report, subject.shown_key(report.policy))
+        };
+        self.count(decision, text, now);
     }
 
-    /// The same for a request without a subject. `shown` returns the text of a client, and
-    /// `whole` the whole one, if it is known.
+    /// The same for a question, which has no subject. `shown` returns the masked text of a
+    /// client; the whole one is not kept.
     pub(crate) fn observe_as(
         &self,
         decision: &Decision<&Arc<Policy>>,
-        (shown, whole): (
-            impl Fn(&Report<&Arc<Policy>>) -> String,
-            impl Fn(&Report<&Arc<Policy>>) -> Option<String>,
-        ),
+        shown: impl Fn(&Report<&Arc<Policy>>) -> String,
+        now: Timestamp,
+    ) {
+        self.count(decision, |report| masked(report, shown(report)), now);
+    }
+
+    fn count(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        text: impl Fn(&Report<&Arc<Policy>>) -> ClientText,
         now: Timestamp,
     ) {
         self.turn(now);
@@ -75,15 +83,7 @@ impl WorkerTop {
                 None => policies.entry((&*policy.name).into()).or_default(),
             };
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
-            let text = || ClientText {
-                shown: shown(report).into(),
-                plan: plan(report).map(Into::into),
-                whole: match self.history.keeps_whole() {
-                    true => whole(report).map(Into::into),
-                    false => None,
-                },
-            };
-            let largest = sketch.observe(report.client.bits(), used(report), text);
+            let largest = sketch.observe(report.client.bits(), used(report), || text(report));
             // The plan of a client can change.
             if let Some(text) = largest.filter(|it| it.plan.as_deref() != plan(report)) {
                 text.plan = plan(report).map(Into::into);
@@ -125,6 +125,11 @@ fn used(report: &Report<&Arc<Policy>>) -> Option<u16> {
     }
     let share = report.used.saturating_mul(1000).checked_div(report.verdict.limit)?;
     Some(u16::try_from(share).unwrap_or(u16::MAX))
+}
+
+/// The text of a client whose whole key is not kept.
+fn masked(report: &Report<&Arc<Policy>>, shown: String) -> ClientText {
+    ClientText { shown: shown.into(), plan: plan(report).map(Into::into), whole: None }
 }
 
 impl Drop for WorkerTop {

@@ -85,7 +85,8 @@ fn shown(operator: &AdminClient, long: &str) {
     assert_eq!((keys.len(), &keys[2]["whole_key"]), (3, &Value::Null));
     assert_eq!(refusal["items"][0]["key"]["whole_key"], whole);
     assert_eq!(key["whole_key"], whole);
-    let by_id = format!("/v1/policies/each/keys/~{}?reveal=true", key["key_id"].as_str().unwrap());
+    let by_id =
+        format!("/v1/policies/each/keys/~{}?reveal=true", key["key_id"].as_str().expect("an id"));
     assert_eq!(operator.get(&by_id).json()["whole_key"], whole);
 }
 

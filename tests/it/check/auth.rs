@@ -81,7 +81,8 @@ fn a_request_has_the_same_counter_whichever_proxy_asks() {
             assert_eq!(response.field("x-tollgate-outcome"), Some("refused"));
             let told = (status == 403).then_some("429");
             assert_eq!(response.field("x-tollgate-status"), told, "{response:?}");
-            assert!((1..=3600).contains(&response.number("retry-after")), "{response:?}");
+            // The wait for a sliding window may be that for the next window's end.
+            assert!((1..=7200).contains(&response.number("retry-after")), "{response:?}");
             if method != "HEAD" {
                 assert_eq!(response.json()["violated-policies"][0], "per-client");
             }

@@ -2,4 +2,5 @@
 
 mod api;
 mod auth;
+mod authorization;
 mod grpc;

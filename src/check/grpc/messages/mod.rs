@@ -2,6 +2,7 @@
 //! them in the language of Protocol Buffers.
 #![allow(unreachable_pub, reason = "the derived code needs public names")]
 
+pub(super) mod authorization;
 pub(super) mod core;
 pub(super) mod ratelimit;
 pub(super) mod values;

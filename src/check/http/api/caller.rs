@@ -7,6 +7,7 @@ use tollgate_limiter::policy::Policy;
 use super::problem::Problem;
 use crate::admin::{Token, TokenDigest};
 use crate::check::settings::{CheckToken, HttpSettings, NamePattern};
+use crate::patches::CANDIDATE;
 
 /// A caller that may ask.
 #[derive(Clone, Debug)]
@@ -54,7 +55,8 @@ impl<'s> Caller<'s> {
     /// # Errors
     /// If its token has patterns, and none matches.
     pub(super) fn may_charge(&self, policy: &Policy) -> Result<(), Problem> {
-        self.may_name(&policy.name)
+        // Another limit that is tried has the name of its policy.
+        self.may_name(policy.name.strip_suffix(CANDIDATE).unwrap_or(&policy.name))
     }
 
     /// The same for a name.

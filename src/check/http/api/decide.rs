@@ -8,7 +8,7 @@ use http::header::HeaderName;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_limiter::decision::{Charged, Claims, Decision, Outcome, Report};
 use tollgate_limiter::digest::Key;
-use tollgate_limiter::policy::Policy;
+use tollgate_limiter::policy::{Mode, Policy};
 
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};
@@ -190,7 +190,10 @@ impl Check<'_> {
         };
         let Ok(held) = held else { return reply.fail() };
         let reports = decision.reports.iter().filter(|it| is_of(it, keys));
-        let charge = |charged| LeasedCharge { charged, dynamic: question.dynamic.clone() };
+        let charge = |report: &Report<&Arc<Policy>>| {
+            let (charged, dynamic) = (Charged::of(report)?, question.dynamic.clone());
+            Some(LeasedCharge { charged, is_shadow: report.policy.mode == Mode::Shadow, dynamic })
+        };
         let issued = engine.clock().wall();
         let token = LeaseToken {
             id: random(),
@@ -201,7 +204,7 @@ impl Check<'_> {
             node: shared.node,
             place: format!("{} at {}", shared.host, self.place),
             held,
-            charges: reports.filter_map(Charged::of).map(charge).collect(),
+            charges: reports.filter_map(charge).collect(),
         };
         let secret = self.asking.gateway.snapshot().rules.clients().secret();
         match self.state.sealer.seal(&token, secret) {

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
 use tollgate_limiter::decision::SettleError;
-use tollgate_limiter::policy::Policy;
+use tollgate_limiter::digest::Counter;
+use tollgate_limiter::policy::{Policy, Preflights};
 use tollgate_limiter::store::{Mark, Marked, Source};
 use tollgate_limiter::time::{Span, Timestamp};
 
@@ -16,6 +17,7 @@ use super::question::{LeaseCall, MAX_CHECKS, parts, ttl};
 use super::reply::{LeaseDone, LeaseReply, Replies};
 use super::state::ApiState;
 use crate::check::lease::{End, LeaseToken, LeasedCharge, Unsealed};
+use crate::snapshot::Snapshot;
 
 /// How far the clocks of nodes may be apart: the mark of a lease lasts longer by this.
 const CLOCKS: Span = Span::from_secs(10);
@@ -104,10 +106,10 @@ impl Ending<'_> {
     async fn one(&self, text: &str, wish: Wish) -> Result<LeaseDone, Problem> {
         let at_lease = |problem: Problem| problem.at("/lease");
         let token = self.open(text).map_err(at_lease)?;
-        let policies = self.policies(&token).map_err(at_lease)?;
+        let charges = self.charges(&token).map_err(at_lease)?;
         let done = match wish {
-            Wish::Settle(actual) => self.settle(&token, &policies, actual).await,
-            Wish::Renew(ttl) => self.renew(token, &policies, ttl).await,
+            Wish::Settle(actual) => self.settle(&token, &charges, actual).await,
+            Wish::Renew(ttl) => self.renew(token.clone(), &charges, ttl).await,
         };
         done.map_err(at_lease)
     }
@@ -136,32 +138,55 @@ impl Ending<'_> {
         Ok(token)
     }
 
-    /// The policies of the charges, in their order.
-    fn policies(&self, token: &LeaseToken) -> Result<Vec<Arc<Policy>>, Problem> {
-        let all = &self.asking.gateway.snapshot().policies;
-        let find = |charge: &LeasedCharge| match &charge.dynamic {
-            Some(stated) => {
-                self.asking.caller.may_name(&stated.name)?;
-                stated.policy().ok_or_else(gone)
+    /// The charges with their policies.
+    fn charges<'t>(
+        &self,
+        token: &'t LeaseToken,
+    ) -> Result<Vec<(&'t LeasedCharge, Arc<Policy>)>, Problem> {
+        let mut all = Vec::with_capacity(token.charges.len());
+        for charge in &token.charges {
+            let policy = match &charge.dynamic {
+                Some(stated) => {
+                    self.asking.caller.may_name(&stated.name)?;
+                    stated.policy()
+                }
+                None => self.policy(charge.charged.policy),
+            };
+            match policy {
+                Some(policy) => {
+                    if charge.dynamic.is_none() {
+                        self.asking.caller.may_charge(&policy)?;
+                    }
+                    all.push((charge, policy));
+                }
+                // It was tried, and is not tried any more.
+                None if charge.is_shadow => {}
+                None => return Err(gone()),
             }
-            None => {
-                let found = all.iter().find(|it| it.counter == charge.charged.policy);
-                let policy = found.ok_or_else(gone)?;
-                self.asking.caller.may_charge(policy)?;
-                Ok(Arc::clone(policy))
-            }
+        }
+        Ok(all)
+    }
+
+    /// The policy with this counter: one of the file, or one that routes have beside those.
+    fn policy(&self, counter: Counter) -> Option<Arc<Policy>> {
+        let Snapshot { policies, rules, .. } = &**self.asking.gateway.snapshot();
+        let all = policies.iter().chain(rules.policies());
+        let find = |policy: &Arc<Policy>| match &policy.preflights {
+            _ if policy.counter == counter => Some(Arc::clone(policy)),
+            Preflights::Bounded(bound) if bound.counter == counter => Some(Arc::clone(bound)),
+            _ => None,
         };
-        token.charges.iter().map(find).collect()
+        all.into_iter().find_map(find)
     }
 
     async fn settle(
         &self,
         token: &LeaseToken,
-        policies: &[Arc<Policy>],
+        charges: &[(&LeasedCharge, Arc<Policy>)],
         actual: u64,
     ) -> Result<LeaseDone, Problem> {
         let mark = mark(token, End::Settled(actual))?;
-        for (charge, policy) in token.charges.iter().zip(policies) {
+        for (charge, policy) in charges {
             match self.set(charge, policy, &mark, (token.taken, actual)).await? {
                 Marked::Before(value) if value != End::Settled(actual).value() => {
                     return Err(Problem::conflict(match End::renewed_ms(value) {
@@ -182,7 +207,7 @@ impl Ending<'_> {
     async fn renew(
         &self,
         mut token: LeaseToken,
-        policies: &[Arc<Policy>],
+        charges: &[(&LeasedCharge, Arc<Policy>)],
         ttl: Span,
     ) -> Result<LeaseDone, Problem> {
         let wall = self.asking.wall;
@@ -194,7 +219,7 @@ impl Ending<'_> {
         if end_ms > End::MAX_RENEWED_MS {
             return Err(Problem::bad_request("a lease can be renewed for five days"));
         }
-        for (charge, policy) in token.charges.iter().zip(policies) {
+        for (charge, policy) in charges {
             let mark = mark(&token, End::Renewed(end_ms))?;
             let unchanged = (token.taken, charge.charged.cost);
             if let Marked::Before(value) = self.set(charge, policy, &mark, unchanged).await? {
