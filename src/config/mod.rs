@@ -27,12 +27,11 @@ mod sections;
 mod shown;
 mod suggest;
 mod surroundings;
+mod text_file;
 mod words;
 mod yaml;
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +44,7 @@ pub use problem::{Report, Reported};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
 use surroundings::Surroundings;
+pub(crate) use text_file::read;
 
 /// A configuration without mistakes, and warnings of what is most likely not intended.
 #[derive(Clone, Debug)]
@@ -114,22 +114,6 @@ pub(crate) fn load_text(
     let name = path.to_string_lossy();
     compiled(text, &name, &|variable| std::env::var(variable).ok(), databases)
         .map_err(|(report, files)| LoadError::Mistakes { report, files })
-}
-
-/// The text of a configuration file.
-///
-/// # Errors
-/// If it cannot be read, is too large, or is not UTF-8.
-pub(crate) fn read(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    let mut bytes = Vec::new();
-    // One more byte than allowed is enough to see that the file is too large.
-    file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).is_ok_and(|bytes| bytes > yaml::MAX_BYTES) {
-        return Err(io::Error::other("it is larger than 8 MiB"));
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::problem::{Problems, Report};
+use super::text_file;
 use crate::check::rls::{Domains, Level};
 
 /// The most files and directories below the directory.
@@ -49,7 +50,7 @@ pub(super) fn read(path: &Path, merge: bool) -> Result<Directory, String> {
             continue;
         }
         let name = path.to_string_lossy();
-        let text = super::read(path).map_err(|error| unreadable(path, &error))?;
+        let text = text_file::read(path).map_err(|error| unreadable(path, &error))?;
         let problems = Problems::default();
         reading.file(&text, &problems);
         directory.is_faulty |= problems.any_errors();

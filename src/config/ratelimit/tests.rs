@@ -1,3 +1,5 @@
+//! Directories of envoyproxy/ratelimit, good ones and faulty ones.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 
