@@ -8,6 +8,7 @@ use http::{HeaderMap, Request};
 use prost::Message;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+use tokio::task::{LocalSet, spawn_local};
 
 use crate::support::{Gateway, eventually};
 
@@ -69,27 +70,29 @@ fn descriptor(entries: &[(&str, &str)], hits: Option<u64>) -> Descriptor {
 
 /// Makes one call on a connection of its own: the fields with the status, and the message.
 fn call(address: SocketAddr, path: &str, message: &impl Message) -> (HeaderMap, Bytes) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let stream = TcpStream::connect(address).await.unwrap();
-        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
-        tokio::spawn(connection);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    LocalSet::new().block_on(&runtime, async {
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        let (mut client, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
+        spawn_local(connection);
         let request = Request::post(format!("http://{address}{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(())
-            .unwrap();
-        let (response, mut body) = client.send_request(request, false).unwrap();
+            .expect("a request");
+        let (response, mut body) = client.send_request(request, false).expect("a stream");
         let message = message.encode_to_vec();
-        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-        body.send_data([&[0][..], &length, &message].concat().into(), true).unwrap();
-        let (head, mut body) = response.await.unwrap().into_parts();
+        let length = u32::try_from(message.len()).expect("it is short").to_be_bytes();
+        let framed = [&[0][..], &length, &message].concat();
+        body.send_data(framed.into(), true).expect("the stream is open");
+        let (head, mut body) = response.await.expect("a response").into_parts();
         assert_eq!(head.status, 200);
         let mut bytes = Vec::new();
         while let Some(data) = body.data().await {
-            bytes.extend_from_slice(&data.unwrap());
+            bytes.extend_from_slice(&data.expect("the body is complete"));
         }
-        let trailers = body.trailers().await.unwrap();
+        let trailers = body.trailers().await.expect("the body is complete");
         (trailers.unwrap_or(head.headers), Bytes::from(bytes))
     })
 }
@@ -99,7 +102,7 @@ fn ask(address: SocketAddr, domain: &str, descriptors: Vec<Descriptor>) -> Answe
     let question = Question { domain: domain.into(), descriptors, hits: 0 };
     let (status, message) = call(address, SHOULD_RATE_LIMIT, &question);
     assert_eq!(status["grpc-status"], "0", "{status:?}");
-    Answer::decode(&message[5..]).unwrap()
+    Answer::decode(&message[5..]).expect("an answer")
 }
 
 /// Whether single hits are over their limit.
@@ -115,8 +118,8 @@ fn limit(requests: u32) -> String {
 
 /// A gateway with this file in its directory, and a native domain.
 fn gateway(file: &str) -> (Gateway, SocketAddr, TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("d.yaml"), file).unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("d.yaml"), file).expect("it can be written");
     let gateway = Gateway::start(&format!(
         "policies:\n  logins:\n    limit: 2/day\n    algorithm: fixed_window\n    key: ip\n    \
          response: {{ status: 429, content_type: text/plain, body: \"wait\" }}\n\
