@@ -126,8 +126,8 @@ fn success(body: AnswerBody) -> Response<AnswerBody> {
     response
 }
 
-/// When the client of a call that arrived at `now` stops waiting, less `margin` for the way back.
-/// None: the client names no time.
+/// When the client of a call that arrived at `now` stops waiting, less `margin` for the way back
+/// or half of its time, whichever is less. None: the client names no time.
 ///
 /// # Errors
 /// If the time is malformed.
@@ -142,7 +142,7 @@ pub(super) fn deadline(
         Failed::new(GrpcCode::Internal, "grpc-timeout is not a number with a unit")
     })?;
     // A time beyond the range of the clock is no bound.
-    Ok(now.checked_add(timeout.saturating_sub(margin)))
+    Ok(now.checked_add(timeout - margin.min(timeout / 2)))
 }
 
 /// At most eight digits, and a unit.
@@ -226,8 +226,8 @@ mod tests {
         assert_eq!(after("20m"), Ok(Duration::from_millis(18)));
         assert_eq!(after("1S"), Ok(Duration::from_millis(998)));
         assert_eq!(after("99999999H").unwrap().as_secs(), 99_999_999 * 3600 - 1);
-        assert_eq!(after("3000u"), Ok(Duration::from_millis(1)));
-        assert_eq!(after("5n"), Ok(Duration::ZERO));
+        assert_eq!(after("3000u"), Ok(Duration::from_micros(1500)));
+        assert_eq!(after("5n"), Ok(Duration::from_nanos(3)));
         for bad in ["", "m", "20", "20s", "-1S", "+1S", "123456789S", "1.5S"] {
             assert!(after(bad).is_err(), "{bad}");
         }

@@ -95,7 +95,7 @@ pub(super) struct RawNativeRule {
     #[schemars(example = ["generic_key=login", "remote_address"])]
     entries: List<String>,
     /// The policy.
-    #[schemars(example = &"logins")]
+    #[schemars(example = &"per-client")]
     policy: Field<String>,
     /// The words of the policy's key, and the entry that has the value of each. Default: the values
     /// that `match` leaves free name the counter.
