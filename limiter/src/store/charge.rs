@@ -75,6 +75,13 @@ pub struct Decided {
     pub answers: SmallVec<[Answer; 4]>,
 }
 
+impl Decided {
+    /// A decision by counters of the store itself.
+    pub(super) fn of_store(at: Timestamp, verdicts: Verdicts) -> Self {
+        Self { at, answers: verdicts.into_iter().map(Answer::of_store).collect() }
+    }
+}
+
 /// A correction of an earlier charge.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction<'a> {

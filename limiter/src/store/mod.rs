@@ -289,10 +289,7 @@ impl<'s> StoreRef<'s> {
         deadline: Option<Instant>,
     ) -> Decided {
         match self {
-            Self::Memory(memory) => Decided {
-                at: now,
-                answers: memory.apply(charges, now).into_iter().map(Answer::of_store).collect(),
-            },
+            Self::Memory(memory) => Decided::of_store(now, memory.apply(charges, now)),
             Self::Redis(redis) => {
                 let deadline = deadline.unwrap_or_else(|| redis.deadline());
                 redis.apply(charges, now, deadline).await
@@ -314,10 +311,7 @@ impl<'s> StoreRef<'s> {
         deadline: Option<Instant>,
     ) -> Decided {
         match self {
-            Self::Memory(memory) => Decided {
-                at: now,
-                answers: memory.count(charges, now).into_iter().map(Answer::of_store).collect(),
-            },
+            Self::Memory(memory) => Decided::of_store(now, memory.count(charges, now)),
             #[cfg(feature = "redis")]
             Self::Redis(redis)
                 if charges.iter().all(|it| {

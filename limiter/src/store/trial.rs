@@ -7,7 +7,7 @@
 use crate::algorithm::State;
 use crate::time::Timestamp;
 
-use super::{Answer, Charge, Correction, Decided, HoldingTimes, MemoryStore};
+use super::{Charge, Correction, Decided, HoldingTimes, MemoryStore};
 
 #[cfg(feature = "redis")]
 pub(super) use self::alone::Alone;
@@ -67,8 +67,7 @@ impl<'s> Trial<'s> {
         if let Some(alone) = &self.alone {
             return alone.apply(&self.counters, charges, self.at);
         }
-        let verdicts = self.counters.apply(charges, self.at);
-        Decided { at: self.at, answers: verdicts.into_iter().map(Answer::of_store).collect() }
+        Decided::of_store(self.at, self.counters.apply(charges, self.at))
     }
 
     /// See [`StoreRef::correct`](super::StoreRef::correct).

@@ -174,8 +174,10 @@ mod tests {
             assert_eq!(opened, expected, "{index}");
         }
         let long = "A".repeat(MAX_CHARS + 1);
-        for text in ["", "AQ", "not base64!", &text[1..], &long] {
+        for text in ["", "AQ", "not base64!", &long] {
             assert_eq!(sealer.open(text, SECRET), Unsealed::Invalid, "{text}");
         }
+        // By chance this is base64, and then begins with another version.
+        assert!(!matches!(sealer.open(&text[1..], SECRET), Unsealed::Lease(_)));
     }
 }

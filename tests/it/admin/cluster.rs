@@ -77,6 +77,8 @@ fn a_node_with_counters_in_memory_is_alone() {
         assert_eq!((&answer["scope"], ids(&answer["nodes"])), (&json!("node"), vec!["local"]));
     }
     assert_eq!(client.get("/v1/top?scope=node").json()["scope"], "node");
+    // The default, written out.
+    assert_eq!(client.get("/v1/top?scope=cluster&minutes=0").status, 200);
     for path in ["/v1/top?scope=all", "/v1/policies?scope=", "/v1/top?scope=cluster&minutes=1"] {
         assert_eq!(client.get(path).status, 400, "{path}");
     }
