@@ -1,6 +1,6 @@
 //! The services of one worker that answer questions, under the configuration in use.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
     api: Rc<ApiState>,
-    rate_limits: Rc<RateLimitMetrics>,
+    /// Made for the first connection over gRPC: without one, there are no such metrics.
+    rate_limits: OnceCell<Rc<RateLimitMetrics>>,
     drain: Drain,
 }
 
@@ -38,7 +39,7 @@ impl Services {
     ) -> Self {
         Self {
             api: ApiState::start(shared, gateway),
-            rate_limits: Rc::new(RateLimitMetrics::new(gateway.get().worker_metrics())),
+            rate_limits: OnceCell::new(),
             gateway: Rc::clone(gateway),
             settings: RefCell::new(settings),
             drain,
@@ -77,10 +78,12 @@ impl Services {
     + Clone
     + use<> {
         let (services, peer) = (Rc::clone(self), Rc::new(peer));
+        let made = || Rc::new(RateLimitMetrics::new(self.gateway.get().worker_metrics()));
+        let metrics = Rc::clone(self.rate_limits.get_or_init(made));
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().grpc.clone();
-            let (metrics, drain) = (Rc::clone(&services.rate_limits), services.drain.clone());
+            let (metrics, drain) = (Rc::clone(&metrics), services.drain.clone());
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(grpc::closed()) };
                 let called = grpc::Called {
