@@ -3,8 +3,7 @@
 //! Guarantees: without a credential a client learns only whether the gateway is alive and ready.
 //! A web page of another origin changes nothing and reads nothing. A call takes a bounded time and
 //! bounded memory, runs on the control thread, and never makes a worker wait. GET changes nothing.
-//! Every change, every call that
-//! shows whole keys, and every failed login is recorded.
+//! Every change, every call that shows whole keys, and every failed login is recorded.
 
 mod answer;
 mod audit;

@@ -25,7 +25,7 @@ pub(crate) struct AdminSettings {
     pub(crate) probe: Option<ProbeSettings>,
     /// Whether calls may write the configuration file.
     pub(crate) write_config: bool,
-    /// Whether whole keys are kept, and shown to operators who ask for them.
+    /// Whether whole keys are kept, and shown to operators that ask for them.
     pub(crate) reveal_keys: bool,
 }
 

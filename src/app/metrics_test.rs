@@ -157,6 +157,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
         supervisor.reloaded(false);
         let text = supervisor.metrics().render();
         assert_values(&text, &[("tollgate_config_last_reload_successful", 0.0)]);
+        assert!(!text.contains("ratelimit_service_"), "none is served:\n{text}");
         supervisor
     });
 }

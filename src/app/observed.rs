@@ -40,6 +40,8 @@ struct Current {
     snapshot: Arc<Snapshot>,
     /// All listeners with their connections.
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
+    /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
+    serves_rate_limits: bool,
     generation: u64,
     is_reload_successful: bool,
     /// How many reloads were successful, and how many failed.
@@ -60,6 +62,7 @@ impl Observed {
         let current = Current {
             snapshot,
             listeners,
+            serves_rate_limits: false,
             generation: 1,
             is_reload_successful: true,
             reloads: [0; 2],
@@ -76,9 +79,14 @@ impl Observed {
         }
     }
 
-    /// The listeners are these now.
-    pub(super) fn set_listeners(&self, listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>) {
-        self.current.lock().listeners = listeners;
+    /// The listeners are these now, and one of them serves the rate limit service or not.
+    pub(super) fn set_listeners(
+        &self,
+        listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
+        serves_rate_limits: bool,
+    ) {
+        let mut current = self.current.lock();
+        (current.listeners, current.serves_rate_limits) = (listeners, serves_rate_limits);
     }
 
     /// Another configuration is in use.
@@ -184,8 +192,8 @@ impl Source for Observed {
         }
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
-        let [loaded, failed] = current.reloads;
-        if loaded + failed > 0 {
+        if current.serves_rate_limits {
+            let [loaded, failed] = current.reloads;
             samples.set_whole(&families::RATE_LIMIT_CONFIG_SUCCESS, &[], loaded);
             samples.set_whole(&families::RATE_LIMIT_CONFIG_ERROR, &[], failed);
         }

@@ -345,7 +345,8 @@ impl Supervisor {
     fn observe_listeners(&self) {
         let listeners =
             self.listeners.iter().map(|(.., it)| (it.settings(), it.open_connections()));
-        self.observed.set_listeners(listeners.collect());
+        let serves_rate_limits = self.check.serves_rate_limits();
+        self.observed.set_listeners(listeners.collect(), serves_rate_limits);
     }
 
     /// Stops all workers.

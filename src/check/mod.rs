@@ -10,10 +10,12 @@ mod lease;
 pub(crate) mod rls;
 mod services;
 mod settings;
+mod wildcard;
 
 pub(crate) use http::Shared as SharedState;
 pub(crate) use services::Services;
 pub(crate) use settings::{
-    CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, NamePattern, RpcServices,
-    Statuses, Trust,
+    CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, RpcServices, Statuses,
+    Trust,
 };
+pub(crate) use wildcard::Wildcard;

@@ -8,6 +8,7 @@ use http::StatusCode;
 use ipnet::IpNet;
 
 use super::rls::RateLimits;
+use super::wildcard::Wildcard;
 use crate::admin::TokenDigest;
 use crate::server::ListenerSettings;
 
@@ -25,6 +26,11 @@ impl CheckSettings {
     pub(crate) fn listeners(&self) -> impl Iterator<Item = &ListenerSettings> {
         let http = self.http.iter().map(|it| &it.listener);
         http.chain(self.grpc.iter().map(|it| &it.listener))
+    }
+
+    /// Whether the rate limit service is served.
+    pub(crate) fn serves_rate_limits(&self) -> bool {
+        self.grpc.as_ref().is_some_and(|it| it.services.ratelimit)
     }
 }
 
@@ -98,35 +104,9 @@ pub(crate) struct CheckToken {
     /// The digest by which it is compared.
     pub(crate) digest: TokenDigest,
     /// The policies that its owner may charge. None: all.
-    pub(crate) policies: Option<Vec<NamePattern>>,
+    pub(crate) policies: Option<Vec<Wildcard>>,
     /// Whether its owner may state limits in the question.
     pub(crate) dynamic: bool,
-}
-
-/// A name in which each `*` matches any text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NamePattern(String);
-
-impl NamePattern {
-    /// The pattern as it is written.
-    pub(crate) const fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Whether it matches the whole of `name`.
-    pub(crate) fn matches(&self, name: &str) -> bool {
-        let Some((start, rest)) = self.0.split_once('*') else { return self.0 == name };
-        let Some(mut name) = name.strip_prefix(start) else { return false };
-        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-        // The first place of each part leaves the most room for the parts behind it.
-        for part in middle.split('*') {
-            match name.find(part) {
-                Some(at) => name = &name[at + part.len()..],
-                None => return false,
-            }
-        }
-        name.ends_with(end)
-    }
 }
 
 /// The statuses of answers about requests of other proxies.
@@ -170,30 +150,6 @@ impl Default for LeaseSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_star_matches_any_text() {
-        for (pattern, name, expected) in [
-            ("chat", "chat", true),
-            ("chat", "chats", false),
-            ("chat-*", "chat-", true),
-            ("chat-*", "chat-eu", true),
-            ("chat-*", "cha", false),
-            ("*", "", true),
-            ("*-eu", "chat-eu", true),
-            ("*-eu", "-eu-", false),
-            ("a*a", "a", false),
-            ("a*a", "aa", true),
-            ("a*b*c", "a-b-c", true),
-            ("a*b*c", "acb", false),
-            ("a*bc*c", "a-bc", false),
-            ("**", "anything", true),
-            ("a*b*b*c", "abc", false),
-        ] {
-            let pattern = NamePattern::new(pattern.to_owned());
-            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name:?}");
-        }
-    }
 
     #[test]
     fn only_the_loopback_may_ask_unless_others_are_named() {

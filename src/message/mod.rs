@@ -17,6 +17,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod websocket;
+mod whole_body;
 
 pub(crate) use edits::FieldEdits;
 pub(crate) use failure::{Blame, Failure};
@@ -35,3 +36,4 @@ pub(crate) use template::{Refusal, fill as refusal_response};
 pub(crate) use websocket::{
     accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,
 };
+pub(crate) use whole_body::{BodyError, has_content_type, read_body};

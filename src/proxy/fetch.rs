@@ -12,7 +12,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Uri};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use super::body::RequestBody;
@@ -23,6 +22,7 @@ use super::health::HealthState;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
 use super::tls::TlsSettings;
 use super::{check, resolve};
+use crate::message::{BodyError, read_body};
 use crate::telemetry::UpstreamTraffic;
 
 /// How many addresses of a name are tried.
@@ -152,14 +152,11 @@ async fn fetch_from(
         status @ 300..400 => return Err(FetchError::Redirected(status)),
         status => return Err(FetchError::Status(status)),
     }
-    match Limited::new(body, max_bytes).collect().await {
-        Ok(body) => {
-            let fresh_for = freshness::of(&head.headers);
-            Ok(Document { bytes: body.to_bytes(), fresh_for })
-        }
-        Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge(max_bytes)),
-        Err(_) => Err(FetchError::Broken),
-    }
+    let bytes = read_body(body, max_bytes).await.map_err(|error| match error {
+        BodyError::TooLarge => FetchError::TooLarge(max_bytes),
+        BodyError::Incomplete => FetchError::Broken,
+    })?;
+    Ok(Document { bytes, fresh_for: freshness::of(&head.headers) })
 }
 
 /// A GET for the document. Like a browser, it names the host without the default port.

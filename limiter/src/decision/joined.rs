@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::claim::{Claim, ClaimList};
+use super::claim::Claim;
 use super::{Claims, Decision, Headroom, KnownClaim, Lacking, RateLimiter};
 use crate::algorithm::MAX_LIMIT;
 use crate::digest::Key;
@@ -13,16 +13,8 @@ use crate::time::Timestamp;
 impl<'r> Claims<&'r Arc<Policy>> {
     /// These claims, whose keys and costs are known without a request.
     pub fn known(claims: impl IntoIterator<Item = KnownClaim<'r>>) -> Self {
-        let claim = |it: KnownClaim<'r>| Claim {
-            policy: it.policy,
-            key: Key { principal: it.client, counter: it.policy.counter },
-            limit: it.limit,
-            instead: it.instead.map(Box::new),
-            cost: it.cost,
-        };
-        let list: ClaimList<_> = claims.into_iter().map(claim).collect();
         let has_limit = |claim: &Claim<_>| claim.has_limit() || claim.policy().overrides.is_some();
-        let list = list.into_iter().filter(has_limit).collect();
+        let list = claims.into_iter().map(KnownClaim::claim).filter(has_limit).collect();
         Self { list, lacking: Lacking::new(), settles: false }
     }
 

@@ -1,10 +1,9 @@
 //! The address of the client, behind proxies.
 //!
 //! Without a trusted peer, no field is read. A proxy that asks about the request of its client
-//! counts as trusted. With a trusted peer, the client is the
-//! rightmost address that is not a trusted proxy. Trusted proxies wrote everything to the
-//! right of this address. A client may have forged everything to the left of it, and this
-//! part never changes the result.
+//! counts as trusted. With a trusted peer, the client is the rightmost address that is not a
+//! trusted proxy. Trusted proxies wrote everything to the right of this address. A client may
+//! have forged everything to the left of it, and this part never changes the result.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
 //! The text of a client's key for operators: enough to recognise a client, not enough to
-//! act as that client. The whole text is made only for operators who may see it.
+//! act as that client. The whole text is made only for operators that may see it.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use prost::Message;
 
 use super::body::AnswerBody;
-use crate::message::{GrpcCode, grpc_failure};
+use crate::message::{BodyError, GrpcCode, grpc_failure, read_body};
 use crate::server::ClientBody;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -65,12 +64,14 @@ pub(super) async fn read<M: Message + Default>(
     request: Request<ClientBody>,
     most_bytes: usize,
 ) -> Result<M, Failed> {
-    let body = Limited::new(request.into_body(), PREFIX_BYTES + most_bytes).collect().await;
-    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => too_large(most_bytes),
-        false => Failed::new(GrpcCode::Cancelled, "the message did not arrive completely"),
+    let body = read_body(request.into_body(), PREFIX_BYTES + most_bytes).await;
+    let body = body.map_err(|error| match error {
+        BodyError::TooLarge => too_large(most_bytes),
+        BodyError::Incomplete => {
+            Failed::new(GrpcCode::Cancelled, "the message did not arrive completely")
+        }
     })?;
-    decode(body.to_bytes(), most_bytes)
+    decode(body, most_bytes)
 }
 
 fn too_large(most_bytes: usize) -> Failed {
@@ -165,6 +166,8 @@ fn timeout(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
     fn frame(flag: u8, length: u32, message: &[u8]) -> Bytes {

@@ -76,9 +76,19 @@ impl HeldLeases {
         }
     }
 
+    /// The number of leases that are held, for all workers.
+    pub(in crate::check) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Whether the node holds as many as it may.
     pub(in crate::check) fn is_full(&self, max: usize) -> bool {
-        self.count.load(Ordering::Relaxed) >= max
+        self.len() >= max
+    }
+
+    /// Whether the lease is held.
+    pub(in crate::check) fn contains(&self, id: u64) -> bool {
+        self.shard(id).lock().contains_key(&id)
     }
 
     /// Holds it until then, if that is later. Returns whether it is held.

@@ -6,11 +6,13 @@
 //! has admitted them: a node that ends gives back what it holds.
 
 mod end;
+mod ends;
 mod held;
 mod seal;
 mod token;
 
 pub(super) use end::End;
+pub(super) use ends::Ends;
 pub(super) use held::{HeldLeases, Returned};
 pub(super) use seal::{Sealer, Unsealed};
 pub(super) use token::{Dynamic, LeaseToken, LeasedCharge, MAX_NAME};

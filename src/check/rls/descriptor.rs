@@ -45,7 +45,7 @@ impl Hits {
     const MOST: u64 = 1 << 40;
 
     /// The hits of a descriptor: its own number, which may be 0; or else the number of the
-    /// request, where 0 stands for 1.
+    /// request, where 0 counts as 1.
     pub(crate) fn new(own: Option<u64>, of_request: u32, is_negative: bool) -> Self {
         let number = own.unwrap_or(u64::from(of_request.max(1))).min(Self::MOST);
         if is_negative { Self::GiveBack(number) } else { Self::Add(number) }

@@ -32,7 +32,6 @@ mod tally;
 mod tests;
 mod tree;
 mod unit;
-mod wildcard;
 
 pub(crate) use answer::{Answer, Status, answer};
 pub(crate) use descriptor::{Descriptor, Entry, Hits, Override};

@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use smallvec::SmallVec;
 
 use super::series::SeriesBuilder;
-use super::wildcard::Wildcard;
 use super::{Entry, Series, Unit};
+use crate::check::Wildcard;
 
 /// The limit of a node.
 #[derive(Clone, Debug)]
@@ -113,8 +113,8 @@ impl Level {
             return Err(Duplicate(name));
         }
         let index = self.nodes.len();
-        if let Some(wildcard) = Wildcard::new(&name) {
-            self.wildcards.push((wildcard, index));
+        if name.contains('*') {
+            self.wildcards.push((Wildcard::new(&name), index));
         }
         self.named.insert(name.into(), index);
         self.nodes.push(node);

@@ -64,7 +64,7 @@ pub(super) struct RawAdmin {
     /// Whether calls may write the configuration file: `PUT /v1/config?write=true`, and patches
     /// with `persist`. Default: false.
     write_config: Field<bool>,
-    /// Whether whole keys of clients are kept in memory, and shown to operators who ask for them
+    /// Whether whole keys of clients are kept in memory, and shown to operators that ask for them
     /// (`?reveal=true`). They may be secrets of clients. Default: false.
     reveal_keys: Field<bool>,
 }

@@ -10,7 +10,7 @@ use super::admin_credentials::digest;
 use super::check_askers::Askers;
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
-use crate::check::{CheckToken, HttpSettings, LeaseSettings, NamePattern, Statuses};
+use crate::check::{CheckToken, HttpSettings, LeaseSettings, Statuses, Wildcard};
 use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{self, Cidr, Period};
@@ -128,7 +128,7 @@ impl RawCheckToken {
         cx.required(&self.token, span, "the token has no \"token\"", "like token: \"${SECRET}\"");
         cx.not_empty(&self.policies, "the token allows no policy", "like policies: [chat-*]");
         cx.at_most(&self.policies, "policies", MAX_PATTERNS);
-        let patterns = self.policies.items().map(|it| NamePattern::new(it.value.clone()));
+        let patterns = self.policies.items().map(|it| Wildcard::new(&it.value));
         Some(CheckToken {
             digest: self.token.given().and_then(|token| digest(token, cx))?,
             policies: (!self.policies.is_absent()).then(|| patterns.collect()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::check::{LeaseSettings, NamePattern, RpcServices, Statuses, Trust};
+use crate::check::{LeaseSettings, RpcServices, Statuses, Trust, Wildcard};
 
 #[test]
 fn an_address_alone_is_enough_and_only_this_machine_may_ask() {
@@ -26,7 +26,7 @@ fn the_listeners_are_as_they_were_written() {
     let [ttl, max_ttl] = [30, 600].map(Duration::from_secs);
     assert_eq!(http.leases, LeaseSettings { ttl, max_ttl, max: 5000 });
     let patterns = http.tokens[0].policies.as_deref();
-    assert_eq!(patterns, Some(&[NamePattern::new("chat-*".to_owned())][..]));
+    assert_eq!(patterns, Some(&[Wildcard::new("chat-*")][..]));
     assert!(http.tokens[0].dynamic);
     assert_eq!(grpc.services, RpcServices { ratelimit: true, authorization: false });
     assert_eq!(grpc.trust, Trust::new(vec!["192.0.2.0/24".parse().unwrap()]));

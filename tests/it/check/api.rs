@@ -274,6 +274,33 @@ fn caller_of(node: &Gateway) -> Caller {
     caller
 }
 
+/// A client that has left before the answer sends its call again, and does not know whether the
+/// first one was counted. The first one was once forgotten with its client, and counted twice.
+#[test]
+fn a_call_whose_client_leaves_is_not_counted_again() {
+    let redis = Redis::start(Options::default());
+    let node = on(&redis);
+    let mut caller = caller_of(&node);
+    redis.cli(&["CLIENT", "PAUSE", "500", "ALL"]);
+    let body = r#"{"policy": "each", "key": "ann", "cost": 7}"#;
+    let mut leaving = Caller::of(&node);
+    let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
+    let rest = format!("Idempotency-Key: once\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    leaving.client.send(format!("{head}{rest}").as_bytes());
+    // The call is with the store when its client leaves.
+    std::thread::sleep(Duration::from_millis(100));
+    drop(leaving);
+    std::thread::sleep(Duration::from_millis(100));
+    let mut answer = Value::Null;
+    eventually("the call has ended", || {
+        let (status, found) = caller.send("/v1/check", body, &["Idempotency-Key: once"]);
+        answer = found;
+        status == 200
+    });
+    assert_eq!((&answer["admitted"], &answer["remaining"]), (&json!(true), &json!(93)));
+    assert_eq!(caller.remaining("each", "ann"), 93);
+}
+
 #[test]
 fn any_node_settles_a_lease_also_after_a_restart() {
     let redis = Redis::start(Options::default());

@@ -91,10 +91,9 @@ fn a_request_has_the_same_counter_whichever_proxy_asks() {
     let other = &self::questions("/", "127.0.0.2")[0];
     assert_eq!(ask(&mut client, "GET", other).number("x-ratelimit-remaining"), 3);
     let lines = gateway.access_lines(15);
-    assert_eq!(
-        (lines[0]["path"].as_str(), lines[0]["outcome"].as_str(), lines[0]["status"].as_u64()),
-        (Some("/v1/a"), Some("admitted"), Some(200))
-    );
+    // Each worker writes its lines at a different time.
+    let asked = lines.iter().find(|line| line["path"] == "/v1/a").expect("it has a line");
+    assert_eq!((&asked["outcome"], &asked["status"]), (&"admitted".into(), &200.into()));
 }
 
 #[test]

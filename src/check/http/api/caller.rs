@@ -6,7 +6,8 @@ use tollgate_limiter::policy::Policy;
 
 use super::problem::Problem;
 use crate::admin::{Token, TokenDigest};
-use crate::check::settings::{CheckToken, HttpSettings, NamePattern};
+use crate::check::settings::{CheckToken, HttpSettings};
+use crate::check::wildcard::Wildcard;
 use crate::patches::CANDIDATE;
 
 /// A caller that may ask.
@@ -24,6 +25,12 @@ impl<'s> Caller<'s> {
     /// If calls need a token, and it has none of them.
     pub(super) fn of(settings: &'s HttpSettings, fields: &HeaderMap) -> Result<Self, Problem> {
         Self::with_tokens(&settings.tokens, fields)
+    }
+
+    /// The caller that [`of`](Self::of) has found with these settings.
+    pub(super) fn numbered(settings: &'s HttpSettings, number: usize) -> Self {
+        let token = number.checked_sub(1).and_then(|index| settings.tokens.get(index));
+        Self { number, token }
     }
 
     fn with_tokens(tokens: &'s [CheckToken], fields: &HeaderMap) -> Result<Self, Problem> {
@@ -65,7 +72,7 @@ impl<'s> Caller<'s> {
     /// If its token has patterns, and none matches.
     pub(super) fn may_name(&self, name: &str) -> Result<(), Problem> {
         let patterns = self.token.and_then(|token| token.policies.as_ref());
-        let matches = |pattern: &NamePattern| pattern.matches(name);
+        let matches = |pattern: &Wildcard| pattern.matches(name);
         if patterns.is_none_or(|patterns| patterns.iter().any(matches)) {
             return Ok(());
         }
@@ -91,7 +98,7 @@ mod tests {
     use super::*;
 
     fn token(text: &str, policies: Option<&[&str]>, dynamic: bool) -> CheckToken {
-        let patterns = |all: &[&str]| all.iter().map(|it| NamePattern::new((*it).into())).collect();
+        let patterns = |all: &[&str]| all.iter().map(|it| Wildcard::new(it)).collect();
         let digest = TokenDigest::of(text.as_bytes());
         CheckToken { digest, policies: policies.map(patterns), dynamic }
     }

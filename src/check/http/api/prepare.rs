@@ -156,7 +156,9 @@ pub(super) fn prepare<'r>(
             (described.claims, Shown::Keys(described.shown), headroom.unwrap_or_default())
         }
         (None, None) => {
-            return Err(Problem::bad_request("write a \"key\" or a \"request\", of whom this is"));
+            return Err(Problem::bad_request(
+                "write a \"key\" or a \"request\" that names the client",
+            ));
         }
         (Some(_), Some(_)) => {
             return Err(

@@ -1,8 +1,6 @@
 //! What calls have in common: of a process, and of one of its workers.
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +12,7 @@ use tollgate_limiter::decision::Lease;
 use tollgate_limiter::time::Timestamp;
 
 use super::idempotency::Answers;
-use crate::check::lease::{HeldLeases, Returned, Sealer};
+use crate::check::lease::{Ends, HeldLeases, Returned, Sealer};
 use crate::engine::Engine;
 use crate::gateway::CurrentGateway;
 
@@ -52,7 +50,7 @@ pub(in crate::check) struct ApiState {
     /// The number of this worker in the table of leases.
     owner: usize,
     /// The leases that this worker has given, by the time at which they may have ended.
-    ends: RefCell<BinaryHeap<Reverse<(Timestamp, u64)>>>,
+    ends: RefCell<Ends>,
 }
 
 impl ApiState {
@@ -102,7 +100,7 @@ impl ApiState {
         engine.hold(&lease);
         let held = self.shared.held.hold(self.owner, lease, expires, max);
         let id = held.inspect_err(|lease| engine.give_back(lease))?;
-        self.ends.borrow_mut().push(Reverse((expires, id)));
+        self.ends.borrow_mut().add(expires, id, &self.shared.held);
         Ok(id)
     }
 
@@ -110,14 +108,11 @@ impl ApiState {
     fn sweep(&self, engine: &Engine) {
         let now = engine.clock().now();
         let mut ends = self.ends.borrow_mut();
-        while let Some(&Reverse((end, id))) = ends.peek()
-            && end <= now
-        {
-            ends.pop();
+        while let Some(id) = ends.next_until(now) {
             match self.shared.held.expire(id, now) {
                 Ok(lease) => engine.give_back(&lease),
                 // It was renewed.
-                Err(Some(later)) => ends.push(Reverse((later, id))),
+                Err(Some(later)) => ends.add(later, id, &self.shared.held),
                 Err(None) => {}
             }
         }
