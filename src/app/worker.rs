@@ -1,5 +1,6 @@
 //! A worker: a thread with its own runtime, sockets, connection pools and gateway.
 
+use std::hint::black_box;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use super::worker_load::WorkerLoad;
 /// The longest time for which a line of the access log is buffered, and the longest delay
 /// in closing an idle connection to an upstream.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
+/// After this many intervals memory is returned to the system.
+const RELEASE_TICKS: usize = 10;
 
 /// One worker, before it runs.
 pub(super) struct Worker {
@@ -217,7 +220,17 @@ async fn housekeep(gateway: Rc<CurrentGateway>, load: WorkerLoad) {
     let mut ticks = interval(HOUSEKEEPING_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        load.measure(ticks.tick().await.into_std());
-        gateway.housekeep();
+        for _ in 0..RELEASE_TICKS {
+            load.measure(ticks.tick().await.into_std());
+            gateway.housekeep();
+        }
+        release_memory();
     }
+}
+
+/// Lets the allocator return memory to the system. It does so a second after memory was freed,
+/// but only when it is used: a worker without requests would keep what its connections have
+/// freed. Freeing a block of this size makes it look.
+fn release_memory() {
+    drop(black_box(Vec::<u8>::with_capacity(1024 * 1024)));
 }

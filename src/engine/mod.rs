@@ -154,6 +154,11 @@ impl Engine {
         Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })
     }
 
+    /// Whether [`judge`](Self::judge) waits for nothing: its future is ready at its first poll.
+    pub(crate) fn judges_at_once(&self) -> bool {
+        self.deciding.limiter.decides_at_once()
+    }
+
     /// Lets policies judge a question whose keys and costs are known without a request. Routes
     /// and upstreams have no part in it. If `counts_all`, each claim is judged alone and counted
     /// in any case, see [`RateLimiter::count_known`]. The store has until `until` at most.

@@ -7,6 +7,7 @@
 
 use std::mem;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::{CACHE_CONTROL, CONNECTION};
@@ -14,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tollgate_limiter::algorithm::{Algorithm, Retry};
-use tollgate_limiter::decision::{Decision, Outcome};
+use tollgate_limiter::decision::{Decision, LimitFields, Outcome};
 use tollgate_limiter::policy::{Count, Policy};
 use tollgate_limiter::time::Timestamp;
 
@@ -81,19 +82,18 @@ pub(crate) enum QuestionForm {
 impl Gateway {
     /// The answer to the question of another proxy.
     pub(crate) async fn authorize(
-        &self,
+        self: &Rc<Self>,
         question: Question,
         answers: &Answers,
     ) -> Response<ResponseBody> {
         let wall = self.engine.clock().wall();
         let Question { mut head, fault, parts, has_content, asker, client } = question;
-        let Self { snapshot, engine, sinks, metrics, .. } = self;
+        let Self { snapshot, sinks, metrics, .. } = &**self;
         let clients = snapshot.rules.clients();
         let tracer = sinks.tracer.as_ref();
         let trace = tracer.map(|it| it.begin(&mut head.headers, || clients.trusts(asker)));
         let arrival = Arrival { peer: client.unwrap_or(asker), wall, trace };
-        let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, arrival, &mut head)
-            .for_proxy(&head.headers);
+        let mut exchange = Exchange::begin(self, arrival, &mut head).for_proxy(&head.headers);
         let judged = match fault {
             Some(fault) => Err(fault.into()),
             None => self.judge_for_proxy(&head, (asker, client), has_content, wall).await,
@@ -102,7 +102,7 @@ impl Gateway {
             Ok(judgement) => judgement,
             Err(Failure::NoRoute) => {
                 exchange.unmatched();
-                let response = exchange.complete(admission(answers), None, None);
+                let response = exchange.complete(admission(answers), None, LimitFields::default());
                 return answers.marked(response, answers.admitted, UNMATCHED);
             }
             Err(failure) => {
@@ -125,7 +125,7 @@ impl Gateway {
     async fn answer_decision(
         &self,
         decision: &Decision<&Arc<Policy>>,
-        exchange: Exchange<'_>,
+        exchange: Exchange,
         answers: &Answers,
     ) -> Response<ResponseBody> {
         if let Some(failure) = engine::failure_of(&decision.outcome) {
@@ -140,7 +140,8 @@ impl Gateway {
             }
             exchange.waited().set(decision.delay.into());
         }
-        let response = exchange.complete(admission(answers), None, Some(decision));
+        let limits = exchange.limits(decision);
+        let response = exchange.complete(admission(answers), None, limits);
         answers.marked(response, answers.admitted, outcome(decision))
     }
 
@@ -167,17 +168,18 @@ impl Answers {
     /// The answer that no limit has decided.
     fn failed(
         &self,
-        exchange: Exchange<'_>,
+        exchange: Exchange,
         failure: Failure,
         decision: Option<&Decision<&Arc<Policy>>>,
     ) -> Response<ResponseBody> {
+        let limits = decision.map(|decision| exchange.limits(decision)).unwrap_or_default();
         let status = match failure.status() {
             StatusCode::SERVICE_UNAVAILABLE => self.unavailable,
             status => status,
         };
         let mut response = exchange.failure(failure);
         *response.status_mut() = if is_of_proxy(failure) { status } else { self.carrying(status) };
-        let mut response = exchange.complete(response, Some(failure), decision);
+        let mut response = exchange.complete(response, Some(failure), limits);
         // Only the request is faulty. The connection is that of the proxy, and stays.
         response.headers_mut().remove(CONNECTION);
         self.marked(response, status, failure.reason())
@@ -186,14 +188,15 @@ impl Answers {
     /// The answer that a limit has decided.
     fn refused(
         &self,
-        exchange: Exchange<'_>,
+        exchange: Exchange,
         decision: &Decision<&Arc<Policy>>,
         retry: Retry,
     ) -> Response<ResponseBody> {
+        let limits = exchange.limits(decision);
         let mut response = exchange.refusal(decision, retry);
         // A policy may configure a status by which the proxy would let the request pass.
         *response.status_mut() = self.carrying(self.refused);
-        let response = exchange.complete(response, None, Some(decision));
+        let response = exchange.complete(response, None, limits);
         self.marked(response, self.refused, outcome(decision))
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -11,7 +12,7 @@ use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 use tollgate_limiter::decision::X_RATELIMIT_SOFT;
 use tollgate_limiter::request::RequestView;
-use tollgate_limiter::time::monotonic;
+use tollgate_limiter::time::{Span, monotonic};
 
 use super::body::ResponseBody;
 use super::exchange::Exchange;
@@ -25,44 +26,102 @@ use crate::proxy::{Expectation, ForwardOptions, RequestBody};
 use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
 
-/// A request that is forwarded, when it is prepared.
-enum Prepared {
-    /// The request for the upstream, and what its body waits for, if it waits.
-    Upstream(Box<Request<RequestBody>>, Option<Expectation>),
-    /// It may not be forwarded any further (RFC 9110, section 7.6.2).
-    LastHop,
+/// What is done with an admitted request.
+pub(super) enum Dispatch {
+    /// The gateway itself responds.
+    Respond(Box<Response<ResponseBody>>),
+    /// The request goes to an upstream.
+    Forward(Forward),
+}
+
+/// A request that goes to an upstream.
+pub(super) struct Forward {
+    /// The index of the upstream.
+    upstream: usize,
+    request: Box<Request<RequestBody>>,
+    /// What its body waits for, if it waits.
+    expectation: Option<Expectation>,
+}
+
+/// How a request is dispatched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admission {
+    /// The index of its route.
+    route: usize,
+    /// For how long it waits.
+    pub(super) delay: Span,
+    /// The key by which its upstream chooses an endpoint, if it uses one.
+    affinity: Option<u64>,
+    /// Whether it is admitted beyond a limit.
+    is_soft: bool,
+}
+
+impl Admission {
+    /// As a request is judged.
+    pub(super) fn of(judgement: &Judgement<'_>) -> Self {
+        let Judgement { route, affinity, ref decision, .. } = *judgement;
+        Self { route, affinity, delay: decision.delay, is_soft: decision.is_soft() }
+    }
 }
 
 impl Gateway {
-    /// Dispatches an admitted request within the time that its route allows.
-    pub(super) async fn dispatch(
+    /// Prepares an admitted request: makes the gateway's own response, or the request for the
+    /// upstream.
+    ///
+    /// # Errors
+    /// If the request cannot be dispatched.
+    pub(super) fn prepare(
         &self,
         client: &Client,
-        judgement: &Judgement<'_>,
-        request: Request<ClientBody>,
-        exchange: &mut Exchange<'_>,
+        admission: Admission,
+        head: Parts,
+        body: ClientBody,
+        exchange: &mut Exchange,
+    ) -> Result<Dispatch, Failure> {
+        let handling = &self.snapshot.routes[admission.route];
+        let local = |response: Response<Bytes>| {
+            Dispatch::Respond(Box::new(response.map(ResponseBody::local)))
+        };
+        match &handling.action {
+            Action::Respond(fixed) => Ok(local(fixed.response())),
+            Action::Redirect(redirect) => {
+                self.redirect(client, admission.route, redirect, &head).map(local)
+            }
+            Action::Forward(upstream) => {
+                let prepared =
+                    self.prepare_request(client, (admission, *upstream), head, body, exchange)?;
+                Ok(prepared.map_or_else(|| local(options_response()), Dispatch::Forward))
+            }
+        }
+    }
+
+    /// Dispatches an admitted request within the time that its route allows.
+    ///
+    /// # Errors
+    /// If there is no response that can be relayed.
+    pub(super) async fn dispatch(
+        &self,
+        admission: Admission,
+        dispatch: Dispatch,
+        exchange: &mut Exchange,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let Judgement { route, decision, .. } = judgement;
-        let handling = &self.snapshot.routes[*route];
+        let Admission { route, delay, .. } = admission;
+        let handling = &self.snapshot.routes[route];
         let limit = handling.timeouts.request;
         let deadline = limit.map(|limit| Instant::from_std(monotonic() + limit));
-        let delayed = self.queue.delay(decision.delay);
+        let delayed = self.queue.delay(delay);
         match deadline {
             None => delayed.await?,
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
-        exchange.waited().set(decision.delay.into());
-        let upstream = match &handling.action {
-            Action::Respond(fixed) => return Ok(fixed.response().map(ResponseBody::local)),
-            Action::Redirect(redirect) => return self.redirect(client, *route, redirect, request),
-            Action::Forward(upstream) => *upstream,
+        exchange.waited().set(delay.into());
+        let Forward { upstream, request, expectation } = match dispatch {
+            Dispatch::Respond(response) => return Ok(*response),
+            Dispatch::Forward(forward) => forward,
         };
-        let prepared = self.prepare(client, judgement, request, exchange)?;
-        let Prepared::Upstream(request, expectation) = prepared else {
-            return Ok(options_response().map(ResponseBody::local));
-        };
+        exchange.forwarding();
         let forwarded =
-            self.proxy.forward(upstream, request, options(judgement, handling, exchange));
+            self.proxy.forward(upstream, request, options(admission, handling, exchange));
         let response = match deadline {
             None => forwarded.await,
             // Boxed, because the timeout would contain the future a second time.
@@ -73,7 +132,7 @@ impl Gateway {
         };
         // A body that the upstream has not asked for until now is not needed.
         expectation.iter().for_each(Expectation::refuse);
-        let filter = Arc::clone(self.filters.responses(*route));
+        let filter = Arc::clone(self.filters.responses(route));
         let response = response?.map(|body| ResponseBody::upstream(body, filter));
         Ok(match deadline {
             None => response,
@@ -81,18 +140,19 @@ impl Gateway {
         })
     }
 
-    /// Prepares a request for its upstream.
-    fn prepare(
+    /// Prepares a request for its upstream. None if it may not be forwarded any further (RFC
+    /// 9110, section 7.6.2).
+    fn prepare_request(
         &self,
         client: &Client,
-        judgement: &Judgement<'_>,
-        request: Request<ClientBody>,
-        exchange: &mut Exchange<'_>,
-    ) -> Result<Prepared, Failure> {
-        let handling = &self.snapshot.routes[judgement.route];
-        let (mut head, body) = request.into_parts();
+        (admission, upstream): (Admission, usize),
+        mut head: Parts,
+        body: ClientBody,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Forward>, Failure> {
+        let handling = &self.snapshot.routes[admission.route];
         if !decrement_max_forwards(&head.method, &mut head.headers) {
-            return Ok(Prepared::LastHop);
+            return Ok(None);
         }
         let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
         let mut body = RequestBody::new(body, max_bytes, client.demand, filter)?;
@@ -102,14 +162,14 @@ impl Gateway {
         if wants_websocket {
             switch_to_websocket(&mut head.headers);
         }
-        if judgement.decision.is_soft() {
+        if admission.is_soft {
             head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
         }
-        exchange.forwarded(&mut head.headers, &body);
+        exchange.settles_after(&mut head.headers, &body);
         let mut request = Box::new(Request::from_parts(head, body));
-        let filter = self.filters.responses(judgement.route);
+        let filter = self.filters.responses(admission.route);
         relay_interim_responses(client, &mut request, filter, expectation.clone());
-        Ok(Prepared::Upstream(request, expectation))
+        Ok(Some(Forward { upstream, request, expectation }))
     }
 
     fn redirect(
@@ -117,13 +177,11 @@ impl Gateway {
         client: &Client,
         route: usize,
         redirect: &Redirect,
-        request: Request<ClientBody>,
-    ) -> Result<Response<ResponseBody>, Failure> {
-        let (head, _) = request.into_parts();
-        let view = RequestView::of(&head, client.peer)?;
+        head: &Parts,
+    ) -> Result<Response<Bytes>, Failure> {
+        let view = RequestView::of(head, client.peer)?;
         let params = self.snapshot.rules.params(route, view.path());
-        let response = redirect.response(&view, head.uri.path(), |name| params.get(name))?;
-        Ok(response.map(ResponseBody::local))
+        Ok(redirect.response(&view, head.uri.path(), |name| params.get(name))?)
     }
 
     /// Prepares the head of a request for the upstream: removes hop-by-hop fields, adds
@@ -171,14 +229,14 @@ fn hold_until_wanted(head: &Parts, body: &mut RequestBody) -> Option<Expectation
 
 /// How a request is forwarded.
 fn options<'a>(
-    judgement: &Judgement<'_>,
+    admission: Admission,
     handling: &'a Handling,
-    exchange: &'a Exchange<'_>,
+    exchange: &'a Exchange,
 ) -> ForwardOptions<'a> {
     ForwardOptions {
         timeouts: handling.timeouts,
         retries: handling.retries.as_ref(),
-        affinity: judgement.affinity,
+        affinity: admission.affinity,
         attempts: exchange.attempts(),
         waited: exchange.waited(),
     }
@@ -208,4 +266,23 @@ fn relay_interim_responses(
             interim.send(response.status(), &filter.interim(response.headers().clone()));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is allocated with each request that is forwarded.
+    #[test]
+    fn the_future_of_a_dispatch_is_small() {
+        fn bytes<F>(
+            _: impl FnOnce(&'static Gateway, Admission, Dispatch, &'static mut Exchange) -> F,
+        ) -> usize {
+            size_of::<F>()
+        }
+        let bytes = bytes(|gateway, admission, dispatch, exchange| {
+            gateway.dispatch(admission, dispatch, exchange)
+        });
+        assert!(bytes <= 2824, "{bytes} bytes");
+    }
 }

@@ -12,20 +12,19 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::Decision;
+use tollgate_limiter::decision::{Decision, LimitFields};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
+use super::Gateway;
 use super::body::ResponseBody;
 use super::closing::Closing;
 use super::record::record_decision;
-use crate::engine::{Engine, Judgement, Settlement};
+use crate::engine::{Judgement, Settlement};
 use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::proxy::RequestBody;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{
-    Attempts, Measurement, Record, Recording, RequestMetrics, RequestTrace, Sinks, TunnelBytes,
-};
+use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace, TunnelBytes};
 
 /// The outcome of a request that passes because no route matches it.
 pub(super) const UNMATCHED: &str = "unmatched";
@@ -42,9 +41,9 @@ pub(super) struct Arrival {
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
-pub(super) struct Exchange<'g> {
-    snapshot: &'g Snapshot,
-    engine: &'g Engine,
+pub(super) struct Exchange {
+    /// The gateway with which it began.
+    gateway: Rc<Gateway>,
     request_id: HeaderValue,
     error_format: ErrorFormat,
     /// Whether a script of another origin has sent it.
@@ -57,16 +56,10 @@ pub(super) struct Exchange<'g> {
     closing: Closing,
 }
 
-impl<'g> Exchange<'g> {
+impl Exchange {
     /// Gives an id to a request whose head has just arrived.
-    pub(super) fn begin(
-        snapshot: &'g Snapshot,
-        engine: &'g Engine,
-        sinks: &Rc<Sinks>,
-        metrics: &Rc<RequestMetrics>,
-        arrival: Arrival,
-        head: &mut Parts,
-    ) -> Self {
+    pub(super) fn begin(gateway: &Rc<Gateway>, arrival: Arrival, head: &mut Parts) -> Self {
+        let Gateway { snapshot, sinks, metrics, .. } = &**gateway;
         let Arrival { peer, wall, trace } = arrival;
         let measurement = metrics.begin(&head.method);
         let request_id = request_id(&mut head.headers);
@@ -76,21 +69,20 @@ impl<'g> Exchange<'g> {
             Box::new(Recording::new(record, sinks))
         });
         Self {
-            snapshot,
-            engine,
             error_format: ErrorFormat::choose(snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
             measurement,
             closing: Closing { settlement: None, recording },
             request_id,
+            gateway: Rc::clone(gateway),
         }
     }
 
     /// The same for a request that another proxy forwards. The proxy reads statuses of HTTP,
     /// also if the request is a gRPC call.
     pub(super) fn for_proxy(mut self, headers: &HeaderMap) -> Self {
-        self.error_format = ErrorFormat::of_http(self.snapshot.problem_json, headers);
+        self.error_format = ErrorFormat::of_http(self.gateway.snapshot.problem_json, headers);
         self
     }
 
@@ -106,20 +98,24 @@ impl<'g> Exchange<'g> {
         self.route = Some(judgement.route);
         self.measurement.set_route(judgement.route);
         self.closing.settlement =
-            Settlement::new(self.engine, std::mem::take(&mut judgement.decision.lease));
+            Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
         if let Some(recording) = &mut self.closing.recording {
-            let route = self.snapshot.rules.route(judgement.route);
+            let route = self.gateway.snapshot.rules.route(judgement.route);
             record_decision(&mut recording.record, route, judgement);
         }
     }
 
-    /// Remembers that the request is forwarded to an upstream with this body.
-    pub(super) fn forwarded(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
+    /// Prepares its settlement for a response of an upstream. This is the request for it.
+    pub(super) fn settles_after(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
         if let Some(settlement) = &mut self.closing.settlement {
             let progress = body.progress();
             let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
             settlement.forwarded(headers, received);
         }
+    }
+
+    /// Remembers that the request is forwarded to an upstream now.
+    pub(super) fn forwarding(&mut self) {
         if let Some(recording) = &mut self.closing.recording {
             recording.record.forwarded();
         }
@@ -164,16 +160,21 @@ impl<'g> Exchange<'g> {
         self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
     }
 
-    /// The response for the client: a failure becomes a response, and is
-    /// [completed](Self::complete).
+    /// The fields about limits for its response.
+    pub(super) fn limits(&self, decision: &Decision<&Arc<Policy>>) -> LimitFields {
+        self.gateway.snapshot.headers.fields(decision, self.is_cross_origin)
+    }
+
+    /// The response for the client, with these fields about limits: a failure becomes a
+    /// response, and is [completed](Self::complete).
     pub(super) fn end(
         self,
         result: Result<Response<ResponseBody>, Failure>,
-        decision: Option<&Decision<&Arc<Policy>>>,
+        limits: LimitFields,
     ) -> Response<ResponseBody> {
         let failure = result.as_ref().err().copied();
         let response = result.unwrap_or_else(|failure| self.failure(failure));
-        self.complete(response, failure, decision)
+        self.complete(response, failure, limits)
     }
 
     /// Completes a response, which reports `failure` if there is one: fields are added, and
@@ -182,7 +183,7 @@ impl<'g> Exchange<'g> {
         mut self,
         mut response: Response<ResponseBody>,
         failure: Option<Failure>,
-        decision: Option<&Decision<&Arc<Policy>>>,
+        limits: LimitFields,
     ) -> Response<ResponseBody> {
         match failure {
             Some(Failure::RequestTimeout) => {
@@ -199,11 +200,9 @@ impl<'g> Exchange<'g> {
         }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
-        edit_response(self.snapshot, self.route, is_local, headers);
+        edit_response(&self.gateway.snapshot, self.route, is_local, headers);
         headers.insert(X_REQUEST_ID, self.request_id);
-        if let Some(decision) = decision {
-            self.snapshot.headers.write(decision, self.is_cross_origin, headers);
-        }
+        limits.write(headers);
         response.map(|body| body.followed_by(self.measurement, self.closing))
     }
 }

@@ -1,4 +1,5 @@
-//! The life of a request, on one screen: see `Gateway::handle`.
+//! The gateway of a worker: what requests need under one configuration. Their life is in
+//! [`life`].
 
 mod authorize;
 mod body;
@@ -7,6 +8,7 @@ mod current;
 mod dispatch;
 mod exchange;
 mod filters;
+mod life;
 mod queue;
 mod record;
 
@@ -14,24 +16,19 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::request::Parts;
-use http::{HeaderMap, Request, Response};
-use hyper::body::Body as _;
-use tollgate_limiter::decision::{Claims, Decision, Headroom, Outcome, Report};
+use tollgate_limiter::decision::{Claims, Decision, Headroom, Report};
 use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::Timestamp;
 
-use crate::engine::{self, Engine, Explaining, Judgement, PeerView, StoreCall};
-use crate::message::{Failure, Forwarding};
+use crate::engine::{Engine, Explaining, StoreCall};
+use crate::message::Forwarding;
 use crate::proxy::{Pressure, Proxy};
-use crate::server::{ClientBody, Demand, InterimQueue};
+use crate::server::{Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
-use crate::telemetry::{RequestMetrics, RequestTrace, RouteLabels, Sinks, WorkerMetrics};
+use crate::telemetry::{RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
 
 pub(crate) use authorize::{Answers, Question, QuestionForm};
 pub(crate) use body::ResponseBody;
 pub(crate) use current::CurrentGateway;
-use exchange::{Arrival, Exchange};
 use filters::Filters;
 use queue::Queue;
 #[cfg(test)]
@@ -157,73 +154,9 @@ impl Gateway {
         self.engine.close().await;
     }
 
-    /// The life of a request: give it an id, judge it, refuse or dispatch it, and complete
-    /// its response. The exchange adds the fields about limits and makes the record.
-    async fn handle(
-        &self,
-        client: &Client,
-        request: Request<ClientBody>,
-    ) -> Response<ResponseBody> {
-        let wall = self.engine.clock().wall();
-        let (mut head, body) = request.into_parts();
-        let Self { snapshot, engine, sinks, metrics, .. } = self;
-        let trace = self.trace(client, &mut head.headers);
-        let arrival = Arrival { peer: client.peer, wall, trace };
-        let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, arrival, &mut head);
-        let has_content = !body.is_end_stream();
-        let mut judgement = match self.judge(client, &head, has_content, wall).await {
-            Ok(judgement) => judgement,
-            Err(failure) => {
-                if let Failure::Malformed(malformed) = failure {
-                    metrics.malformed(malformed);
-                }
-                return exchange.end(Err(failure), None);
-            }
-        };
-        let policies = &self.snapshot.rules.route(judgement.route).policies;
-        self.metrics.decided(policies, &judgement.decision);
-        exchange.judged(&mut judgement);
-        let outcome = &judgement.decision.outcome;
-        let result = match (engine::failure_of(outcome), outcome) {
-            (Some(failure), _) => Err(failure),
-            (None, Outcome::Refuse(retry)) => Ok(exchange.refusal(&judgement.decision, *retry)),
-            (None, _) => {
-                let request = Request::from_parts(head, body);
-                self.dispatch(client, &judgement, request, &mut exchange).await
-            }
-        };
-        exchange.end(result, Some(&judgement.decision))
-    }
-
-    /// The trace of a request with these fields, if there are traces. A proxy that is trusted
-    /// decides whether it is sampled.
-    fn trace(&self, client: &Client, headers: &mut HeaderMap) -> Option<RequestTrace> {
-        Some(self.sinks.tracer.as_ref()?.begin(headers, || self.is_trusted(client)))
-    }
-
     /// Whether the peer is a proxy that may speak for its clients.
     fn is_trusted(&self, client: &Client) -> bool {
         client.may_forward && self.snapshot.rules.clients().trusts(client.peer)
-    }
-
-    /// Finds the route of a request, and judges the request under its policies. Tokens
-    /// expire by `wall`.
-    async fn judge(
-        &self,
-        client: &Client,
-        head: &Parts,
-        has_content: bool,
-        wall: Timestamp,
-    ) -> Result<Judgement<'_>, Failure> {
-        let peer = PeerView {
-            address: client.peer,
-            may_forward: client.may_forward,
-            identity: client.identity.as_deref(),
-        };
-        let view = engine::view(head, peer, has_content)?;
-        let headroom = |route| self.headroom(route);
-        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom, |_| true).await;
-        judged.map_err(Failure::from)
     }
 
     /// The headroom of the upstream of a route, for elastic limits.

@@ -9,6 +9,7 @@ mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod grpc;
+mod problem;
 mod question;
 mod redirect;
 mod respond;

@@ -1,14 +1,16 @@
 //! The gateway's own responses: failures and refusals, as problem+json (RFC 9457), as
 //! text, or as the status of a gRPC call.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use serde::Serialize;
 use tollgate_limiter::policy::TokenFault;
 
 use super::failure::Failure;
 use super::grpc::{self, Code};
+use super::problem::Problem;
 use super::template::{self, Refusal};
 
 /// `Retry-After` for a busy upstream. Requests in flight end soon.
@@ -37,23 +39,6 @@ pub(crate) enum ErrorFormat {
     Text,
     /// `application/grpc`: the HTTP status is 200, and the gRPC status is a field.
     Grpc,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Problem<'a> {
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    title: &'a str,
-    status: u16,
-    detail: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<&'static str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    violated_policies: &'a [&'a str],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    request_id: &'a str,
 }
 
 impl ErrorFormat {
@@ -122,8 +107,8 @@ impl ErrorFormat {
             return template::fill(template, refusal);
         }
         let detail = match refusal.wait {
-            Some(wait) => format!("Try again in {}.", Seconds(wait.as_secs_ceil().max(1))),
-            None => "The request costs more than the limit can ever admit.".to_owned(),
+            Some(wait) => Cow::Owned(try_again(wait.as_secs_ceil().max(1))),
+            None => Cow::Borrowed("The request costs more than the limit can ever admit."),
         };
         let problem = Problem {
             kind: Some(QUOTA_EXCEEDED),
@@ -140,10 +125,9 @@ impl ErrorFormat {
 
     fn response(self, problem: &Problem<'_>, code: Code) -> Response<Bytes> {
         let (content_type, body) = match self {
-            Self::Problem => (
-                HeaderValue::from_static("application/problem+json"),
-                serde_json::to_vec(problem).expect("text and numbers are always JSON"),
-            ),
+            Self::Problem => {
+                (HeaderValue::from_static("application/problem+json"), problem.to_json())
+            }
             Self::Text => (
                 HeaderValue::from_static("text/plain; charset=utf-8"),
                 format!("{}: {}\n", problem.title, problem.detail).into_bytes(),
@@ -174,12 +158,11 @@ fn printable(request_id: &HeaderValue) -> &str {
     request_id.to_str().unwrap_or_default()
 }
 
-struct Seconds(u64);
-
-impl std::fmt::Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} second{}", self.0, if self.0 == 1 { "" } else { "s" })
-    }
+/// What a client does that exceeds a limit.
+fn try_again(seconds: u64) -> String {
+    let mut buffer = itoa::Buffer::new();
+    let unit = if seconds == 1 { " second." } else { " seconds." };
+    ["Try again in ", buffer.format(seconds), unit].concat()
 }
 
 #[cfg(test)]

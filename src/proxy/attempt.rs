@@ -2,12 +2,12 @@
 //! one if the endpoint has closed the idle connection.
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::{HeaderName, UPGRADE};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy};
@@ -22,8 +22,8 @@ const COMMON_HEAD_BYTES: usize = 8_000;
 /// Closed connections on which one request may be tried before any byte of it was sent.
 const MAX_CLOSED: u32 = 4;
 
-/// Sends `request` to `endpoint`, which has `limit` to respond. If the attempt fails,
-/// the error contains the request if it may be sent again.
+/// Sends `request` to `endpoint`, which has `limit` to respond. The attempt starts at
+/// `started`. If it fails, the error contains the request if it may be sent again.
 ///
 /// The endpoint may close an idle connection at any time. That must not cause an error
 /// for the client: the request is sent again over a new connection if no byte of it was
@@ -33,13 +33,13 @@ const MAX_CLOSED: u32 = 4;
 pub(super) async fn attempt(
     endpoint: &Endpoint,
     mut request: Box<Request<RequestBody>>,
-    limit: Duration,
+    (started, limit): (Instant, Duration),
     retry_state: &mut RetryState<'_>,
 ) -> Result<EndpointResponse, AttemptError> {
     let is_idempotent = is_idempotent(request.method());
     // A tunnel keeps its connection, and needs one of HTTP/1.1.
     let is_for_tunnel = request.headers().contains_key(UPGRADE);
-    let mut idle = endpoint.reuse().filter(|_| !is_for_tunnel);
+    let mut idle = endpoint.reuse(started).filter(|_| !is_for_tunnel);
     let mut closed = 0;
     loop {
         let is_reused = idle.is_some();
@@ -121,7 +121,7 @@ async fn exchange(
     let has_large_head = has_large_head(&request);
     let sent = {
         let mut sending = pin!(connection.send(request));
-        let mut deadline = Instant::from_std(monotonic() + limit);
+        let mut deadline = tokio::time::Instant::from_std(monotonic() + limit);
         loop {
             if let Ok(sent) = timeout_at(deadline, sending.as_mut()).await {
                 break sent;

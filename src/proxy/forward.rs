@@ -38,8 +38,8 @@ pub(super) async fn forward(
             attempts.add(&in_flight.endpoint().shared().shown);
         }
         let started = monotonic();
-        let limit = options.timeouts.response;
-        let result = attempt(in_flight.endpoint(), request, limit, &mut retry_state).await;
+        let time = (started, options.timeouts.response);
+        let result = attempt(in_flight.endpoint(), request, time, &mut retry_state).await;
         let took = monotonic().duration_since(started);
         options.waited.set(options.waited.get() + took);
         match &result {

@@ -15,7 +15,7 @@ use tollgate_limiter::time::monotonic;
 use tracing::debug;
 
 use super::drive::idle_drain;
-use super::http1::Http1;
+use super::http1::{Begun, Http1, Served};
 use super::http2;
 use super::observed::PREFACE;
 use super::service::RequestService;
@@ -115,8 +115,9 @@ where
     S: RequestService,
 {
     let (address, settings) = (peer.address, &protocols.settings);
-    let handshake = handshake(Socket::new(transport), peer, protocols);
-    let (stream, peer) = match timeout(settings.timeouts.handshake, handshake).await {
+    // Boxed, so that a connection keeps no memory for it.
+    let handshake = Box::pin(handshake(Socket::new(transport), peer, protocols));
+    let (mut stream, peer) = match timeout(settings.timeouts.handshake, handshake).await {
         Ok(Ok(done)) => done,
         Ok(Err(error)) => {
             debug!(%address, %error, "a connection is closed");
@@ -128,14 +129,30 @@ where
             return "handshake_timeout";
         }
     };
-    let begun = (monotonic(), Traffic::new(protocols.metrics.clone()));
-    let (stream, version) = version(stream, protocols, &mut drain).await;
-    match (version, settings.http2) {
-        (Version::Http2, Some(bounds)) => {
-            let service = service(peer, settings);
-            http2::serve(stream, bounds, settings, begun, drain, service).await.name()
+    let (since, traffic) = (monotonic(), || Traffic::new(protocols.metrics.clone()));
+    let version;
+    (stream, version) = Box::pin(detect(stream, protocols, &mut drain)).await;
+    if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
+        let service = service(peer, settings);
+        let served = http2::serve(stream, bounds, settings, (since, traffic()), drain, service);
+        return Box::pin(served).await.name();
+    }
+    let mut begun = Begun::Accepted(since);
+    loop {
+        let begun_with = (begun, traffic());
+        let served = protocols.http1.serve(stream, peer.clone(), begun_with, &mut drain, service);
+        // Boxed, so that an idle connection keeps no memory for its next request.
+        let mut served = Box::pin(served).await;
+        if let Served::Idle(idle, since) = served {
+            match protocols.http1.rest(idle, since, &mut drain).await {
+                Ok(awake) => {
+                    (stream, begun) = (awake, Begun::Idle(since));
+                    continue;
+                }
+                Err(ended) => served = ended,
+            }
         }
-        _ => protocols.http1.serve(stream, peer, begun, drain, service).await,
+        return served.end(drain).await;
     }
 }
 
@@ -167,13 +184,13 @@ async fn handshake(
         .peer_certificates()
         .and_then(|chain| chain.first())
         .and_then(|certificate| identity(certificate));
-    Ok((Either::Right(stream), peer))
+    Ok((Either::Right(Box::new(stream)), peer))
 }
 
 /// The HTTP version that a client uses: with TLS the one that was negotiated, else the
 /// one that its first bytes show (RFC 9113, section 3.3). If a client sends nothing in
 /// time, or until a drain ends the connection, HTTP/1 is assumed, which can answer it.
-async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
+async fn detect(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
     if protocols.settings.http2.is_none() {
         return (stream, Version::Http1);
     }
@@ -184,7 +201,8 @@ async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (S
             (Either::Right(tls), version)
         }
         Either::Left(mut socket) => {
-            let in_time = timeout(protocols.settings.timeouts.request_head, detect(&mut socket));
+            let preface = read_preface(&mut socket);
+            let in_time = timeout(protocols.settings.timeouts.request_head, preface);
             let version = tokio::select! {
                 version = in_time => version.unwrap_or(Version::Http1),
                 () = idle_drain(drain) => Version::Http1,
@@ -195,7 +213,7 @@ async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (S
 }
 
 /// Reads until the first bytes show the version.
-async fn detect(socket: &mut Socket) -> Version {
+async fn read_preface(socket: &mut Socket) -> Version {
     loop {
         let known = socket.ahead();
         // More than the preface may have come with a header of the PROXY protocol.

@@ -4,11 +4,12 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollgate_limiter::drain::Drain;
+use tollgate_limiter::time::monotonic;
 
 use super::settings::ListenerTimeouts;
 use super::state::activity::Activity;
@@ -16,7 +17,10 @@ use super::state::activity::Activity;
 /// How long an idle HTTP/1 connection stays open once a drain has begun.
 const IDLE_DRAIN: Duration = Duration::from_secs(1);
 
-/// How a connection ended.
+/// After this time an idle HTTP/1 connection gives back its memory.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How the library's part in a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// In order.
@@ -30,6 +34,8 @@ pub(super) enum End {
     Overdue,
     /// The time of a drain was over.
     Drained,
+    /// It is idle since then, and needs the library only for its next request.
+    Idle(Instant),
 }
 
 impl End {
@@ -50,6 +56,7 @@ impl End {
             Self::Broken => "broken_response",
             Self::Overdue => "timeout",
             Self::Drained => "drain",
+            Self::Idle(_) => "idle",
         }
     }
 }
@@ -78,13 +85,15 @@ where
 }
 
 /// Polls the connection until it ends, exceeds a time limit, or has been drained. The
-/// drain begins when `drained` returns, and its time is over when `over` returns.
+/// drain begins when `drained` returns, and its time is over when `over` returns. `idle` says
+/// since when the connection is idle, if it may rest without the library then.
 pub(super) async fn drive<C>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     timeouts: &ListenerTimeouts,
     drained: impl Future<Output = ()>,
     over: impl Future<Output = ()>,
+    idle: impl Fn() -> Option<Instant>,
 ) -> End
 where
     C: GracefulConnection<Error = hyper::Error>,
@@ -114,6 +123,10 @@ where
             activity.traffic().flush();
             activity.abort_slow_responses();
             if !activity.is_overdue(timeouts) {
+                let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
+                if let Some(since) = idle().filter(rests).filter(|_| !stopping) {
+                    return Poll::Ready(End::Idle(since));
+                }
                 continue;
             }
             if !activity.give_up_head() {

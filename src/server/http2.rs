@@ -20,7 +20,6 @@ use tokio::time::sleep;
 use tollgate_limiter::drain::Drain;
 use tollgate_limiter::request::{Malformed, is_disguised};
 use tollgate_limiter::time::monotonic;
-use tower::ServiceExt as _;
 
 use super::drive::{End, drive};
 use super::observed::{Frames, Observed};
@@ -103,9 +102,9 @@ pub(super) async fn serve<S: RequestService>(
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
         let request = request.map(ClientBody::of_http2);
-        let (service, mut drain) = (service.clone(), tunnel_drain.clone());
+        let (responding, mut drain) = (service.clone().call(request), tunnel_drain.clone());
         async move {
-            let response = service.oneshot(request).await?;
+            let response = responding.await?;
             let response = response.map(|body| TrackedBody::new(body, active));
             let (mut response, tunnel) = Tunnel::of(response);
             match (client, tunnel) {
@@ -133,7 +132,7 @@ pub(super) async fn serve<S: RequestService>(
     // requests that cross it on the way are served.
     let mut ending = drain.clone();
     let (drained, over) = (is_old_or(drain.requested(), settings.timeouts.age), ending.over());
-    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over).await
+    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over, || None).await
 }
 
 /// Returns when `drained` does, or when a connection that begins now has this age, which varies by

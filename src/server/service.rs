@@ -11,6 +11,9 @@ use super::state::ClientBody;
 
 /// A service that answers the requests of one connection. Implemented for every `tower`
 /// service of this form.
+///
+/// It must be ready at any time: it is called without `poll_ready`, so that no request waits
+/// outside of it. A service that has too much to do answers that.
 pub(crate) trait RequestService:
     Service<
         Request<ClientBody>,

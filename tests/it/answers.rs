@@ -42,10 +42,10 @@ fn a_refusal_says_how_long_to_wait_in_every_dialect_and_in_the_body() {
 }
 
 #[test]
-fn field_names_are_sent_in_title_case() {
+fn field_names_are_sent_in_lower_case() {
     let refused = refusal("", "", &[]);
     let names: Vec<&str> = refused.fields.iter().map(|(name, _)| &**name).collect();
-    for name in ["X-Ratelimit-Limit", "X-Ratelimit-Retry-After", "Retry-After", "Content-Type"] {
+    for name in ["x-ratelimit-limit", "x-ratelimit-retry-after", "retry-after", "content-type"] {
         assert!(names.contains(&name), "{name} is not among {names:?}");
     }
 }

@@ -18,6 +18,7 @@ mod expectations;
 mod failures;
 mod forwarding;
 mod geo;
+mod idle;
 mod inbound;
 mod interim;
 mod key_sets;

@@ -70,12 +70,23 @@ impl HeaderWriter {
         cross_origin: bool,
         fields: &mut HeaderMap,
     ) {
+        self.fields(decision, cross_origin).write(fields);
+    }
+
+    /// The fields of a decision, for a response that does not exist yet. `cross_origin`: the
+    /// request has an `Origin`. Without a report there are none.
+    pub fn fields<P: Borrow<Arc<Policy>>>(
+        &self,
+        decision: &Decision<P>,
+        cross_origin: bool,
+    ) -> LimitFields {
+        let mut fields = LimitFields::default();
         if let Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) = decision.outcome
             && self.dialects.contains(&Dialect::RetryAfter)
         {
-            fields.insert(RETRY_AFTER, wait.as_secs_ceil().into());
+            fields.retry_after_s = Some(wait.as_secs_ceil());
         }
-        let Some(binding) = decision.binding() else { return };
+        let Some(binding) = decision.binding() else { return fields };
         let retry_after_s = match decision.outcome {
             Outcome::Refuse(retry) => wait_secs(retry),
             Outcome::Admit
@@ -87,30 +98,96 @@ impl HeaderWriter {
         };
         for dialect in &self.dialects {
             match dialect {
-                Dialect::XRatelimit => write_x_ratelimit(&binding.verdict, retry_after_s, fields),
-                Dialect::Ietf => write_ietf(decision, fields),
+                Dialect::XRatelimit => {
+                    fields.numbers = Some(Numbers::of(&binding.verdict, retry_after_s));
+                }
+                Dialect::Ietf => {
+                    let lists = [policies(decision), limits(decision)];
+                    fields.lists = Some(lists.map(List::value));
+                }
                 Dialect::RetryAfter => {
-                    if let Some(secs) = retry_after_s {
-                        fields.insert(RETRY_AFTER, secs.into());
-                    }
+                    fields.retry_after_s = fields.retry_after_s.or(retry_after_s);
                 }
             }
         }
-        let exposed = self.exposed.as_ref().filter(|_| cross_origin);
-        if let Some(exposed) = exposed {
-            fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        fields.exposed = self.exposed.clone().filter(|_| cross_origin);
+        fields.is_soft = decision.is_soft();
+        fields.is_local = decision.told().any(|report| report.source == Source::Local);
+        fields
+    }
+}
+
+/// The fields about limits of one decision.
+#[derive(Clone, Debug, Default)]
+pub struct LimitFields {
+    /// Those that begin with `X-Ratelimit-`.
+    numbers: Option<Numbers>,
+    /// The lists of `RateLimit-Policy` and of `RateLimit`.
+    lists: Option<[HeaderValue; 2]>,
+    retry_after_s: Option<u64>,
+    /// The names of the fields, if a script of another origin may read them.
+    exposed: Option<HeaderValue>,
+    is_soft: bool,
+    is_local: bool,
+}
+
+impl LimitFields {
+    /// Adds the fields to those of a response.
+    pub fn write(self, fields: &mut HeaderMap) {
+        if let Some(numbers) = self.numbers {
+            numbers.write(fields);
+        }
+        if let Some([policies, limits]) = self.lists {
+            fields.append(RATELIMIT_POLICY, policies);
+            fields.append(RATELIMIT, limits);
+        }
+        if let Some(secs) = self.retry_after_s {
+            fields.insert(RETRY_AFTER, secs.into());
+        }
+        let is_exposed = self.exposed.is_some();
+        if let Some(exposed) = self.exposed {
+            fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         let mut mark = |name: HeaderName, value| {
             fields.insert(name.clone(), value);
-            if exposed.is_some() {
+            if is_exposed {
                 fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, name.into());
             }
         };
-        if decision.is_soft() {
+        if self.is_soft {
             mark(X_RATELIMIT_SOFT, OVER);
         }
-        if decision.told().any(|report| report.source == Source::Local) {
+        if self.is_local {
             mark(X_RATELIMIT_SOURCE, LOCAL);
+        }
+    }
+}
+
+/// The numbers of the fields that begin with `X-Ratelimit-`.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    limit: u64,
+    remaining: u64,
+    reset_s: u64,
+    retry_after_s: Option<u64>,
+}
+
+impl Numbers {
+    fn of(verdict: &Verdict, retry_after_s: Option<u64>) -> Self {
+        let Verdict { limit, remaining, .. } = *verdict;
+        Self { limit, remaining, reset_s: verdict.reset_after.as_secs_ceil(), retry_after_s }
+    }
+
+    fn write(self, fields: &mut HeaderMap) {
+        let number = |value: &HeaderValue| value.to_str().ok()?.parse::<u64>().ok();
+        let backend = fields.get(&REMAINING).and_then(number);
+        if backend.is_none_or(|remaining| remaining >= self.remaining) {
+            fields.insert(LIMIT, self.limit.into());
+            fields.insert(REMAINING, self.remaining.into());
+            fields.insert(RESET, self.reset_s.into());
+        }
+        if let Some(secs) = self.retry_after_s {
+            fields.insert(X_RETRY_AFTER, secs.into());
         }
     }
 }
@@ -131,23 +208,6 @@ fn wait_secs(retry: Retry) -> Option<u64> {
         Retry::After(wait) => Some(wait.as_secs_ceil().max(1)),
         Retry::Now | Retry::Never => None,
     }
-}
-
-fn write_x_ratelimit(verdict: &Verdict, retry_after_s: Option<u64>, fields: &mut HeaderMap) {
-    let backend = fields.get(&REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if backend.is_none_or(|remaining| remaining >= verdict.remaining) {
-        fields.insert(LIMIT, verdict.limit.into());
-        fields.insert(REMAINING, verdict.remaining.into());
-        fields.insert(RESET, verdict.reset_after.as_secs_ceil().into());
-    }
-    if let Some(secs) = retry_after_s {
-        fields.insert(X_RETRY_AFTER, secs.into());
-    }
-}
-
-fn write_ietf<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, fields: &mut HeaderMap) {
-    fields.append(RATELIMIT_POLICY, policies(decision).value());
-    fields.append(RATELIMIT, limits(decision).value());
 }
 
 /// The list of `RateLimit-Policy`: the quota of each policy.

@@ -66,6 +66,12 @@ impl RateLimiter {
         }
     }
 
+    /// Whether [`decide`](Self::decide) waits for nothing: its future is ready at its first
+    /// poll.
+    pub const fn decides_at_once(&self) -> bool {
+        matches!(self.store, Store::Memory(_)) && self.overrides.is_none()
+    }
+
     /// The judge of claims.
     pub(crate) fn judge(&self) -> Judge<'_> {
         let overrides = self.overrides.as_ref().map(|overrides| (overrides, &self.misfits));

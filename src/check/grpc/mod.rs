@@ -7,6 +7,8 @@ mod health;
 mod messages;
 mod ratelimit;
 
+use std::rc::Rc;
+
 use http::{Request, Response};
 use tollgate_limiter::drain::Drain;
 
@@ -22,7 +24,7 @@ use framing::Failed;
 /// What answers calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Called<'c> {
-    pub(super) gateway: &'c Gateway,
+    pub(super) gateway: &'c Rc<Gateway>,
     pub(super) settings: &'c GrpcSettings,
     pub(super) metrics: &'c RateLimitMetrics,
     pub(super) drain: &'c Drain,

@@ -36,11 +36,8 @@ impl Connection {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = Builder::new()
-            .title_case_headers(true)
-            .max_buf_size(MAX_HEAD_BYTES)
-            .handshake(TokioIo::new(stream))
-            .await?;
+        let (sender, connection) =
+            Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream)).await?;
         // The request that waits for a response gets the connection's errors.
         let task = spawn_local(connection.with_upgrades()).abort_handle();
         Ok(Self { sender, task })
@@ -120,9 +117,9 @@ impl Pool {
         Self { max_idle, idle_timeout, idle: RefCell::default() }
     }
 
-    /// An idle connection that is not known to be closed.
-    pub(super) fn reuse(&self) -> Option<Connection> {
-        self.close_expired();
+    /// An idle connection that is not known to be closed at `now`.
+    pub(super) fn reuse(&self, now: Instant) -> Option<Connection> {
+        self.close_expired(now);
         let mut idle = self.idle.borrow_mut();
         while let Some(Idle { connection, .. }) = idle.pop_back() {
             if connection.sender.is_ready() {
@@ -137,20 +134,22 @@ impl Pool {
         if !connection.sender.is_ready() {
             return;
         }
-        self.close_expired();
+        let since = monotonic();
+        self.close_expired(since);
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= self.max_idle {
             idle.pop_front();
         }
         if self.max_idle > 0 {
-            idle.push_back(Idle { connection, since: monotonic() });
+            idle.push_back(Idle { connection, since });
         }
     }
 
-    /// Closes connections that have been idle for too long.
-    pub(super) fn close_expired(&self) {
+    /// Closes connections that have been idle for too long at `now`.
+    pub(super) fn close_expired(&self, now: Instant) {
         let mut idle = self.idle.borrow_mut();
-        while idle.front().is_some_and(|oldest| oldest.since.elapsed() >= self.idle_timeout) {
+        let is_old = |it: &Idle| now.saturating_duration_since(it.since) >= self.idle_timeout;
+        while idle.front().is_some_and(is_old) {
             idle.pop_front();
         }
     }

@@ -9,7 +9,7 @@ mod send_error;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, Shared};
@@ -17,6 +17,7 @@ use http::uri::Scheme;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
+use tollgate_limiter::time::monotonic;
 
 use connect::connect_http1;
 pub(super) use connect::{NewConnection, connect};
@@ -164,20 +165,20 @@ impl Endpoint {
         self.in_flight.get()
     }
 
-    /// An open connection with room for a request. The endpoint may have closed it
+    /// An open connection with room for a request at `now`. The endpoint may have closed it
     /// without this being known yet.
-    pub(super) fn reuse(&self) -> Option<Connection> {
+    pub(super) fn reuse(&self, now: Instant) -> Option<Connection> {
         if self.pools.is_http2.get()
             && let Some(stream) = self.pools.http2.stream()
         {
             return Some(Connection::Http2(stream));
         }
-        self.pools.http1.reuse().map(Connection::Http1)
+        self.pools.http1.reuse(now).map(Connection::Http1)
     }
 
     /// See [`http1::Pool::close_expired`] and [`http2::Pool::close_expired`].
     pub(super) fn close_expired(&self) {
-        self.pools.http1.close_expired();
+        self.pools.http1.close_expired(monotonic());
         self.pools.http2.close_expired();
     }
 

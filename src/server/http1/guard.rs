@@ -245,7 +245,10 @@ impl<T: AsyncRead + Unpin> Guard<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<End>> {
         let start = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let is_awaited = polled.is_pending() && matches!(self.next, Next::Head(_));
+        self.exchange.set_awaited(is_awaited);
+        ready!(polled)?;
         let bytes = &buf.filled()[start..];
         if bytes.is_empty() {
             return Poll::Ready(Ok(End::OfStream));

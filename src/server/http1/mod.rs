@@ -20,9 +20,8 @@ use hyper::service::{HttpService, service_fn};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 use tollgate_limiter::drain::Drain;
-use tower::ServiceExt as _;
 
 use super::drive::{End, drive, idle_drain};
 use super::observed::Observed;
@@ -33,7 +32,7 @@ use super::state::exchange::Exchange;
 use super::state::interim::InterimQueue;
 use super::state::{ClientBody, Peer};
 use super::syntax::REFUSED_METHOD;
-use super::transport::{Stream, reset};
+use super::transport::{Stream, reset, socket};
 use super::tunnel::{OptionalBody, Tunnel};
 use crate::telemetry::Traffic;
 use guard::Guard;
@@ -51,7 +50,6 @@ impl Http1 {
     pub(super) fn new(settings: Arc<ListenerSettings>) -> Self {
         let mut builder = Builder::new();
         builder
-            .title_case_headers(true)
             .max_headers(settings.max_headers)
             .max_header_size(settings.max_head_bytes)
             .max_buf_size(settings.max_head_bytes.max(64 * 1024))
@@ -59,22 +57,29 @@ impl Http1 {
         Self { settings, builder }
     }
 
-    /// Serves one connection to its end, with the service that `service` makes for its
-    /// peer. The first head is awaited since `since`. Returns why the connection has ended.
+    /// Serves one connection until it ends or is idle, with the service that `service` makes for
+    /// its peer.
     pub(super) async fn serve<F, S>(
         &self,
         stream: Stream,
         mut peer: Peer,
-        (since, traffic): (Instant, Traffic),
-        mut drain: Drain,
+        (phase, traffic): (Begun, Traffic),
+        drain: &mut Drain,
         service: &F,
-    ) -> &'static str
+    ) -> Served
     where
         F: Fn(Peer, &ListenerSettings) -> S,
         S: RequestService,
     {
         let settings = &*self.settings;
-        let activity = Rc::new(Activity::new(since, settings.demand()).with_traffic(traffic));
+        let activity = match phase {
+            Begun::Accepted(since) => Activity::new(since, settings.demand()),
+            Begun::Idle(since) => Activity::new(since, settings.demand()).idle_since(since),
+        };
+        let activity = Rc::new(activity.with_traffic(traffic));
+        if drain.is_requested() {
+            activity.begin_drain();
+        }
         let observed = Observed::new(stream, &activity, None);
         let state = Rc::new(ConnectionState::new(Rc::clone(&activity)));
         let (exchange, writer) = (Rc::clone(&state.exchange), state.interim.writer());
@@ -84,27 +89,68 @@ impl Http1 {
         let mut connection = self.builder.serve_connection(TokioIo::new(guard), service);
         let drained = drained(drain.clone(), &activity);
         let polled = Pin::new(&mut connection);
-        let end = drive(polled, &activity, &settings.timeouts, drained, drain.over()).await;
+        let idle = || state.exchange.idle();
+        let end = drive(polled, &activity, &settings.timeouts, drained, drain.over(), idle).await;
         let parts = connection.into_parts();
         let guard = parts.io.into_inner();
         if let Some(tunnel) = state.granted.take() {
             let idle_limit = settings.timeouts.tunnel;
-            let carried = tunnel.carry(guard, parts.read_buf, idle_limit, &mut drain);
+            let carried = tunnel.carry(guard, parts.read_buf, idle_limit, drain);
             Box::pin(carried).await;
-            return "tunnel";
+            return Served::Ended("tunnel");
         }
-        // All responses are complete, so the stop need not wait for the closing.
-        drop(drain);
         let stream = guard.into_inner().stream;
+        if let End::Idle(since) = end {
+            return Served::Idle(stream, since);
+        }
         match end {
             // The client has closed its side too, so nothing can be unread.
             End::Closed | End::Failed if activity.is_read_closed() => {}
-            End::Closed | End::Failed => Box::pin(linger(stream)).await,
+            End::Closed | End::Failed => return Served::Closing(stream, end.name()),
             End::Broken => reset(&stream),
-            End::Overdue | End::Drained => {}
+            End::Overdue | End::Drained | End::Idle(_) => {}
         }
-        end.name()
+        Served::Ended(end.name())
     }
+
+    /// Waits for the next request of a connection that is idle since then, without the memory
+    /// that the library needs. Returns the stream when something arrives.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub(super) async fn rest(
+        &self,
+        stream: Stream,
+        since: Instant,
+        drain: &mut Drain,
+    ) -> Result<Stream, Served> {
+        let end = since + self.settings.timeouts.keep_alive;
+        tokio::select! {
+            biased;
+            () = socket(&stream).readable() => Ok(stream),
+            () = sleep_until(end.into()) => Err(Served::Ended(End::Overdue.name())),
+            () = idle_drain(drain) => Err(Served::Closing(stream, End::Closed.name())),
+        }
+    }
+}
+
+/// What a connection waits for when the library gets it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Begun {
+    /// Its first request, since then.
+    Accepted(Instant),
+    /// A further request, since then. Something has arrived.
+    Idle(Instant),
+}
+
+/// How far a connection was served.
+pub(super) enum Served {
+    /// It has ended, for this reason.
+    Ended(&'static str),
+    /// It ends for this reason. All responses are complete, and [`linger`] closes it.
+    Closing(Stream, &'static str),
+    /// It is idle since then. Nothing was read that was not answered.
+    Idle(Stream, Instant),
 }
 
 /// Returns when a drain closes the connection if it is idle.
@@ -158,6 +204,22 @@ impl<B> ConnectionState<B> {
     }
 }
 
+impl Served {
+    /// Closes the connection. Returns why it has ended.
+    pub(super) async fn end(self, drain: Drain) -> &'static str {
+        // The stop need not wait for the closing.
+        drop(drain);
+        match self {
+            Self::Ended(cause) => cause,
+            Self::Closing(stream, cause) => {
+                Box::pin(linger(stream)).await;
+                cause
+            }
+            Self::Idle(..) => End::Closed.name(),
+        }
+    }
+}
+
 /// `service`, with the state of the connection kept up to date.
 fn tracked<S>(
     service: S,
@@ -171,9 +233,9 @@ where
         let active = state.exchange.activity().begin();
         let request = state.begin(request);
         let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
-        let (service, state) = (service.clone(), Rc::clone(&state));
+        let (responding, state) = (service.clone().call(request), Rc::clone(&state));
         async move {
-            let response = state.respond(service.oneshot(request).await?, may_upgrade);
+            let response = state.respond(responding.await?, may_upgrade);
             Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
         }
     })

@@ -30,9 +30,6 @@ pub(crate) struct Observed<T> {
     frames: Option<Frames>,
     /// HTTP/2: bytes read since the task last yielded.
     turn_bytes: usize,
-    /// Whether everything written was flushed, so that the next bytes written do not
-    /// interrupt a frame.
-    is_flushed: bool,
 }
 
 /// How many bytes of HTTP/2 are read before the task yields. The library reads as long as
@@ -42,7 +39,7 @@ const TURN_BYTES: usize = 16 * 1024;
 impl<T> Observed<T> {
     /// `frames`: for HTTP/2.
     pub(crate) fn new(stream: T, activity: &Rc<Activity>, frames: Option<Frames>) -> Self {
-        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0, is_flushed: false }
+        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0 }
     }
 
     /// Whether the task yields to other connections.
@@ -66,7 +63,10 @@ impl<T: AsyncWrite + Unpin> Observed<T> {
         if let Err(fault) = frames.inspect(bytes, monotonic) {
             let goaway = frames.goaway(fault);
             // The connection closes in any case. If there is room, the client gets the reason.
-            if self.is_flushed && Pin::new(&mut self.stream).poll_write(cx, &goaway).is_ready() {
+            // Otherwise it would interrupt a frame.
+            if self.activity.is_flushed()
+                && Pin::new(&mut self.stream).poll_write(cx, &goaway).is_ready()
+            {
                 let _ = Pin::new(&mut self.stream).poll_flush(cx);
             }
             return Err(io::Error::other(fault));
@@ -105,7 +105,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.is_flushed = false;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.activity.on_write(&written);
         written
@@ -116,7 +115,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.is_flushed = false;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.activity.on_write(&written);
         written
@@ -127,9 +125,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The library flushes when it has nothing left to write.
-        self.is_flushed = true;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.activity.on_flush(&flushed);
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

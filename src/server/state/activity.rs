@@ -58,6 +58,8 @@ pub(crate) struct Activity {
     /// HTTP/2: the number of the head that is incomplete, and since when. Other requests
     /// may be in progress meanwhile.
     open_head: Cell<Option<(u64, Instant)>>,
+    /// Whether everything that was written is with the system.
+    is_flushed: Cell<bool>,
     /// Whether the library has shut the connection down.
     is_shut: Cell<bool>,
     /// HTTP/2: how often the connection was resumed after the library ended it.
@@ -82,6 +84,7 @@ impl Activity {
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
             open_head: Cell::new(None),
+            is_flushed: Cell::new(false),
             is_shut: Cell::new(false),
             resumptions: Cell::new(0),
             responses: None,
@@ -97,6 +100,11 @@ impl Activity {
     /// The same connection, whose bytes are counted in `traffic`.
     pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
         Self { traffic, ..self }
+    }
+
+    /// The same connection, which is idle since then.
+    pub(crate) fn idle_since(self, since: Instant) -> Self {
+        Self { phase: Cell::new(Phase::Idle), since: Cell::new(since), ..self }
     }
 
     /// The bytes of the connection.
@@ -210,6 +218,7 @@ impl Activity {
 
     /// Records the result of a write: the client took bytes, or has no room.
     pub(crate) fn on_write(&self, written: &Poll<io::Result<usize>>) {
+        self.is_flushed.set(false);
         match written {
             Poll::Ready(Ok(bytes)) => {
                 self.traffic.sent(*bytes);
@@ -218,6 +227,22 @@ impl Activity {
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.pace.borrow_mut().waits(),
         }
+    }
+
+    /// Records the result of a flush. The library flushes when it has nothing left to write.
+    pub(crate) fn on_flush(&self, flushed: &Poll<io::Result<()>>) {
+        self.is_flushed.set(matches!(flushed, Poll::Ready(Ok(()))));
+    }
+
+    /// Whether everything that was written is with the system.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.is_flushed.get()
+    }
+
+    /// Since when the connection is idle, and nothing is left to write.
+    pub(crate) fn idle(&self) -> Option<Instant> {
+        let is_idle = self.phase.get() == Phase::Idle && self.is_flushed.get();
+        is_idle.then(|| self.since.get())
     }
 
     /// Whether the client has exceeded a time limit, in sending or in reading.

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Instant;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -22,6 +23,8 @@ pub(crate) struct Exchange {
     activity: Rc<Activity>,
     /// Why the last request was refused; then the library reads one of the guard.
     refused: Cell<Option<Malformed>>,
+    /// Whether the library waits for the next request, and nothing of it has arrived.
+    is_awaited: Cell<bool>,
     /// Whether the current request has a response.
     has_response: Cell<bool>,
     /// Whether everything was written, and no response has begun since.
@@ -49,6 +52,7 @@ impl Exchange {
         Self {
             activity,
             refused: Cell::new(None),
+            is_awaited: Cell::new(false),
             has_response: Cell::new(false),
             is_between_responses: Cell::new(true),
             begun: Cell::new(0),
@@ -74,6 +78,16 @@ impl Exchange {
 
     pub(crate) fn refused(&self) -> Option<Malformed> {
         self.refused.get()
+    }
+
+    /// Whether the library waits for the next request now, and nothing of it has arrived.
+    pub(crate) fn set_awaited(&self, is_awaited: bool) {
+        self.is_awaited.set(is_awaited);
+    }
+
+    /// Since when nothing of the connection is in progress.
+    pub(crate) fn idle(&self) -> Option<Instant> {
+        self.activity.idle().filter(|_| self.is_awaited.get() && self.is_body_complete())
     }
 
     /// A request asks to change the protocol.

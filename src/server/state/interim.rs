@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures_util::task::AtomicWaker;
-use http::header::{CONTENT_LENGTH, HeaderName, TRAILER, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Version};
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
@@ -100,22 +100,13 @@ fn head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
     let reason = status.canonical_reason().unwrap_or("Interim");
     let mut text = format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).into_bytes();
     for (name, value) in &fields {
-        title_case(name, &mut text);
+        text.extend_from_slice(name.as_str().as_bytes());
         text.extend_from_slice(b": ");
         text.extend_from_slice(value.as_bytes());
         text.extend_from_slice(b"\r\n");
     }
     text.extend_from_slice(b"\r\n");
     text
-}
-
-/// Writes a name with the capitals that all other responses have.
-fn title_case(name: &HeaderName, text: &mut Vec<u8>) {
-    let mut starts_word = true;
-    for byte in name.as_str().bytes() {
-        text.push(if starts_word { byte.to_ascii_uppercase() } else { byte });
-        starts_word = byte == b'-';
-    }
 }
 
 /// The interim responses of one connection.

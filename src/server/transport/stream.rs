@@ -13,8 +13,9 @@ use tokio_util::either::Either;
 /// A connection as the kernel provides it.
 pub(crate) type Transport = Either<TcpStream, UnixStream>;
 
-/// A stream that carries HTTP.
-pub(crate) type Stream = Either<Socket, TlsStream<Socket>>;
+/// A stream that carries HTTP. Boxed with TLS, so that other connections reserve no memory for
+/// it.
+pub(crate) type Stream = Either<Socket, Box<TlsStream<Socket>>>;
 
 /// The address of both ends of a Unix socket: they are on this machine.
 pub(crate) const LOCAL_PEER: SocketAddr =
@@ -42,6 +43,17 @@ impl Socket {
         self.ahead.drain(..count);
     }
 
+    /// Returns when there may be something to read, or the stream has ended.
+    pub(crate) async fn readable(&self) {
+        if self.ahead.is_empty() {
+            // An error ends the stream: the next read returns it.
+            let _ = match &self.transport {
+                Either::Left(tcp) => tcp.readable().await,
+                Either::Right(unix) => unix.readable().await,
+            };
+        }
+    }
+
     /// Reads at most `most` further bytes ahead. Returns false at the end of the stream.
     pub(crate) async fn read_ahead(&mut self, most: usize) -> io::Result<bool> {
         let mut limited = (&mut self.transport).take(u64::try_from(most).unwrap_or(u64::MAX));
@@ -49,14 +61,18 @@ impl Socket {
     }
 }
 
+/// The socket below TLS, if there is TLS.
+pub(crate) fn socket(stream: &Stream) -> &Socket {
+    match stream {
+        Either::Left(socket) => socket,
+        Either::Right(tls) => tls.get_ref().0,
+    }
+}
+
 /// Resets a connection, so that the client does not take a part of a response for the
 /// whole: in HTTP/1.0 a body may end with its connection.
 pub(crate) fn reset(stream: &Stream) {
-    let socket = match stream {
-        Either::Left(socket) => socket,
-        Either::Right(tls) => tls.get_ref().0,
-    };
-    if let Either::Left(tcp) = &socket.transport {
+    if let Either::Left(tcp) = &socket(stream).transport {
         // If this fails, the connection closes without a reset.
         let _ = tcp.set_zero_linger();
     }

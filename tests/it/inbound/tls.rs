@@ -79,6 +79,21 @@ fn the_protocol_is_negotiated_and_the_backend_learns_of_tls() {
     }
 }
 
+/// An idle connection gives back its memory after a second.
+#[test]
+fn a_request_after_a_pause_is_answered() {
+    let secure = Secure::start("", "timeouts: { request_head: 200ms }");
+    let client = TlsClient::offering(&secure.made, &["http/1.1"]);
+    block_on(async {
+        let http = secure.http1(&client).await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(http.get("/").await.status, 200);
+            tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        }
+        assert_eq!(http.get("/").await.status, 200);
+    });
+}
+
 #[test]
 fn http2_is_not_negotiated_if_it_is_disabled() {
     let secure = Secure::start("", "http2: false");

@@ -122,7 +122,7 @@ fn a_repeated_length_is_relayed_once() {
             Origin::answering(move |_| format!("HTTP/1.1 200 OK\r\n{lengths}\r\n\r\n{body}"));
         let gateway = Gateway::forwarding(&origin, "", "", "");
         let first = gateway.client().request(method, "/", &[], b"");
-        let said = first.fields.iter().filter(|(name, _)| name == "Content-Length");
+        let said = first.fields.iter().filter(|(name, _)| name == "content-length");
         let said: Vec<&str> = said.map(|(_, value)| &**value).collect();
         assert_eq!((first.status, said), (200, vec!["2"]), "{method} {lengths}");
         let second = block_on(async {

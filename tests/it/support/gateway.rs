@@ -265,6 +265,11 @@ impl Gateway {
         self.status("VmRSS")
     }
 
+    /// The resident memory of the process without that of files.
+    pub(crate) fn private_kib(&self) -> usize {
+        self.status("RssAnon")
+    }
+
     /// The largest resident memory of the process so far.
     pub(crate) fn peak_kib(&self) -> usize {
         self.status("VmHWM")

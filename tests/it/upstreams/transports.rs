@@ -33,7 +33,7 @@ fn an_endpoint_may_be_a_unix_socket() {
     for _ in 0..3 {
         assert_eq!(client.get("/a?b", &[]).text(), "hello");
         let head = heads.recv().unwrap();
-        assert!(head.starts_with("GET /a?b HTTP/1.1\nHost: gateway.test\n"), "{head}");
+        assert!(head.starts_with("GET /a?b HTTP/1.1\nhost: gateway.test\n"), "{head}");
     }
 }
 

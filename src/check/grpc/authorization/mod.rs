@@ -3,6 +3,8 @@
 mod question;
 mod response;
 
+use std::rc::Rc;
+
 use http::{Request, Response, StatusCode};
 
 use super::body::AnswerBody;
@@ -27,7 +29,7 @@ const ANSWERS: Answers = Answers {
 
 /// Answers one call.
 pub(super) async fn answer(
-    gateway: &Gateway,
+    gateway: &Rc<Gateway>,
     peer: &Peer,
     request: Request<ClientBody>,
 ) -> Result<Response<AnswerBody>, Failed> {

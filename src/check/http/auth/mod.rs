@@ -2,6 +2,8 @@
 
 mod family;
 
+use std::rc::Rc;
+
 use http::{Request, Response, StatusCode};
 use hyper::body::Body as _;
 
@@ -15,7 +17,7 @@ use crate::server::{ClientBody, Peer};
 /// The body of a question has no meaning. The server reads the rest of a short one, so that the
 /// connection stays open.
 pub(super) async fn answer(
-    gateway: &Gateway,
+    gateway: &Rc<Gateway>,
     settings: &HttpSettings,
     peer: &Peer,
     request: Request<ClientBody>,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use futures_util::task::noop_waker_ref;
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use tollgate_limiter::time::monotonic;
 
 use super::*;
@@ -70,7 +70,7 @@ fn hint(interim: &Interim) {
     interim.send(StatusCode::EARLY_HINTS, &[link].into_iter().collect());
 }
 
-const HINT: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+const HINT: &str = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
 
 #[test]
 fn an_interim_response_is_written_when_no_other_is() {
@@ -186,7 +186,7 @@ fn fields_of_the_connection_or_of_a_body_are_not_written() {
     let fields = fields
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     let text = head(StatusCode::PROCESSING, &fields.into_iter().collect());
-    assert_eq!(String::from_utf8_lossy(&text), "HTTP/1.1 102 Processing\r\nX-A-B: 1\r\n\r\n");
+    assert_eq!(String::from_utf8_lossy(&text), "HTTP/1.1 102 Processing\r\nx-a-b: 1\r\n\r\n");
 }
 
 #[test]

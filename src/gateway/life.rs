@@ -1,0 +1,126 @@
+//! The life of a request, on one screen: see `Gateway::handle`.
+
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::rc::Rc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
+use http::request::Parts;
+use http::{HeaderMap, Request, Response};
+use hyper::body::Body as _;
+use tollgate_limiter::decision::{LimitFields, Outcome};
+use tollgate_limiter::time::Timestamp;
+
+use super::body::ResponseBody;
+use super::dispatch::{Admission, Dispatch};
+use super::exchange::{Arrival, Exchange};
+use super::{Client, Gateway};
+use crate::engine::{self, Judgement, PeerView};
+use crate::message::Failure;
+use crate::server::ClientBody;
+use crate::telemetry::RequestTrace;
+
+/// The response to a request, at once or when it is known.
+pub(super) type Handling =
+    Either<Ready<Response<ResponseBody>>, Pin<Box<dyn Future<Output = Response<ResponseBody>>>>>;
+
+impl Gateway {
+    /// The life of a request: give it an id, judge it, refuse or dispatch it, and complete
+    /// its response. The exchange adds the fields about limits and makes the record.
+    ///
+    /// A decision that waits for nothing is made here and not in a future. So a refusal takes no
+    /// memory of its own, and an admitted request takes no more than its dispatch needs.
+    pub(super) fn handle(
+        self: Rc<Self>,
+        client: Rc<Client>,
+        request: Request<ClientBody>,
+    ) -> Handling {
+        let wall = self.engine.clock().wall();
+        let (mut head, body) = request.into_parts();
+        let trace = self.trace(&client, &mut head.headers);
+        let arrival = Arrival { peer: client.peer, wall, trace };
+        let exchange = Exchange::begin(&self, arrival, &mut head);
+        let has_content = !body.is_end_stream();
+        if self.engine.judges_at_once()
+            && let Some(mut judged) = self.judge(&client, &head, has_content, wall).now_or_never()
+        {
+            return self.carry_out(&client, &mut judged, (head, body), exchange);
+        }
+        let judging = async move {
+            let mut judged = self.judge(&client, &head, has_content, wall).await;
+            self.carry_out(&client, &mut judged, (head, body), exchange).await
+        };
+        Either::Right(Box::pin(judging))
+    }
+
+    /// Carries out what was judged.
+    fn carry_out(
+        self: &Rc<Self>,
+        client: &Client,
+        judged: &mut Result<Judgement<'_>, Failure>,
+        (head, body): (Parts, ClientBody),
+        mut exchange: Exchange,
+    ) -> Handling {
+        let answer = |response| Either::Left(ready(response));
+        let judgement = match judged {
+            Ok(judgement) => judgement,
+            Err(failure) => {
+                if let Failure::Malformed(malformed) = *failure {
+                    self.metrics.malformed(malformed);
+                }
+                return answer(exchange.end(Err(*failure), LimitFields::default()));
+            }
+        };
+        let policies = &self.snapshot.rules.route(judgement.route).policies;
+        self.metrics.decided(policies, &judgement.decision);
+        exchange.judged(judgement);
+        let (decision, limits) = (&judgement.decision, exchange.limits(&judgement.decision));
+        if let Some(failure) = engine::failure_of(&decision.outcome) {
+            return answer(exchange.end(Err(failure), limits));
+        }
+        if let Outcome::Refuse(retry) = decision.outcome {
+            let refusal = exchange.refusal(decision, retry);
+            return answer(exchange.end(Ok(refusal), limits));
+        }
+        let admission = Admission::of(judgement);
+        let dispatch = match self.prepare(client, admission, head, body, &mut exchange) {
+            Ok(Dispatch::Respond(response)) if admission.delay.is_zero() => {
+                return answer(exchange.end(Ok(*response), limits));
+            }
+            Ok(dispatch) => dispatch,
+            Err(failure) => return answer(exchange.end(Err(failure), limits)),
+        };
+        let gateway = Rc::clone(self);
+        Either::Right(Box::pin(async move {
+            let result = gateway.dispatch(admission, dispatch, &mut exchange).await;
+            exchange.end(result, limits)
+        }))
+    }
+
+    /// The trace of a request with these fields, if there are traces. A proxy that is trusted
+    /// decides whether it is sampled.
+    fn trace(&self, client: &Client, headers: &mut HeaderMap) -> Option<RequestTrace> {
+        Some(self.sinks.tracer.as_ref()?.begin(headers, || self.is_trusted(client)))
+    }
+
+    /// Finds the route of a request, and judges the request under its policies. Tokens
+    /// expire by `wall`.
+    async fn judge(
+        &self,
+        client: &Client,
+        head: &Parts,
+        has_content: bool,
+        wall: Timestamp,
+    ) -> Result<Judgement<'_>, Failure> {
+        let peer = PeerView {
+            address: client.peer,
+            may_forward: client.may_forward,
+            identity: client.identity.as_deref(),
+        };
+        let view = engine::view(head, peer, has_content)?;
+        let headroom = |route| self.headroom(route);
+        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom, |_| true).await;
+        judged.map_err(Failure::from)
+    }
+}
