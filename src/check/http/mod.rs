@@ -2,6 +2,8 @@
 
 mod api;
 mod auth;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod ratelimit;
 
 use std::rc::Rc;

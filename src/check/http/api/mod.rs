@@ -5,6 +5,8 @@
 
 mod caller;
 mod decide;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod idempotency;
 mod pointer;
 mod prepare;
