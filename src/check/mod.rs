@@ -4,6 +4,8 @@
 //! A question is described in the same terms as a request that the gateway forwards, and is
 //! decided by the same policies and counters. The answers are all that differs.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod grpc;
 mod http;
 mod lease;

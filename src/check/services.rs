@@ -10,7 +10,7 @@ use tollgate_limiter::drain::Drain;
 use tower::Service;
 
 use super::grpc::AnswerBody;
-use super::http::{ApiState, Shared as SharedState};
+use super::http::{ApiState, RateLimitService, Shared as SharedState};
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
@@ -24,7 +24,8 @@ pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
     api: Rc<ApiState>,
-    /// Made for the first connection over gRPC: without one, there are no such metrics.
+    /// Made for the first connection over gRPC or the first question over HTTP: without them,
+    /// there are no such metrics.
     rate_limits: OnceCell<Rc<RateLimitMetrics>>,
     drain: Drain,
 }
@@ -61,13 +62,24 @@ impl Services {
         let (services, peer) = (Rc::clone(self), Rc::new(peer));
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
-            let settings = services.settings.borrow().http.clone();
-            let api = Rc::clone(&services.api);
+            let (services, settings) = (Rc::clone(&services), services.settings.borrow().clone());
             Box::pin(async move {
-                let Some(settings) = settings else { return Ok(over_http::closed()) };
-                Ok(over_http::answer(&api, &gateway, &settings, &peer, request).await)
+                let Some(http) = &settings.http else { return Ok(over_http::closed()) };
+                let rate_limits = services.rate_limit_service(&settings);
+                let api = &services.api;
+                Ok(over_http::answer(api, &gateway, http, rate_limits, &peer, request).await)
             })
         })
+    }
+
+    /// The rate limit service for questions over HTTP, if it is served over gRPC.
+    fn rate_limit_service<'s>(
+        &'s self,
+        settings: &'s CheckSettings,
+    ) -> Option<RateLimitService<'s>> {
+        let grpc = settings.grpc.as_ref().filter(|it| it.services.ratelimit)?;
+        let (limits, metrics) = (&grpc.rate_limits, &self.rate_limits);
+        Some(RateLimitService { limits, metrics, drain: &self.drain })
     }
 
     /// The service for one connection over gRPC.

@@ -58,6 +58,8 @@ pub(crate) struct GrpcSettings {
     pub(crate) trust: Trust,
     /// The services that it serves.
     pub(crate) services: RpcServices,
+    /// Whether it tells what the services and their messages are.
+    pub(crate) reflection: bool,
     /// What the rate limit service knows.
     pub(crate) rate_limits: RateLimits,
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Envoy's rate limit service, asked with Envoy's own messages: ratelimit_calls.py TOLLGATE DIRECTORY
+"""Envoy's rate limit service, asked with Envoy's own messages: ratelimit_calls.py TOLLGATE DIRECTORY SECONDS
 
-It needs grpcio and xds-protos. If envoy is in the PATH, a real Envoy asks too, for SECONDS (an
-optional third argument, default 3), while the store answers after 50 ms. DIRECTORY is for files.
+It needs grpcio and xds-protos. If envoy is in the PATH, a real Envoy asks too, for SECONDS, while
+the store answers after 50 ms. DIRECTORY is for files.
 """
 
 import concurrent.futures
 import json
 import pathlib
+import queue
 import shutil
 import socket
 import subprocess
@@ -17,7 +18,9 @@ import time
 import urllib.request
 
 import grpc
+from envoy.service.auth.v3 import external_auth_pb2  # noqa: F401: adds its messages to the pool
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 OK, OVER = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 MINUTE = 2
@@ -154,6 +157,92 @@ def check_concurrency(client):
     with concurrent.futures.ThreadPoolExecutor(100) as pool:
         codes = list(pool.map(call, range(1000)))
     same("1,000 concurrent calls are exact", (700, 300), (codes.count(OK), codes.count(OVER)))
+
+
+# The messages of reflection, of which a client must know these fields. 12: bytes, 9: a text.
+REFLECTION = {
+    "Question": [("file_by_filename", 3, 9, None), ("file_containing_symbol", 4, 9, None), ("list_services", 7, 9, None)],
+    "Answer": [("files", 4, 11, "Files"), ("services", 6, 11, "Services"), ("error", 7, 11, "Error")],
+    "Files": [("file", 1, 12, None)],
+    "Services": [("service", 1, 11, "Service")],
+    "Service": [("name", 1, 9, None)],
+    "Error": [("code", 1, 5, None)],
+}
+
+
+def reflection_messages():
+    """Classes for them. The choice among fields does not show on the wire."""
+    file = descriptor_pb2.FileDescriptorProto(name="reflection.proto", package="client")
+    for name, fields in REFLECTION.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind, type_name in fields:
+            repeated = name in ("Files", "Services")
+            added = message.field.add(name=field, number=number, type=kind, label=3 if repeated else 1)
+            if type_name:
+                added.type_name = f".client.{type_name}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"client.{name}")) for name in ("Question", "Answer")]
+
+
+def shape(message):
+    """The fields of a message: number, name, type, whether there can be several, type of messages."""
+    kind = lambda field: field.message_type.full_name if field.message_type else None
+    several = lambda field: field.is_repeated if hasattr(field, "is_repeated") else field.label == 3
+    return {(it.number, it.name, it.type, several(it), kind(it)) for it in message.fields}
+
+
+def check_reflection(client):
+    question, answer = reflection_messages()
+    for version in ("v1", "v1alpha"):
+        method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+        call = client.channel.stream_stream(method, question.SerializeToString, answer.FromString)
+        # A client that asks the next question when it has the last answer.
+        questions = queue.SimpleQueue()
+        answers = call(iter(questions.get, None), timeout=10)
+
+        def ask(**fields):
+            # Empty texts count too, because a choice is made.
+            questions.put(question(**fields))
+            return next(answers)
+
+        services = [it.name for it in ask(list_services="*").services.service]
+        same(f"services by reflection {version}", 5, len(services))
+        found, pool = {}, descriptor_pool.DescriptorPool()
+        for service in services:
+            for data in ask(file_containing_symbol=service).files.file:
+                file = descriptor_pb2.FileDescriptorProto.FromString(data)
+                found[file.name] = file
+        same("a file by its name", 1, len(ask(file_by_filename="google/rpc/status.proto").files.file))
+        same("no such symbol", 5, ask(file_containing_symbol="none").error.code)
+        questions.put(None)
+        same("the call ends with its questions", [], list(answers))
+        same("and with success", grpc.StatusCode.OK, answers.code())
+
+    def add(name):
+        file = found.pop(name, None)
+        if file:
+            for dependency in file.dependency:
+                add(dependency)
+            pool.Add(file)
+            names.extend(f"{file.package}.{it.name}" for it in file.message_type)
+
+    names = []
+    for name in list(found):
+        add(name)
+    published, new = descriptor_pool.Default(), (4, "is_negative_hits", 8, False, None)
+
+    def differences(message, other):
+        wrong = shape(message) - shape(other) - {new}
+        inner = {it.name: it for it in other.nested_types}
+        return [f"{message.full_name}: {wrong}"] * bool(wrong) + [
+            text for it in message.nested_types for text in differences(it, inner[it.name])
+        ]
+
+    envoys = [name for name in names if name.startswith(("envoy.", "google."))]
+    same("the messages are found", True, len(envoys) > 20)
+    wrong = [text for name in envoys for text in differences(pool.FindMessageTypeByName(name), published.FindMessageTypeByName(name))]
+    same(f"{len(envoys)} messages have fields that Envoy has published", [], wrong)
 
 
 class SlowStore(threading.Thread):
@@ -331,12 +420,12 @@ def check_envoy(files, tollgate, seconds):
 
 def main():
     tollgate, files = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 3
+    seconds = float(sys.argv[3])
     (files / "limits").mkdir(exist_ok=True)
     (files / "limits" / "test.yaml").write_text(LIMITS)
     (door,) = free_ports(1)
     config = files / "gateway.yaml"
-    config.write_text(f"check: {{ grpc: {{ address: '127.0.0.1:{door}', envoy_config: limits }} }}\n")
+    config.write_text(f"check: {{ grpc: {{ address: '127.0.0.1:{door}', envoy_config: limits, reflection: true }} }}\n")
     gateway = start(files, "tollgate", [tollgate, "run", "--config", str(config)])
     try:
         wait_for(door)
@@ -344,6 +433,7 @@ def main():
         check_calls(client)
         check_malformed(client)
         check_concurrency(client)
+        check_reflection(client)
     finally:
         gateway.terminate()
         gateway.wait(10)

@@ -61,7 +61,11 @@ impl RateLimiter {
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
         match Claims::new(policies, subject) {
-            Ok(mut claims) => self.judge().judge(&mut claims, headroom, now).await,
+            Ok(mut claims) => {
+                let judge = self.judge();
+                let deadline = judge.deadline(subject.answer_by());
+                judge.judge_by(&mut claims, headroom, (now, deadline)).await
+            }
             Err(outcome) => Decision::uncounted(outcome),
         }
     }

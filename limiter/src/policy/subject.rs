@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::HeaderMap;
 
@@ -131,6 +132,11 @@ pub struct Subject<'r, 'q> {
 }
 
 impl<'r, 'q> Subject<'r, 'q> {
+    /// When the decision must be made, see [`RequestView::with_answer_by`].
+    pub(crate) const fn answer_by(&self) -> Option<Instant> {
+        self.request.answer_by()
+    }
+
     /// The values of the route's parameters in the request's path.
     pub(crate) fn params(&self) -> Params<'q>
     where

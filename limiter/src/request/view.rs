@@ -7,6 +7,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -39,6 +40,8 @@ pub struct RequestView<'a> {
     forwarding: Forwarding,
     /// The subject of the peer's certificate.
     tls_subject: Option<&'a str>,
+    /// When the decision must be made.
+    answer_by: Option<Instant>,
 }
 
 /// Whether the peer of a request may name the clients that it forwards for.
@@ -96,6 +99,7 @@ impl<'a> RequestView<'a> {
             has_content: has_content(&parts.headers),
             forwarding: Forwarding::IfTrusted,
             tls_subject: None,
+            answer_by: None,
         }
     }
 
@@ -128,6 +132,15 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub const fn with_tls_subject(mut self, subject: Option<&'a str>) -> Self {
         self.tls_subject = subject;
+        self
+    }
+
+    /// Sets when the decision must be made, because the peer does not wait longer for it. The
+    /// store has until then, if that is earlier than its own deadline. None: the peer names no
+    /// time.
+    #[must_use]
+    pub const fn with_answer_by(mut self, answer_by: Option<Instant>) -> Self {
+        self.answer_by = answer_by;
         self
     }
 
@@ -170,6 +183,11 @@ impl<'a> RequestView<'a> {
     /// Whether the peer may name the clients that it forwards for.
     pub(crate) const fn forwarding(&self) -> Forwarding {
         self.forwarding
+    }
+
+    /// When the decision must be made.
+    pub(crate) const fn answer_by(&self) -> Option<Instant> {
+        self.answer_by
     }
 
     /// The subject of the peer's certificate.

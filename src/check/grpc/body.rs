@@ -1,4 +1,4 @@
-//! The bodies of answers to calls: one message or two with the status behind them, or nothing.
+//! The bodies of answers to calls: one message or several with the status behind them, or nothing.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,19 +6,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::stream::{LocalBoxStream, Stream};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
-/// A message that comes later.
-type Later = Pin<Box<dyn Future<Output = Bytes>>>;
+/// Messages in their frames that come later. The fields of a failure end them.
+type Later = LocalBoxStream<'static, Result<Bytes, HeaderMap>>;
 
 /// The body of an answer.
 pub(crate) struct AnswerBody {
     message: Bytes,
-    /// A second message, which comes later.
+    /// The messages behind it.
     later: Option<Later>,
     /// Whether the status follows. If a call fails, the status is among the first fields.
     has_status: bool,
@@ -30,8 +31,11 @@ impl AnswerBody {
         Self { message: frame, later: None, has_status: true }
     }
 
-    /// A message in its frame, another one later, and the status of success.
-    pub(super) fn messages(frame: Bytes, later: impl Future<Output = Bytes> + 'static) -> Self {
+    /// A message in its frame, or none, others later, and the status.
+    pub(super) fn stream(
+        frame: Bytes,
+        later: impl Stream<Item = Result<Bytes, HeaderMap>> + 'static,
+    ) -> Self {
         Self { later: Some(Box::pin(later)), ..Self::message(frame) }
     }
 
@@ -62,9 +66,14 @@ impl Body for AnswerBody {
             return Poll::Ready(Some(Ok(Frame::data(message))));
         }
         if let Some(later) = &mut self.later {
-            let message = ready!(later.as_mut().poll(cx));
-            self.later = None;
-            return Poll::Ready(Some(Ok(Frame::data(message))));
+            match ready!(later.as_mut().poll_next(cx)) {
+                Some(Ok(message)) => return Poll::Ready(Some(Ok(Frame::data(message)))),
+                Some(Err(status)) => {
+                    (self.later, self.has_status) = (None, false);
+                    return Poll::Ready(Some(Ok(Frame::trailers(status))));
+                }
+                None => self.later = None,
+            }
         }
         if std::mem::take(&mut self.has_status) {
             let status = HeaderMap::from_iter([(GRPC_STATUS, OK)]);

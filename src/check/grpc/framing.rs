@@ -1,9 +1,9 @@
-//! Calls of gRPC with one message in each direction ("gRPC over HTTP2", the project's
+//! Calls of gRPC with one message of the client ("gRPC over HTTP2", the project's
 //! `doc/PROTOCOL-HTTP2.md`).
 //!
 //! The framing is written here, and not taken from `tonic`: its services need bodies that can be
-//! sent to other threads, and those of this server cannot. It is small, because no call takes a
-//! stream of messages, and no message is compressed.
+//! sent to other threads, and those of this server cannot. It is small, because almost all calls
+//! have one message, and no message is compressed.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -20,13 +20,16 @@ use crate::server::ClientBody;
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const CONTENT_TYPE_GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 /// A byte that says whether the message is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+pub(super) const PREFIX_BYTES: usize = 5;
+/// The time for the way back of an answer, and for timers, which fire up to 3 ms late here: they
+/// count whole milliseconds, and so does the wait for sockets.
+const MARGIN: Duration = Duration::from_millis(5);
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(in crate::check) struct Failed {
     pub(super) code: GrpcCode,
-    pub(super) message: Cow<'static, str>,
+    pub(in crate::check) message: Cow<'static, str>,
 }
 
 impl Failed {
@@ -37,6 +40,13 @@ impl Failed {
     /// A message that has a mistake.
     pub(super) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(GrpcCode::InvalidArgument, message)
+    }
+
+    /// The fields behind messages.
+    pub(super) fn status(&self) -> HeaderMap {
+        let (mut head, _) = grpc_failure(self.code, &self.message, None).into_parts();
+        head.headers.remove(CONTENT_TYPE);
+        head.headers
     }
 
     /// The response.
@@ -67,9 +77,7 @@ pub(super) async fn read<M: Message + Default>(
     let body = read_body(request.into_body(), PREFIX_BYTES + most_bytes).await;
     let body = body.map_err(|error| match error {
         BodyError::TooLarge => too_large(most_bytes),
-        BodyError::Incomplete => {
-            Failed::new(GrpcCode::Cancelled, "the message did not arrive completely")
-        }
+        BodyError::Incomplete => incomplete(),
     })?;
     decode(body, most_bytes)
 }
@@ -79,24 +87,41 @@ fn too_large(most_bytes: usize) -> Failed {
     Failed::new(GrpcCode::ResourceExhausted, message)
 }
 
+pub(super) fn incomplete() -> Failed {
+    Failed::new(GrpcCode::Cancelled, "the message did not arrive completely")
+}
+
 /// The message in a body.
 fn decode<M: Message + Default>(mut body: Bytes, most_bytes: usize) -> Result<M, Failed> {
-    let incomplete = || Failed::new(GrpcCode::Internal, "the call does not have one message");
-    if body.len() < PREFIX_BYTES {
-        return Err(incomplete());
-    }
-    let (compressed, length) = (body.get_u8(), body.get_u32());
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if compressed != 0 {
-        return Err(Failed::new(GrpcCode::Unimplemented, "messages must not be compressed"));
-    }
-    if length > most_bytes {
-        return Err(too_large(most_bytes));
-    }
+    let not_one = || Failed::new(GrpcCode::Internal, "the call does not have one message");
+    let prefix = body.first_chunk().ok_or_else(not_one)?;
+    let length = length_of(*prefix, most_bytes)?;
+    body.advance(PREFIX_BYTES);
     if length != body.len() {
-        return Err(incomplete());
+        return Err(not_one());
     }
-    M::decode(body).map_err(|error| Failed::invalid(format!("the message is malformed: {error}")))
+    decode_message(body)
+}
+
+/// The length of the message behind this prefix.
+///
+/// # Errors
+/// If it has more than `most_bytes`, or is compressed.
+pub(super) fn length_of(
+    [compressed, length @ ..]: [u8; PREFIX_BYTES],
+    most_bytes: usize,
+) -> Result<usize, Failed> {
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    match compressed {
+        0 if length <= most_bytes => Ok(length),
+        0 => Err(too_large(most_bytes)),
+        _ => Err(Failed::new(GrpcCode::Unimplemented, "messages must not be compressed")),
+    }
+}
+
+/// The message in these bytes.
+pub(super) fn decode_message<M: Message + Default>(bytes: Bytes) -> Result<M, Failed> {
+    M::decode(bytes).map_err(|error| Failed::invalid(format!("the message is malformed: {error}")))
 }
 
 /// A message in its frame.
@@ -118,32 +143,30 @@ pub(super) fn stream(
     first: Bytes,
     later: impl Future<Output = Bytes> + 'static,
 ) -> Response<AnswerBody> {
-    success(AnswerBody::messages(first, later))
+    let later = async { Ok(later.await) };
+    success(AnswerBody::stream(first, futures_util::stream::once(later)))
 }
 
-fn success(body: AnswerBody) -> Response<AnswerBody> {
+/// The response that begins an answer.
+pub(super) fn success(body: AnswerBody) -> Response<AnswerBody> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, CONTENT_TYPE_GRPC);
     response
 }
 
-/// When the client of a call that arrived at `now` stops waiting, less `margin` for the way back
-/// or half of its time, whichever is less. None: the client names no time.
+/// When the decision on a call that arrived at `now` must be made: when its client stops waiting,
+/// less [`MARGIN`] or half of its time, whichever is less. None: the client names no time.
 ///
 /// # Errors
 /// If the time is malformed.
-pub(super) fn deadline(
-    headers: &HeaderMap,
-    now: Instant,
-    margin: Duration,
-) -> Result<Option<Instant>, Failed> {
+pub(super) fn deadline(headers: &HeaderMap, now: Instant) -> Result<Option<Instant>, Failed> {
     let Some(value) = headers.get(GRPC_TIMEOUT) else { return Ok(None) };
     let timeout = value.to_str().ok().and_then(timeout);
     let timeout = timeout.ok_or_else(|| {
         Failed::new(GrpcCode::Internal, "grpc-timeout is not a number with a unit")
     })?;
     // A time beyond the range of the clock is no bound.
-    Ok(now.checked_add(timeout - margin.min(timeout / 2)))
+    Ok(now.checked_add(timeout - MARGIN.min(timeout / 2)))
 }
 
 /// At most eight digits, and a unit.
@@ -220,20 +243,20 @@ mod tests {
 
     #[test]
     fn a_deadline_leaves_time_for_the_answer() {
-        let (now, margin) = (tollgate_limiter::time::monotonic(), Duration::from_millis(2));
+        let now = tollgate_limiter::time::monotonic();
         let after = |text: &str| {
             let headers =
                 HeaderMap::from_iter([(GRPC_TIMEOUT, HeaderValue::from_str(text).unwrap())]);
-            deadline(&headers, now, margin).map(|it| it.unwrap() - now)
+            deadline(&headers, now).map(|it| it.unwrap() - now)
         };
-        assert_eq!(after("20m"), Ok(Duration::from_millis(18)));
-        assert_eq!(after("1S"), Ok(Duration::from_millis(998)));
+        assert_eq!(after("20m"), Ok(Duration::from_millis(15)));
+        assert_eq!(after("1S"), Ok(Duration::from_millis(995)));
         assert_eq!(after("99999999H").unwrap().as_secs(), 99_999_999 * 3600 - 1);
         assert_eq!(after("3000u"), Ok(Duration::from_micros(1500)));
         assert_eq!(after("5n"), Ok(Duration::from_nanos(3)));
         for bad in ["", "m", "20", "20s", "-1S", "+1S", "123456789S", "1.5S"] {
             assert!(after(bad).is_err(), "{bad}");
         }
-        assert_eq!(deadline(&HeaderMap::new(), now, margin), Ok(None));
+        assert_eq!(deadline(&HeaderMap::new(), now), Ok(None));
     }
 }

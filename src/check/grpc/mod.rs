@@ -5,7 +5,9 @@ mod body;
 mod framing;
 mod health;
 mod messages;
-mod ratelimit;
+pub(super) mod ratelimit;
+mod reflection;
+mod stream;
 
 use std::rc::Rc;
 
@@ -20,6 +22,8 @@ use crate::telemetry::RateLimitMetrics;
 
 pub(crate) use body::AnswerBody;
 use framing::Failed;
+#[cfg(test)]
+pub(super) use reflection::DESCRIPTORS;
 
 /// What answers calls.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +64,9 @@ impl Called<'_> {
         match request.uri().path() {
             ratelimit::PATH if settings.services.ratelimit => {
                 ratelimit::answer(gateway, &settings.rate_limits, metrics, request).await
+            }
+            reflection::V1 | reflection::V1_ALPHA if settings.reflection => {
+                Ok(reflection::answer(settings.services, drain, request))
             }
             health::CHECK => health::check(settings.services, drain, request).await,
             health::WATCH => health::watch(settings.services, drain, request).await,

@@ -2,6 +2,9 @@
 
 mod api;
 mod auth;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+mod ratelimit;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
 use tollgate_limiter::request::Malformed;
 
+use self::ratelimit::Path;
 use super::settings::HttpSettings;
 use crate::gateway::{Gateway, ResponseBody};
 use crate::message::Failure;
@@ -17,12 +21,14 @@ use crate::server::{ClientBody, Peer};
 
 pub(super) use self::api::ApiState;
 pub(crate) use self::api::Shared;
+pub(super) use self::ratelimit::RateLimitService;
 
-/// Answers one request.
+/// Answers one request. `rate_limits` is the rate limit service, if there is one.
 pub(super) async fn answer(
     api: &Rc<ApiState>,
     gateway: &Rc<Gateway>,
     settings: &Arc<HttpSettings>,
+    rate_limits: Option<RateLimitService<'_>>,
     peer: &Peer,
     request: Request<ClientBody>,
 ) -> Response<ResponseBody> {
@@ -35,8 +41,12 @@ pub(super) async fn answer(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
-    if api::is_served(request.uri().path()) {
+    let path = request.uri().path();
+    if api::is_served(path) {
         return api::answer(api, gateway, settings, peer, request).await;
+    }
+    if let (Some(path), Some(service)) = (Path::of(path), rate_limits) {
+        return service.answer(path, gateway, settings, request).await.map(ResponseBody::local);
     }
     match auth::answer(gateway, settings, peer, request).await {
         Ok(response) => response,

@@ -7,6 +7,8 @@
 
 mod end;
 mod ends;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod held;
 mod seal;
 mod token;

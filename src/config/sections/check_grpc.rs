@@ -40,6 +40,9 @@ pub(super) struct RawCheckGrpc {
     /// The services that it serves. Default: all.
     #[schemars(example = ["ratelimit"])]
     services: List<Word<RpcService>>,
+    /// Whether tools such as grpcurl may ask which services there are, and what their messages
+    /// contain. Default: false.
+    reflection: Field<bool>,
     /// After this time a connection takes no more calls, so that its client connects again and may
     /// then reach another worker. It varies by a tenth. Default: 1h.
     max_connection_age: Field<Period>,
@@ -100,6 +103,7 @@ impl RawCheckGrpc {
                 ratelimit: serves(RpcService::RateLimit),
                 authorization: serves(RpcService::Authorization),
             },
+            reflection: self.reflection.copied().unwrap_or(false),
             rate_limits: RawLimits {
                 directory: &self.envoy_config,
                 envoy: &self.envoy,

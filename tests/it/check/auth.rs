@@ -129,7 +129,7 @@ fn a_question_that_describes_no_request_gets_a_400_that_names_its_field() {
     assert_eq!((response.status, response.field("x-tollgate-outcome")), (400, Some("question")));
     // The fields of another family describe nothing here.
     assert_eq!(client.get("/auth", &["X-Original-Method: GET", "X-Original-URI: /"]).status, 400);
-    for path in ["/auth/", "/auth/envoyx", "/v1/check/", "/"] {
+    for path in ["/auth/", "/auth/envoyx", "/v1/check/", "/json", "/healthcheck", "/"] {
         assert_eq!(client.get(path, &[]).status, 404, "{path}");
     }
     let response = client.get("/auth/envoy/v2", &[]);

@@ -13,7 +13,7 @@ fn field(number: usize, content: &[u8]) -> Vec<u8> {
 }
 
 /// A `CheckRequest` about `GET path` of this client.
-fn question(path: &str, client: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn question(path: &str, client: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let address = field(1, &field(1, &field(2, client.as_bytes())));
     let header = |(name, value): &(&str, &str)| {
         field(3, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
@@ -29,14 +29,25 @@ fn question(path: &str, client: &str, fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 async fn ask(connection: &Http, message: Vec<u8>) -> Answer {
+    ask_with(connection, message, &[]).await
+}
+
+/// The answer to a call with these fields.
+pub(super) async fn ask_with(
+    connection: &Http,
+    message: Vec<u8>,
+    fields: &[(&'static str, &'static str)],
+) -> Answer {
     let path = "/envoy.service.auth.v3.Authorization/Check";
     let mut request = request("POST", path, whole(message));
-    request.headers_mut().insert("content-type", "application/grpc".parse().expect("a value"));
+    for (name, value) in [&[("content-type", "application/grpc")], fields].concat() {
+        request.headers_mut().insert(name, value.parse().expect("a value"));
+    }
     connection.ask(request).await.expect("an answer")
 }
 
 /// Whether the message of an answer contains these bytes.
-fn has(answer: &Answer, bytes: &[u8]) -> bool {
+pub(super) fn has(answer: &Answer, bytes: &[u8]) -> bool {
     answer.body.windows(bytes.len()).any(|window| window == bytes)
 }
 

@@ -6,16 +6,17 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use prost::Message;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
 
-use crate::support::{Gateway, eventually};
+use crate::support::{Client, Gateway, eventually};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 #[derive(Clone, PartialEq, Message)]
-struct Question {
+pub(super) struct Question {
     #[prost(string, tag = "1")]
     domain: String,
     #[prost(message, repeated, tag = "2")]
@@ -25,7 +26,7 @@ struct Question {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Descriptor {
+pub(super) struct Descriptor {
     #[prost(message, repeated, tag = "1")]
     entries: Vec<Entry>,
     #[prost(message, optional, tag = "3")]
@@ -35,7 +36,7 @@ struct Descriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Entry {
+pub(super) struct Entry {
     #[prost(string, tag = "1")]
     key: String,
     #[prost(string, tag = "2")]
@@ -43,11 +44,11 @@ struct Entry {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Answer {
+pub(super) struct Answer {
     #[prost(int32, tag = "1")]
-    code: i32,
+    pub(super) code: i32,
     #[prost(message, repeated, tag = "2")]
-    statuses: Vec<Status>,
+    pub(super) statuses: Vec<Status>,
     #[prost(message, repeated, tag = "3")]
     fields: Vec<Entry>,
     #[prost(string, tag = "5")]
@@ -55,15 +56,15 @@ struct Answer {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Status {
+pub(super) struct Status {
     #[prost(int32, tag = "1")]
-    code: i32,
+    pub(super) code: i32,
     #[prost(uint32, tag = "3")]
-    remaining: u32,
+    pub(super) remaining: u32,
 }
 
 /// A descriptor of these entries.
-fn descriptor(entries: &[(&str, &str)], hits: Option<u64>) -> Descriptor {
+pub(super) fn descriptor(entries: &[(&str, &str)], hits: Option<u64>) -> Descriptor {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     Descriptor { entries: entries.iter().map(entry).collect(), hits, is_negative: false }
 }
@@ -98,7 +99,7 @@ fn call(address: SocketAddr, path: &str, message: &impl Message) -> (HeaderMap, 
 }
 
 /// The answer to descriptors in a domain.
-fn ask(address: SocketAddr, domain: &str, descriptors: Vec<Descriptor>) -> Answer {
+pub(super) fn ask(address: SocketAddr, domain: &str, descriptors: Vec<Descriptor>) -> Answer {
     let question = Question { domain: domain.into(), descriptors, hits: 0 };
     let (status, message) = call(address, SHOULD_RATE_LIMIT, &question);
     assert_eq!(status["grpc-status"], "0", "{status:?}");
@@ -123,12 +124,13 @@ fn gateway(file: &str) -> (Gateway, SocketAddr, TempDir) {
     let gateway = Gateway::start(&format!(
         "policies:\n  logins:\n    limit: 2/day\n    algorithm: fixed_window\n    key: ip\n    \
          response: {{ status: 429, content_type: text/plain, body: \"wait\" }}\n\
-         check:\n  grpc:\n    address: \"127.0.0.1:0\"\n    envoy_config: {:?}\n    \
+         check:\n  http: {{ address: \"127.0.0.1:0\" }}\n  \
+           grpc:\n    address: \"127.0.0.1:0\"\n    envoy_config: {:?}\n    \
          domains: {{ edge: [{{ match: [generic_key=login, remote_address], policy: logins, \
          key: {{ ip: remote_address }} }}] }}\n",
         directory.path()
     ));
-    let [address] = gateway.addresses()[..] else { panic!("one listener") };
+    let [_, address] = gateway.addresses()[..] else { panic!("two listeners") };
     (gateway, address, directory)
 }
 
@@ -171,6 +173,39 @@ fn descriptors_are_counted_under_both_kinds_of_domains() {
     assert_eq!((status["grpc-status"].as_bytes(), &message[5..]), (&b"0"[..], &[8, 1][..]));
     let (status, _) = call(address, "/grpc.health.v1.Health/Check", &named("other"));
     assert_eq!(status["grpc-status"], "5");
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    assert_eq!(call(address, reflection, &named("h")).0["grpc-status"], "12", "it is off");
+}
+
+#[test]
+fn the_service_is_asked_over_http_too() {
+    let (gateway, address, _directory) = gateway(&limit(3));
+    let mut client = Client::connect(gateway.addresses()[0]);
+    let mut ask = |body: &str, fields: &[&str]| {
+        let answer = client.request("POST", "/json", fields, body.as_bytes());
+        (answer.status, serde_json::from_slice::<Value>(&answer.body).unwrap_or_default())
+    };
+    let hit = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
+    let (status, answer) = ask(hit, &["Content-Type: application/x-www-form-urlencoded"]);
+    let limit = json!({ "requestsPerUnit": 3, "unit": "DAY" });
+    let told = &answer["statuses"][0];
+    assert_eq!((status, &answer["overallCode"], &told["code"]), (200, &json!("OK"), &json!("OK")));
+    assert_eq!((&told["currentLimit"], &told["limitRemaining"]), (&limit, &json!(2)));
+    // It is the counter of the calls over gRPC.
+    assert_eq!(over(address, "d", &[("k", "v")], 2), [false; 2]);
+    let (status, answer) = ask(hit, &[]);
+    assert_eq!((status, &answer["overallCode"]), (429, &json!("OVER_LIMIT")));
+    assert!(answer["responseHeadersToAdd"].to_string().contains("retry-after"), "{answer}");
+    let (status, problem) = ask(r#"{"domain": "d", "descriptors": [{"entries": [7]}]}"#, &[]);
+    assert_eq!((status, &problem["pointer"]), (400, &json!("/descriptors/0/entries/0")));
+    assert_eq!(ask(r#"{"domain": "d"}"#, &[]).0, 400, "the service does not take it");
+    assert_eq!(ask(hit, &["Origin: https://a.test"]).0, 403);
+    assert_eq!(client.get("/json", &[]).status, 405);
+
+    let healthy = client.get("/healthcheck", &[]);
+    assert_eq!((healthy.status, &*healthy.body), (200, &b"OK"[..]));
+    gateway.terminate();
+    eventually("it is not healthy any more", || client.get("/healthcheck", &[]).status == 500);
 }
 
 #[test]

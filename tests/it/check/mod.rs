@@ -4,3 +4,4 @@ mod api;
 mod auth;
 mod authorization;
 mod grpc;
+mod store;

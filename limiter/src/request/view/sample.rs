@@ -24,6 +24,7 @@ impl<'a> RequestView<'a> {
             has_content: false,
             forwarding: Forwarding::IfTrusted,
             tls_subject: None,
+            answer_by: None,
         }
     }
 

@@ -6,10 +6,12 @@ mod response;
 use std::rc::Rc;
 
 use http::{Request, Response, StatusCode};
+use tollgate_limiter::time::monotonic;
 
 use super::body::AnswerBody;
-use super::framing::{Failed, read, reply};
+use super::framing::{Failed, deadline, read, reply};
 use super::messages::authorization::CheckRequest;
+use crate::engine::AnswerBy;
 use crate::gateway::{Answers, Gateway, QuestionForm};
 use crate::server::{ClientBody, Peer};
 
@@ -33,8 +35,12 @@ pub(super) async fn answer(
     peer: &Peer,
     request: Request<ClientBody>,
 ) -> Result<Response<AnswerBody>, Failed> {
+    let deadline = deadline(request.headers(), monotonic())?;
     let asked: CheckRequest = read(request, MAX_BYTES).await?;
-    let question = question::question(asked, peer.address.ip())?;
+    let mut question = question::question(asked, peer.address.ip())?;
+    if let Some(deadline) = deadline {
+        question.head.extensions.insert(AnswerBy(deadline));
+    }
     let response = gateway.authorize(question, &ANSWERS).await;
     Ok(reply(&response::of(response).await))
 }

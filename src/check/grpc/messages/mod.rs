@@ -1,8 +1,11 @@
 //! The messages of the services, with the fields that are used. The files in `../proto` describe
-//! them in the language of Protocol Buffers.
+//! them in the language of Protocol Buffers, and a test holds them to these files.
 #![allow(unreachable_pub, reason = "the derived code needs public names")]
 
 pub(super) mod authorization;
 pub(super) mod core;
 pub(super) mod ratelimit;
+pub(super) mod reflection;
+#[cfg(test)]
+mod tests;
 pub(super) mod values;

@@ -6,7 +6,7 @@ mod question;
 mod response;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::{Request, Response};
 use tollgate_limiter::digest::Principal;
@@ -16,7 +16,15 @@ use tollgate_limiter::time::monotonic;
 use self::charge::Charging;
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};
-use super::messages::ratelimit::{RateLimitRequest, RateLimitResponse};
+pub(in crate::check) use super::messages::core::HeaderValue;
+pub(in crate::check) use super::messages::ratelimit::{
+    Code, DescriptorStatus, Entry, RateLimit, RateLimitDescriptor, RateLimitOverride,
+    RateLimitRequest, RateLimitResponse,
+};
+#[cfg(test)]
+pub(in crate::check) use super::messages::values::Duration as ProtoDuration;
+pub(in crate::check) use super::messages::values::{Kind, Struct, Value as ProtoValue};
+
 use crate::check::rls::{self, Answer, Matched, Plan, Policies, RateLimits, Rules};
 use crate::gateway::Gateway;
 use crate::server::ClientBody;
@@ -27,9 +35,6 @@ use crate::telemetry::RateLimitMetrics;
 pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 /// The largest message.
 const MAX_BYTES: usize = 256 * 1024;
-/// The time for the way back of an answer, and for timers, which fire up to 3 ms late here: they
-/// count whole milliseconds, and so does the wait for sockets.
-const MARGIN: Duration = Duration::from_millis(5);
 
 /// Answers one call.
 pub(super) async fn answer(
@@ -39,7 +44,7 @@ pub(super) async fn answer(
     request: Request<ClientBody>,
 ) -> Result<Response<AnswerBody>, Failed> {
     let begun = monotonic();
-    let deadline = deadline(request.headers(), begun, MARGIN);
+    let deadline = deadline(request.headers(), begun);
     let answer = async {
         let deadline = deadline?;
         let question: RateLimitRequest = read(request, MAX_BYTES).await?;
@@ -50,8 +55,11 @@ pub(super) async fn answer(
     answer.map(|response| reply(&response))
 }
 
-/// The answer to one question.
-async fn decide(
+/// The answer to one question. The store has until `deadline`, or until its own.
+///
+/// # Errors
+/// If the question has a mistake.
+pub(in crate::check) async fn decide(
     gateway: &Gateway,
     limits: &RateLimits,
     metrics: &RateLimitMetrics,

@@ -12,7 +12,7 @@ use crate::patches::CANDIDATE;
 
 /// A caller that may ask.
 #[derive(Clone, Debug)]
-pub(super) struct Caller<'s> {
+pub(in crate::check::http) struct Caller<'s> {
     /// The number of its token, beginning with 1. 0: none is needed.
     pub(super) number: usize,
     token: Option<&'s CheckToken>,
@@ -23,7 +23,10 @@ impl<'s> Caller<'s> {
     ///
     /// # Errors
     /// If calls need a token, and it has none of them.
-    pub(super) fn of(settings: &'s HttpSettings, fields: &HeaderMap) -> Result<Self, Problem> {
+    pub(in crate::check::http) fn of(
+        settings: &'s HttpSettings,
+        fields: &HeaderMap,
+    ) -> Result<Self, Problem> {
         Self::with_tokens(&settings.tokens, fields)
     }
 
@@ -77,6 +80,17 @@ impl<'s> Caller<'s> {
             return Ok(());
         }
         Err(Problem::forbidden(format!("the token does not allow the policy {name:?}")))
+    }
+
+    /// Whether it may charge all policies, and the limits of others.
+    ///
+    /// # Errors
+    /// If its token has patterns.
+    pub(in crate::check::http) fn may_charge_all(&self) -> Result<(), Problem> {
+        if self.token.is_none_or(|token| token.policies.is_none()) {
+            return Ok(());
+        }
+        Err(Problem::forbidden("this call needs a token without \"policies\""))
     }
 
     /// Whether it may state limits.
@@ -135,5 +149,18 @@ mod tests {
         assert_eq!(status(two.may_name("chats")), Ok(()));
         assert_eq!(status(one.may_state_limits()), Err(403));
         assert_eq!(status(two.may_state_limits()), Ok(()));
+    }
+
+    #[test]
+    fn a_token_with_patterns_may_not_charge_all() {
+        let tokens = [token("one", Some(&["*"]), true), token("two", None, false)];
+        let status = |value: &str| {
+            let fields = fields(&[value]);
+            let caller = Caller::with_tokens(&tokens, &fields).expect("it has a token");
+            caller.may_charge_all().map_err(|it| it.status.as_u16())
+        };
+        assert_eq!((status("Bearer one"), status("Bearer two")), (Err(403), Ok(())));
+        let caller = Caller::with_tokens(&[], &HeaderMap::new()).expect("none is needed");
+        assert_eq!(caller.may_charge_all(), Ok(()));
     }
 }

@@ -5,6 +5,8 @@
 
 mod caller;
 mod decide;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod idempotency;
 mod pointer;
 mod prepare;
@@ -24,18 +26,19 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
+pub(super) use self::caller::Caller;
+pub(super) use self::problem::{Problem, json};
+pub(super) use self::question::{object, objects, read};
 pub(in crate::check) use self::state::ApiState;
 pub(crate) use self::state::Shared;
 
-use self::caller::Caller;
 use self::decide::Check;
 use self::idempotency::{Begun, Kept, Pending, Repeatable};
 use self::prepare::Asking;
-use self::problem::Problem;
 use self::settle::{Ending, Verb};
 use crate::check::settings::HttpSettings;
 use crate::gateway::{Gateway, ResponseBody};
-use crate::message::{BodyError, has_content_type, read_body};
+use crate::message::{self, BodyError, has_content_type};
 use crate::server::{ClientBody, Peer};
 
 /// The largest body.
@@ -109,7 +112,7 @@ async fn answer_to(
     }
     let caller = Caller::of(settings, &head.headers)?.number;
     check_json(&head.headers)?;
-    let body = read(body).await?;
+    let body = read_body(body).await?;
     let place = peer.local.to_string();
     let call = Call { caller, path, fields: head.headers, body, place };
     let key = single(&call.fields, &IDEMPOTENCY_KEY)?.map(<[u8]>::to_vec);
@@ -169,11 +172,11 @@ async fn perform(
         Path::Check => {
             let prefers_status = prefers(&fields, "status");
             let check = Check { asking, state, place: &place, prefers_status };
-            check.answer(question::read(&body)?).await
+            check.answer(read(&body)?).await
         }
         Path::Leases(verb) => {
             let ending = Ending { asking, state, verb };
-            ending.answer(question::read(&body)?).await
+            ending.answer(read(&body)?).await
         }
     }
 }
@@ -187,8 +190,12 @@ fn check_json(fields: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
 }
 
-async fn read(body: ClientBody) -> Result<Bytes, Problem> {
-    match timeout(BODY, read_body(body, MAX_BODY_BYTES)).await {
+/// The whole of a body.
+///
+/// # Errors
+/// If it is too large, or does not arrive completely or in time.
+pub(super) async fn read_body(body: ClientBody) -> Result<Bytes, Problem> {
+    match timeout(BODY, message::read_body(body, MAX_BODY_BYTES)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(BodyError::TooLarge)) => {
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB"))

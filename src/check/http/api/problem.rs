@@ -12,7 +12,7 @@ pub(in crate::check::http) struct Problem {
     /// What is wrong, and what to do.
     pub(super) detail: String,
     /// The part of the body that is meant (RFC 6901). None: no part, or the whole body.
-    pub(super) pointer: Option<String>,
+    pub(in crate::check::http) pointer: Option<String>,
 }
 
 /// The document.
@@ -28,17 +28,17 @@ pub(super) struct ProblemDocument {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(in crate::check::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), pointer: None }
     }
 
     /// The body has a mistake.
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub(in crate::check::http) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// The caller may not do it.
-    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+    pub(in crate::check::http) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
@@ -85,7 +85,7 @@ impl Problem {
     }
 
     /// The response.
-    pub(super) fn into_response(self) -> Response<Bytes> {
+    pub(in crate::check::http) fn into_response(self) -> Response<Bytes> {
         let status = self.status;
         let mut response = json(status, &self.document());
         let fields = response.headers_mut();
@@ -107,7 +107,10 @@ impl Problem {
 }
 
 /// A response with this document.
-pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Response<Bytes> {
+pub(in crate::check::http) fn json(
+    status: StatusCode,
+    document: &impl Serialize,
+) -> Response<Bytes> {
     let body = serde_json::to_vec(document).unwrap_or_default();
     let mut response = Response::new(body.into());
     *response.status_mut() = status;

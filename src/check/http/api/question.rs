@@ -115,11 +115,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+/// An object, or `null`.
+pub(in crate::check::http) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     Ok(Option::<Object<T>>::deserialize(from)?.map(|Object(inner)| inner))
 }
 
-fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+/// A list of objects, or `null`.
+pub(in crate::check::http) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
     let list = Option::<Vec<Object<T>>>::deserialize(from)?;
@@ -130,7 +134,7 @@ fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 ///
 /// # Errors
 /// If it is not JSON of this form. The problem points to the place.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub(in crate::check::http) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map(|Object(inner)| inner).map_err(|error| {
         let pointer = pointer_at(body, length_until(&error, body));
         // The text ends with the place, which the pointer says better.

@@ -82,7 +82,7 @@ impl Family {
     }
 
     /// The fields that describe the request, and belong to no client.
-    fn fields(self) -> &'static [HeaderName] {
+    pub(super) fn fields(self) -> &'static [HeaderName] {
         match self {
             Self::Forwarded => &FORWARDED_FIELDS,
             Self::Original => &ORIGINAL_FIELDS,

@@ -1,6 +1,8 @@
 //! Forward-auth: another proxy asks whether it may forward a request of its client.
 
 mod family;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 
 use std::rc::Rc;
 
