@@ -35,7 +35,7 @@ pub(crate) use explain::{
 pub(crate) use question::{Described, Judges, describe};
 pub(crate) use settlement::{Settled, Settlement};
 pub(crate) use store_call::StoreCall;
-pub(crate) use view::{AnswerBy, PeerView, failure_of, view};
+pub(crate) use view::{PeerView, failure_of, view};
 
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]

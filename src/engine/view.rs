@@ -1,7 +1,6 @@
 //! What the gateway refuses before any rule, and the failures of requests without a decision.
 
 use std::net::IpAddr;
-use std::time::Instant;
 
 use http::Method;
 use http::request::Parts;
@@ -22,11 +21,6 @@ pub(crate) struct PeerView<'a> {
     /// The subject of its certificate.
     pub(crate) identity: Option<&'a str>,
 }
-
-/// An extension of a request's head: when the decision must be made, because the peer does not
-/// wait longer for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AnswerBy(pub(crate) Instant);
 
 /// The view of a request by which rules are chosen.
 ///
@@ -52,8 +46,7 @@ pub(crate) fn view<'a>(
     Ok(view
         .with_content(has_content)
         .with_forwarding(peer.may_forward)
-        .with_tls_subject(peer.identity)
-        .with_answer_by(head.extensions.get::<AnswerBy>().map(|it| it.0)))
+        .with_tls_subject(peer.identity))
 }
 
 impl From<Undecidable> for Failure {

@@ -9,6 +9,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::header::{CACHE_CONTROL, CONNECTION};
 use http::request::Parts;
@@ -53,6 +54,9 @@ pub(crate) struct Question {
     /// The address from which the proxy has the request. None: the proxy names it in
     /// `X-Forwarded-For`.
     pub(crate) client: Option<IpAddr>,
+    /// When the decision must be made, because the proxy does not wait longer for it. None: the
+    /// proxy names no time.
+    pub(crate) answer_by: Option<Instant>,
 }
 
 /// How the proxy understands answers.
@@ -87,7 +91,7 @@ impl Gateway {
         answers: &Answers,
     ) -> Response<ResponseBody> {
         let wall = self.engine.clock().wall();
-        let Question { mut head, fault, parts, has_content, asker, client } = question;
+        let Question { mut head, fault, parts, has_content, asker, client, answer_by } = question;
         let Self { snapshot, sinks, metrics, .. } = &**self;
         let clients = snapshot.rules.clients();
         let tracer = sinks.tracer.as_ref();
@@ -96,7 +100,10 @@ impl Gateway {
         let mut exchange = Exchange::begin(self, arrival, &mut head).for_proxy(&head.headers);
         let judged = match fault {
             Some(fault) => Err(fault.into()),
-            None => self.judge_for_proxy(&head, (asker, client), has_content, wall).await,
+            None => {
+                let asked = (asker, client, answer_by);
+                self.judge_for_proxy(&head, asked, has_content, wall).await
+            }
         };
         let mut judgement = match judged {
             Ok(judgement) => judgement,
@@ -148,14 +155,14 @@ impl Gateway {
     async fn judge_for_proxy(
         &self,
         head: &Parts,
-        (asker, client): (IpAddr, Option<IpAddr>),
+        (asker, client, answer_by): (IpAddr, Option<IpAddr>, Option<Instant>),
         has_content: bool,
         wall: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
         // The certificate on the connection is that of the proxy, and not of its client.
         let address = client.unwrap_or(asker);
         let peer = PeerView { address, may_forward: true, identity: None };
-        let view = engine::view(head, peer, has_content)?;
+        let view = engine::view(head, peer, has_content)?.with_answer_by(answer_by);
         let view = if client.is_none() { view.asked_by_peer() } else { view };
         let headroom = |route| self.headroom(route);
         let rules = &self.snapshot.rules;

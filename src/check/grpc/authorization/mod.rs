@@ -11,7 +11,6 @@ use tollgate_limiter::time::monotonic;
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};
 use super::messages::authorization::CheckRequest;
-use crate::engine::AnswerBy;
 use crate::gateway::{Answers, Gateway, QuestionForm};
 use crate::server::{ClientBody, Peer};
 
@@ -38,9 +37,7 @@ pub(super) async fn answer(
     let deadline = deadline(request.headers(), monotonic())?;
     let asked: CheckRequest = read(request, MAX_BYTES).await?;
     let mut question = question::question(asked, peer.address.ip())?;
-    if let Some(deadline) = deadline {
-        question.head.extensions.insert(AnswerBy(deadline));
-    }
+    question.answer_by = deadline;
     let response = gateway.authorize(question, &ANSWERS).await;
     Ok(reply(&response::of(response).await))
 }

@@ -31,7 +31,7 @@ pub(super) fn question(asked: CheckRequest, asker: IpAddr) -> Result<Question, F
     let (mut head, ()) = Request::new(()).into_parts();
     let fault = describe(&mut head, http).err();
     let parts = QuestionParts { target: PATH, host: AUTHORITY };
-    Ok(Question { head, fault, parts, has_content, asker, client })
+    Ok(Question { head, fault, parts, has_content, asker, client, answer_by: None })
 }
 
 /// None: the client has no address of IP.

@@ -29,7 +29,8 @@ pub(super) async fn answer(
     let (mut head, _) = request.into_parts();
     let fault = family.restore(&mut head).err();
     let (parts, asker) = (family.parts(), peer.address.ip());
-    let question = Question { head, fault, parts, has_content, asker, client: None };
+    let (client, answer_by) = (None, None);
+    let question = Question { head, fault, parts, has_content, asker, client, answer_by };
     Ok(gateway.authorize(question, &family.answers(settings.statuses)).await)
 }
 
