@@ -1,14 +1,17 @@
 -- For wrk: requests of many clients, and a machine-readable report.
 --
---   turns N      N clients in turn
---   sessions N   N clients at a time; each sends 5 to 60 requests and is then
---                replaced by another client
+--   turns N PATH CLOSE      N clients in turn
+--   sessions N PATH CLOSE   N clients at a time; each sends 5 to 60 requests and is then
+--                           replaced by another client
+--
+-- All requests have this path. If CLOSE is "close", each closes its connection.
 
 local SESSION_CLIENTS = 50000 -- so many that a client that returns was absent for a long time
-local next_request
+local next_request, path, close
 
 local function request_of(client)
-  return wrk.format("GET", "/orders", { ["X-Api-Key"] = string.format("client-%05d", client) })
+  local fields = { ["X-Api-Key"] = string.format("client-%05d", client), ["Connection"] = close }
+  return wrk.format("GET", path, fields)
 end
 
 local function in_turn(requests)
@@ -35,6 +38,7 @@ end
 
 function init(arguments)
   local traffic, count = arguments[1], tonumber(arguments[2])
+  path, close = arguments[3], arguments[4] == "close" and "close" or nil
   local requests = {}
   for client = 1, traffic == "turns" and count or SESSION_CLIENTS do
     requests[client] = request_of(client)

@@ -1,6 +1,6 @@
 -- nginx with Lua does the same work as Tollgate with Redis: a limit for each API
 -- key, counted in Redis by one EVALSHA per request over a pooled connection. The
--- response has the same fields. See nginx-lua.conf.
+-- response has the same fields. bench/gateways.py starts it.
 
 local redis = require "resty.redis"
 
