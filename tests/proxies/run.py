@@ -214,9 +214,14 @@ class Setup:
 
     def stop(self):
         for process in self.started:
-            process.kill()
+            # Killed, nginx would leave its worker process behind.
+            process.terminate()
         for process in self.started:
-            process.wait()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def ask(self, method="GET", path="/", fields=(), body=None, form="closed", chunked=False):
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[form], timeout=20)
