@@ -1,4 +1,4 @@
-//! Texts with wildcards: each `*` stands for any text, which may be empty.
+//! Texts with wildcards: each `*` matches any text, also an empty one.
 
 /// A pattern of which some parts may be any text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,8 +24,8 @@ pub(super) struct Problem<'a> {
 impl Problem<'_> {
     /// The problem as JSON.
     ///
-    /// It is written without a general serializer, which took a tenth of the instructions of a
-    /// refusal. A test holds both to the same text.
+    /// It is written without a general serializer, because a refusal must cost little. A test
+    /// holds both to the same text.
     pub(super) fn to_json(&self) -> Vec<u8> {
         let mut json = Object(Vec::with_capacity(320));
         if let Some(kind) = self.kind {

@@ -39,8 +39,8 @@ fn an_idle_connection_takes_little_memory() {
         assert_eq!(client.get("/", &[]).status, 200);
         clients.push(client);
     }
-    // A build for tests takes more than one for use, where it is 3 KiB. It was 30 KiB when the
-    // HTTP library kept its buffers.
+    // It was 29 KiB when the HTTP library kept its buffers. docs/performance.md has what it is in
+    // a release build.
     eventually("the connections give back their memory", || {
         gateway.private_kib().saturating_sub(before_kib) < 8 * CONNECTIONS
     });
