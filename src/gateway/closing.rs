@@ -11,7 +11,7 @@ pub(super) struct Closing {
     /// What must be settled, if anything.
     pub(super) settlement: Option<Box<Settlement>>,
     /// The record, if there are readers.
-    pub(super) recording: Option<Box<Recording>>,
+    pub(super) recording: Option<Recording>,
 }
 
 impl Closing {

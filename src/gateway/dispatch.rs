@@ -19,8 +19,8 @@ use super::exchange::Exchange;
 use super::{Client, Gateway};
 use crate::engine::Judgement;
 use crate::message::{
-    Failure, FieldFilter, Redirect, Via, decrement_max_forwards, expects_continue,
-    options_response, strip_hop_by_hop_of_request, switch_to_websocket, wants_websocket,
+    Failure, FieldFilter, Forwarding, Redirect, Via, decrement_max_forwards, expects_continue,
+    options_response, strip_request, switch_to_websocket, wants_websocket,
 };
 use crate::proxy::{Expectation, ForwardOptions, RequestBody};
 use crate::server::{ClientBody, InterimQueue};
@@ -120,13 +120,14 @@ impl Gateway {
             Dispatch::Forward(forward) => forward,
         };
         exchange.forwarding();
-        let forwarded =
-            self.proxy.forward(upstream, request, options(admission, handling, exchange));
+        // The future is large. It is made where it is awaited, so that it is not moved there.
+        let forward =
+            || self.proxy.forward(upstream, request, options(admission, handling, exchange));
         let response = match deadline {
-            None => forwarded.await,
+            None => forward().await,
             // Boxed, because the timeout would contain the future a second time.
             Some(end) => {
-                let in_time = timeout_at(end, Box::pin(forwarded)).await;
+                let in_time = timeout_at(end, Box::pin(forward())).await;
                 in_time.unwrap_or(Err(Failure::RequestTimeout))
             }
         };
@@ -192,8 +193,10 @@ impl Gateway {
         handling: &Handling,
         head: &mut Parts,
     ) -> Result<(), Failure> {
-        strip_hop_by_hop_of_request(&mut head.headers);
-        head.headers.remove(X_RATELIMIT_SOFT);
+        let is_trusted = self.is_trusted(client);
+        strip_request(&mut head.headers, |name| {
+            name == X_RATELIMIT_SOFT.as_str() || (!is_trusted && Forwarding::is_claim(name))
+        });
         // A target in absolute form names the host, even if there is no `Host` (RFC 9112,
         // section 3.2.2).
         let target =
@@ -202,7 +205,6 @@ impl Gateway {
             head.headers.entry(HOST).or_insert(host);
         }
         let rules = &self.snapshot.rules;
-        let is_trusted = self.is_trusted(client);
         if !is_trusted {
             rules.clients().strip_claims(&mut head.headers);
         }

@@ -66,7 +66,7 @@ impl Exchange {
         let recording = sinks.want(trace.as_ref()).then(|| {
             let mut record = Record::new(head, peer, wall, request_id.clone());
             record.trace = trace;
-            Box::new(Recording::new(record, sinks))
+            Recording::new(record, sinks)
         });
         Self {
             error_format: ErrorFormat::choose(snapshot.problem_json, &head.method, &head.headers),

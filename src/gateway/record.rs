@@ -70,8 +70,9 @@ fn policies(
     method: &Method,
     route: &Route,
     decision: &Decision<&Arc<Policy>>,
-) -> SmallVec<[PolicyRecord; 2]> {
-    let reports = decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
+) -> SmallVec<[PolicyRecord; 1]> {
+    let mut records = SmallVec::new();
+    records.extend(decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
         name: (&*report.policy.name).into(),
         client: Some(report.client),
         cost: Some(report.cost),
@@ -84,8 +85,8 @@ fn policies(
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
         is_shadow_refused: report.is_shadow_refused(),
-    });
-    let lacking = decision.lacking.iter().map(|policy| PolicyRecord {
+    }));
+    records.extend(decision.lacking.iter().map(|policy| PolicyRecord {
         name: (&*policy.name).into(),
         client: None,
         cost: None,
@@ -98,6 +99,6 @@ fn policies(
         remaining: None,
         is_binding: false,
         is_shadow_refused: true,
-    });
-    reports.chain(lacking).collect()
+    }));
+    records
 }

@@ -14,15 +14,18 @@ pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 /// The longest id that is accepted from a client, so that logs stay readable.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`.
-pub(crate) fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
+/// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`. It also removes the fields
+/// with names that `is_other` selects.
+pub(crate) fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderName) -> bool) {
+    let found = names(headers, |name| is_hop_by_hop(name) || is_other(name));
     // Read before `TE` is removed.
-    let takes_trailers = headers
-        .get_all(TE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
-    strip_hop_by_hop(headers);
+    let takes_trailers = found.contains(&TE)
+        && headers
+            .get_all(TE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
+    strip(headers, found);
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
@@ -36,16 +39,26 @@ pub(crate) fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
 /// way for the next hop. `Expect` is removed too: it applies to the gateway, which adds
 /// its own on each connection to a next hop.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    strip_named(headers);
-    // Most messages have none of these fields. One pass over all names is cheaper than a
-    // lookup of each field.
-    let found: SmallVec<[HeaderName; 4]> =
-        headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    strip(headers, names(headers, is_hop_by_hop));
+}
+
+/// The names that `is_wanted` selects. Most messages have none of them, and one pass over all
+/// names is cheaper than a lookup of each.
+fn names(
+    headers: &HeaderMap,
+    is_wanted: impl Fn(&HeaderName) -> bool,
+) -> SmallVec<[HeaderName; 4]> {
+    headers.keys().filter(|name| is_wanted(name)).cloned().collect()
+}
+
+fn strip(headers: &mut HeaderMap, found: SmallVec<[HeaderName; 4]>) {
     for name in found {
-        if name == TRANSFER_ENCODING {
-            normalize_coding(headers);
-        } else {
-            headers.remove(name);
+        match name {
+            CONNECTION => strip_named(headers),
+            TRANSFER_ENCODING => normalize_coding(headers),
+            name => {
+                headers.remove(name);
+            }
         }
     }
 }
@@ -62,7 +75,7 @@ fn normalize_coding(headers: &mut HeaderMap) {
 /// Whether a field with this name must be removed or normalized.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     let text = name.as_str();
-    matches!(*name, TE | UPGRADE | EXPECT | TRANSFER_ENCODING)
+    matches!(*name, CONNECTION | TE | UPGRADE | EXPECT | TRANSFER_ENCODING)
         || text == "keep-alive"
         || text.starts_with("proxy-")
 }
@@ -220,9 +233,10 @@ mod tests {
             ("accept", "*/*"),
         ]);
         let mut response = headers.clone();
+        headers.insert("x-other", HeaderValue::from_static("1"));
         strip_hop_by_hop(&mut response);
         assert_eq!(response, fields(&[("accept", "*/*")]));
-        strip_hop_by_hop_of_request(&mut headers);
+        strip_request(&mut headers, |name| name == "x-other");
         assert_eq!(headers, fields(&[("te", "trailers"), ("accept", "*/*")]));
     }
 

@@ -13,8 +13,6 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
-const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The values of the fields for one client connection. They are made once, when it opens.
 #[derive(Clone, Debug)]
@@ -40,8 +38,14 @@ impl Forwarding {
         }
     }
 
+    /// Whether a field with this name must be removed from a request of a peer that is not
+    /// trusted. [`write`](Self::write) replaces the others that it writes.
+    pub(crate) fn is_claim(name: &HeaderName) -> bool {
+        matches!(name.as_str(), "forwarded" | "x-forwarded-prefix" | "x-real-ip")
+    }
+
     /// Writes the fields into a request that will be forwarded; `Forwarded` only if
-    /// `with_forwarded` is set.
+    /// `with_forwarded` is set. [Claims](Self::is_claim) must have been removed.
     pub(crate) fn write(
         &self,
         headers: &mut HeaderMap,
@@ -79,9 +83,6 @@ impl Forwarding {
     }
 
     fn replace(&self, headers: &mut HeaderMap) {
-        headers.remove(FORWARDED);
-        headers.remove(X_FORWARDED_PREFIX);
-        headers.remove(X_REAL_IP);
         headers.insert(X_FORWARDED_FOR, self.peer.clone());
         headers.insert(X_FORWARDED_PROTO, self.scheme.clone());
         headers.insert(X_FORWARDED_PORT, self.port.clone());
@@ -121,6 +122,7 @@ impl Via {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::strip_request;
 
     fn forwarding() -> Forwarding {
         let address = |text: &str| text.parse().expect("an address");
@@ -133,8 +135,8 @@ mod tests {
         headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("203.0.113.9"));
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
         headers.insert(X_FORWARDED_HOST, HeaderValue::from_static("evil.example"));
-        headers.insert(X_REAL_IP, HeaderValue::from_static("203.0.113.9"));
-        headers.insert(X_FORWARDED_PREFIX, HeaderValue::from_static("//evil.example"));
+        headers.insert("x-real-ip", HeaderValue::from_static("203.0.113.9"));
+        headers.insert("x-forwarded-prefix", HeaderValue::from_static("//evil.example"));
         headers.insert(FORWARDED, HeaderValue::from_static("for=203.0.113.9"));
         headers
     }
@@ -146,13 +148,14 @@ mod tests {
     #[test]
     fn fields_of_an_untrusted_peer_are_dropped() {
         let mut headers = spoofed();
+        strip_request(&mut headers, Forwarding::is_claim);
         forwarding().write(&mut headers, false, false);
         assert_eq!(all(&headers, X_FORWARDED_FOR), ["192.0.2.7"]);
         assert_eq!(all(&headers, X_FORWARDED_PROTO), ["http"]);
         assert_eq!(all(&headers, X_FORWARDED_HOST), ["api.example.com"]);
         assert_eq!(all(&headers, X_FORWARDED_PORT), ["8080"]);
-        for gone in [X_REAL_IP, X_FORWARDED_PREFIX, FORWARDED] {
-            assert!(!headers.contains_key(&gone), "{gone}");
+        for gone in ["x-real-ip", "x-forwarded-prefix", "forwarded"] {
+            assert!(!headers.contains_key(gone), "{gone}");
         }
     }
 
@@ -169,6 +172,7 @@ mod tests {
     #[test]
     fn forwarded_is_written_if_configured_and_extends_only_trusted_values() {
         let mut headers = spoofed();
+        strip_request(&mut headers, Forwarding::is_claim);
         forwarding().write(&mut headers, false, true);
         let own = "for=192.0.2.7;proto=http;host=\"api.example.com\"";
         assert_eq!(all(&headers, FORWARDED), [own]);

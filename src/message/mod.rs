@@ -24,7 +24,7 @@ pub(crate) use edits::FieldEdits;
 pub(crate) use failure::{Blame, Failure};
 pub(crate) use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
-    merge_content_lengths, request_id, strip_hop_by_hop, strip_hop_by_hop_of_request,
+    merge_content_lengths, request_id, strip_hop_by_hop, strip_request,
 };
 pub(crate) use filter::FieldFilter;
 pub(crate) use forwarded::{Forwarding, Via};

@@ -1,5 +1,6 @@
 //! Problem details (RFC 9457), the body of the gateway's own responses.
 
+use bytes::Bytes;
 #[cfg(test)]
 use serde::Serialize;
 
@@ -26,7 +27,7 @@ impl Problem<'_> {
     ///
     /// It is written without a general serializer, because a refusal must cost little. A test
     /// holds both to the same text.
-    pub(super) fn to_json(&self) -> Vec<u8> {
+    pub(super) fn to_json(&self) -> Bytes {
         let mut json = Object(Vec::with_capacity(320));
         if let Some(kind) = self.kind {
             json.text("type", kind);
@@ -45,7 +46,7 @@ impl Problem<'_> {
         }
         json.text("request-id", self.request_id);
         json.0.push(b'}');
-        json.0
+        Bytes::from(json.0)
     }
 }
 
@@ -115,7 +116,8 @@ mod tests {
                 kind, title, status, detail, source, violated_policies, retry_after_ms, request_id,
             };
             let expected = serde_json::to_vec(&problem).expect("it is JSON");
-            prop_assert_eq!(String::from_utf8(problem.to_json()), String::from_utf8(expected));
+            let written = problem.to_json();
+            prop_assert_eq!(str::from_utf8(&written), str::from_utf8(&expected));
         }
     }
 }

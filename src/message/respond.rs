@@ -27,6 +27,9 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"gateway\
 const CHALLENGE_AGAIN: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"gateway\", error=\"invalid_token\"");
 
+/// How many fields a response of the gateway has, about.
+const FIELDS: usize = 16;
+
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
@@ -130,16 +133,18 @@ impl ErrorFormat {
             }
             Self::Text => (
                 HeaderValue::from_static("text/plain; charset=utf-8"),
-                format!("{}: {}\n", problem.title, problem.detail).into_bytes(),
+                format!("{}: {}\n", problem.title, problem.detail).into(),
             ),
             Self::Grpc => {
                 let message = format!("{}: {}", problem.title, problem.detail);
                 return grpc::trailers_only(code, &message, problem.retry_after_ms);
             }
         };
-        let mut response = Response::new(Bytes::from(body));
+        let mut response = Response::new(body);
         *response.status_mut() =
             StatusCode::from_u16(problem.status).expect("it was made from a status");
+        // The fields about limits follow, and the table need not grow for them.
+        response.headers_mut().reserve(FIELDS);
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     }

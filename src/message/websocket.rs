@@ -27,10 +27,9 @@ pub(crate) fn wants_websocket(head: &Parts) -> bool {
 /// Whether a message changes the protocol to WebSocket.
 fn is_switch(headers: &HeaderMap) -> bool {
     let mut protocols = headers.get_all(UPGRADE).iter();
-    let is_websocket =
-        protocols.next().is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
+    let Some(protocol) = protocols.next() else { return false };
     let mut named = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
-    is_websocket
+    protocol.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes())
         && protocols.next().is_none()
         && named.any(|line| tokens(line).any(|token| token.eq_ignore_ascii_case("upgrade")))
 }

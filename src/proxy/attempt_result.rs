@@ -1,12 +1,13 @@
 //! The result of one attempt: a response, or an error that says how far the request
 //! came.
 
-use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
+use http::{Extensions, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 
 use super::body::{BodyCopy, RequestBody};
 use super::endpoint::Connection;
 use super::fault::Fault;
+use super::fields_copy::FieldsCopy;
 use super::settings::RetryCause;
 
 /// The response of an endpoint.
@@ -72,7 +73,7 @@ impl AttemptError {
 pub(super) struct RequestCopy {
     method: Method,
     uri: Uri,
-    headers: HeaderMap,
+    headers: FieldsCopy,
     /// The callback for `100 Continue`, if the body waits for one.
     extensions: Extensions,
     body: BodyCopy,
@@ -87,7 +88,7 @@ impl RequestCopy {
             extensions: extensions.unwrap_or_default(),
             method: request.method().clone(),
             uri: request.uri().clone(),
-            headers: request.headers().clone(),
+            headers: FieldsCopy::of(request.headers()),
         })
     }
 
@@ -96,7 +97,7 @@ impl RequestCopy {
         let mut request = Box::new(Request::new(self.body.body()?));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = self.headers.fields();
         request.extensions_mut().clone_from(&self.extensions);
         Some(request)
     }

@@ -15,6 +15,7 @@ mod endpoint_set;
 mod endpoint_shared;
 mod fault;
 mod fetch;
+mod fields_copy;
 mod forward;
 mod health;
 mod resolve;

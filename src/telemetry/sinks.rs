@@ -45,13 +45,13 @@ impl Sinks {
 #[derive(Debug)]
 pub(crate) struct Recording {
     /// The record so far.
-    pub(crate) record: Record,
+    pub(crate) record: Box<Record>,
     sinks: Rc<Sinks>,
 }
 
 impl Recording {
     /// A record for `sinks`.
-    pub(crate) fn new(record: Record, sinks: &Rc<Sinks>) -> Self {
+    pub(crate) fn new(record: Box<Record>, sinks: &Rc<Sinks>) -> Self {
         Self { record, sinks: Rc::clone(sinks) }
     }
 }

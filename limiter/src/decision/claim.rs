@@ -16,8 +16,9 @@ use crate::time::Span;
 /// All charges of a request. A list of up to four is not allocated.
 pub(super) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
 
-/// One claim for each policy that judges a request, in the route's order.
-pub(super) type ClaimList<P> = SmallVec<[Claim<P>; 4]>;
+/// One claim for each policy that judges a request, in the route's order. Claims of several
+/// policies are allocated: a list with space for them would be copied at every move.
+pub(super) type ClaimList<P> = SmallVec<[Claim<P>; 1]>;
 
 /// What one policy charges for one request. `P` borrows the policy or
 /// owns it.

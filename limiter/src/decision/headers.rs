@@ -12,10 +12,10 @@
 mod tests;
 
 use std::borrow::Borrow;
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -102,8 +102,8 @@ impl HeaderWriter {
                     fields.numbers = Some(Numbers::of(&binding.verdict, retry_after_s));
                 }
                 Dialect::Ietf => {
-                    let lists = [policies(decision), limits(decision)];
-                    fields.lists = Some(lists.map(List::value));
+                    let policies = List::value(|list| add_policies(decision, list));
+                    fields.lists = Some([policies, List::value(|list| add_limits(decision, list))]);
                 }
                 Dialect::RetryAfter => {
                     fields.retry_after_s = fields.retry_after_s.or(retry_after_s);
@@ -142,7 +142,7 @@ impl LimitFields {
             fields.append(RATELIMIT, limits);
         }
         if let Some(secs) = self.retry_after_s {
-            fields.insert(RETRY_AFTER, secs.into());
+            fields.insert(RETRY_AFTER, digits(secs));
         }
         let is_exposed = self.exposed.is_some();
         if let Some(exposed) = self.exposed {
@@ -182,14 +182,20 @@ impl Numbers {
         let number = |value: &HeaderValue| value.to_str().ok()?.parse::<u64>().ok();
         let backend = fields.get(&REMAINING).and_then(number);
         if backend.is_none_or(|remaining| remaining >= self.remaining) {
-            fields.insert(LIMIT, self.limit.into());
-            fields.insert(REMAINING, self.remaining.into());
-            fields.insert(RESET, self.reset_s.into());
+            fields.insert(LIMIT, digits(self.limit));
+            fields.insert(REMAINING, digits(self.remaining));
+            fields.insert(RESET, digits(self.reset_s));
         }
         if let Some(secs) = self.retry_after_s {
-            fields.insert(X_RETRY_AFTER, secs.into());
+            fields.insert(X_RETRY_AFTER, digits(secs));
         }
     }
+}
+
+/// A number as the value of a field. Unlike `HeaderValue::from` it allocates only once.
+fn digits(number: u64) -> HeaderValue {
+    let mut text = itoa::Buffer::new();
+    HeaderValue::from_str(text.format(number)).expect("digits are visible ASCII")
 }
 
 const fn names(dialect: Dialect) -> &'static str {
@@ -211,8 +217,7 @@ fn wait_secs(retry: Retry) -> Option<u64> {
 }
 
 /// The list of `RateLimit-Policy`: the quota of each policy.
-fn policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
-    let mut list = List::default();
+fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
     for Report { policy, verdict, window, .. } in decision.told() {
         list.add(&policy.borrow().name);
         list.describe(b'q', verdict.limit);
@@ -222,35 +227,40 @@ fn policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
             list.describe(b'w', window.as_secs_ceil());
         }
     }
-    list
 }
 
 /// The list of `RateLimit`: the remaining units of each policy, and the time until its
 /// reset.
-fn limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
-    let mut list = List::default();
+fn add_limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
     for Report { policy, verdict, .. } in decision.told() {
         let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
         list.add(&policy.borrow().name);
         list.describe(b'r', verdict.remaining);
         list.describe(b't', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
     }
-    list
+}
+
+thread_local! {
+    /// Where lists are written before their length is known, so that only the value of the
+    /// field is allocated.
+    static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A list of structured fields (RFC 9651, section 3.1): strings with numbers as parameters.
 /// It is formatted without `write!`: every response has two lists, and formatting them took
 /// a tenth of the instructions of a request.
-struct List(Vec<u8>);
+struct List<'b>(&'b mut Vec<u8>);
 
-impl Default for List {
-    /// A list with space for one or two policies.
-    fn default() -> Self {
-        Self(Vec::with_capacity(80))
+impl List<'_> {
+    /// The value of a field with the list that `add` writes.
+    fn value(add: impl FnOnce(&mut List<'_>)) -> HeaderValue {
+        WRITTEN.with_borrow_mut(|bytes| {
+            bytes.clear();
+            add(&mut List(bytes));
+            HeaderValue::from_bytes(bytes).expect("only printable ASCII")
+        })
     }
-}
 
-impl List {
     /// Appends a string (section 3.3.3). It can contain only printable ASCII. Other bytes
     /// are written as a percent sign and two digits.
     fn add(&mut self, text: &str) {
@@ -273,10 +283,6 @@ impl List {
     fn describe(&mut self, name: u8, number: u64) {
         self.0.extend_from_slice(&[b';', name, b'=']);
         self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    }
-
-    fn value(self) -> HeaderValue {
-        HeaderValue::from_maybe_shared(Bytes::from(self.0)).expect("only printable ASCII")
     }
 }
 

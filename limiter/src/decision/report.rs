@@ -13,8 +13,9 @@ use crate::policy::{LimitChoice, Mode, Policy};
 use crate::store::Source;
 use crate::time::Span;
 
-/// One report for each policy that judged the request, in the route's order.
-pub type Reports<P> = SmallVec<[Report<P>; 4]>;
+/// One report for each policy that judged the request, in the route's order. Several reports
+/// are allocated: a decision with space for them would be copied at every move.
+pub type Reports<P> = SmallVec<[Report<P>; 1]>;
 
 /// The report of one policy on a request. `P` borrows the policy or owns it.
 #[derive(Clone, Copy, Debug)]

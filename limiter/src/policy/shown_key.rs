@@ -30,18 +30,27 @@ enum Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaskedAddress(pub IpAddr);
 
-impl fmt::Display for MaskedAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl MaskedAddress {
+    /// The address of the network that is shown, and the length of its prefix in bits.
+    #[must_use]
+    pub fn network(self) -> (IpAddr, u8) {
         match self.0.to_canonical() {
             IpAddr::V4(address) => {
                 let [a, b, c, _] = address.octets();
-                write!(f, "{a}.{b}.{c}.0/24")
+                (IpAddr::from([a, b, c, 0]), 24)
             }
             IpAddr::V6(address) => {
                 let [a, b, c, ..] = address.segments();
-                write!(f, "{a:x}:{b:x}:{c:x}::/48")
+                (IpAddr::from([a, b, c, 0, 0, 0, 0, 0]), 48)
             }
         }
+    }
+}
+
+impl fmt::Display for MaskedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (address, length) = self.network();
+        write!(f, "{address}/{length}")
     }
 }
 
@@ -66,7 +75,7 @@ impl Subject<'_, '_> {
     }
 
     fn text(&self, policy: &Policy, extent: Extent) -> String {
-        let mut shown = String::new();
+        let mut shown = String::with_capacity(32); // long enough for most masked keys
         if !self.show(&policy.key, extent, &mut shown) {
             shown = "no key, ".to_owned();
             self.show(&KeyExpr::Ip, extent, &mut shown);

@@ -1,23 +1,63 @@
 //! One line of the access log, in each format.
 
 use std::fmt::{self, Write as _};
+use std::iter;
 
 use http::Version;
 
+use super::clock_text::ClockText;
 use super::value::{Client, Value, write_escaped, write_json_text};
 use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, FIELDS, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
 use crate::telemetry::settings::{AccessLogSettings, LineFormat};
 use crate::telemetry::template::{Part, Template};
 
-/// The fields of a record that a line contains, beside those that every line has.
-pub(super) struct Line<'a> {
-    record: &'a Record,
-    format: &'a LineFormat,
+/// How one worker writes its lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    settings: AccessLogSettings,
+    format: LineFormat,
     names: FieldNames,
+    /// What JSON has before the value of each field: a brace or a comma, and the name.
+    prefixes: Box<[String]>,
+    clock_text: ClockText,
+}
+
+impl Lines {
+    pub(super) fn new(settings: AccessLogSettings, format: LineFormat) -> Self {
+        let names = match format {
+            LineFormat::Json(names) => names,
+            LineFormat::Text | LineFormat::Combined | LineFormat::Template(_) => FieldNames::Own,
+        };
+        // All lines have the first field, which is the time.
+        let first = format!("{{\"{}\":", FIELDS[0].name(names));
+        let others = FIELDS[1..].iter().map(|it| format!(",\"{}\":", it.name(names)));
+        let prefixes = iter::once(first).chain(others).collect();
+        Self { settings, format, names, prefixes, clock_text: ClockText::default() }
+    }
+
+    pub(super) const fn settings(&self) -> &AccessLogSettings {
+        &self.settings
+    }
+
+    /// Adds the line of a record, of which `sample` out of 100 are written if the log is a
+    /// sample.
+    pub(super) fn add(&self, record: &Record, sample: Option<u8>, to: &mut String) -> fmt::Result {
+        let line = Line::of(record, self, sample);
+        match &self.format {
+            LineFormat::Json(_) => line.write_json(to),
+            LineFormat::Text => line.write_text(to),
+            LineFormat::Combined => line.write_combined(to),
+            LineFormat::Template(template) => line.write_by(template, to),
+        }
+    }
+}
+
+/// The fields of a record that a line contains, beside those that every line has.
+struct Line<'a> {
+    record: &'a Record,
+    lines: &'a Lines,
     client: Client,
-    /// Whether the ids of clients are written.
-    has_keys: bool,
     /// The status; 0 without a response.
     status: u16,
     route: Option<&'a str>,
@@ -30,22 +70,12 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of(
-        record: &'a Record,
-        settings: &AccessLogSettings,
-        format: &'a LineFormat,
-        sample: Option<u8>,
-    ) -> Self {
+    fn of(record: &'a Record, lines: &'a Lines, sample: Option<u8>) -> Self {
         let mut policies = record.policies.iter();
         Self {
             record,
-            format,
-            names: match format {
-                LineFormat::Json(names) => *names,
-                _ => FieldNames::Own,
-            },
-            client: Client { address: record.client, shown: settings.client },
-            has_keys: settings.has_keys,
+            lines,
+            client: Client { address: record.client, shown: lines.settings.client },
             status: record.status.map_or(0, |status| status.as_u16()),
             route: record.route.as_ref().map(Name::as_str),
             binding: policies.clone().find(|policy| policy.is_binding),
@@ -55,25 +85,25 @@ impl<'a> Line<'a> {
     }
 
     /// The value of a field, if the request has one.
+    #[inline] // into the loop over all fields
     fn value(&self, field: Field) -> Option<Value<'_>> {
         let (record, binding) = (self.record, self.binding);
+        let Lines { settings: AccessLogSettings { has_keys, .. }, names, .. } = self.lines;
         let optional = |name: Option<&'a str>| name.map(Value::Text);
         Some(match field {
-            Field::Time => Value::Time(record.time),
+            Field::Time => Value::Time(self.lines.clock_text.of(record.time)),
             Field::RequestId => Value::Text(record.request_id.to_str().unwrap_or_default()),
             Field::TraceId => return record.trace_id().map(Value::Text),
             Field::Client => Value::Client(self.client),
-            Field::Method => Value::Text(record.method.as_str()),
+            Field::Method => Value::Word(record.method.as_str()),
             Field::Path => Value::Text(record.path()),
             Field::Host => return record.host().map(Value::Text),
-            Field::Protocol if self.names == FieldNames::Own => {
-                Value::Text(protocol(record.version))
-            }
-            Field::Protocol => Value::Text(version(record.version)),
+            Field::Protocol if *names == FieldNames::Own => Value::Word(protocol(record.version)),
+            Field::Protocol => Value::Word(version(record.version)),
             Field::Status => Value::Number(self.status.into()),
             Field::Bytes => Value::Number(record.bytes),
             // The Elastic Common Schema counts nanoseconds.
-            Field::Duration if self.names == FieldNames::Ecs => {
+            Field::Duration if *names == FieldNames::Ecs => {
                 Value::Number(record.duration_us.saturating_mul(1000))
             }
             Field::Duration => Value::Number(record.duration_us),
@@ -81,44 +111,30 @@ impl<'a> Line<'a> {
             Field::Endpoint => return record.attempts.endpoint().map(Value::Shared),
             Field::Attempts => Value::Number(record.attempts.count()?),
             Field::Route => return optional(self.route),
-            Field::Outcome => Value::Text(record.outcome),
+            Field::Outcome => Value::Word(record.outcome),
             Field::Policy => Value::Text(binding?.name.as_str()),
             Field::Plan => return optional(binding?.plan.as_ref().map(Name::as_str)),
             Field::Remaining => Value::Number(binding?.remaining?),
             Field::Cost => Value::Number(binding?.cost?),
-            Field::Source => return optional(binding?.source),
+            Field::Source => Value::Word(binding?.source?),
             Field::StoreTime => Value::Number(record.store_us?),
             Field::Wait => Value::Number(record.wait?.as_millis_ceil()),
             Field::ShadowRefusedBy => return optional(self.shadow),
             Field::Sample => Value::Number(self.sample?.into()),
-            Field::TimeUs if self.has_keys => Value::Number(record.decided().as_micros()),
-            Field::SettledUs if self.has_keys => Value::Number(record.settled?.as_micros()),
-            Field::Keys if self.has_keys => Value::Keys(record),
+            Field::TimeUs if *has_keys => Value::Number(record.decided().as_micros()),
+            Field::SettledUs if *has_keys => Value::Number(record.settled?.as_micros()),
+            Field::Keys if *has_keys => Value::Keys(record),
             Field::TimeUs | Field::SettledUs | Field::Keys => return None,
         })
     }
 
-    pub(super) fn write(&self, line: &mut String) -> fmt::Result {
-        match self.format {
-            LineFormat::Json(_) => self.write_json(line),
-            LineFormat::Text => self.write_text(line),
-            LineFormat::Combined => self.write_combined(line),
-            LineFormat::Template(template) => self.write_by(template, line),
-        }
-    }
-
     fn write_json(&self, line: &mut String) -> fmt::Result {
-        let mut separator = '{';
-        for named in &FIELDS {
+        for (named, prefix) in FIELDS.iter().zip(&self.lines.prefixes) {
             let Some(value) = self.value(named.field) else { continue };
-            line.push(separator);
-            separator = ',';
-            line.push('"');
-            line.push_str(named.name(self.names));
-            line.push_str("\":");
+            line.push_str(prefix);
             value.write_json(line)?;
         }
-        if self.names == FieldNames::Ecs {
+        if self.lines.names == FieldNames::Ecs {
             let (name, version) = ECS_VERSION;
             write!(line, ",\"{name}\":\"{version}\"")?;
         }
@@ -143,7 +159,8 @@ impl<'a> Line<'a> {
     fn write_combined(&self, line: &mut String) -> fmt::Result {
         let Self { record, client, status, .. } = self;
         let time = record.time.to_string();
-        write!(line, "{client:#} - - [{}] \"", CombinedTime(&time))?;
+        client.write_alone(line)?;
+        write!(line, " - - [{}] \"", CombinedTime(&time))?;
         write_escaped(line, record.method.as_str())?;
         line.write_char(' ')?;
         write_escaped(line, record.path())?;
@@ -153,7 +170,9 @@ impl<'a> Line<'a> {
     fn write_text(&self, line: &mut String) -> fmt::Result {
         let Self { record, client, status, .. } = self;
         let Record { time, method, bytes, duration_us, outcome, .. } = record;
-        write!(line, "{time} {client} {method} ")?;
+        write!(line, "{time} ")?;
+        client.write(line)?;
+        write!(line, " {method} ")?;
         write_json_text(line, record.path())?;
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;
         for (name, field) in [

@@ -5,6 +5,7 @@
 //! and a later line says how many lines are missing. Keys, queries and values of path
 //! parameters are never written, and whole addresses only if the owner chose so.
 
+mod clock_text;
 mod line;
 mod value;
 
@@ -17,7 +18,7 @@ use super::lost_lines::LostLines;
 use super::record::Record;
 use super::settings::{AccessLogSettings, LineFormat, Output};
 use super::writer::{LogKind, LogQueue, LogWriter, Reopener};
-use line::{Line, dropped};
+use line::{Lines, dropped};
 
 /// Bytes after which a worker passes its batch on at once.
 const BATCH_BYTES: usize = 32 * 1024;
@@ -96,8 +97,7 @@ fn kind(format: &LineFormat, lost: LostLines) -> LogKind {
 #[derive(Debug)]
 pub(crate) struct WorkerLog {
     queue: LogQueue,
-    settings: AccessLogSettings,
-    format: LineFormat,
+    format: Lines,
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
@@ -105,7 +105,8 @@ pub(crate) struct WorkerLog {
 
 impl WorkerLog {
     fn new(queue: LogQueue, settings: AccessLogSettings, format: LineFormat) -> Self {
-        Self { queue, settings, format, batch: RefCell::default(), lines: Cell::new(0) }
+        let format = Lines::new(settings, format);
+        Self { queue, format, batch: RefCell::default(), lines: Cell::new(0) }
     }
 
     /// Adds the line of a request, if it is one of those that are written.
@@ -116,9 +117,9 @@ impl WorkerLog {
         }
         let full = {
             let mut batch = self.batch.borrow_mut();
-            let shown = (self.settings.sample_percent < 100).then_some(sample);
+            let shown = (self.format.settings().sample_percent < 100).then_some(sample);
             // Writing to a String cannot fail.
-            let _ = Line::of(record, &self.settings, &self.format, shown).write(&mut batch);
+            let _ = self.format.add(record, shown, &mut batch);
             batch.len() >= BATCH_BYTES
         };
         self.lines.set(self.lines.get() + 1);
@@ -131,7 +132,7 @@ impl WorkerLog {
     /// are always written: refused ones, also those that a policy in shadow mode would have
     /// refused, failures and slow ones.
     fn sample(&self, record: &Record) -> u8 {
-        if is_notable(record) { 100 } else { self.settings.sample_percent }
+        if is_notable(record) { 100 } else { self.format.settings().sample_percent }
     }
 
     /// Passes the batch on to the writing thread.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, StatusCode};
+use smallvec::smallvec;
 use tollgate_limiter::digest::Principal;
 use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
@@ -32,10 +33,10 @@ fn record() -> Record {
         is_binding,
         is_shadow_refused: !is_binding,
     };
-    let mut record = Record::new(&head, client, time, HeaderValue::from_static("id-1"));
+    let mut record = *Record::new(&head, client, time, HeaderValue::from_static("id-1"));
     record.masked_path = Some("/a\"b\\c\n".into());
     record.route = Some("orders".into());
-    record.policies = [policy("candidate", false), policy("per-client", true)].into();
+    record.policies = smallvec![policy("candidate", false), policy("per-client", true)];
     record.outcome = "refused";
     (record.is_refused, record.wait) = (true, Some(Span::from_micros(1_500_001)));
     record.status = Some(StatusCode::TOO_MANY_REQUESTS);

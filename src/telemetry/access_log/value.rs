@@ -6,7 +6,6 @@ use std::net::IpAddr;
 
 use tollgate_limiter::digest::PrincipalId;
 use tollgate_limiter::policy::MaskedAddress;
-use tollgate_limiter::time::Timestamp;
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
@@ -15,10 +14,13 @@ use crate::telemetry::settings::ClientAddress;
 pub(super) enum Value<'a> {
     /// Any text, which a client may have sent.
     Text(&'a str),
+    /// A text without characters that a format escapes: one of ours, or a token (RFC 9110,
+    /// section 5.6.2).
+    Word(&'a str),
     /// A name of ours.
     Shared(Ref<'a, Name>),
-    /// A time.
-    Time(Timestamp),
+    /// A time, as RFC 3339 writes it.
+    Time(Ref<'a, str>),
     /// An address.
     Client(Client),
     /// A number.
@@ -28,27 +30,36 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
+    #[inline] // into the loop over all fields
     pub(super) fn write_json(&self, line: &mut String) -> fmt::Result {
         match self {
-            Self::Text(text) => write_json_text(line, text),
-            Self::Shared(name) => write_json_text(line, name.as_str()),
-            Self::Time(time) => write!(line, "\"{time}\""),
-            Self::Client(client) => write!(line, "\"{client}\""),
-            Self::Number(number) => write!(line, "{number}"),
-            Self::Keys(record) => write_json_keys(line, record),
+            Self::Text(text) => write_json_text(line, text)?,
+            Self::Shared(name) => write_json_text(line, name.as_str())?,
+            Self::Word(word) => quote(line, word),
+            Self::Time(time) => quote(line, time),
+            Self::Client(client) => {
+                line.push('"');
+                client.write(line)?;
+                line.push('"');
+            }
+            Self::Number(number) => push_number(line, *number),
+            Self::Keys(record) => write_json_keys(line, record)?,
         }
+        Ok(())
     }
 
     /// Writes a value in such a way that no client can end a quoted part or the line.
     pub(super) fn write_plain(&self, line: &mut String) -> fmt::Result {
         match self {
-            Self::Text("") | Self::Keys(_) => line.write_char('-'),
-            Self::Text(text) => write_escaped(line, text),
-            Self::Shared(name) => write_escaped(line, name.as_str()),
-            Self::Time(time) => write!(line, "{time}"),
-            Self::Client(client) => write!(line, "{client}"),
-            Self::Number(number) => write!(line, "{number}"),
+            Self::Text("") | Self::Word("") | Self::Keys(_) => line.push('-'),
+            Self::Text(text) => write_escaped(line, text)?,
+            Self::Shared(name) => write_escaped(line, name.as_str())?,
+            Self::Word(word) => line.push_str(word),
+            Self::Time(time) => line.push_str(time),
+            Self::Client(client) => client.write(line)?,
+            Self::Number(number) => push_number(line, *number),
         }
+        Ok(())
     }
 }
 
@@ -96,6 +107,10 @@ fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result {
 /// Writes a JSON string (RFC 8259, section 7), so that no client can break the line or
 /// end the string.
 pub(super) fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
+    if is_plain(text) {
+        quote(line, text);
+        return Ok(());
+    }
     line.push('"');
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || c.is_control()) {
@@ -112,24 +127,66 @@ pub(super) fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// The client's address, as far as it is shown. The alternate form is one address without
-/// a length of a network, for formats that know nothing else.
+/// Adds a text between quotes, as it is.
+fn quote(line: &mut String, text: &str) {
+    line.push('"');
+    line.push_str(text);
+    line.push('"');
+}
+
+/// Whether JSON writes the text as it is. This reads the whole text, which compilers turn into
+/// wide instructions.
+fn is_plain(text: &str) -> bool {
+    let is_special = |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\');
+    !text.bytes().fold(false, |found, byte| found | is_special(byte))
+}
+
+/// Adds a number in decimal digits.
+pub(super) fn push_number(line: &mut String, number: impl itoa::Integer) {
+    line.push_str(itoa::Buffer::new().format(number));
+}
+
+/// The client's address, as far as it is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     pub(super) address: IpAddr,
     pub(super) shown: ClientAddress,
 }
 
-impl fmt::Display for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Client {
+    /// Writes the address, or its network with the length.
+    pub(super) fn write(self, line: &mut String) -> fmt::Result {
         match self.shown {
-            ClientAddress::Full => self.address.to_canonical().fmt(f),
-            ClientAddress::Hidden => f.write_str("-"),
-            ClientAddress::Masked if f.alternate() => {
-                let masked = MaskedAddress(self.address).to_string();
-                f.write_str(masked.split('/').next().unwrap_or_default())
+            ClientAddress::Hidden => line.push('-'),
+            ClientAddress::Full => write_address(line, self.address.to_canonical())?,
+            ClientAddress::Masked => {
+                let (network, length) = MaskedAddress(self.address).network();
+                write_address(line, network)?;
+                line.push('/');
+                push_number(line, length);
             }
-            ClientAddress::Masked => MaskedAddress(self.address).fmt(f),
+        }
+        Ok(())
+    }
+
+    /// The same without the length, for formats that know only addresses.
+    pub(super) fn write_alone(self, line: &mut String) -> fmt::Result {
+        match self.shown {
+            ClientAddress::Masked => write_address(line, MaskedAddress(self.address).network().0),
+            ClientAddress::Hidden | ClientAddress::Full => self.write(line),
         }
     }
+}
+
+fn write_address(line: &mut String, address: IpAddr) -> fmt::Result {
+    let IpAddr::V4(address) = address else {
+        return write!(line, "{address}");
+    };
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            line.push('.');
+        }
+        push_number(line, octet);
+    }
+    Ok(())
 }

@@ -209,9 +209,8 @@ proptest! {
     /// backslash is escaped, and each backslash escapes one of them.
     #[test]
     fn any_name_becomes_a_valid_string(name in any::<String>()) {
-        let mut list = List::default();
-        list.add(&name);
-        let written = String::from_utf8(list.0).expect("ASCII");
+        let written = List::value(|list| list.add(&name));
+        let written = written.to_str().expect("ASCII");
         let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
         let mut bytes = inner.bytes();
         while let Some(byte) = bytes.next() {
