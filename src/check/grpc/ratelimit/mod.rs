@@ -33,8 +33,8 @@ use crate::telemetry::RateLimitMetrics;
 
 /// The path of its only method.
 pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-/// The largest message.
-const MAX_BYTES: usize = 256 * 1024;
+/// The largest question, also in JSON.
+pub(in crate::check) const MAX_BYTES: usize = 256 * 1024;
 
 /// Answers one call.
 pub(super) async fn answer(
