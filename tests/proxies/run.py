@@ -38,6 +38,7 @@ FORGED = {
     "X-Envoy-Original-Path": "/free",
     "X-Tollgate-Status": "200",
     "X-Tollgate-Outcome": "admitted",
+    "X-Ratelimit-Remaining": "99",
 }
 # A name in the documents, the page, the status while Tollgate is away.
 PROXIES = {
@@ -255,6 +256,8 @@ class Setup:
             if response.status != 200:
                 break
             self.has(what, response, TOLD)
+            left = int(response.headers["x-ratelimit-remaining"])
+            expect(left < LIMIT, f"{what}: {left} remain")
         # A unit comes back every two seconds.
         most = LIMIT + (time.monotonic() - begun) // 2
         expect(LIMIT <= admitted <= most, f"{what}: {admitted} requests were admitted")
@@ -303,8 +306,9 @@ class Setup:
             response = self.ask(path="/limited", fields=forged(n))
             if int(refusal.headers["retry-after"]) > 1:
                 expect(response.status == 429, f"forged fields make another client: {response.status}")
-        free = self.ask(path="/free", fields={"X-Api-Key": "limits"})
+        free = self.ask(path="/free", fields={"X-Api-Key": "limits", "X-Ratelimit-Remaining": "99"})
         expect(free.status == 200, f"a request without a limit: {free.status}")
+        expect("x-ratelimit-remaining" not in free.headers, f"no limit: {free.headers.items()}")
         expect(not [it for it in free.headers.values() if "{" in it], f"no values: {free.headers.items()}")
         dots = self.ask(path="/a/%2e%2e/free", fields={"X-Api-Key": "dots"})
         if self.name == "traefik":
