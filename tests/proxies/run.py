@@ -147,10 +147,10 @@ class Setup:
         self.page, self.status_away = PROXIES[name]
         self.directory = directory / name
         self.directory.mkdir()
-        self.forms = ["closed"] if name == "traefik" else ["closed", "open"]
+        self.forms = {"traefik": ["closed"], "caddy": ["closed", "open", "short"]}.get(name, ["closed", "open"])
         # Traefik tells the backend about the limits of an admitted request, and not the client.
         self.backend = Backend(TOLD if name == "traefik" else [])
-        self.ports = dict(zip(["9902", "9903", "closed", "open", "9904"], free_ports(5)))
+        self.ports = dict(zip(["9902", "9903", "closed", "open", "short", "9904"], free_ports(6)))
         self.ports["9000"] = self.backend.server_address[1]
         self.started = []
 
@@ -210,7 +210,8 @@ class Setup:
         self.start(self.program, "-db", "-f", self.write(f"{form}.cfg", self.configuration("haproxy.cfg", form)))
 
     def start_caddy(self, form):
-        text = "{\n\tadmin off\n\tpersist_config off\n}\n" + self.configuration("Caddyfile", form)
+        name = "forward_auth.caddyfile" if form == "short" else "Caddyfile"
+        text = "{\n\tadmin off\n\tpersist_config off\n}\n" + self.configuration(name, form)
         self.start(self.program, "run", "--adapter", "caddyfile", "--config", self.write(f"{form}.caddy", text))
 
     def start_traefik(self, form):
@@ -247,16 +248,16 @@ class Setup:
         finally:
             connection.close()
 
-    def exhaust(self, what, **request):
-        """Asks until a request is refused, and returns the refusal."""
+    def exhaust(self, what, told=TOLD, **request):
+        """Asks until a request is refused, and returns the refusal. What passes is told so."""
         begun = time.monotonic()
         for admitted in range(100):
             before = self.backend.count
             response = self.ask(**request)
             if response.status != 200:
                 break
-            self.has(what, response, TOLD)
-            left = int(response.headers["x-ratelimit-remaining"])
+            self.has(what, response, told)
+            left = int(response.headers.get("x-ratelimit-remaining", 0))
             expect(left < LIMIT, f"{what}: {left} remain")
         # A unit comes back every two seconds.
         most = LIMIT + (time.monotonic() - begun) // 2
@@ -317,6 +318,11 @@ class Setup:
         else:
             expect(dots.status in (400, 403), f"an ambiguous path: {dots.status}")
 
+    def check_short(self):
+        """The short form tells clients about limits only when it refuses their requests."""
+        refused = self.exhaust("short", told=[], form="short", fields={"X-Api-Key": "short"})
+        expect(refused.text != "", "a refusal has no body")
+
     def check_away(self):
         self.limiter.kill()
         self.limiter.wait()
@@ -326,7 +332,7 @@ class Setup:
             passed = self.ask(fields={"X-Api-Key": "away"}, form="open")
             expect(passed.text == "GET / 0", f"while Tollgate is away, open: {passed.status} {passed.text}")
         self.start_tollgate()
-        for form in self.forms:
+        for form in self.forms[:2]:
             asked = lambda: self.ask(fields={"X-Api-Key": "back"}, form=form)
             eventually(f"limits hold again: {form}", lambda: asked().headers.get("x-ratelimit-limit") is not None)
             eventually(f"requests are refused again: {form}", lambda: asked().status == 429)
@@ -337,6 +343,8 @@ class Setup:
             self.start_proxy(form)
         eventually("the backend is reached", lambda: self.ask(path="/free").status == 200)
         checks = [self.check_limits, self.check_methods, self.check_forged, self.check_away]
+        if "short" in self.forms:
+            checks.insert(0, self.check_short)
         for check in checks:
             begun = time.monotonic()
             check()
