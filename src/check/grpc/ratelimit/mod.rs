@@ -25,6 +25,8 @@ pub(in crate::check) use super::messages::ratelimit::{
 pub(in crate::check) use super::messages::values::Duration as ProtoDuration;
 pub(in crate::check) use super::messages::values::{Kind, Struct, Value as ProtoValue};
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::check) use self::question::descriptors;
 use crate::check::rls::{self, Answer, Matched, Plan, Policies, RateLimits, Rules};
 use crate::gateway::Gateway;
 use crate::server::ClientBody;

@@ -4,6 +4,8 @@
 //! The service is that of `check.grpc`, with its domains and its counters. It is here only if it
 //! is there.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod question;
 mod reply;
 
