@@ -33,7 +33,8 @@ fn dependencies(manifest: &File) -> impl Iterator<Item = &str> {
         if line.starts_with('[') {
             is_list = line.ends_with("dependencies]") && !line.contains("dev-");
         }
-        let (name, value) = line.split_once(" = ").filter(|_| is_list && !line.starts_with('#'))?;
+        let (name, value) =
+            line.split_once(" = ").filter(|_| is_list && !line.starts_with(['#', '[']))?;
         let renamed = value.split_once("package = \"").and_then(|(_, it)| it.split('"').next());
         (!value.contains("optional = true")).then(|| renamed.unwrap_or(name))
     })
@@ -57,7 +58,7 @@ mod tests {
     fn a_dependency_that_a_lock_file_lacks_is_found() {
         let manifest = "[features]\na = []\n\n[dependencies]\nbytes = \"1\"\n\
              yaml = { package = \"saphyr\", version = \"2\" }\nh2 = { version = \"1\", optional = true }\n\
-             # cc = \"1\"\n\n[target.'cfg(unix)'.dependencies]\nlibc = \"1\"\n\n\
+             # cc = \"1\"\n\n[target.'cfg(target_os = \"linux\")'.dependencies]\nlibc = \"1\"\n\n\
              [dev-dependencies]\naxum = \"1\"\n";
         let lock = |names: &str| {
             format!(

@@ -224,7 +224,7 @@ fn a_question_has_at_most_256_kib() {
     assert_eq!([MOST, MOST + 1].map(over_grpc), ["0", "8"]);
     let over_http = |bytes: usize| {
         let hit = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
-        let body = format!("{hit:bytes$}");
+        let body = format!("{hit}{}", " ".repeat(bytes - hit.len()));
         let mut client = Client::connect(gateway.addresses()[0]);
         client.request("POST", "/json", &[], body.as_bytes()).status
     };
