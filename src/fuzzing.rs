@@ -4,7 +4,7 @@
 //! `fuzz/` runs them guided by coverage, see docs/abuse.md. The tests here run them over
 //! the corpus in `fuzz/corpus` and over inputs derived from it.
 
-pub use crate::check::fuzzing::{families, leases, pointers, questions};
+pub use crate::check::fuzzing::{descriptors, families, leases, pointers, questions};
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};
 pub use crate::routes::fuzzing::{hosts, paths};

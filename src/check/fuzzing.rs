@@ -1,4 +1,4 @@
 //! The fuzz targets of this layer.
 
-pub use super::http::fuzzing::{families, pointers, questions};
+pub use super::http::fuzzing::{descriptors, families, pointers, questions};
 pub use super::lease::fuzzing::leases;

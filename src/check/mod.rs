@@ -9,6 +9,7 @@ pub(crate) mod fuzzing;
 mod grpc;
 mod http;
 mod lease;
+mod metrics;
 pub(crate) mod rls;
 mod services;
 mod settings;

@@ -1,6 +1,6 @@
 //! The services of one worker that answer questions, under the configuration in use.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tower::Service;
 
 use super::grpc::AnswerBody;
 use super::http::{ApiState, RateLimitService, Shared as SharedState};
+use super::metrics::ServiceMetrics;
 use super::settings::CheckSettings;
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
 use crate::server::{ClientBody, Peer};
-use crate::telemetry::RateLimitMetrics;
 
 /// The services of one worker that answer questions. A question keeps the configuration with
 /// which it began.
@@ -24,9 +24,7 @@ pub(crate) struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
     api: Rc<ApiState>,
-    /// Made for the first connection over gRPC or the first question over HTTP: without them,
-    /// there are no such metrics.
-    rate_limits: OnceCell<Rc<RateLimitMetrics>>,
+    rate_limits: ServiceMetrics,
     drain: Drain,
 }
 
@@ -40,7 +38,7 @@ impl Services {
     ) -> Self {
         Self {
             api: ApiState::start(shared, gateway),
-            rate_limits: OnceCell::new(),
+            rate_limits: ServiceMetrics::default(),
             gateway: Rc::clone(gateway),
             settings: RefCell::new(settings),
             drain,
@@ -90,8 +88,7 @@ impl Services {
     + Clone
     + use<> {
         let (services, peer) = (Rc::clone(self), Rc::new(peer));
-        let made = || Rc::new(RateLimitMetrics::new(self.gateway.get().worker_metrics()));
-        let metrics = Rc::clone(self.rate_limits.get_or_init(made));
+        let metrics = Rc::clone(self.rate_limits.of(&self.gateway.get()));
         tower::service_fn(move |request| {
             let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
             let settings = services.settings.borrow().grpc.clone();

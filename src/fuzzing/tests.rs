@@ -140,8 +140,8 @@ macro_rules! targets {
 }
 
 targets! {
-    certificate chunks config families forwarding frames guard head hops hosts jwt keys leases
-    meters paths pointers proxied questions redis targets
+    certificate chunks config descriptors families forwarding frames guard head hops hosts jwt keys
+    leases meters paths pointers proxied questions redis targets
 }
 
 #[test]

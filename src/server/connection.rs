@@ -142,17 +142,19 @@ where
         let begun_with = (begun, traffic());
         let served = protocols.http1.serve(stream, peer.clone(), begun_with, &mut drain, service);
         // Boxed, so that an idle connection keeps no memory for its next request.
-        let mut served = Box::pin(served).await;
-        if let Served::Idle(idle, since) = served {
-            match protocols.http1.rest(idle, since, &mut drain).await {
-                Ok(awake) => {
-                    (stream, begun) = (awake, Begun::Idle(since));
-                    continue;
+        let ended = match Box::pin(served).await {
+            Served::Ended(ended) => ended,
+            Served::Idle(idle, since) => {
+                match protocols.http1.rest(idle, since, &mut drain).await {
+                    Ok(awake) => {
+                        (stream, begun) = (awake, Begun::Idle(since));
+                        continue;
+                    }
+                    Err(ended) => ended,
                 }
-                Err(ended) => served = ended,
             }
-        }
-        return served.end(drain).await;
+        };
+        return ended.end(drain).await;
     }
 }
 

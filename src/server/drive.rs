@@ -4,21 +4,17 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
 
 use super::settings::ListenerTimeouts;
 use super::state::activity::Activity;
 
 /// How long an idle HTTP/1 connection stays open once a drain has begun.
 const IDLE_DRAIN: Duration = Duration::from_secs(1);
-
-/// After this time an idle HTTP/1 connection gives back its memory.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// How the library's part in a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +30,6 @@ pub(super) enum End {
     Overdue,
     /// The time of a drain was over.
     Drained,
-    /// It is idle since then, and needs the library only for its next request.
-    Idle(Instant),
 }
 
 impl End {
@@ -56,7 +50,6 @@ impl End {
             Self::Broken => "broken_response",
             Self::Overdue => "timeout",
             Self::Drained => "drain",
-            Self::Idle(_) => "idle",
         }
     }
 }
@@ -85,16 +78,19 @@ where
 }
 
 /// Polls the connection until it ends, exceeds a time limit, or has been drained. The
-/// drain begins when `drained` returns, and its time is over when `over` returns. `idle` says
-/// since when the connection is idle, if it may rest without the library then.
-pub(super) async fn drive<C>(
+/// drain begins when `drained` returns, and its time is over when `over` returns.
+///
+/// # Errors
+/// What `idle` returns, if the connection can rest without the library. It is not asked during
+/// a drain.
+pub(super) async fn drive<C, I>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     timeouts: &ListenerTimeouts,
     drained: impl Future<Output = ()>,
     over: impl Future<Output = ()>,
-    idle: impl Fn() -> Option<Instant>,
-) -> End
+    idle: impl Fn() -> Option<I>,
+) -> Result<End, I>
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
@@ -105,36 +101,35 @@ where
     let mut draining = false;
     poll_fn(|cx| {
         if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
-            return Poll::Ready(end);
+            return Poll::Ready(Ok(end));
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
         if stopping && over.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(End::Drained);
+            return Poll::Ready(Ok(End::Drained));
         }
         // A client in the middle of a head learns of the drain with the response.
         if stopping && !draining && !activity.is_reading_head() {
             draining = true;
             connection.as_mut().graceful_shutdown();
             if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
-                return Poll::Ready(end);
+                return Poll::Ready(Ok(end));
             }
         }
         while ticks.poll_tick(cx).is_ready() {
             activity.traffic().flush();
             activity.abort_slow_responses();
             if !activity.is_overdue(timeouts) {
-                let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
-                if let Some(since) = idle().filter(rests).filter(|_| !stopping) {
-                    return Poll::Ready(End::Idle(since));
+                if !stopping && let Some(rest) = idle() {
+                    return Poll::Ready(Err(rest));
                 }
                 continue;
             }
             if !activity.give_up_head() {
-                return Poll::Ready(End::Overdue);
+                return Poll::Ready(Ok(End::Overdue));
             }
             // The guard now passes a request to the library that can be answered.
             if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
-                return Poll::Ready(end);
+                return Poll::Ready(Ok(end));
             }
         }
         Poll::Pending

@@ -132,7 +132,11 @@ pub(super) async fn serve<S: RequestService>(
     // requests that cross it on the way are served.
     let mut ending = drain.clone();
     let (drained, over) = (is_old_or(drain.requested(), settings.timeouts.age), ending.over());
-    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over, || None).await
+    // Such a connection does not rest.
+    let rest = || None::<Infallible>;
+    let Ok(end) =
+        drive(connection.as_mut(), &activity, &settings.timeouts, drained, over, rest).await;
+    end
 }
 
 /// Returns when `drained` does, or when a connection that begins now has this age, which varies by

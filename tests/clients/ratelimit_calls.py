@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import pathlib
 import queue
+import re
 import shutil
 import socket
 import subprocess
@@ -346,6 +347,15 @@ static_resources:
 """
 
 
+# What Envoy counts of its cluster if calls are answered, or are too late for it.
+EXPECTED = re.compile(
+    r"(default\.total_match_count|membership_(change|healthy|total)|http2\.(nghttp2_upstream_connections|tx_reset|streams_active|pending_send_bytes)"
+    r"|upstream_cx_(total|active|http2_total|[rt]x_bytes_(total|buffered))"
+    r"|(internal\.)?upstream_rq_(200|2xx|504|5xx|completed)|upstream_rq_(total|active|pending_total|pending_active|timeout|tx_reset)"
+    r"|update_.*|warming_state|version|upstream_flow_control_.*_total)"
+)
+
+
 def get(port, client):
     request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"x-client": client})
     try:
@@ -404,8 +414,11 @@ def check_envoy(files, tollgate, seconds):
         same("Envoy refuses by what this node counts", 429, status)
         same("Envoy's fields about the limit", True, "x-ratelimit-limit" in fields and "ratelimit" in fields)
         same("only these statuses", {200, 429}, set(codes))
-        closed = sum(value for name, value in stats.items() if "upstream_cx_destroy_remote" in name)
-        same("no connection was closed", 0, closed)
+        of = lambda name: stats.get(f"cluster.tollgate.{name}", 0)
+        same("one connection, which is not closed", (1, 1), (of("upstream_cx_total"), of("upstream_cx_active")))
+        own = {name.removeprefix("cluster.tollgate."): value for name, value in stats.items() if name.startswith("cluster.tollgate.")}
+        same("no other error", [], [name for name, value in own.items() if value and not EXPECTED.fullmatch(name)])
+        same("Envoy resets what it does not wait for, and nothing else", [of("upstream_rq_timeout")] * 2, [of("upstream_rq_tx_reset"), of("http2.tx_reset")])
         answered = sum(value for name, value in stats.items() if name.endswith(("ratelimit.ok", "ratelimit.over_limit")))
         # How many are in time depends on the machine, so one is enough here.
         same("the fallback is heard", True, answered > 0)

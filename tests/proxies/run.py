@@ -3,7 +3,7 @@
 
 The configurations are those of docs/behind-*.md, with other ports and a smaller limit. Each
 proxy runs twice: once so that it refuses requests while Tollgate is away, and once so that it
-lets them pass. DIRECTORY is for files. A proxy that is not installed is skipped.
+lets them pass, which Traefik cannot do. DIRECTORY is for files. A proxy that is not installed is skipped.
 """
 
 import contextlib
@@ -38,12 +38,14 @@ FORGED = {
     "X-Envoy-Original-Path": "/free",
     "X-Tollgate-Status": "200",
     "X-Tollgate-Outcome": "admitted",
+    "X-Ratelimit-Remaining": "99",
 }
 # A name in the documents, the page, the status while Tollgate is away.
 PROXIES = {
     "nginx": ("behind-nginx.md", 500),
     "haproxy": ("behind-haproxy.md", 503),
     "caddy": ("behind-caddy.md", 502),
+    "traefik": ("behind-traefik.md", 500),
     "envoy": ("behind-envoy.md", 503),
     "envoy-grpc": ("behind-envoy.md", 503),
 }
@@ -80,12 +82,13 @@ def listens(port):
 
 
 class Backend(http.server.ThreadingHTTPServer):
-    """Answers with the method, the path and the number of bytes of the body."""
+    """Answers with the method, the path and the number of bytes of the body, and with those of
+    the fields `passed_on` that it gets."""
 
     daemon_threads = True
 
-    def __init__(self):
-        self.count = 0
+    def __init__(self, passed_on):
+        self.count, self.passed_on = 0, passed_on
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -102,6 +105,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = f"{self.command} {self.path} {self.received()}".encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        for name in self.server.passed_on:
+            for value in self.headers.get_all(name, []):
+                self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -141,8 +147,10 @@ class Setup:
         self.page, self.status_away = PROXIES[name]
         self.directory = directory / name
         self.directory.mkdir()
-        self.backend = Backend()
-        self.ports = dict(zip(["9902", "9903", "closed", "open", "9904"], free_ports(5)))
+        self.forms = {"traefik": ["closed"], "caddy": ["closed", "open", "short"]}.get(name, ["closed", "open"])
+        # Traefik tells the backend about the limits of an admitted request, and not the client.
+        self.backend = Backend(TOLD if name == "traefik" else [])
+        self.ports = dict(zip(["9902", "9903", "closed", "open", "short", "9904"], free_ports(6)))
         self.ports["9000"] = self.backend.server_address[1]
         self.started = []
 
@@ -202,8 +210,15 @@ class Setup:
         self.start(self.program, "-db", "-f", self.write(f"{form}.cfg", self.configuration("haproxy.cfg", form)))
 
     def start_caddy(self, form):
-        text = "{\n\tadmin off\n\tpersist_config off\n}\n" + self.configuration("Caddyfile", form)
+        name = "forward_auth.caddyfile" if form == "short" else "Caddyfile"
+        text = "{\n\tadmin off\n\tpersist_config off\n}\n" + self.configuration(name, form)
         self.start(self.program, "run", "--adapter", "caddyfile", "--config", self.write(f"{form}.caddy", text))
+
+    def start_traefik(self, form):
+        routes = self.write("dynamic.yaml", self.configuration("dynamic.yaml", form))
+        text = self.configuration("traefik.yaml", form).replace("dynamic.yaml", routes)
+        text += "global: { checkNewVersion: false }\n"
+        self.start(self.program, f"--configFile={self.write('static.yaml', text)}")
 
     def start_envoy(self, form, name="envoy.yaml"):
         file = self.write(f"{form}.yaml", self.configuration(name, form))
@@ -233,15 +248,17 @@ class Setup:
         finally:
             connection.close()
 
-    def exhaust(self, what, **request):
-        """Asks until a request is refused, and returns the refusal."""
+    def exhaust(self, what, told=TOLD, **request):
+        """Asks until a request is refused, and returns the refusal. What passes is told so."""
         begun = time.monotonic()
         for admitted in range(100):
             before = self.backend.count
             response = self.ask(**request)
             if response.status != 200:
                 break
-            self.has(what, response, TOLD)
+            self.has(what, response, told)
+            left = int(response.headers.get("x-ratelimit-remaining", 0))
+            expect(left < LIMIT, f"{what}: {left} remain")
         # A unit comes back every two seconds.
         most = LIMIT + (time.monotonic() - begun) // 2
         expect(LIMIT <= admitted <= most, f"{what}: {admitted} requests were admitted")
@@ -290,32 +307,44 @@ class Setup:
             response = self.ask(path="/limited", fields=forged(n))
             if int(refusal.headers["retry-after"]) > 1:
                 expect(response.status == 429, f"forged fields make another client: {response.status}")
-        free = self.ask(path="/free", fields={"X-Api-Key": "limits"})
+        free = self.ask(path="/free", fields={"X-Api-Key": "limits", "X-Ratelimit-Remaining": "99"})
         expect(free.status == 200, f"a request without a limit: {free.status}")
+        expect("x-ratelimit-remaining" not in free.headers, f"no limit: {free.headers.items()}")
         expect(not [it for it in free.headers.values() if "{" in it], f"no values: {free.headers.items()}")
         dots = self.ask(path="/a/%2e%2e/free", fields={"X-Api-Key": "dots"})
-        expect(dots.status in (400, 403), f"an ambiguous path: {dots.status}")
+        if self.name == "traefik":
+            # It resolves the dots before it asks.
+            expect(dots.text == "GET /free 0", f"dots: {dots.status} {dots.text}")
+        else:
+            expect(dots.status in (400, 403), f"an ambiguous path: {dots.status}")
+
+    def check_short(self):
+        """The short form tells clients about limits only when it refuses their requests."""
+        refused = self.exhaust("short", told=[], form="short", fields={"X-Api-Key": "short"})
+        expect(refused.text != "", "a refusal has no body")
 
     def check_away(self):
         self.limiter.kill()
         self.limiter.wait()
         closed = self.ask(fields={"X-Api-Key": "away"})
         expect(closed.status == self.status_away, f"while Tollgate is away: {closed.status}")
-        for _ in range(LIMIT + 1):
+        for _ in range(LIMIT + 1 if "open" in self.forms else 0):
             passed = self.ask(fields={"X-Api-Key": "away"}, form="open")
             expect(passed.text == "GET / 0", f"while Tollgate is away, open: {passed.status} {passed.text}")
         self.start_tollgate()
-        for form in ("closed", "open"):
+        for form in self.forms[:2]:
             asked = lambda: self.ask(fields={"X-Api-Key": "back"}, form=form)
             eventually(f"limits hold again: {form}", lambda: asked().headers.get("x-ratelimit-limit") is not None)
             eventually(f"requests are refused again: {form}", lambda: asked().status == 429)
 
     def check(self):
         self.start_tollgate()
-        self.start_proxy("closed")
-        self.start_proxy("open")
+        for form in self.forms:
+            self.start_proxy(form)
         eventually("the backend is reached", lambda: self.ask(path="/free").status == 200)
         checks = [self.check_limits, self.check_methods, self.check_forged, self.check_away]
+        if "short" in self.forms:
+            checks.insert(0, self.check_short)
         for check in checks:
             begun = time.monotonic()
             check()

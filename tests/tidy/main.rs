@@ -9,6 +9,7 @@ mod code;
 mod cycles;
 mod documents;
 mod layers;
+mod locks;
 mod modules;
 mod names;
 mod portability;
@@ -81,6 +82,11 @@ fn linux_is_used_in_one_place() {
 #[test]
 fn foreign_crates_are_used_in_their_modules_only() {
     hold(layers::misplaced_crates);
+}
+
+#[test]
+fn lock_files_know_what_the_workspace_needs() {
+    hold(locks::stale_locks);
 }
 
 #[test]

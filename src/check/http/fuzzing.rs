@@ -2,3 +2,4 @@
 
 pub use super::api::fuzzing::{pointers, questions};
 pub use super::auth::fuzzing::families;
+pub use super::ratelimit::fuzzing::descriptors;

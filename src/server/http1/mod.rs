@@ -22,6 +22,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{sleep_until, timeout};
 use tollgate_limiter::drain::Drain;
+use tollgate_limiter::time::monotonic;
 
 use super::drive::{End, drive, idle_drain};
 use super::observed::Observed;
@@ -36,6 +37,9 @@ use super::transport::{Stream, reset, socket};
 use super::tunnel::{OptionalBody, Tunnel};
 use crate::telemetry::Traffic;
 use guard::Guard;
+
+/// After this time an idle connection gives back its memory.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// How long a closing connection reads what the client still sends.
 const LINGER: Duration = Duration::from_secs(2);
@@ -89,7 +93,8 @@ impl Http1 {
         let mut connection = self.builder.serve_connection(TokioIo::new(guard), service);
         let drained = drained(drain.clone(), &activity);
         let polled = Pin::new(&mut connection);
-        let idle = || state.exchange.idle();
+        let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
+        let idle = || state.exchange.idle().filter(rests);
         let end = drive(polled, &activity, &settings.timeouts, drained, drain.over(), idle).await;
         let parts = connection.into_parts();
         let guard = parts.io.into_inner();
@@ -97,20 +102,24 @@ impl Http1 {
             let idle_limit = settings.timeouts.tunnel;
             let carried = tunnel.carry(guard, parts.read_buf, idle_limit, drain);
             Box::pin(carried).await;
-            return Served::Ended("tunnel");
+            return Served::Ended(Ended::Closed("tunnel"));
         }
         let stream = guard.into_inner().stream;
-        if let End::Idle(since) = end {
-            return Served::Idle(stream, since);
-        }
-        match end {
+        let end = match end {
+            Ok(end) => end,
+            Err(since) => return Served::Idle(stream, since),
+        };
+        Served::Ended(match end {
+            End::Closed | End::Failed if !activity.is_read_closed() => {
+                Ended::Closing(stream, end.name())
+            }
             // The client has closed its side too, so nothing can be unread.
-            End::Closed | End::Failed if activity.is_read_closed() => {}
-            End::Closed | End::Failed => return Served::Closing(stream, end.name()),
-            End::Broken => reset(&stream),
-            End::Overdue | End::Drained | End::Idle(_) => {}
-        }
-        Served::Ended(end.name())
+            End::Closed | End::Failed | End::Overdue | End::Drained => Ended::Closed(end.name()),
+            End::Broken => {
+                reset(&stream);
+                Ended::Closed(end.name())
+            }
+        })
     }
 
     /// Waits for the next request of a connection that is idle since then, without the memory
@@ -123,13 +132,13 @@ impl Http1 {
         stream: Stream,
         since: Instant,
         drain: &mut Drain,
-    ) -> Result<Stream, Served> {
+    ) -> Result<Stream, Ended> {
         let end = since + self.settings.timeouts.keep_alive;
         tokio::select! {
             biased;
             () = socket(&stream).readable() => Ok(stream),
-            () = sleep_until(end.into()) => Err(Served::Ended(End::Overdue.name())),
-            () = idle_drain(drain) => Err(Served::Closing(stream, End::Closed.name())),
+            () = sleep_until(end.into()) => Err(Ended::Closed(End::Overdue.name())),
+            () = idle_drain(drain) => Err(Ended::Closing(stream, End::Closed.name())),
         }
     }
 }
@@ -145,12 +154,18 @@ pub(super) enum Begun {
 
 /// How far a connection was served.
 pub(super) enum Served {
-    /// It has ended, for this reason.
-    Ended(&'static str),
-    /// It ends for this reason. All responses are complete, and [`linger`] closes it.
-    Closing(Stream, &'static str),
+    /// To its end.
+    Ended(Ended),
     /// It is idle since then. Nothing was read that was not answered.
     Idle(Stream, Instant),
+}
+
+/// How a connection has ended.
+pub(super) enum Ended {
+    /// It is closed, for this reason.
+    Closed(&'static str),
+    /// It ends for this reason. All responses are complete, and [`linger`] closes it.
+    Closing(Stream, &'static str),
 }
 
 /// Returns when a drain closes the connection if it is idle.
@@ -204,18 +219,17 @@ impl<B> ConnectionState<B> {
     }
 }
 
-impl Served {
+impl Ended {
     /// Closes the connection. Returns why it has ended.
     pub(super) async fn end(self, drain: Drain) -> &'static str {
         // The stop need not wait for the closing.
         drop(drain);
         match self {
-            Self::Ended(cause) => cause,
+            Self::Closed(cause) => cause,
             Self::Closing(stream, cause) => {
                 Box::pin(linger(stream)).await;
                 cause
             }
-            Self::Idle(..) => End::Closed.name(),
         }
     }
 }

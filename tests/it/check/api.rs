@@ -337,9 +337,8 @@ fn any_node_settles_a_lease_also_after_a_restart() {
     assert_eq!(one.end("/v1/release", &held["lease"], &json!({})), 421);
 }
 
-/// It takes 15 seconds, so it is run by hand.
+/// It takes up to 15 seconds.
 #[test]
-#[ignore = "it takes 15 seconds"]
 fn units_in_flight_of_a_node_that_is_killed_are_free_within_15_seconds() {
     let redis = Redis::start(Options::default());
     let (first, second) = (on(&redis), on(&redis));
@@ -355,5 +354,4 @@ fn units_in_flight_of_a_node_that_is_killed_are_free_within_15_seconds() {
         assert!(killed.elapsed() < Duration::from_secs(16), "they are not free");
         std::thread::sleep(Duration::from_millis(100));
     }
-    println!("free after {:?}", killed.elapsed());
 }

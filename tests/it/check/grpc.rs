@@ -208,6 +208,29 @@ fn the_service_is_asked_over_http_too() {
     eventually("it is not healthy any more", || client.get("/healthcheck", &[]).status == 500);
 }
 
+/// The same bound holds over gRPC and over HTTP.
+#[test]
+fn a_question_has_at_most_256_kib() {
+    const MOST: usize = 256 * 1024;
+    let (gateway, address, _directory) = gateway(&limit(3));
+    let over_grpc = |bytes: usize| {
+        let mut question = Question { domain: "d".into(), descriptors: Vec::new(), hits: 0 };
+        // The rest is the tags and lengths.
+        let value = "v".repeat(bytes - 18);
+        question.descriptors.push(descriptor(&[("k", &value)], None));
+        assert_eq!(question.encoded_len(), bytes);
+        call(address, SHOULD_RATE_LIMIT, &question).0["grpc-status"].clone()
+    };
+    assert_eq!([MOST, MOST + 1].map(over_grpc), ["0", "8"]);
+    let over_http = |bytes: usize| {
+        let hit = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
+        let body = format!("{hit}{}", " ".repeat(bytes - hit.len()));
+        let mut client = Client::connect(gateway.addresses()[0]);
+        client.request("POST", "/json", &[], body.as_bytes()).status
+    };
+    assert_eq!([MOST, MOST + 1].map(over_http), [200, 413]);
+}
+
 #[test]
 fn a_changed_directory_is_read_again_and_a_faulty_one_changes_nothing() {
     let (gateway, address, directory) = gateway(&limit(3));

@@ -25,6 +25,8 @@ pub(in crate::check) use super::messages::ratelimit::{
 pub(in crate::check) use super::messages::values::Duration as ProtoDuration;
 pub(in crate::check) use super::messages::values::{Kind, Struct, Value as ProtoValue};
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::check) use self::question::descriptors;
 use crate::check::rls::{self, Answer, Matched, Plan, Policies, RateLimits, Rules};
 use crate::gateway::Gateway;
 use crate::server::ClientBody;
@@ -33,8 +35,8 @@ use crate::telemetry::RateLimitMetrics;
 
 /// The path of its only method.
 pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-/// The largest message.
-const MAX_BYTES: usize = 256 * 1024;
+/// The largest question, also in JSON.
+pub(in crate::check) const MAX_BYTES: usize = 256 * 1024;
 
 /// Answers one call.
 pub(super) async fn answer(

@@ -1,9 +1,9 @@
 //! Fuzz targets of the bodies of calls.
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tollgate_limiter::time::Span;
 
+use super::Problem;
 use super::pointer::pointer_at;
 use super::question::{self, LeaseCall, MAX_CHECKS, Question, parts, read};
 
@@ -46,7 +46,7 @@ fn structure(text: &[u8]) -> (usize, bool) {
 /// The bodies of `/v1/check` and of the calls with leases.
 pub fn questions(input: &[u8]) {
     let is_alone = |it: &Question| *it == Question { together: it.together, ..Question::default() };
-    if let Some(question) = read_or_point::<Question>(input) {
+    if let Some(question) = read_or_point(input, read::<Question>) {
         if let Some(Ok(ttl)) = question.ttl.as_deref().map(|it| question::ttl(it, Span::DAY)) {
             assert!((Span::SECOND..=Span::DAY).contains(&ttl), "a lease of {ttl}");
         }
@@ -56,14 +56,17 @@ pub fn questions(input: &[u8]) {
             assert!(list.iter().all(|it| it.checks.is_none()), "a list in a list");
         }
     }
-    if let Some(call) = read_or_point::<LeaseCall>(input) {
+    if let Some(call) = read_or_point(input, read::<LeaseCall>) {
         let is_alone = |it: &LeaseCall| *it == LeaseCall::default();
         drop(parts(call, ("leases", MAX_CHECKS), |it| it.leases.take(), is_alone));
     }
 }
 
 /// Reads a body. If it is JSON of another form, the mistake has a place in it.
-fn read_or_point<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+pub(in crate::check::http) fn read_or_point<T>(
+    body: &[u8],
+    read: impl Fn(&[u8]) -> Result<T, Problem>,
+) -> Option<T> {
     let problem = match read(body) {
         Ok(read) => return Some(read),
         Err(problem) => problem,

@@ -112,7 +112,7 @@ async fn answer_to(
     }
     let caller = Caller::of(settings, &head.headers)?.number;
     check_json(&head.headers)?;
-    let body = read_body(body).await?;
+    let body = read_body(body, MAX_BODY_BYTES).await?;
     let place = peer.local.to_string();
     let call = Call { caller, path, fields: head.headers, body, place };
     let key = single(&call.fields, &IDEMPOTENCY_KEY)?.map(<[u8]>::to_vec);
@@ -190,15 +190,16 @@ fn check_json(fields: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
 }
 
-/// The whole of a body.
+/// The whole of a body of at most so many bytes.
 ///
 /// # Errors
 /// If it is too large, or does not arrive completely or in time.
-pub(super) async fn read_body(body: ClientBody) -> Result<Bytes, Problem> {
-    match timeout(BODY, message::read_body(body, MAX_BODY_BYTES)).await {
+pub(super) async fn read_body(body: ClientBody, most: usize) -> Result<Bytes, Problem> {
+    match timeout(BODY, message::read_body(body, most)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(BodyError::TooLarge)) => {
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB"))
+            let detail = format!("a body has at most {} KiB", most / 1024);
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         }
         Ok(Err(BodyError::Incomplete)) => Err(Problem::bad_request("the body is not complete")),
         Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body takes too long")),

@@ -4,11 +4,10 @@
 //! The service is that of `check.grpc`, with its domains and its counters. It is here only if it
 //! is there.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod question;
 mod reply;
-
-use std::cell::OnceCell;
-use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ORIGIN};
@@ -17,7 +16,8 @@ use tollgate_limiter::drain::Drain;
 use tollgate_limiter::time::monotonic;
 
 use super::api::{Caller, Problem, json, read_body};
-use crate::check::grpc::ratelimit::{Code, RateLimitResponse, decide};
+use crate::check::grpc::ratelimit::{Code, MAX_BYTES, RateLimitResponse, decide};
+use crate::check::metrics::ServiceMetrics;
 use crate::check::rls::RateLimits;
 use crate::check::settings::HttpSettings;
 use crate::gateway::Gateway;
@@ -28,8 +28,7 @@ use crate::telemetry::RateLimitMetrics;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::check) struct RateLimitService<'s> {
     pub(in crate::check) limits: &'s RateLimits,
-    /// Made for the first question.
-    pub(in crate::check) metrics: &'s OnceCell<Rc<RateLimitMetrics>>,
+    pub(in crate::check) metrics: &'s ServiceMetrics,
     pub(in crate::check) drain: &'s Drain,
 }
 
@@ -62,8 +61,7 @@ impl RateLimitService<'_> {
         match path {
             Path::Health => health(request.method(), self.drain.is_requested()),
             Path::Json => {
-                let metrics = || Rc::new(RateLimitMetrics::new(gateway.worker_metrics()));
-                let (begun, metrics) = (monotonic(), self.metrics.get_or_init(metrics));
+                let (begun, metrics) = (monotonic(), self.metrics.of(gateway));
                 let answered = self.json(gateway, settings, metrics, request).await;
                 metrics.called(begun.elapsed(), answered.is_err());
                 match answered {
@@ -91,7 +89,7 @@ impl RateLimitService<'_> {
             return Err(Problem::forbidden("pages in browsers may not ask"));
         }
         Caller::of(settings, &head.headers)?.may_charge_all()?;
-        let question = question::read(&read_body(body).await?)?;
+        let question = question::read(&read_body(body, MAX_BYTES).await?)?;
         let decided = decide(gateway, self.limits, metrics, &question, None).await;
         decided.map_err(|failed| Problem::bad_request(failed.message))
     }

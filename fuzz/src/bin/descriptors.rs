@@ -1,0 +1,5 @@
+//! Fuzzes the questions to the rate limit service.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tollgate::fuzzing::descriptors(input));
