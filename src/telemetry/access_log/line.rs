@@ -1,5 +1,6 @@
 //! One line of the access log, in each format.
 
+use std::cell::Ref;
 use std::fmt::{self, Write as _};
 use std::iter;
 
@@ -57,6 +58,9 @@ impl Lines {
 struct Line<'a> {
     record: &'a Record,
     lines: &'a Lines,
+    time: Ref<'a, str>,
+    /// The address of the last endpoint.
+    endpoint: Option<Ref<'a, Name>>,
     client: Client,
     /// The status; 0 without a response.
     status: u16,
@@ -75,6 +79,8 @@ impl<'a> Line<'a> {
         Self {
             record,
             lines,
+            time: lines.clock_text.of(record.time),
+            endpoint: record.attempts.endpoint(),
             client: Client { address: record.client, shown: lines.settings.client },
             status: record.status.map_or(0, |status| status.as_u16()),
             route: record.route.as_ref().map(Name::as_str),
@@ -85,13 +91,12 @@ impl<'a> Line<'a> {
     }
 
     /// The value of a field, if the request has one.
-    #[inline] // into the loop over all fields
     fn value(&self, field: Field) -> Option<Value<'_>> {
         let (record, binding) = (self.record, self.binding);
         let Lines { settings: AccessLogSettings { has_keys, .. }, names, .. } = self.lines;
         let optional = |name: Option<&'a str>| name.map(Value::Text);
         Some(match field {
-            Field::Time => Value::Time(self.lines.clock_text.of(record.time)),
+            Field::Time => Value::Word(&self.time),
             Field::RequestId => Value::Text(record.request_id.to_str().unwrap_or_default()),
             Field::TraceId => return record.trace_id().map(Value::Text),
             Field::Client => Value::Client(self.client),
@@ -108,7 +113,7 @@ impl<'a> Line<'a> {
             }
             Field::Duration => Value::Number(record.duration_us),
             Field::Upstream => Value::Number(record.upstream_us?),
-            Field::Endpoint => return record.attempts.endpoint().map(Value::Shared),
+            Field::Endpoint => Value::Text(self.endpoint.as_ref()?.as_str()),
             Field::Attempts => Value::Number(record.attempts.count()?),
             Field::Route => return optional(self.route),
             Field::Outcome => Value::Word(record.outcome),
@@ -157,10 +162,9 @@ impl<'a> Line<'a> {
     /// The format that Apache and nginx call combined, so that other programs read it.
     /// `Referer` and `User-Agent` are not recorded.
     fn write_combined(&self, line: &mut String) -> fmt::Result {
-        let Self { record, client, status, .. } = self;
-        let time = record.time.to_string();
+        let Self { record, time, client, status, .. } = self;
         client.write_alone(line)?;
-        write!(line, " - - [{}] \"", CombinedTime(&time))?;
+        write!(line, " - - [{}] \"", CombinedTime(time))?;
         write_escaped(line, record.method.as_str())?;
         line.write_char(' ')?;
         write_escaped(line, record.path())?;
@@ -168,9 +172,9 @@ impl<'a> Line<'a> {
     }
 
     fn write_text(&self, line: &mut String) -> fmt::Result {
-        let Self { record, client, status, .. } = self;
-        let Record { time, method, bytes, duration_us, outcome, .. } = record;
-        write!(line, "{time} ")?;
+        let Self { record, time, client, status, .. } = self;
+        let Record { method, bytes, duration_us, outcome, .. } = record;
+        write!(line, "{} ", &**time)?;
         client.write(line)?;
         write!(line, " {method} ")?;
         write_json_text(line, record.path())?;

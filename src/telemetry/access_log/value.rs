@@ -1,6 +1,5 @@
 //! The value of a field, and how JSON writes it.
 
-use std::cell::Ref;
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
@@ -11,16 +10,13 @@ use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
 
 /// The value of a field.
+#[derive(Clone, Copy)]
 pub(super) enum Value<'a> {
     /// Any text, which a client may have sent.
     Text(&'a str),
     /// A text without characters that a format escapes: one of ours, or a token (RFC 9110,
     /// section 5.6.2).
     Word(&'a str),
-    /// A name of ours.
-    Shared(Ref<'a, Name>),
-    /// A time, as RFC 3339 writes it.
-    Time(Ref<'a, str>),
     /// An address.
     Client(Client),
     /// A number.
@@ -30,13 +26,10 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    #[inline] // into the loop over all fields
     pub(super) fn write_json(&self, line: &mut String) -> fmt::Result {
         match self {
             Self::Text(text) => write_json_text(line, text)?,
-            Self::Shared(name) => write_json_text(line, name.as_str())?,
             Self::Word(word) => quote(line, word),
-            Self::Time(time) => quote(line, time),
             Self::Client(client) => {
                 line.push('"');
                 client.write(line)?;
@@ -53,9 +46,7 @@ impl Value<'_> {
         match self {
             Self::Text("") | Self::Word("") | Self::Keys(_) => line.push('-'),
             Self::Text(text) => write_escaped(line, text)?,
-            Self::Shared(name) => write_escaped(line, name.as_str())?,
             Self::Word(word) => line.push_str(word),
-            Self::Time(time) => line.push_str(time),
             Self::Client(client) => client.write(line)?,
             Self::Number(number) => push_number(line, *number),
         }
