@@ -43,7 +43,8 @@ fn main() -> ExitCode {
     }
     // As with other test programs, an argument without dashes selects by name.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
-    let is_wanted = |kind: &&Kind| wanted.is_empty() || wanted.iter().any(|it| kind.name.contains(it.as_str()));
+    let is_wanted =
+        |kind: &&Kind| wanted.is_empty() || wanted.iter().any(|it| kind.name.contains(it.as_str()));
     let failures = KINDS.iter().filter(is_wanted).filter(|kind| !holds(kind)).count();
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -60,7 +61,10 @@ fn holds(kind: &Kind) -> bool {
     } else {
         "ok"
     };
-    let line = format!("{}: {found:.3} allocations a request, at most {recorded} ... {verdict}", kind.name);
+    let line = format!(
+        "{}: {found:.3} allocations a request, at most {recorded} ... {verdict}",
+        kind.name
+    );
     writeln!(io::stdout(), "{line}").expect("the output can be written");
     verdict == "ok"
 }
