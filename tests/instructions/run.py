@@ -30,6 +30,7 @@ import client as clients
 
 RECORDED = pathlib.Path(__file__).with_name("counts.json")
 WARMING, COUNTED = 30, 300
+IDLE_S = 3
 TIMEOUT_S = 60
 
 
@@ -109,14 +110,21 @@ def monitor(process, *words):
         raise Failure(f"callgrind does not do `{' '.join(words)}`: {done.stderr}")
 
 
-def of_threads(files):
-    """The instructions of each thread but the first.
+def counted(process, files, work):
+    """The instructions while this is done, and how long it takes.
 
-    The first thread is the one that controls the others. It works from time to time, however many
-    requests there are.
+    The first thread controls the others, from time to time and not for a request: it does not count.
     """
-    dumped = [path for path in files.glob("counts.1-*") if path.name != "counts.1-01"]
-    return [int(re.search(r"^totals: (\d+)", path.read_text(), re.MULTILINE)[1]) for path in dumped]
+    start_s = time.monotonic()
+    monitor(process, "zero")
+    work()
+    duration_s = time.monotonic() - start_s
+    for old in files.glob("counts.*"):
+        old.unlink()
+    monitor(process, "dump")
+    threads = {path.name.rpartition("-")[2]: path.read_text() for path in files.glob("counts.*-*")}
+    totals = [re.search(r"^totals: (\d+)", text, re.MULTILINE)[1] for thread, text in threads.items() if thread != "01"]
+    return sum(map(int, totals)), duration_s
 
 
 def count(program, name, directory):
@@ -142,10 +150,10 @@ def count(program, name, directory):
         client.ask()
         monitor(gateway, "instrumentation", "on")
         client.ask_often(WARMING, scenario.status)
-        monitor(gateway, "zero")
-        client.ask_often(COUNTED, scenario.status)
-        monitor(gateway, "dump")
-        return round(sum(of_threads(files)) / COUNTED)
+        total, duration_s = counted(gateway, files, lambda: client.ask_often(COUNTED, scenario.status))
+        # A worker has some work at fixed times too, of which a slow machine does more for each request.
+        idle, idle_s = counted(gateway, files, lambda: time.sleep(IDLE_S))
+        return round((total - idle * duration_s / idle_s) / COUNTED)
 
 
 def counts(program, directory):
