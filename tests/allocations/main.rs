@@ -19,22 +19,22 @@ use peer::{Backend, Client};
 #[global_allocator]
 static ALLOCATOR: Allocator<std::alloc::System> = Allocator::system();
 
-const WARMING: u64 = 200;
+const WARMING: u32 = 200;
 /// So many that what the gateway allocates from time to time is a small part of a request's.
-const REQUESTS: u64 = 2_000;
+const REQUESTS: u32 = 2_000;
 
 /// A kind of request, and how many allocations it costs.
 struct Kind {
     name: &'static str,
     limit: &'static str,
     status: u16,
-    /// What was measured, rounded up.
-    allocations: u64,
+    /// What was measured. From time to time there are others, less than one in ten requests.
+    allocations: f64,
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 29 },
-    Kind { name: "refused", limit: "1/day", status: 429, allocations: 27 },
+    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 28.0 },
+    Kind { name: "refused", limit: "1/day", status: 429, allocations: 26.0 },
 ];
 
 fn main() -> ExitCode {
@@ -53,16 +53,16 @@ fn main() -> ExitCode {
 /// later rise to the old number is not seen.
 fn holds(kind: &Kind) -> bool {
     let found = allocations(kind);
-    let recorded = f64::from(u32::try_from(kind.allocations).expect("a small number"));
-    let verdict = if found > recorded {
+    let recorded = kind.allocations;
+    let verdict = if found > recorded + 0.5 {
         "FAILED: more than recorded"
-    } else if found <= recorded - 1.0 {
+    } else if found < recorded - 0.5 {
         "FAILED: less than recorded, so record the new number in tests/allocations/main.rs"
     } else {
         "ok"
     };
     let line = format!(
-        "{}: {found:.3} allocations a request, at most {recorded} ... {verdict}",
+        "{}: {found:.3} allocations a request, recorded {recorded} ... {verdict}",
         kind.name
     );
     writeln!(io::stdout(), "{line}").expect("the output can be written");
@@ -85,5 +85,5 @@ fn allocations(kind: &Kind) -> f64 {
     client.ask_often(WARMING, kind.status);
     gateway.begin();
     client.ask_often(REQUESTS, kind.status);
-    gateway.end() / f64::from(u32::try_from(REQUESTS).expect("a small number"))
+    gateway.end() / f64::from(REQUESTS)
 }

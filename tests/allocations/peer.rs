@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// Sends as many requests; each answer must have this status.
-    pub(crate) fn ask_often(&mut self, times: u64, status: u16) {
+    pub(crate) fn ask_often(&mut self, times: u32, status: u16) {
         for _ in 0..times {
             assert_eq!(self.ask(), status);
         }
