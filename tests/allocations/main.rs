@@ -33,8 +33,8 @@ struct Kind {
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 28.0 },
-    Kind { name: "refused", limit: "1/day", status: 429, allocations: 26.0 },
+    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 21.0 },
+    Kind { name: "refused", limit: "1/day", status: 429, allocations: 16.0 },
 ];
 
 fn main() -> ExitCode {

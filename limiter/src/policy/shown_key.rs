@@ -259,5 +259,7 @@ mod tests {
     fn an_address_of_version_6_is_masked_too() {
         let address: IpAddr = "2001:db8:1:2::3".parse().expect("an address");
         assert_eq!(MaskedAddress(address).to_string(), "2001:db8:1::/48");
+        let zero = IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, 1]);
+        assert_eq!(MaskedAddress(zero).to_string(), "2001:db8::/48");
     }
 }

@@ -140,7 +140,10 @@ impl WorkerLog {
         if self.lines.get() == 0 {
             return;
         }
-        self.queue.send(self.batch.take().into_bytes(), self.lines.take());
+        let expected = self.batch.borrow().len() / 8 * 9;
+        // The next batch is about as long, and need not be copied as it grows.
+        let batch = self.batch.replace(String::with_capacity(expected));
+        self.queue.send(batch.into_bytes(), self.lines.take());
     }
 }
 
