@@ -73,6 +73,9 @@ fn the_leases_of_a_crashed_gateway_stay_counted_until_their_window_ends() {
     let family = family();
     let [node, watching] = ["leased", "exact"].map(|mode| member(&family, mode, policy));
     let mut watching = watching.client();
+    // The requests must not be in two windows, so they wait until one begins.
+    ask(&mut watching);
+    eventually("a window begins", || ask(&mut watching) == 999);
     leased(&node, &mut watching, 1000);
     node.signal("KILL");
     eventually("a new window begins", || ask(&mut watching) == 999);
