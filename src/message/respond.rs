@@ -27,7 +27,7 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"gateway\
 const CHALLENGE_AGAIN: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"gateway\", error=\"invalid_token\"");
 
-/// How many fields a response of the gateway has, about.
+/// About how many fields a response of the gateway has, with those about limits.
 const FIELDS: usize = 16;
 
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.

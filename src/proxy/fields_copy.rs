@@ -2,15 +2,10 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The fields of a message in one piece of memory. A copy costs a fraction of that of a
-/// [`HeaderMap`], and most copies are never read.
-#[derive(Clone, Debug)]
-pub(super) struct FieldsCopy {
-    /// For each field a [`Field`], its name and its value.
-    bytes: Box<[u8]>,
-    /// How many fields there are.
-    count: usize,
-}
+/// The fields of a message in one piece of memory: for each field a [`Field`], its name and
+/// its value. Most copies are never read, and a copy of a [`HeaderMap`] takes more allocations.
+#[derive(Debug)]
+pub(super) struct FieldsCopy(Box<[u8]>);
 
 /// What is kept of a field beside its name and its value.
 struct Field {
@@ -55,13 +50,13 @@ impl FieldsCopy {
             bytes.extend_from_slice(name.as_str().as_bytes());
             bytes.extend_from_slice(value.as_bytes());
         }
-        Self { bytes: bytes.into_boxed_slice(), count: fields.len() }
+        Self(bytes.into_boxed_slice())
     }
 
     /// The fields, in their order.
     pub(super) fn fields(&self) -> HeaderMap {
-        let mut fields = HeaderMap::with_capacity(self.count);
-        let mut rest = &*self.bytes;
+        let mut fields = HeaderMap::new();
+        let mut rest = &*self.0;
         while let Some((field, after)) = rest.split_first_chunk() {
             let field = Field::from_bytes(*field);
             let (name, after) = after.split_at(field.name_bytes);

@@ -97,7 +97,7 @@ fn kind(format: &LineFormat, lost: LostLines) -> LogKind {
 #[derive(Debug)]
 pub(crate) struct WorkerLog {
     queue: LogQueue,
-    format: Lines,
+    writing: Lines,
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
@@ -105,8 +105,8 @@ pub(crate) struct WorkerLog {
 
 impl WorkerLog {
     fn new(queue: LogQueue, settings: AccessLogSettings, format: LineFormat) -> Self {
-        let format = Lines::new(settings, format);
-        Self { queue, format, batch: RefCell::default(), lines: Cell::new(0) }
+        let writing = Lines::new(settings, format);
+        Self { queue, writing, batch: RefCell::default(), lines: Cell::new(0) }
     }
 
     /// Adds the line of a request, if it is one of those that are written.
@@ -117,9 +117,9 @@ impl WorkerLog {
         }
         let full = {
             let mut batch = self.batch.borrow_mut();
-            let shown = (self.format.settings().sample_percent < 100).then_some(sample);
+            let shown = (self.writing.settings().sample_percent < 100).then_some(sample);
             // Writing to a String cannot fail.
-            let _ = self.format.add(record, shown, &mut batch);
+            let _ = self.writing.add(record, shown, &mut batch);
             batch.len() >= BATCH_BYTES
         };
         self.lines.set(self.lines.get() + 1);
@@ -132,7 +132,7 @@ impl WorkerLog {
     /// are always written: refused ones, also those that a policy in shadow mode would have
     /// refused, failures and slow ones.
     fn sample(&self, record: &Record) -> u8 {
-        if is_notable(record) { 100 } else { self.format.settings().sample_percent }
+        if is_notable(record) { 100 } else { self.writing.settings().sample_percent }
     }
 
     /// Passes the batch on to the writing thread.
@@ -140,9 +140,10 @@ impl WorkerLog {
         if self.lines.get() == 0 {
             return;
         }
-        let expected = self.batch.borrow().len() / 8 * 9;
-        // The next batch is about as long, and need not be copied as it grows.
-        let batch = self.batch.replace(String::with_capacity(expected));
+        // The next batch is about as long. With an eighth more it need not grow, which would
+        // copy it.
+        let room = self.batch.borrow().len() / 8 * 9;
+        let batch = self.batch.replace(String::with_capacity(room));
         self.queue.send(batch.into_bytes(), self.lines.take());
     }
 }
