@@ -7,7 +7,7 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 1 | `platform`, `telemetry`, `gradient`, `message`, [`routes`], `patches` | what needs Linux, with portable forms; logs; whether an upstream slows down; what the gateway itself says; which route a request takes; changes of policies at run time |
+//! | 1 | `platform`, `telemetry`, `gradient`, `gather`, `message`, [`routes`], `patches` | what needs Linux, with portable forms; logs; whether an upstream slows down; how small messages are written; what the gateway itself says; which route a request takes; changes of policies at run time |
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
@@ -29,6 +29,7 @@ mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
+mod gather;
 mod gradient;
 mod message;
 mod patches;

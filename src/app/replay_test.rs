@@ -156,7 +156,8 @@ impl Worker {
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let (peer, now) = (IpAddr::from([192, 0, 2, sent.client]), self.clock.now());
-        let mut record = Record::new(&head, peer, now, HeaderValue::from_static("id"));
+        let mut record =
+            Record::new(&head, peer, (now, monotonic()), HeaderValue::from_static("id"));
         let view = RequestView::of(&head, peer).expect("a view");
         let judged = self.engine.judge(&self.rules, &view, now, |_| Headroom::default(), |_| true);
         let Ok(mut judgement) = judged.now_or_never().expect("memory answers at once") else {

@@ -17,9 +17,13 @@ use crate::telemetry::Measurement;
 /// The body of a response, made by the gateway or by an upstream. It wraps the body of
 /// the upstream because the request ends when the body does: dropping this value
 /// completes the record of the request and settles its cost. Frames are counted, metered
-/// and filtered here, so that no other wrapper is needed for these.
+/// and filtered here, so that no other wrapper is needed for these. It is boxed because it is
+/// large, and its response moves many times.
 #[derive(Debug)]
-pub(crate) struct ResponseBody {
+pub(crate) struct ResponseBody(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     content: Content,
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -36,34 +40,38 @@ enum Content {
 }
 
 impl ResponseBody {
-    const fn new(content: Content) -> Self {
-        Self { content, deadline: None, measurement: None, closing: Closing::NOTHING }
+    fn new(content: Content) -> Self {
+        let (deadline, measurement, closing) = (None, None, Closing::NOTHING);
+        Self(Box::new(Parts { content, deadline, measurement, closing }))
     }
 
     /// The body of a response that the gateway has made.
-    pub(crate) const fn local(bytes: Bytes) -> Self {
+    pub(crate) fn local(bytes: Bytes) -> Self {
         Self::new(Content::Local(bytes))
     }
 
-    pub(super) const fn upstream(body: proxy::ResponseBody, filter: Arc<FieldFilter>) -> Self {
+    pub(super) fn upstream(body: proxy::ResponseBody, filter: Arc<FieldFilter>) -> Self {
         Self::new(Content::Upstream(body, filter))
     }
 
     /// The same body, which breaks off if it has not ended by `deadline`. A body that is
     /// already complete has no deadline.
-    pub(super) fn ending_by(self, deadline: Instant) -> Self {
+    pub(super) fn ending_by(mut self, deadline: Instant) -> Self {
         let may_be_late = !self.is_local() && !self.is_end_stream();
-        Self { deadline: may_be_late.then(|| Box::pin(sleep_until(deadline))), ..self }
+        self.0.deadline = may_be_late.then(|| Box::pin(sleep_until(deadline)));
+        self
     }
 
     /// Whether the gateway has made it.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self.content, Content::Local(_))
+        matches!(self.0.content, Content::Local(_))
     }
 
     /// The same body, with what ends with it.
-    pub(super) fn followed_by(self, measurement: Measurement, closing: Closing) -> Self {
-        Self { measurement: Some(measurement), closing, ..self }
+    pub(super) fn followed_by(mut self, measurement: Measurement, closing: Closing) -> Self {
+        self.0.measurement = Some(measurement);
+        self.0.closing = closing;
+        self
     }
 }
 
@@ -75,7 +83,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { content, deadline, measurement, closing } = &mut *self;
+        let Parts { content, deadline, measurement, closing } = &mut *self.0;
         let Closing { recording, settlement } = closing;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {
@@ -111,14 +119,14 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.content {
+        match &self.0.content {
             Content::Local(bytes) => bytes.is_empty(),
             Content::Upstream(body, _) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
+        match &self.0.content {
             Content::Local(bytes) => {
                 SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
             }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::decision::{Decision, LimitFields};
 use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::Timestamp;
+use tollgate_limiter::time::{Span, Timestamp};
 
 use super::Gateway;
 use super::body::ResponseBody;
@@ -64,7 +64,8 @@ impl Exchange {
         let measurement = metrics.begin(&head.method);
         let request_id = request_id(&mut head.headers);
         let recording = sinks.want(trace.as_ref()).then(|| {
-            let mut record = Record::new(head, peer, wall, request_id.clone());
+            let mut record =
+                Record::new(head, peer, (wall, measurement.started()), request_id.clone());
             record.trace = trace;
             Recording::new(record, sinks)
         });
@@ -185,18 +186,18 @@ impl Exchange {
         failure: Option<Failure>,
         limits: LimitFields,
     ) -> Response<ResponseBody> {
-        match failure {
+        let took = match failure {
             Some(Failure::RequestTimeout) => {
                 let reason = Failure::RequestTimeout.reason();
-                self.measurement.timed_out(response.status(), reason);
+                self.measurement.timed_out(response.status(), reason)
             }
             other => self.measurement.answered(response.status(), other.map(Failure::reason)),
-        }
+        };
         if let Some(settlement) = &mut self.closing.settlement {
             settlement.answered(&response);
         }
         if let Some(recording) = &mut self.closing.recording {
-            record_response(&mut recording.record, failure, &mut response);
+            record_response(&mut recording.record, (failure, took), &mut response);
         }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
@@ -207,15 +208,16 @@ impl Exchange {
     }
 }
 
+/// `took`: from the head of the request until now.
 fn record_response(
     record: &mut Record,
-    failure: Option<Failure>,
+    (failure, took): (Option<Failure>, Duration),
     response: &mut Response<ResponseBody>,
 ) {
     if let Some(failure) = failure {
         record.outcome = failure.reason();
     } else if !response.body().is_local() {
-        record.upstream_us = Some(record.elapsed_us());
+        record.upstream_us = Some(Span::from(took).as_micros());
     }
     record.status = Some(response.status());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {

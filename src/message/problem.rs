@@ -80,8 +80,9 @@ impl Object {
     }
 
     fn string(&mut self, text: &str) {
-        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-        if text.as_bytes().iter().any(is_special) {
+        // This reads the whole text, which compilers turn into wide instructions.
+        let is_special = |byte| matches!(byte, b'"' | b'\\' | 0..0x20);
+        if text.bytes().fold(false, |found, byte| found | is_special(byte)) {
             serde_json::to_writer(&mut self.0, text).expect("text is always JSON");
             return;
         }

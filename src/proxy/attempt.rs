@@ -67,7 +67,10 @@ pub(super) async fn attempt(
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
         let is_copied = retry_state.may_retry() || is_http2 || is_idempotent || is_held();
         let copy = is_copied.then(|| RequestCopy::of(&request)).flatten();
-        let mut error = match exchange(endpoint, connection, request, limit).await {
+        // Opening a connection takes time, and using an idle one takes none.
+        let begins = if is_reused { started } else { monotonic() };
+        let time = (begins, limit);
+        let mut error = match exchange(endpoint, connection, request, time).await {
             Ok((connection, response)) => {
                 return Ok(EndpointResponse { connection, response, copy });
             }
@@ -114,14 +117,14 @@ async fn exchange(
     endpoint: &Endpoint,
     mut connection: Connection,
     mut request: Box<Request<RequestBody>>,
-    limit: Duration,
+    (begins, limit): (Instant, Duration),
 ) -> Result<(Connection, Response<Incoming>), Failed> {
     connection.prepare(&mut request, endpoint.shared());
     let progress = request.body().progress();
     let has_large_head = has_large_head(&request);
     let sent = {
         let mut sending = pin!(connection.send(request));
-        let mut deadline = tokio::time::Instant::from_std(monotonic() + limit);
+        let mut deadline = tokio::time::Instant::from_std(begins + limit);
         loop {
             if let Ok(sent) = timeout_at(deadline, sending.as_mut()).await {
                 break sent;

@@ -5,7 +5,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The fields of a message in one piece of memory: for each field a [`Field`], its name and
 /// its value. Most copies are never read, and a copy of a [`HeaderMap`] takes more allocations.
 #[derive(Debug)]
-pub(super) struct FieldsCopy(Box<[u8]>);
+pub(super) struct FieldsCopy(Vec<u8>);
+
+/// About the bytes of one field. A copy of longer fields grows, which is rare.
+const USUAL_BYTES: usize = 64;
 
 /// What is kept of a field beside its name and its value.
 struct Field {
@@ -41,22 +44,19 @@ impl Field {
 impl FieldsCopy {
     /// A copy of these fields.
     pub(super) fn of(fields: &HeaderMap) -> Self {
-        let size = |(name, value): (&HeaderName, &HeaderValue)| {
-            Field::BYTES + name.as_str().len() + value.len()
-        };
-        let mut bytes = Vec::with_capacity(fields.iter().map(size).sum());
+        let mut bytes = Vec::with_capacity(USUAL_BYTES * fields.len());
         for (name, value) in fields {
             bytes.extend_from_slice(&Field::of(name, value).to_bytes());
             bytes.extend_from_slice(name.as_str().as_bytes());
             bytes.extend_from_slice(value.as_bytes());
         }
-        Self(bytes.into_boxed_slice())
+        Self(bytes)
     }
 
     /// The fields, in their order.
     pub(super) fn fields(&self) -> HeaderMap {
         let mut fields = HeaderMap::new();
-        let mut rest = &*self.0;
+        let mut rest = &self.0[..];
         while let Some((field, after)) = rest.split_first_chunk() {
             let field = Field::from_bytes(*field);
             let (name, after) = after.split_at(field.name_bytes);

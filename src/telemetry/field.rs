@@ -1,7 +1,7 @@
 //! The fields of a line, and their names: one table for JSON in all vocabularies and for
 //! templates. docs/logs.md shows it, and a test compares both.
 
-/// A field of a line.
+/// A field of a line. Its number is its index in [`FIELDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
@@ -125,6 +125,13 @@ mod tests {
         for names in ALL {
             let distinct: HashSet<&str> = FIELDS.iter().map(|it| it.name(names)).collect();
             assert_eq!(distinct.len(), FIELDS.len(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_has_the_number_of_its_place() {
+        for (index, named) in FIELDS.iter().enumerate() {
+            assert_eq!(named.field as usize, index, "{named:?}");
         }
     }
 

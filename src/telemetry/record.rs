@@ -157,17 +157,17 @@ impl TunnelBytes {
 }
 
 impl Record {
-    /// A record of the request with this head, which has arrived just now. It is boxed
-    /// because it is large and moves with its request.
+    /// A record of the request with this head, which arrived at this time by both clocks. It
+    /// is boxed because it is large and moves with its request.
     pub(crate) fn new(
         head: &Parts,
         client: IpAddr,
-        time: Timestamp,
+        (time, started): (Timestamp, Instant),
         request_id: HeaderValue,
     ) -> Box<Self> {
         Box::new(Self {
             time,
-            started: monotonic(),
+            started,
             request_id,
             client,
             version: head.version,
@@ -270,7 +270,7 @@ mod tests {
         let request = Request::builder().uri("/t/secret?token=secret").body(()).expect("a request");
         let (head, ()) = request.into_parts();
         let (client, id) = (IpAddr::from([203, 0, 113, 9]), HeaderValue::from_static("id-1"));
-        *Record::new(&head, client, Timestamp::from_micros(7), id)
+        *Record::new(&head, client, (Timestamp::from_micros(7), monotonic()), id)
     }
 
     #[test]

@@ -16,7 +16,7 @@ const ROWS: [&[&str]; 16] = [
     &["library"],
     &["layer"],
     // tollgate
-    &["platform", "telemetry", "gradient", "message", "routes", "patches"],
+    &["platform", "telemetry", "gradient", "gather", "message", "routes", "patches"],
     &["server", "engine"],
     &["proxy"],
     &["snapshot"],

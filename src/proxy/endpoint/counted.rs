@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::gather::poll_write_gathered;
 use crate::telemetry::UpstreamTraffic;
 
 /// A stream whose bytes are counted.
@@ -56,7 +57,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let written = poll_write_gathered(&mut self.stream, cx, bufs);
         self.written(written)
     }
 

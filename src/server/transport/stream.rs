@@ -10,6 +10,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
+use crate::gather::poll_write_gathered;
+
 /// A connection as the kernel provides it.
 pub(crate) type Transport = Either<TcpStream, UnixStream>;
 
@@ -111,7 +113,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.transport).poll_write_vectored(cx, bufs)
+        poll_write_gathered(&mut self.transport, cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {

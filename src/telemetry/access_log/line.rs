@@ -2,13 +2,14 @@
 
 use std::cell::Ref;
 use std::fmt::{self, Write as _};
-use std::iter;
 
 use http::Version;
+use tollgate_limiter::time::{Span, Timestamp};
 
 use super::clock_text::ClockText;
 use super::value::{Client, Value, write_escaped, write_json_text};
-use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, FIELDS, Field, FieldNames};
+use super::visitor::{Find, Json, Prefixes, Visitor};
+use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
 use crate::telemetry::settings::{AccessLogSettings, LineFormat};
 use crate::telemetry::template::{Part, Template};
@@ -19,8 +20,7 @@ pub(super) struct Lines {
     settings: AccessLogSettings,
     format: LineFormat,
     names: FieldNames,
-    /// What JSON has before the value of each field: a brace or a comma, and the name.
-    prefixes: Box<[String]>,
+    prefixes: Prefixes,
     clock_text: ClockText,
 }
 
@@ -30,10 +30,7 @@ impl Lines {
             LineFormat::Json(names) => names,
             LineFormat::Text | LineFormat::Combined | LineFormat::Template(_) => FieldNames::Own,
         };
-        // All lines have the first field, which is the time.
-        let first = format!("{{\"{}\":", FIELDS[0].name(names));
-        let others = FIELDS[1..].iter().map(|it| format!(",\"{}\":", it.name(names)));
-        let prefixes = iter::once(first).chain(others).collect();
+        let prefixes = Prefixes::new(names);
         Self { settings, format, names, prefixes, clock_text: ClockText::default() }
     }
 
@@ -90,55 +87,65 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Passes the fields that the request has to `to`, in the order of [`FIELDS`](crate::telemetry::field::FIELDS).
+    fn visit<'s>(&'s self, to: &mut impl Visitor<'s>) {
+        let (record, binding) = (self.record, self.binding);
+        to.word(Field::Time, &self.time);
+        to.text(Field::RequestId, record.request_id.to_str().unwrap_or_default());
+        to.optional_text(Field::TraceId, record.trace_id());
+        to.client(Field::Client, self.client);
+        to.word(Field::Method, record.method.as_str());
+        to.text(Field::Path, record.path());
+        to.optional_text(Field::Host, record.host());
+        to.word(Field::Protocol, self.protocol());
+        to.number(Field::Status, self.status.into());
+        to.number(Field::Bytes, record.bytes);
+        to.number(Field::Duration, self.duration());
+        to.optional_number(Field::Upstream, record.upstream_us);
+        to.optional_text(Field::Endpoint, self.endpoint.as_deref().map(Name::as_str));
+        to.optional_number(Field::Attempts, record.attempts.count());
+        to.optional_text(Field::Route, self.route);
+        to.word(Field::Outcome, record.outcome);
+        if let Some(policy) = binding {
+            to.text(Field::Policy, policy.name.as_str());
+            to.optional_text(Field::Plan, policy.plan.as_ref().map(Name::as_str));
+            to.optional_number(Field::Remaining, policy.remaining);
+            to.optional_number(Field::Cost, policy.cost);
+            if let Some(source) = policy.source {
+                to.word(Field::Source, source);
+            }
+        }
+        to.optional_number(Field::StoreTime, record.store_us);
+        to.optional_number(Field::Wait, record.wait.map(Span::as_millis_ceil));
+        to.optional_text(Field::ShadowRefusedBy, self.shadow);
+        to.optional_number(Field::Sample, self.sample.map(u64::from));
+        if self.lines.settings.has_keys {
+            to.number(Field::TimeUs, record.decided().as_micros());
+            to.optional_number(Field::SettledUs, record.settled.map(Timestamp::as_micros));
+            to.keys(Field::Keys, record);
+        }
+    }
+
+    fn protocol(&self) -> &'static str {
+        let of = if self.lines.names == FieldNames::Own { protocol } else { version };
+        of(self.record.version)
+    }
+
+    fn duration(&self) -> u64 {
+        // The Elastic Common Schema counts nanoseconds.
+        let units = if self.lines.names == FieldNames::Ecs { 1000 } else { 1 };
+        self.record.duration_us.saturating_mul(units)
+    }
+
     /// The value of a field, if the request has one.
     fn value(&self, field: Field) -> Option<Value<'_>> {
-        let (record, binding) = (self.record, self.binding);
-        let Lines { settings: AccessLogSettings { has_keys, .. }, names, .. } = self.lines;
-        let optional = |name: Option<&'a str>| name.map(Value::Text);
-        Some(match field {
-            Field::Time => Value::Word(&self.time),
-            Field::RequestId => Value::Text(record.request_id.to_str().unwrap_or_default()),
-            Field::TraceId => return record.trace_id().map(Value::Text),
-            Field::Client => Value::Client(self.client),
-            Field::Method => Value::Word(record.method.as_str()),
-            Field::Path => Value::Text(record.path()),
-            Field::Host => return record.host().map(Value::Text),
-            Field::Protocol if *names == FieldNames::Own => Value::Word(protocol(record.version)),
-            Field::Protocol => Value::Word(version(record.version)),
-            Field::Status => Value::Number(self.status.into()),
-            Field::Bytes => Value::Number(record.bytes),
-            // The Elastic Common Schema counts nanoseconds.
-            Field::Duration if *names == FieldNames::Ecs => {
-                Value::Number(record.duration_us.saturating_mul(1000))
-            }
-            Field::Duration => Value::Number(record.duration_us),
-            Field::Upstream => Value::Number(record.upstream_us?),
-            Field::Endpoint => Value::Text(self.endpoint.as_ref()?.as_str()),
-            Field::Attempts => Value::Number(record.attempts.count()?),
-            Field::Route => return optional(self.route),
-            Field::Outcome => Value::Word(record.outcome),
-            Field::Policy => Value::Text(binding?.name.as_str()),
-            Field::Plan => return optional(binding?.plan.as_ref().map(Name::as_str)),
-            Field::Remaining => Value::Number(binding?.remaining?),
-            Field::Cost => Value::Number(binding?.cost?),
-            Field::Source => Value::Word(binding?.source?),
-            Field::StoreTime => Value::Number(record.store_us?),
-            Field::Wait => Value::Number(record.wait?.as_millis_ceil()),
-            Field::ShadowRefusedBy => return optional(self.shadow),
-            Field::Sample => Value::Number(self.sample?.into()),
-            Field::TimeUs if *has_keys => Value::Number(record.decided().as_micros()),
-            Field::SettledUs if *has_keys => Value::Number(record.settled?.as_micros()),
-            Field::Keys if *has_keys => Value::Keys(record),
-            Field::TimeUs | Field::SettledUs | Field::Keys => return None,
-        })
+        let mut find = Find { field, value: None };
+        self.visit(&mut find);
+        find.value
     }
 
     fn write_json(&self, line: &mut String) -> fmt::Result {
-        for (named, prefix) in FIELDS.iter().zip(&self.lines.prefixes) {
-            let Some(value) = self.value(named.field) else { continue };
-            line.push_str(prefix);
-            value.write_json(line)?;
-        }
+        self.visit(&mut Json { prefixes: &self.lines.prefixes, line });
         if self.lines.names == FieldNames::Ecs {
             let (name, version) = ECS_VERSION;
             write!(line, ",\"{name}\":\"{version}\"")?;

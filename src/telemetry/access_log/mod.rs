@@ -8,6 +8,7 @@
 mod clock_text;
 mod line;
 mod value;
+mod visitor;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _};

@@ -67,7 +67,7 @@ pub(super) fn write_escaped(line: &mut String, text: &str) -> fmt::Result {
 }
 
 /// One object for each policy that has a key: what `replay` needs to decide in the same way.
-fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result {
+pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result {
     line.write_char('[')?;
     let known = record.policies.iter().filter_map(|it| Some((it, it.client?)));
     for (index, (policy, client)) in known.enumerate() {
@@ -119,7 +119,7 @@ pub(super) fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
 }
 
 /// Adds a text between quotes, as it is.
-fn quote(line: &mut String, text: &str) {
+pub(super) fn quote(line: &mut String, text: &str) {
     line.push('"');
     line.push_str(text);
     line.push('"');

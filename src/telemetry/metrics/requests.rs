@@ -133,23 +133,30 @@ impl Measurement {
         self.route = u32::try_from(route).ok();
     }
 
+    /// When it began.
+    pub(crate) const fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Where the time is added for which others made it wait.
     pub(crate) const fn waited(&self) -> &Cell<Duration> {
         &self.waited
     }
 
     /// Its response begins now. `error` is why the gateway answers in place of an upstream,
-    /// if it failed.
-    pub(crate) fn answered(&mut self, status: StatusCode, error: Option<&'static str>) {
+    /// if it failed. Returns how long the request has taken until now.
+    pub(crate) fn answered(&mut self, status: StatusCode, error: Option<&'static str>) -> Duration {
         (self.status, self.error) = (Some(status), error);
         let whole = monotonic().duration_since(self.started);
         self.metrics.own.observe(micros(whole.saturating_sub(self.waited.get())));
+        whole
     }
 
     /// Its response has no head that the gateway made in its own time: an upstream or a
-    /// client took longer than it may.
-    pub(crate) fn timed_out(&mut self, status: StatusCode, error: &'static str) {
+    /// client took longer than it may. Returns how long the request has taken until now.
+    pub(crate) fn timed_out(&mut self, status: StatusCode, error: &'static str) -> Duration {
         (self.status, self.error) = (Some(status), Some(error));
+        monotonic().duration_since(self.started)
     }
 
     /// Its response breaks off.

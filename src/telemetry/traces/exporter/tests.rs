@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::error::OTelSdkError;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
 use super::*;
 use crate::telemetry::record::PolicyRecord;
@@ -24,7 +24,8 @@ fn record(tracer: &Tracer, status: u16) -> Record {
     let (mut head, ()) = request.into_parts();
     let trace = tracer.begin(&mut head.headers, || true);
     let (client, id) = (IpAddr::from([203, 0, 113, 9]), HeaderValue::from_static("id-1"));
-    let mut record = *Record::new(&head, client, Timestamp::from_micros(1_000_000), id);
+    let mut record =
+        *Record::new(&head, client, (Timestamp::from_micros(1_000_000), monotonic()), id);
     record.trace = Some(trace);
     record.route = Some("orders".into());
     record.masked_path = Some("/orders/{id}".into());

@@ -1,0 +1,119 @@
+//! What receives the fields of a line, one after the other.
+
+use super::value::{Client, Value, push_number, quote, write_json_keys, write_json_text};
+use crate::telemetry::field::{FIELDS, Field, FieldNames};
+use crate::telemetry::record::Record;
+
+/// Receives the fields that a line has, in the order of [`FIELDS`]. Each kind of value has
+/// a method, so that a line needs no list of values.
+pub(super) trait Visitor<'a> {
+    /// A text that a client may have sent.
+    fn text(&mut self, field: Field, text: &'a str);
+    /// A text without characters that a format escapes; see [`Value::Word`].
+    fn word(&mut self, field: Field, word: &'a str);
+    /// A number.
+    fn number(&mut self, field: Field, number: u64);
+    /// The address of the client.
+    fn client(&mut self, field: Field, client: Client);
+    /// Whose counters were charged how much.
+    fn keys(&mut self, field: Field, record: &'a Record);
+
+    /// A text that the request may lack.
+    fn optional_text(&mut self, field: Field, text: Option<&'a str>) {
+        if let Some(text) = text {
+            self.text(field, text);
+        }
+    }
+
+    /// A number that the request may lack.
+    fn optional_number(&mut self, field: Field, number: Option<u64>) {
+        if let Some(number) = number {
+            self.number(field, number);
+        }
+    }
+}
+
+/// What JSON has before the value of each field: a brace or a comma, and the name.
+#[derive(Debug)]
+pub(super) struct Prefixes([Box<str>; FIELDS.len()]);
+
+impl Prefixes {
+    /// For fields with these names. All lines have the first field, which is the time.
+    pub(super) fn new(names: FieldNames) -> Self {
+        let name = |index: usize| FIELDS[index].name(names);
+        let before = |index| if index == 0 { '{' } else { ',' };
+        let prefix = |index| format!("{}\"{}\":", before(index), name(index)).into();
+        Self(std::array::from_fn(prefix))
+    }
+}
+
+/// Writes the members of a JSON object. Writing to a String cannot fail.
+pub(super) struct Json<'l> {
+    pub(super) prefixes: &'l Prefixes,
+    pub(super) line: &'l mut String,
+}
+
+impl Json<'_> {
+    fn begin(&mut self, field: Field) -> &mut String {
+        self.line.push_str(&self.prefixes.0[field as usize]);
+        self.line
+    }
+}
+
+impl<'a> Visitor<'a> for Json<'_> {
+    fn text(&mut self, field: Field, text: &'a str) {
+        let _ = write_json_text(self.begin(field), text);
+    }
+
+    fn word(&mut self, field: Field, word: &'a str) {
+        quote(self.begin(field), word);
+    }
+
+    fn number(&mut self, field: Field, number: u64) {
+        push_number(self.begin(field), number);
+    }
+
+    fn client(&mut self, field: Field, client: Client) {
+        let _ = Value::Client(client).write_json(self.begin(field));
+    }
+
+    fn keys(&mut self, field: Field, record: &'a Record) {
+        let _ = write_json_keys(self.begin(field), record);
+    }
+}
+
+/// Finds the value of one field.
+pub(super) struct Find<'a> {
+    pub(super) field: Field,
+    pub(super) value: Option<Value<'a>>,
+}
+
+impl<'a> Find<'a> {
+    fn see(&mut self, field: Field, value: Value<'a>) {
+        if field == self.field {
+            self.value = Some(value);
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Find<'a> {
+    fn text(&mut self, field: Field, text: &'a str) {
+        self.see(field, Value::Text(text));
+    }
+
+    fn word(&mut self, field: Field, word: &'a str) {
+        self.see(field, Value::Word(word));
+    }
+
+    fn number(&mut self, field: Field, number: u64) {
+        self.see(field, Value::Number(number));
+    }
+
+    fn client(&mut self, field: Field, client: Client) {
+        self.see(field, Value::Client(client));
+    }
+
+    fn keys(&mut self, field: Field, record: &'a Record) {
+        self.see(field, Value::Keys(record));
+    }
+}
