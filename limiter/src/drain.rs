@@ -3,6 +3,9 @@
 //! Each task holds a [`Drain`]. The part that stops them holds the [`Stop`]. Work has ended
 //! when the last [`Drain`] is dropped, so no task needs to report its end.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -52,23 +55,68 @@ impl Drain {
 
     /// Returns when the stop is requested, or the [`Stop`] was dropped.
     pub async fn requested(&mut self) {
-        // An error means that the `Stop` was dropped.
-        let _ = self.0.wait_for(|phase| *phase != Phase::Working).await;
+        self.reaches(|phase| phase != Phase::Working).await;
     }
 
     /// Returns when the time limit of the stop has passed.
     pub async fn over(&mut self) {
-        let _ = self.0.wait_for(|phase| *phase == Phase::Over).await;
+        self.reaches(|phase| phase == Phase::Over).await;
+    }
+
+    /// Returns when such a phase begins, or the [`Stop`] was dropped.
+    ///
+    /// A connection polls this whenever it is polled itself. The channel would take a lock
+    /// each time, which all tasks share. So it is asked only if something has changed, or to
+    /// register another waker.
+    async fn reaches(&mut self, is_reached: impl Fn(Phase) -> bool) {
+        let known = self.0.clone();
+        let mut waiting = pin!(self.0.wait_for(|phase| is_reached(*phase)));
+        let mut registered: Option<Waker> = None;
+        poll_fn(|cx| {
+            let is_registered = registered.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
+            // An error means that the `Stop` was dropped.
+            if is_registered && !known.has_changed().unwrap_or(true) {
+                return Poll::Pending;
+            }
+            registered = Some(cx.waker().clone());
+            waiting.as_mut().poll(cx).map(drop)
+        })
+        .await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
     use futures_util::FutureExt as _;
 
     use super::*;
 
     const LONG: Duration = Duration::from_secs(3600);
+
+    /// How often a waker was woken.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Count {
+        fn get(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counted() -> (Waker, Arc<Count>) {
+        let count = Arc::<Count>::default();
+        (Waker::from(Arc::clone(&count)), count)
+    }
 
     #[tokio::test(start_paused = true)]
     async fn work_has_ended_when_its_last_drain_is_dropped() {
@@ -93,6 +141,19 @@ mod tests {
         };
         let (finished, ()) = tokio::join!(stop.finish(Duration::from_secs(1)), work);
         assert!(!finished && drain.is_requested() && drain.over().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_waker_of_the_last_poll_is_woken() {
+        let (stop, mut drain) = channel();
+        let mut requested = pin!(drain.requested());
+        let (first, second) = (counted(), counted());
+        for (waker, _) in [&first, &first, &second, &second] {
+            assert!(requested.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        }
+        drop(stop);
+        assert_eq!([first.1.get(), second.1.get()], [0, 1]);
+        assert!(requested.as_mut().poll(&mut Context::from_waker(&second.0)).is_ready());
     }
 
     #[tokio::test]

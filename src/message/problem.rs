@@ -30,48 +30,49 @@ impl Problem<'_> {
     pub(super) fn to_json(&self) -> Bytes {
         let mut json = Object(Vec::with_capacity(320));
         if let Some(kind) = self.kind {
-            json.text("type", kind);
+            json.text(r#","type":"#, kind);
         }
-        json.text("title", self.title);
-        json.number("status", self.status.into());
-        json.text("detail", self.detail);
+        json.text(r#","title":"#, self.title);
+        json.number(r#","status":"#, self.status.into());
+        json.text(r#","detail":"#, self.detail);
         if let Some(source) = self.source {
-            json.text("source", source);
+            json.text(r#","source":"#, source);
         }
         if !self.violated_policies.is_empty() {
-            json.texts("violated-policies", self.violated_policies);
+            json.texts(r#","violated-policies":"#, self.violated_policies);
         }
         if let Some(wait_ms) = self.retry_after_ms {
-            json.number("retry-after-ms", wait_ms);
+            json.number(r#","retry-after-ms":"#, wait_ms);
         }
-        json.text("request-id", self.request_id);
-        json.0.push(b'}');
-        Bytes::from(json.0)
+        json.text(r#","request-id":"#, self.request_id);
+        json.close()
     }
 }
 
-/// A JSON object that is being written. Names of members need no escapes.
+/// A JSON object that is being written. Names of members come as they are written, after a
+/// comma and before a colon.
 struct Object(Vec<u8>);
 
 impl Object {
-    fn name(&mut self, name: &str) {
-        self.0.extend_from_slice(if self.0.is_empty() { b"{\"" } else { b",\"" });
-        self.0.extend_from_slice(name.as_bytes());
-        self.0.extend_from_slice(b"\":");
+    /// Ends the object. Its first comma becomes the brace.
+    fn close(mut self) -> Bytes {
+        self.0[0] = b'{';
+        self.0.push(b'}');
+        Bytes::from(self.0)
     }
 
     fn number(&mut self, name: &str, number: u64) {
-        self.name(name);
+        self.0.extend_from_slice(name.as_bytes());
         self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
     fn text(&mut self, name: &str, text: &str) {
-        self.name(name);
+        self.0.extend_from_slice(name.as_bytes());
         self.string(text);
     }
 
     fn texts(&mut self, name: &str, texts: &[&str]) {
-        self.name(name);
+        self.0.extend_from_slice(name.as_bytes());
         for (index, text) in texts.iter().enumerate() {
             self.0.push(if index == 0 { b'[' } else { b',' });
             self.string(text);

@@ -93,7 +93,7 @@ pub(super) async fn serve<S: RequestService>(
     let activity = Rc::new(activity);
     let frames = Some(Frames::new(bounds, monotonic()));
     let io = Observed::new(stream, &activity, frames);
-    let (tunnel_drain, idle_limit) = (drain.clone(), settings.timeouts.tunnel);
+    let (tunnel_drain, idle_limit) = (Rc::new(drain.clone()), settings.timeouts.tunnel);
     let service = service_fn(|mut request: Request<Incoming>| {
         let active = activity.begin();
         if let Err(malformed) = check(&request, settings.max_headers) {
@@ -102,7 +102,7 @@ pub(super) async fn serve<S: RequestService>(
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
         let request = request.map(ClientBody::of_http2);
-        let (responding, mut drain) = (service.clone().call(request), tunnel_drain.clone());
+        let (responding, drain) = (service.clone().call(request), Rc::clone(&tunnel_drain));
         async move {
             let response = responding.await?;
             let response = response.map(|body| TrackedBody::new(body, active));
@@ -112,7 +112,7 @@ pub(super) async fn serve<S: RequestService>(
                     grant_websocket(&mut response);
                     spawn_local(async move {
                         if let Ok(client) = client.await {
-                            let client = TokioIo::new(client);
+                            let (client, mut drain) = (TokioIo::new(client), (*drain).clone());
                             tunnel.carry(client, Bytes::new(), idle_limit, &mut drain).await;
                         }
                     });

@@ -102,7 +102,7 @@ impl HeaderWriter {
                     fields.numbers = Some(Numbers::of(&binding.verdict, retry_after_s));
                 }
                 Dialect::Ietf => {
-                    let policies = List::value(|list| add_policies(decision, list));
+                    let policies = quotas(decision);
                     fields.lists = Some([policies, List::value(|list| add_limits(decision, list))]);
                 }
                 Dialect::RetryAfter => {
@@ -214,6 +214,41 @@ fn wait_secs(retry: Retry) -> Option<u64> {
         Retry::After(wait) => Some(wait.as_secs_ceil().max(1)),
         Retry::Now | Retry::Never => None,
     }
+}
+
+thread_local! {
+    /// The last value of `RateLimit-Policy` for one policy. Most requests of a thread have the
+    /// same one, and it is not formatted again for them.
+    static LAST_QUOTA: RefCell<Option<Quota>> = const { RefCell::new(None) };
+}
+
+/// The value of `RateLimit-Policy` for one policy.
+struct Quota {
+    name: Box<str>,
+    limit: u64,
+    window: Span,
+    value: HeaderValue,
+}
+
+/// The value of `RateLimit-Policy`.
+fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderValue {
+    let write = || List::value(|list| add_policies(decision, list));
+    let mut told = decision.told();
+    let (Some(Report { policy, verdict, window, .. }), None) = (told.next(), told.next()) else {
+        return write();
+    };
+    let (name, limit) = (&*policy.borrow().name, verdict.limit);
+    LAST_QUOTA.with_borrow_mut(|last| match last {
+        Some(it) if it.limit == limit && it.window == *window && *it.name == *name => {
+            it.value.clone()
+        }
+        _ => {
+            let value = write();
+            let (name, window, kept) = (name.into(), *window, value.clone());
+            *last = Some(Quota { name, limit, window, value: kept });
+            value
+        }
+    })
 }
 
 /// The list of `RateLimit-Policy`: the quota of each policy.
