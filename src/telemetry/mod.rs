@@ -5,6 +5,7 @@
 //! them.
 
 mod access_log;
+mod digest_hasher;
 mod field;
 mod history;
 mod line_limit;

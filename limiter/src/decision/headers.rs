@@ -301,7 +301,11 @@ impl List<'_> {
     fn add(&mut self, text: &str) {
         let Self(list) = self;
         list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
-        // Most names have plain characters only, and are appended at once.
+        if !text.bytes().fold(false, |found, byte| found | is_special(&byte)) {
+            list.extend_from_slice(text.as_bytes());
+            list.push(b'"');
+            return;
+        }
         for run in text.as_bytes().split_inclusive(is_special) {
             let (last, before) = run.split_last().expect("no run is empty");
             list.extend_from_slice(before);

@@ -5,6 +5,7 @@
 //! request costs nothing. A refusal takes the lock of its ring, which no other worker takes,
 //! and which a reader holds for a copy of references.
 
+mod places;
 mod refusal;
 mod ring;
 mod rings;

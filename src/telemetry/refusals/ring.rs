@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::digest::Principal;
-
+use super::places::Places;
 use super::refusal::{Refusal, Refused};
 
 /// The most refusals of a ring.
@@ -14,9 +13,8 @@ pub(super) const MAX_OF_KEY: usize = 8;
 /// The last refusals of one policy on one worker, in no order.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
-    /// The key and the sequence of each refusal. They are apart, because each new refusal
-    /// reads all of them.
-    slots: Vec<(Principal, u64)>,
+    places: Places,
+    /// By their places.
     refusals: Vec<Arc<Refusal>>,
     is_closed: bool,
 }
@@ -24,43 +22,21 @@ pub(super) struct Ring {
 impl Ring {
     /// Keeps a refusal in place of the oldest one of its key, or of all, if there are too many.
     pub(super) fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
-        let slot = (refused.client, sequence);
-        let Some(place) = self.place_for(refused.client) else {
-            self.slots.push(slot);
-            self.refusals.push(Arc::new(refused.numbered(sequence)));
-            return;
-        };
-        self.slots[place] = slot;
-        match Arc::get_mut(&mut self.refusals[place]) {
-            Some(old) => refused.replace(sequence, old),
-            // A reader still has it.
-            None => self.refusals[place] = Arc::new(refused.numbered(sequence)),
+        let place = self.places.take(refused.client, sequence);
+        match self.refusals.get_mut(place) {
+            None => self.refusals.push(Arc::new(refused.numbered(sequence))),
+            Some(kept) => match Arc::get_mut(kept) {
+                Some(old) => refused.replace(sequence, old),
+                // A reader still has it.
+                None => *kept = Arc::new(refused.numbered(sequence)),
+            },
         }
-    }
-
-    /// The place of the refusal that a new one of this key replaces.
-    fn place_for(&self, client: Principal) -> Option<usize> {
-        let (mut of_key, mut oldest_of_key, mut oldest) = (0, None, None);
-        for (place, &(key, sequence)) in self.slots.iter().enumerate() {
-            let this = Some((sequence, place));
-            if key == client {
-                of_key += 1;
-                oldest_of_key = min(oldest_of_key, this);
-            }
-            oldest = min(oldest, this);
-        }
-        let replaced = match () {
-            () if of_key >= MAX_OF_KEY => oldest_of_key,
-            () if self.slots.len() >= MAX_KEPT => oldest,
-            () => None,
-        };
-        replaced.map(|(_, place)| place)
     }
 
     /// All refusals for which `is_meant` is true of the sequence.
     pub(super) fn select(&self, is_meant: impl Fn(u64) -> bool, found: &mut Vec<Arc<Refusal>>) {
-        let all = self.slots.iter().zip(&self.refusals);
-        found.extend(all.filter(|((_, at), _)| is_meant(*at)).map(|(_, it)| Arc::clone(it)));
+        let all = self.places.sequences().zip(&self.refusals);
+        found.extend(all.filter(|(at, _)| is_meant(*at)).map(|(_, it)| Arc::clone(it)));
     }
 
     /// Forgets the whole keys.
@@ -80,8 +56,4 @@ impl Ring {
     pub(super) const fn is_closed(&self) -> bool {
         self.is_closed
     }
-}
-
-fn min(one: Option<(u64, usize)>, other: Option<(u64, usize)>) -> Option<(u64, usize)> {
-    one.into_iter().chain(other).min()
 }

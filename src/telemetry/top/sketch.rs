@@ -14,7 +14,9 @@
 //! - The same holds for several sketches that are merged.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
+
+use crate::telemetry::digest_hasher::DigestHasher;
 
 /// Counters of a sketch.
 pub(crate) const ENTRIES: usize = 128;
@@ -31,7 +33,7 @@ pub(crate) struct Sketch<T> {
     /// For each cell, the most observations that one of its keys without a counter can have.
     cells: Box<[u64]>,
     entries: Vec<Entry<T>>,
-    /// The index of the entry of each key.
+    /// The index of the entry of each key. The hash has other bits than the cell of the key.
     places: HashMap<KeyId, usize, BuildHasherDefault<DigestHasher>>,
     /// The index of an entry with the smallest count.
     smallest: usize,
@@ -181,26 +183,6 @@ pub(crate) fn merge<T: Clone>(sketches: &[&Sketch<T>]) -> Vec<Entry<T>> {
 
 fn cell_of(id: KeyId) -> usize {
     usize::try_from(id % CELLS as u128).expect("it is less than the number of cells")
-}
-
-/// Digests need no hashing: other bits than those of their cells are their hash.
-#[derive(Debug, Default)]
-struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u128(&mut self, id: u128) {
-        self.0 = u64::try_from(id >> 64).expect("64 bits are left");
-    }
 }
 
 #[cfg(test)]
