@@ -23,8 +23,22 @@ const PREFIX: &[u8] = b"x-forwarded-";
 /// Whether a name of a field has only letters, digits and `-`, which all backends pass on
 /// unchanged.
 pub fn is_plain_name(name: &[u8]) -> bool {
-    name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    name.iter().fold(true, |are_plain, &byte| are_plain & PLAIN[usize::from(byte)])
 }
+
+/// Whether a byte is a letter, a digit or `-`. All names of a request are read, so a lookup
+/// must cost little.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte: u8 = 0;
+    loop {
+        plain[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'-';
+        if byte == u8::MAX {
+            break plain;
+        }
+        byte += 1;
+    }
+};
 
 /// The form in which such backends see a name of a field, in lower case with `-`. They
 /// treat two names with the same form as the same name.
