@@ -163,6 +163,20 @@ fn a_client_that_asks_to_close_is_closed() {
     assert!(client.is_closed());
 }
 
+/// If the connection were closed while bytes are unread, the system would reset it.
+#[test]
+fn bytes_behind_the_last_request_of_a_client_do_not_cost_it_the_response() {
+    let gateway = answering("");
+    for extra in [0, 2, 300_000] {
+        let mut client = gateway.client();
+        let head = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        client.send((head.to_owned() + &"\r\n".repeat(extra / 2)).as_bytes());
+        thread::sleep(PATIENCE / 200);
+        assert_eq!(client.response("GET").body, b"ok", "{extra} bytes");
+        assert!(client.is_closed_in_order(), "{extra} bytes");
+    }
+}
+
 /// Its responses fill all buffers. Others are still served.
 #[test]
 fn a_client_that_reads_nothing_does_not_slow_others() {

@@ -99,6 +99,11 @@ impl<T> Guard<T> {
         }
     }
 
+    /// Whether bytes were read that the library has not got.
+    pub(crate) fn holds_bytes(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// The stream. Bytes that were held are dropped.
     pub(crate) fn into_inner(self) -> T {
         self.stream

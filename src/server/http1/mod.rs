@@ -6,10 +6,13 @@ pub(super) mod head;
 
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, EXPECT};
@@ -19,7 +22,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::{HttpService, service_fn};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{sleep_until, timeout};
 use tollgate_limiter::drain::Drain;
 use tollgate_limiter::time::monotonic;
@@ -104,22 +107,16 @@ impl Http1 {
             Box::pin(carried).await;
             return Served::Ended(Ended::Closed("tunnel"));
         }
+        let has_all = activity.is_read_closed()
+            || (matches!(end, Ok(End::Closed))
+                && state.exchange.is_closed_by_client()
+                && parts.read_buf.is_empty()
+                && !guard.holds_bytes());
         let stream = guard.into_inner().stream;
-        let end = match end {
-            Ok(end) => end,
-            Err(since) => return Served::Idle(stream, since),
-        };
-        Served::Ended(match end {
-            End::Closed | End::Failed if !activity.is_read_closed() => {
-                Ended::Closing(stream, end.name())
-            }
-            // The client has closed its side too, so nothing can be unread.
-            End::Closed | End::Failed | End::Overdue | End::Drained => Ended::Closed(end.name()),
-            End::Broken => {
-                reset(&stream);
-                Ended::Closed(end.name())
-            }
-        })
+        match end {
+            Ok(end) => Served::Ended(Ended::of(end, stream, has_all)),
+            Err(since) => Served::Idle(stream, since),
+        }
     }
 
     /// Waits for the next request of a connection that is idle since then, without the memory
@@ -220,6 +217,19 @@ impl<B> ConnectionState<B> {
 }
 
 impl Ended {
+    /// How a connection has ended. `has_all`: whether the client has sent nothing that was not
+    /// read, and sends nothing more.
+    fn of(end: End, stream: Stream, has_all: bool) -> Self {
+        match end {
+            End::Closed | End::Failed if !has_all => Self::Closing(stream, end.name()),
+            End::Closed | End::Failed | End::Overdue | End::Drained => Self::Closed(end.name()),
+            End::Broken => {
+                reset(&stream);
+                Self::Closed(end.name())
+            }
+        }
+    }
+
     /// Closes the connection. Returns why it has ended.
     pub(super) async fn end(self, drain: Drain) -> &'static str {
         // The stop need not wait for the closing.
@@ -261,9 +271,21 @@ where
 async fn linger(mut stream: Stream) {
     let discard = async {
         stream.shutdown().await?;
-        while stream.read(&mut [0; 8 * 1024]).await? > 0 {}
-        Ok(())
+        poll_fn(|cx| poll_discard(Pin::new(&mut stream), cx)).await
     };
     // A client that keeps sending for longer is reset after all.
     let _: Result<io::Result<()>, _> = timeout(LINGER, discard).await;
+}
+
+/// Reads to the end of the stream. The bytes are on the stack, because they are not kept.
+fn poll_discard(mut stream: Pin<&mut Stream>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    let mut room = [MaybeUninit::uninit(); 4 * 1024];
+    let mut buf = ReadBuf::uninit(&mut room);
+    loop {
+        ready!(stream.as_mut().poll_read(cx, &mut buf))?;
+        if buf.filled().is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        buf.clear();
+    }
 }

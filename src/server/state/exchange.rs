@@ -131,6 +131,15 @@ impl Exchange {
         }
     }
 
+    /// Whether the client has announced that it sends no further request, if the library has
+    /// ended the connection in order after a complete request. Then no response closes the
+    /// connection, and there is no drain.
+    pub(crate) fn is_closed_by_client(&self) -> bool {
+        let is_closed_here =
+            self.is_last.get() || self.refused.get().is_some() || self.activity.is_draining();
+        self.has_response.get() && self.is_body_complete() && !is_closed_here
+    }
+
     /// The number of the request that the service received last.
     pub(crate) fn request(&self) -> u64 {
         self.begun.get()

@@ -104,6 +104,11 @@ impl Client {
         let _ = self.stream.get_mut().shutdown(Shutdown::Write);
     }
 
+    /// Whether the gateway closes the connection without a reset.
+    pub(crate) fn is_closed_in_order(&mut self) -> bool {
+        self.stream.read(&mut [0; 1]).is_ok_and(|count| count == 0)
+    }
+
     /// Whether the gateway has closed the connection, with nothing more to read.
     pub(crate) fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0; 1]) {

@@ -1,6 +1,7 @@
 //! Bytes that were read and not yet passed on.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -79,13 +80,11 @@ impl Held {
         self.bytes.drain(..self.passed);
         self.cleared -= self.passed;
         self.passed = 0;
-        let len = self.bytes.len();
-        self.bytes.resize(len + PIECE, 0);
-        let mut piece = ReadBuf::new(&mut self.bytes[len..]);
-        let polled = Pin::new(stream).poll_read(cx, &mut piece);
-        let count = piece.filled().len();
-        self.bytes.truncate(len + count);
-        ready!(polled)?;
-        Poll::Ready(Ok(count))
+        // Mostly nothing has come: then no memory is needed.
+        let mut room = [MaybeUninit::uninit(); PIECE];
+        let mut piece = ReadBuf::uninit(&mut room);
+        ready!(Pin::new(stream).poll_read(cx, &mut piece))?;
+        self.bytes.extend_from_slice(piece.filled());
+        Poll::Ready(Ok(piece.filled().len()))
     }
 }
