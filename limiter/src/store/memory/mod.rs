@@ -49,6 +49,8 @@ use crate::time::{SLOWEST, Span, Timestamp};
 const MIN_SHARDS: usize = 64;
 /// The number of shards for each core.
 const SHARDS_PER_CORE: usize = 4;
+/// The slots of the near groups of all shards: about 600 KiB. See [`shard`].
+const NEAR_SLOTS: usize = 16 * 1024;
 /// A clock that goes back by more than this was set back. See [`crate::time::SLOWEST`].
 const STEP: Span = Span::from_micros(SLOWEST.as_micros() / 2);
 /// The maximum number of reserved keys: about 190 GB.
@@ -58,7 +60,9 @@ const MAX_KEYS: usize = 1 << 32;
 #[derive(Debug)]
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
+    /// The groups of a shard, and how many of them, from the first on, are near ones.
     groups: usize,
+    near_groups: usize,
     holding: HoldingTimes,
     /// The time of the last housekeeping.
     kept_us: AtomicU64,
@@ -83,18 +87,22 @@ impl MemoryStore {
         Self {
             shards: (0..shards).map(|_| Mutex::new(Shard::new(groups, shards))).collect(),
             groups,
+            near_groups: near_groups(groups, shards),
             holding: HoldingTimes::default(),
             kept_us: AtomicU64::new(0),
         }
     }
 
-    /// The slots in which a key may be, from four independent parts of its bits.
+    /// The slots in which a key may be, from independent parts of its bits.
     fn place(&self, key: Key) -> Place {
         let key = key.bits();
         let part = |at: u32| usize::try_from(key >> at & 0xffff_ffff).expect("32 bits fit");
-        let group = |at: u32| (part(at) * self.groups) >> 32;
+        let far_groups = self.groups - self.near_groups;
+        let group = |at: u32| self.near_groups + ((part(at) * far_groups) >> 32);
+        let near = ((part(0) >> 16) * self.near_groups) >> 16;
         Place {
             shard: part(0) & (self.shards.len() - 1),
+            near: (self.near_groups > 0).then_some(near),
             groups: [group(64), group(96)],
             tag: key.to_le_bytes()[4],
             key,
@@ -245,6 +253,12 @@ impl MemoryStore {
             milli_limits: sum.milli_limits.saturating_add(shard.milli_limits),
         })
     }
+}
+
+/// The near groups of a shard. A small table has none: it stays in the caches as it is.
+fn near_groups(groups: usize, shards: usize) -> usize {
+    let near = (NEAR_SLOTS / WAYS / shards).max(1);
+    if groups >= 4 * near { near } else { 0 }
 }
 
 /// The number of groups that `max_keys` keys fill to seven eighths. At that level two choices

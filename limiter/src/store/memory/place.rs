@@ -7,6 +7,8 @@ const SAMPLED: u128 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shard: usize,
+    /// The group that it shares with many keys, in a small part of the table.
+    pub(super) near: Option<usize>,
     pub(super) groups: [usize; 2],
     /// Eight bits of the key. A lookup skips most slots of other keys by them.
     pub(super) tag: u8,
@@ -17,7 +19,7 @@ impl Place {
     /// The number of the key among those whose promises are watched. None: it is not among
     /// them.
     pub(super) fn sample(&self) -> Option<usize> {
-        // These bits choose neither the shard nor the groups nor the tag.
+        // These bits choose neither the shard nor a group nor the tag.
         let bits = self.key >> 40 & 0xff_ffff;
         let number = bits.is_multiple_of(SAMPLED).then_some(bits / SAMPLED)?;
         usize::try_from(number).ok()

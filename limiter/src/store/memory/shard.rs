@@ -1,11 +1,15 @@
 //! One shard: a set-associative table of fixed size.
 //!
 //! A key belongs to two groups of sixteen slots. It is stored in the group with more free
-//! slots (Y. Azar, A. Broder, A. Karlin, E. Upfal, "Balanced allocations"). So a lookup reads
-//! at most 32 slots, no state is ever moved, and the table can be filled to nine tenths. A
-//! slot whose state has expired is free, so no sweep is needed.
+//! slots (Y. Azar, A. Broder, A. Karlin, E. Upfal, "Balanced allocations"). No state is ever
+//! moved, and the table can be filled to nine tenths. A slot whose state has expired is free,
+//! so no sweep is needed.
 //!
-//! If all 32 slots are in use, the state with the least debt is forgotten: its client gets the
+//! A large table has near groups too: few enough that their pages stay in the caches of the
+//! processor. A key also belongs to one of them, and is stored there if it has a free slot. So
+//! some thousand keys do not spread over a table for a million. A lookup reads at most 48 slots.
+//!
+//! If all of these slots are in use, the state with the least debt is forgotten: its client gets the
 //! smallest part of its limit a second time (see [`weight`](super::weight)). In a flood of new
 //! keys that are used once, these keys replace each other. They do not replace keys in debt,
 //! whatever the windows of both are. Forgotten states are counted.
@@ -110,9 +114,14 @@ impl Shard {
 
     /// The slot of a key. It is valid until another key is stored.
     pub(super) fn find(&self, place: &Place) -> Option<Slot> {
-        // Both groups are requested before either is read, so that their cache misses overlap.
-        let candidates = place.groups.map(|group| equal_bytes(self.groups[group].0, place.tag));
-        place.groups.into_iter().zip(candidates).find_map(|(group, mut candidates)| {
+        let near = place.near.and_then(|group| self.find_in(place, [group]));
+        near.or_else(|| self.find_in(place, place.groups))
+    }
+
+    fn find_in<const N: usize>(&self, place: &Place, groups: [usize; N]) -> Option<Slot> {
+        // All groups are requested before one is read, so that their cache misses overlap.
+        let candidates = groups.map(|group| equal_bytes(self.groups[group].0, place.tag));
+        groups.into_iter().zip(candidates).find_map(|(group, mut candidates)| {
             let (_, _, expiries_s, entries) = &self.groups[group];
             while candidates != 0 {
                 let way = usize::try_from(candidates.trailing_zeros() / 8).ok()?;
@@ -186,10 +195,16 @@ impl Shard {
         self.promises.all_changed();
     }
 
-    /// A free slot of the group with more free slots, or the slot with the least debt.
+    /// A free slot of the near group, or of the group with more free slots, or the slot with
+    /// the least debt.
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;
         let expiries_s = |group: usize| self.groups[group].2.iter();
+        if let Some(group) = place.near
+            && let Some(way) = expiries_s(group).position(is_free)
+        {
+            return Slot { group, way };
+        }
         let free = |group: usize| expiries_s(group).filter(|&e| is_free(e)).count();
         let [first, second] = place.groups;
         let group = if free(second) > free(first) { second } else { first };
@@ -201,7 +216,8 @@ impl Shard {
             let (_, weights, expiries_s, _) = &self.groups[group];
             Weight::from_code(weights[way]).debt(expiries_s[way].saturating_sub(now_s))
         };
-        let least = ways(first).chain(ways(second)).min_by_key(debt).expect("a group has slots");
+        let all = place.near.into_iter().chain(place.groups).flat_map(ways);
+        let least = all.min_by_key(debt).expect("a group has slots");
         self.forgiven_states += 1;
         self.forgiven_debt += u128::from(debt(&least));
         least

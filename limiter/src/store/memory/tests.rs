@@ -6,6 +6,7 @@ mod flood;
 mod held;
 mod key_count;
 mod mixed;
+mod near;
 mod promises;
 mod schedules;
 
