@@ -8,8 +8,12 @@ use std::hash::BuildHasherDefault;
 use smallvec::SmallVec;
 use tollgate_limiter::digest::Principal;
 
-use super::ring::{MAX_KEPT, MAX_OF_KEY};
 use crate::telemetry::digest_hasher::DigestHasher;
+
+/// The most refusals of a ring.
+pub(super) const MAX_KEPT: usize = 256;
+/// The most of them of one key, so that one client does not push out those of all others.
+pub(super) const MAX_OF_KEY: usize = 8;
 
 /// The places of one key, the oldest refusal first.
 type OfKey = SmallVec<[usize; MAX_OF_KEY]>;

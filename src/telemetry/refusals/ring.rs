@@ -5,11 +5,6 @@ use std::sync::Arc;
 use super::places::Places;
 use super::refusal::{Refusal, Refused};
 
-/// The most refusals of a ring.
-pub(super) const MAX_KEPT: usize = 256;
-/// The most of them of one key, so that one client does not push out those of all others.
-pub(super) const MAX_OF_KEY: usize = 8;
-
 /// The last refusals of one policy on one worker, in no order.
 #[derive(Debug, Default)]
 pub(super) struct Ring {

@@ -8,7 +8,7 @@ use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::digest::Principal;
 use tollgate_limiter::time::{Span, Timestamp};
 
-use super::ring::{MAX_KEPT, MAX_OF_KEY};
+use super::places::{MAX_KEPT, MAX_OF_KEY};
 use super::*;
 
 /// A refusal of this client under this policy.
