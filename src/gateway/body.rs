@@ -20,10 +20,10 @@ use crate::telemetry::Measurement;
 /// and filtered here, so that no other wrapper is needed for these. It is boxed because it is
 /// large, and its response moves many times.
 #[derive(Debug)]
-pub(crate) struct ResponseBody(Box<Parts>);
+pub(crate) struct ResponseBody(Box<Inner>);
 
 #[derive(Debug)]
-struct Parts {
+struct Inner {
     content: Content,
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -42,7 +42,7 @@ enum Content {
 impl ResponseBody {
     fn new(content: Content) -> Self {
         let (deadline, measurement, closing) = (None, None, Closing::NOTHING);
-        Self(Box::new(Parts { content, deadline, measurement, closing }))
+        Self(Box::new(Inner { content, deadline, measurement, closing }))
     }
 
     /// The body of a response that the gateway has made.
@@ -83,7 +83,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Parts { content, deadline, measurement, closing } = &mut *self.0;
+        let Inner { content, deadline, measurement, closing } = &mut *self.0;
         let Closing { recording, settlement } = closing;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {

@@ -301,19 +301,15 @@ impl List<'_> {
     fn add(&mut self, text: &str) {
         let Self(list) = self;
         list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
-        if !text.bytes().fold(false, |found, byte| found | is_special(&byte)) {
+        // Most names need no escapes, and are appended at once.
+        if text.bytes().fold(true, |are_plain, byte| are_plain & is_plain(byte)) {
             list.extend_from_slice(text.as_bytes());
-            list.push(b'"');
-            return;
-        }
-        for run in text.as_bytes().split_inclusive(is_special) {
-            let (last, before) = run.split_last().expect("no run is empty");
-            list.extend_from_slice(before);
-            match last {
-                b'"' | b'\\' => list.extend([b'\\', *last]),
-                b' '..=b'~' => list.push(*last),
-                _ => write!(list, "%{last:02X}").expect("writing to memory does not fail"),
-            }
+        } else {
+            text.bytes().for_each(|byte| match byte {
+                b'"' | b'\\' => list.extend([b'\\', byte]),
+                b' '..=b'~' => list.push(byte),
+                _ => write!(list, "%{byte:02X}").expect("writing to memory does not fail"),
+            });
         }
         list.push(b'"');
     }
@@ -325,7 +321,7 @@ impl List<'_> {
     }
 }
 
-/// Whether a string of structured fields cannot contain the byte itself.
-const fn is_special(byte: &u8) -> bool {
-    matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~')
+/// Whether a string of structured fields contains the byte as it is.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }

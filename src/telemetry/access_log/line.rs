@@ -7,8 +7,8 @@ use http::Version;
 use tollgate_limiter::time::{Span, Timestamp};
 
 use super::clock_text::ClockText;
-use super::value::{Client, Value, write_escaped, write_json_text};
-use super::visitor::{Find, Json, Prefixes, Visitor};
+use super::value::{Client, write_escaped, write_json_text};
+use super::visitor::{Json, Prefixes, Values, Visitor};
 use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
 use crate::telemetry::settings::{AccessLogSettings, LineFormat};
@@ -87,7 +87,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Passes the fields that the request has to `to`, in the order of [`FIELDS`](crate::telemetry::field::FIELDS).
+    /// Passes the fields that the request has to `to`, in the order of the table of fields.
     fn visit<'s>(&'s self, to: &mut impl Visitor<'s>) {
         let (record, binding) = (self.record, self.binding);
         to.word(Field::Time, &self.time);
@@ -137,11 +137,10 @@ impl<'a> Line<'a> {
         self.record.duration_us.saturating_mul(units)
     }
 
-    /// The value of a field, if the request has one.
-    fn value(&self, field: Field) -> Option<Value<'_>> {
-        let mut find = Find { field, value: None };
-        self.visit(&mut find);
-        find.value
+    fn values(&self) -> Values<'_> {
+        let mut values = Values::NONE;
+        self.visit(&mut values);
+        values
     }
 
     fn write_json(&self, line: &mut String) -> fmt::Result {
@@ -154,10 +153,11 @@ impl<'a> Line<'a> {
     }
 
     fn write_by(&self, template: &Template, line: &mut String) -> fmt::Result {
+        let values = self.values();
         for part in template.parts() {
             match part {
                 Part::Text(text) => line.push_str(text),
-                Part::Field(field) => match self.value(*field) {
+                Part::Field(field) => match values.get(*field) {
                     Some(value) => value.write_plain(line)?,
                     None => line.push('-'),
                 },
@@ -186,6 +186,7 @@ impl<'a> Line<'a> {
         write!(line, " {method} ")?;
         write_json_text(line, record.path())?;
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;
+        let values = self.values();
         for (name, field) in [
             ("host", Field::Host),
             ("route", Field::Route),
@@ -198,7 +199,7 @@ impl<'a> Line<'a> {
             ("attempts", Field::Attempts),
             ("sample", Field::Sample),
         ] {
-            if let Some(value) = self.value(field) {
+            if let Some(value) = values.get(field) {
                 write!(line, " {name}=")?;
                 value.write_json(line)?;
             }

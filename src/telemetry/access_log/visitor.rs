@@ -82,38 +82,39 @@ impl<'a> Visitor<'a> for Json<'_> {
     }
 }
 
-/// Finds the value of one field.
-pub(super) struct Find<'a> {
-    pub(super) field: Field,
-    pub(super) value: Option<Value<'a>>,
-}
+/// The values of all fields that the request has, for formats that choose some of them.
+pub(super) struct Values<'a>([Option<Value<'a>>; FIELDS.len()]);
 
-impl<'a> Find<'a> {
-    fn see(&mut self, field: Field, value: Value<'a>) {
-        if field == self.field {
-            self.value = Some(value);
-        }
+impl<'a> Values<'a> {
+    pub(super) const NONE: Self = Self([None; FIELDS.len()]);
+
+    pub(super) const fn get(&self, field: Field) -> Option<Value<'a>> {
+        self.0[field as usize]
+    }
+
+    const fn set(&mut self, field: Field, value: Value<'a>) {
+        self.0[field as usize] = Some(value);
     }
 }
 
-impl<'a> Visitor<'a> for Find<'a> {
+impl<'a> Visitor<'a> for Values<'a> {
     fn text(&mut self, field: Field, text: &'a str) {
-        self.see(field, Value::Text(text));
+        self.set(field, Value::Text(text));
     }
 
     fn word(&mut self, field: Field, word: &'a str) {
-        self.see(field, Value::Word(word));
+        self.set(field, Value::Word(word));
     }
 
     fn number(&mut self, field: Field, number: u64) {
-        self.see(field, Value::Number(number));
+        self.set(field, Value::Number(number));
     }
 
     fn client(&mut self, field: Field, client: Client) {
-        self.see(field, Value::Client(client));
+        self.set(field, Value::Client(client));
     }
 
     fn keys(&mut self, field: Field, record: &'a Record) {
-        self.see(field, Value::Keys(record));
+        self.set(field, Value::Keys(record));
     }
 }
