@@ -117,10 +117,15 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Some(incoming) = &mut self.incoming else {
+        let body = &mut *self;
+        let Some(incoming) = &mut body.incoming else {
             return Poll::Ready(None);
         };
-        let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
+        let polled = match &body.connection {
+            Some((_, connection)) => connection.poll_frame(incoming, cx),
+            None => Pin::new(incoming).poll_frame(cx),
+        };
+        let Poll::Ready(frame) = polled else {
             return self.idle.poll_expired(cx).map(|()| Some(Err(BrokenResponse::Idle)));
         };
         self.idle.reset();

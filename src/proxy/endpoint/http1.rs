@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
-use http::{HeaderValue, Request, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
+use http_body::Frame;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -13,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, spawn_local};
 use tollgate_limiter::time::monotonic;
 
+use super::driver::{Driver, Wakes};
 use super::send_error::SendError;
 use crate::proxy::body::RequestBody;
 
@@ -24,6 +28,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(in crate::proxy) struct Connection {
     sender: SendRequest<RequestBody>,
+    wakes: Wakes,
     task: AbortHandle,
 }
 
@@ -39,8 +44,10 @@ impl Connection {
         let (sender, connection) =
             Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream)).await?;
         // The request that waits for a response gets the connection's errors.
-        let task = spawn_local(connection.with_upgrades()).abort_handle();
-        Ok(Self { sender, task })
+        let wakes = Wakes::default();
+        let driver = Driver::new(connection.with_upgrades(), wakes.clone());
+        let task = spawn_local(driver).abort_handle();
+        Ok(Self { sender, wakes, task })
     }
 
     /// Sends a request. Dropping the future cancels it.
@@ -55,6 +62,17 @@ impl Connection {
             let request = error.take_message().map(Box::new);
             SendError { error: error.into_error(), request }
         })
+    }
+}
+
+impl Connection {
+    /// Reads the next frame of the response that this connection carries.
+    pub(super) fn poll_frame(
+        &self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        self.wakes.poll_frame(body, cx)
     }
 }
 
@@ -77,9 +95,10 @@ pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValu
         }
     }
     request.headers_mut().entry(HOST).or_insert_with(|| authority.clone());
-    let is_framed =
-        [CONTENT_LENGTH, TRANSFER_ENCODING].map(|it| request.headers().contains_key(it));
-    if request.body().progress().is_some() && is_framed == [false, false] {
+    let is_framed = |fields: &HeaderMap| {
+        fields.contains_key(CONTENT_LENGTH) || fields.contains_key(TRANSFER_ENCODING)
+    };
+    if request.body().progress().is_some() && !is_framed(request.headers()) {
         // It came over HTTP/2, where a body needs neither field. Without one of them
         // the library sends a GET without its body.
         let chunked = HeaderValue::from_static("chunked");

@@ -2,19 +2,24 @@
 
 mod connect;
 mod counted;
+mod driver;
 mod http1;
 mod http2;
 mod send_error;
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, Shared};
 use http::uri::Scheme;
 use http::{Request, Response};
+use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
 use tollgate_limiter::time::monotonic;
@@ -81,6 +86,18 @@ impl Connection {
         match self {
             Self::Http1(connection) => connection.send(request).await,
             Self::Http2(stream) => stream.send(request).await,
+        }
+    }
+
+    /// Reads the next frame of the body of a response on this connection.
+    pub(super) fn poll_frame(
+        &self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match self {
+            Self::Http1(connection) => connection.poll_frame(body, cx),
+            Self::Http2(_) => Pin::new(body).poll_frame(cx),
         }
     }
 
