@@ -1,16 +1,44 @@
 -- For wrk: requests of many clients, and a machine-readable report.
 --
---   turns N PATH CLOSE      N clients in turn
---   sessions N PATH CLOSE   N clients at a time; each sends 5 to 60 requests and is then
+--   turns N PATH KIND       N clients in turn
+--   sessions N PATH KIND    N clients at a time; each sends 5 to 60 requests and is then
 --                           replaced by another client
 --
--- All requests have this path. If CLOSE is "close", each closes its connection.
+-- All requests have this path. If KIND is "close", each closes its connection; if it is
+-- "browser", each has the fields that a browser sends; else it is "keep".
 
 local SESSION_CLIENTS = 50000 -- so many that a client that returns was absent for a long time
-local next_request, path, close
+local KINDS = {
+  keep = {},
+  close = { ["Connection"] = "close" },
+  browser = {
+    ["Connection"] = "keep-alive",
+    ["Cache-Control"] = "no-cache",
+    ["Sec-Ch-Ua"] = '"Chromium";v="130", "Google Chrome";v="130", "Not?A_Brand";v="99"',
+    ["Sec-Ch-Ua-Mobile"] = "?0",
+    ["Sec-Ch-Ua-Platform"] = '"Linux"',
+    ["Upgrade-Insecure-Requests"] = "1",
+    ["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
+      .. "Chrome/130.0.0.0 Safari/537.36",
+    ["Accept"] = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,"
+      .. "image/apng,*/*;q=0.8",
+    ["Sec-Fetch-Site"] = "same-origin",
+    ["Sec-Fetch-Mode"] = "navigate",
+    ["Sec-Fetch-Dest"] = "document",
+    ["Referer"] = "https://shop.example.com/catalogue/shoes?page=2",
+    ["Accept-Encoding"] = "gzip, deflate, br, zstd",
+    ["Accept-Language"] = "en-US,en;q=0.9,de;q=0.8",
+    ["Cookie"] = "_ga=GA1.1.1234567890.1700000000; theme=dark; consent=1; "
+      .. "session=eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.abcdefghijklmnopqrstuvwxyz0123456789",
+  },
+}
+local next_request, path, kind
 
 local function request_of(client)
-  local fields = { ["X-Api-Key"] = string.format("client-%05d", client), ["Connection"] = close }
+  local fields = { ["X-Api-Key"] = string.format("client-%05d", client) }
+  for name, value in pairs(kind) do
+    fields[name] = value
+  end
   return wrk.format("GET", path, fields)
 end
 
@@ -38,7 +66,7 @@ end
 
 function init(arguments)
   local traffic, count = arguments[1], tonumber(arguments[2])
-  path, close = arguments[3], arguments[4] == "close" and "close" or nil
+  path, kind = arguments[3], KINDS[arguments[4]]
   local requests = {}
   for client = 1, traffic == "turns" and count or SESSION_CLIENTS do
     requests[client] = request_of(client)

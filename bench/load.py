@@ -20,13 +20,13 @@ def request(path="/orders", key="client-00001"):
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: {key}\r\n\r\n".encode()
 
 
-def wrk(bed, port, seconds, connections, traffic="turns", clients=1000, path="/orders", tls=False, close=False):
+def wrk(bed, port, seconds, connections, traffic="turns", clients=1000, path="/orders", tls=False, kind="keep"):
     """Lets wrk send requests as fast as they are answered; returns its report (keys.lua)."""
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"
     command = ["taskset", "--cpu-list", str(bed.load_core), "wrk", "--threads", "1"]
     command += ["--connections", str(connections), "--duration", f"{seconds}s", "--timeout", "5s"]
     command += ["--script", str(BENCH / "keys.lua"), url, "--"]
-    command += [traffic, str(clients), path, "close" if close else "keep"]
+    command += [traffic, str(clients), path, kind]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(output.splitlines()[-1])
 

@@ -21,7 +21,7 @@ class Scenario:
     own_rival: bool = False
     path: str = "/small"
     http2: bool = False
-    close: bool = False
+    kind: str = "keep"  # of requests, see keys.lua
     status: int = 200
     at_fixed_rate: bool = True
 
@@ -29,6 +29,15 @@ class Scenario:
 SCENARIOS = [
     Scenario("plain", "forwarded without a limit, 1 KiB", ALL, {"": Work(limit="none")}),
     Scenario("limited", "forwarded under one policy, 1,000 keys in memory, 1 KiB", LIMITED, {"": Work()}),
+    Scenario(
+        "browser",
+        "limited, with the fields that a browser sends, 1 KiB",
+        LIMITED,
+        {"": Work()},
+        path="/small?colour=blue&size=42",
+        kind="browser",
+        at_fixed_rate=False,
+    ),
     Scenario("refused", "refused by that policy", LIMITED, {"": Work(limit="low")}, status=429),
     Scenario("redis-exact", "limited, exact counters in Redis; nginx with Lua", ["tollgate", "nginx"], {"exact": Work(store="exact")}),
     Scenario(
@@ -41,7 +50,7 @@ SCENARIOS = [
     Scenario("tls-http1", "limited, TLS and HTTP/1.1", LIMITED, {"": Work(tls=True)}, at_fixed_rate=False),
     Scenario("tls-http2", "limited, TLS and HTTP/2, one key, 10 streams a connection", LIMITED, {"": Work(tls=True)}, http2=True, at_fixed_rate=False),
     Scenario("large", "limited, 100 KiB", LIMITED, {"": Work()}, path="/large", at_fixed_rate=False),
-    Scenario("connections", "limited, a connection for each request", LIMITED, {"": Work()}, close=True, at_fixed_rate=False),
+    Scenario("connections", "limited, a connection for each request", LIMITED, {"": Work()}, kind="close", at_fixed_rate=False),
     Scenario(
         "access-log",
         "limited, with an access log in a file, against none",

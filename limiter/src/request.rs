@@ -5,6 +5,7 @@
 //! policy or route uses it.
 
 mod ambiguity;
+pub mod bytes;
 mod disguise;
 mod host;
 mod malformed;
@@ -15,7 +16,7 @@ mod pattern;
 mod view;
 
 pub use ambiguity::Ambiguity;
-pub use disguise::{folded_name, is_disguised, is_plain_name};
+pub use disguise::{folded_name, is_disguised, is_plain_name, plain_len};
 pub use host::normal_host;
 pub use malformed::Malformed;
 pub use params::Params;

@@ -2,7 +2,7 @@
 //! and the id that identifies a request in all logs.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
@@ -84,20 +84,23 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 /// named: without them the next hop would read another message than the gateway.
 fn strip_named(headers: &mut HeaderMap) {
     const KEPT: [HeaderName; 5] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
-    let Entry::Occupied(entry) = headers.entry(CONNECTION) else {
-        return;
-    };
-    let is_plain = |line: &[u8]| {
+    let is_plain = |line: &HeaderValue| {
+        let line = line.as_bytes();
         line.eq_ignore_ascii_case(b"keep-alive") || line.eq_ignore_ascii_case(b"close")
     };
-    let lines: SmallVec<[HeaderValue; 1]> = entry.remove_entry_mult().1.collect();
-    let lines = lines.iter().filter(|line| !is_plain(line.as_bytes()));
-    let named = lines.filter_map(|line| line.to_str().ok()).flat_map(tokens);
-    for name in named.filter_map(|token| token.parse().ok()) {
-        if !KEPT.contains(&name) {
+    let mut lines = headers.get_all(CONNECTION).iter().filter(|line| !is_plain(line)).peekable();
+    if lines.peek().is_some() {
+        let named: Vec<HeaderName> = lines
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(tokens)
+            .filter_map(|token| token.parse().ok())
+            .filter(|name| !KEPT.contains(name))
+            .collect();
+        for name in named {
             headers.remove(name);
         }
     }
+    headers.remove(CONNECTION);
 }
 
 pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {

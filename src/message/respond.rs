@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use memchr::memchr2_iter;
 use tollgate_limiter::policy::TokenFault;
 
 use super::failure::Failure;
@@ -44,6 +45,15 @@ pub(crate) enum ErrorFormat {
     Grpc,
 }
 
+/// Whether a line of `Accept` names JSON, or all types among which it is.
+fn accepts_json(types: &[u8]) -> bool {
+    memchr2_iter(b'*', b'j', types).any(|at| {
+        let (before, rest) = types.split_at(at);
+        let is_range = rest[0] == b'*' && before.ends_with(b"application/");
+        is_range || rest.starts_with(b"*/*") || rest.starts_with(b"json")
+    })
+}
+
 impl ErrorFormat {
     /// The format for a request: gRPC for a gRPC call, else problem+json, unless the
     /// configuration selects text or the client accepts other types but not JSON.
@@ -56,10 +66,9 @@ impl ErrorFormat {
 
     /// The same for a request that is no gRPC call, or is not answered as one.
     pub(crate) fn of_http(problem_json: bool, headers: &HeaderMap) -> Self {
-        let takes_json = headers.get(ACCEPT).is_none_or(|accept| {
-            let has = |what: &[u8]| accept.as_bytes().windows(what.len()).any(|part| part == what);
-            has(b"json") || has(b"*/*") || has(b"application/*")
-        });
+        let mut accepted = headers.get_all(ACCEPT).iter().peekable();
+        let takes_json =
+            accepted.peek().is_none() || accepted.any(|types| accepts_json(types.as_bytes()));
         if problem_json && takes_json { Self::Problem } else { Self::Text }
     }
 
@@ -265,15 +274,25 @@ mod tests {
 
     #[test]
     fn the_format_follows_accept_and_the_configuration() {
-        let choose = |problem_json, accept: Option<&'static str>| {
-            let fields = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
-            ErrorFormat::choose(problem_json, &Method::POST, &fields.into_iter().collect())
+        let choose = |problem_json, accept: &[&'static str]| {
+            let fields = accept.iter().map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
+            ErrorFormat::choose(problem_json, &Method::POST, &fields.collect())
         };
-        assert_eq!(choose(true, None), ErrorFormat::Problem);
-        assert_eq!(choose(true, Some("*/*")), ErrorFormat::Problem);
-        assert_eq!(choose(true, Some("application/json")), ErrorFormat::Problem);
-        assert_eq!(choose(true, Some("text/html")), ErrorFormat::Text);
-        assert_eq!(choose(false, Some("application/json")), ErrorFormat::Text);
+        for accept in [
+            &[][..],
+            &["*/*"],
+            &["application/json"],
+            &["application/*;q=0.5"],
+            &["application/problem+json"],
+            &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
+            &["text/html", "application/json"],
+        ] {
+            assert_eq!(choose(true, accept), ErrorFormat::Problem, "{accept:?}");
+            assert_eq!(choose(false, accept), ErrorFormat::Text, "{accept:?}");
+        }
+        for accept in ["text/html", "text/*", "application/javascript", ""] {
+            assert_eq!(choose(true, &[accept]), ErrorFormat::Text, "{accept}");
+        }
     }
 
     #[test]

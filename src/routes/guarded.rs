@@ -15,6 +15,8 @@ use super::Route;
 #[derive(Clone, Debug)]
 pub(super) struct GuardedNames {
     by_form: HashMap<Box<str>, Vec<HeaderName>>,
+    /// The [`length_bit`] of each name. Another spelling has the same length.
+    lengths: u64,
     /// Whether all of them have plain names. Then only names that are not plain can be
     /// other spellings.
     are_plain: bool,
@@ -22,12 +24,13 @@ pub(super) struct GuardedNames {
 
 impl GuardedNames {
     pub(super) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
-        let mut guarded = Self { by_form: HashMap::new(), are_plain: true };
+        let mut guarded = Self { by_form: HashMap::new(), lengths: 0, are_plain: true };
         names.into_iter().for_each(|name| guarded.add(name));
         guarded
     }
 
     pub(super) fn add(&mut self, name: HeaderName) {
+        self.lengths |= length_bit(&name);
         self.are_plain &= is_plain_name(name.as_str().as_bytes());
         self.by_form.entry(folded_name(name.as_str()).into()).or_default().push(name);
     }
@@ -38,16 +41,23 @@ impl GuardedNames {
 
     /// Whether some backends treat the name of a field as that of a guarded field.
     pub(super) fn is_disguised_in(&self, headers: &HeaderMap) -> bool {
-        !self.by_form.is_empty() && headers.keys().any(|name| self.is_disguised(name))
+        self.lengths != 0 && headers.keys().any(|name| self.is_disguised(name))
     }
 
     fn is_disguised(&self, name: &HeaderName) -> bool {
-        if self.are_plain && is_plain_name(name.as_str().as_bytes()) {
+        if self.lengths & length_bit(name) == 0
+            || self.are_plain && is_plain_name(name.as_str().as_bytes())
+        {
             return false;
         }
         let same = self.by_form.get(&*folded_name(name.as_str()));
         same.is_some_and(|guarded| !guarded.contains(name))
     }
+}
+
+/// A bit for each length of a name; names of 63 bytes and more share one.
+fn length_bit(name: &HeaderName) -> u64 {
+    1 << name.as_str().len().min(63)
 }
 
 /// The fields that identify clients and select routes.
@@ -90,12 +100,14 @@ fn add_key(key: &KeyExpr, names: &mut Vec<HeaderName>) {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     use super::*;
 
-    fn is_disguised(guarded: &[&'static str], name: &'static str) -> bool {
-        let guarded = GuardedNames::new(guarded.iter().map(|it| HeaderName::from_static(it)));
-        let line = (HeaderName::from_static(name), HeaderValue::from_static("x"));
+    fn is_disguised(guarded: &[&str], name: &str) -> bool {
+        let name_of = |text: &str| text.parse::<HeaderName>().expect("a name");
+        let guarded = GuardedNames::new(guarded.iter().map(|it| name_of(it)));
+        let line = (name_of(name), HeaderValue::from_static("x"));
         guarded.is_disguised_in(&HeaderMap::from_iter([line]))
     }
 
@@ -111,5 +123,21 @@ mod tests {
         assert!(!is_disguised(&["api_key"], "api_key"));
         assert!(!is_disguised(&["api_key", "api-key"], "api-key"));
         assert!(!is_disguised(&[], "x_api_key"));
+        let (long, longer) = (["x-"; 32].concat(), ["x_"; 40].concat());
+        assert!(is_disguised(&[&long], &long.replace('-', "_")));
+        assert!(!is_disguised(&[&long], &longer));
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_disguised_if_another_spelling_of_it_is_guarded(
+            guarded in prop::collection::vec("[ab_.-]{1,4}", 0..4),
+            name in "[ab_.-]{1,4}",
+        ) {
+            let guarded: Vec<&str> = guarded.iter().map(|it| &**it).collect();
+            let is_other = |it: &&str| folded_name(it) == folded_name(&name);
+            let expected = guarded.iter().any(is_other) && !guarded.contains(&&*name);
+            prop_assert_eq!(is_disguised(&guarded, &name), expected);
+        }
     }
 }

@@ -16,6 +16,24 @@ FIELDS = {
     "accept-encoding": "gzip, deflate",
     "x-api-key": "key-of-the-one-client",
 }
+# What a browser sends with a click on a link.
+BROWSER_FIELDS = {
+    "sec-ch-ua": '"Chromium";v="130", "Google Chrome";v="130", "Not?A_Brand";v="99"',
+    "sec-ch-ua-mobile": "?0",
+    "sec-ch-ua-platform": '"Linux"',
+    "upgrade-insecure-requests": "1",
+    "user-agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36",
+    "accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+    "sec-fetch-site": "same-origin",
+    "sec-fetch-mode": "navigate",
+    "sec-fetch-user": "?1",
+    "sec-fetch-dest": "document",
+    "referer": "https://shop.example.com/catalogue/shoes?page=2",
+    "accept-encoding": "gzip, deflate, br, zstd",
+    "accept-language": "en-US,en;q=0.9,de;q=0.8",
+    "cookie": "_ga=GA1.1.1234567890.1700000000; session=eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.abcdefghijklmnop; theme=dark",
+    "x-api-key": "key-of-the-one-client",
+}
 AUTHORITY, PATH = "gateway.test", "/orders/1234?expand=items"
 BODY = b"0123456789abcdef" * 64
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
@@ -58,7 +76,7 @@ class Client:
 
     protocol = "http/1.1"
 
-    def __init__(self, port, tls):
+    def __init__(self, port, tls, fields):
         self.connection = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
@@ -66,6 +84,7 @@ class Client:
             context.set_alpn_protocols([self.protocol])
             self.connection = context.wrap_socket(self.connection, server_hostname="localhost")
         self.received = b""
+        self.fields = fields
 
     def __enter__(self):
         return self
@@ -98,9 +117,9 @@ class Client:
 class Http1(Client):
     """HTTP/1.1, with or without TLS."""
 
-    def __init__(self, port, tls):
-        super().__init__(port, tls)
-        lines = [f"GET {PATH} HTTP/1.1", f"Host: {AUTHORITY}", *(f"{name.title()}: {value}" for name, value in FIELDS.items())]
+    def __init__(self, port, tls, fields):
+        super().__init__(port, tls, fields)
+        lines = [f"GET {PATH} HTTP/1.1", f"Host: {AUTHORITY}", *(f"{name.title()}: {value}" for name, value in fields.items())]
         self.request = "\r\n".join([*lines, "", ""]).encode()
 
     def ask(self):
@@ -138,9 +157,8 @@ class Http2(Client):
 
     protocol = "h2"
 
-    def __init__(self, port, tls):
-        super().__init__(port, tls)
-        self.fields = {":authority": AUTHORITY, ":path": PATH, **FIELDS}
+    def __init__(self, port, tls, fields):
+        super().__init__(port, tls, {":authority": AUTHORITY, ":path": PATH, **fields})
         self.scheme = SCHEME_HTTPS if tls else SCHEME_HTTP
         self.stream = -1
         window = frame(WINDOW_UPDATE, 0, 0, (1 << 30).to_bytes(4))

@@ -43,11 +43,13 @@ class Scenario:
     store: str = ""
     tls: bool = False
     http2: bool = False
+    as_browser: bool = False
 
 
 # Leases are left out: when they are renewed depends on the time, and that is up to 15 % of the count.
 SCENARIOS = {
     "forwarded": Scenario(),
+    "browser": Scenario(as_browser=True),
     "refused": Scenario(limit="1/day", status=429),
     "redis exact": Scenario(store="exact"),
     "tls": Scenario(tls=True),
@@ -145,7 +147,8 @@ def count(program, name, directory):
         gateway = start(stack, log, *counting, program, "run", "-c", str(files / "gateway.yaml"))
         port = eventually("the gateway does not listen", lambda: port_in(files / "log"), gateway, log)
         make = clients.Http2 if scenario.http2 else clients.Http1
-        client = stack.enter_context(make(port, scenario.tls))
+        fields = clients.BROWSER_FIELDS if scenario.as_browser else clients.FIELDS
+        client = stack.enter_context(make(port, scenario.tls, fields))
         # The first request of a key that may do one a day passes.
         client.ask()
         monitor(gateway, "instrumentation", "on")

@@ -6,6 +6,8 @@
 //! `X.Forwarded.For` may replace a field that the gateway has written, and `X_Api_Key` may
 //! replace a field that is part of a key.
 
+use super::bytes::{all, leading};
+
 /// Fields by which the gateway frames a message, routes it, or identifies its sender.
 const GUARDED: [&[u8]; 8] = [
     b"content-length",
@@ -23,22 +25,17 @@ const PREFIX: &[u8] = b"x-forwarded-";
 /// Whether a name of a field has only letters, digits and `-`, which all backends pass on
 /// unchanged.
 pub fn is_plain_name(name: &[u8]) -> bool {
-    name.iter().fold(true, |are_plain, &byte| are_plain & PLAIN[usize::from(byte)])
+    all(name, is_plain)
 }
 
-/// Whether a byte is a letter, a digit or `-`. All names of a request are read, so a lookup
-/// must cost little.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte: u8 = 0;
-    loop {
-        plain[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'-';
-        if byte == u8::MAX {
-            break plain;
-        }
-        byte += 1;
-    }
-};
+/// The number of bytes at the start of `bytes` that are letters, digits or `-`.
+pub fn plain_len(bytes: &[u8]) -> usize {
+    leading(bytes, is_plain)
+}
+
+fn is_plain(byte: u8) -> bool {
+    (byte | 0x20).is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-')
+}
 
 /// The form in which such backends see a name of a field, in lower case with `-`. They
 /// treat two names with the same form as the same name.
@@ -63,6 +60,19 @@ pub fn is_disguised(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_digits_and_dashes_are_plain() {
+        for byte in 0..=u8::MAX {
+            let is_plain = byte.is_ascii_alphanumeric() || byte == b'-';
+            // Long names are compared in blocks.
+            for length in [1, 9, 20] {
+                let name = vec![byte; length];
+                assert_eq!(is_plain_name(&name), is_plain, "{length} of {byte:#x}");
+                assert_eq!(plain_len(&name), if is_plain { length } else { 0 });
+            }
+        }
+    }
 
     #[test]
     fn a_name_with_any_character_in_place_of_dashes_is_disguised() {

@@ -16,9 +16,7 @@ use super::Ambiguity;
 /// # Errors
 /// If backends could interpret the path differently.
 pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
-    let is_plain = path.bytes().all(|byte| byte == b'/' || is_path_character(byte));
-    let has_pairs = || path.as_bytes().windows(2).any(|pair| pair == b"//" || pair == b"/.");
-    if is_plain && !has_pairs() && !path.contains(';') {
+    if is_normal(path) {
         return Ok(Cow::Borrowed(path));
     }
     let mut normal = String::with_capacity(path.len());
@@ -39,6 +37,32 @@ pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
     check_segments(&normal)?;
     Ok(Cow::Owned(normal))
 }
+
+/// Whether a path is in its normal form, and so plain that no segment must be checked. The loop
+/// does not end early: most paths are plain.
+fn is_normal(path: &str) -> bool {
+    let (mut is_normal, mut before) = (true, 0);
+    for byte in path.bytes() {
+        let is_pair = before == b'/' && matches!(byte, b'/' | b'.');
+        is_normal &= PLAIN[usize::from(byte)] & !is_pair;
+        before = byte;
+    }
+    is_normal
+}
+
+/// Whether a byte is a slash or a [path character](is_path_character), except the semicolon,
+/// after which segments have parameters.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte: u8 = 0;
+    loop {
+        plain[byte as usize] = byte == b'/' || (is_path_character(byte) && byte != b';');
+        if byte == u8::MAX {
+            break plain;
+        }
+        byte += 1;
+    }
+};
 
 /// Appends a byte that is not a slash between segments.
 fn push(byte: u8, normal: &mut String) -> Result<(), Ambiguity> {
@@ -113,7 +137,8 @@ pub fn without_parameters(segment: &str) -> &str {
 /// is the empty text.
 pub fn loose_path(normal: &str) -> Cow<'_, str> {
     let whole = normal.strip_suffix('/').unwrap_or(normal);
-    if !whole.bytes().any(|byte| byte == b';' || byte.is_ascii_uppercase()) {
+    let is_special = |byte: u8| (byte == b';') | byte.is_ascii_uppercase();
+    if !whole.bytes().fold(false, |found, byte| found | is_special(byte)) {
         return Cow::Borrowed(whole);
     }
     let mut loose = String::with_capacity(whole.len());

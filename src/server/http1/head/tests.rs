@@ -105,6 +105,18 @@ fn a_field_is_a_name_a_colon_and_a_value() {
 }
 
 #[test]
+fn each_byte_is_allowed_in_a_value_or_not_wherever_it_stands() {
+    for (length, byte) in (0..40).flat_map(|length| (0..=u8::MAX).map(move |it| (length, it))) {
+        let is_allowed = byte == b'\t' || !byte.is_ascii_control();
+        for at in 0..length {
+            let mut value = vec![b'x'; length];
+            value[at] = byte;
+            assert_eq!(is_field_value(&value), is_allowed, "{byte:#x} at {at} of {length}");
+        }
+    }
+}
+
+#[test]
 fn a_request_line_is_a_method_a_target_and_a_version() {
     use Malformed::{BadMethod, BadRequestLine, BadTarget, BadVersion, BareCr, TargetTooLong};
     let cases = [
