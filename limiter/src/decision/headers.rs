@@ -102,8 +102,8 @@ impl HeaderWriter {
                     fields.numbers = Some(Numbers::of(&binding.verdict, retry_after_s));
                 }
                 Dialect::Ietf => {
-                    let policies = quotas(decision);
-                    fields.lists = Some([policies, List::value(|list| add_limits(decision, list))]);
+                    let limits = List::value(|list| add_limits(decision, list));
+                    fields.lists = Some([quotas(decision), varying(limits)]);
                 }
                 Dialect::RetryAfter => {
                     fields.retry_after_s = fields.retry_after_s.or(retry_after_s);
@@ -183,7 +183,7 @@ impl Numbers {
         let backend = fields.get(&REMAINING).and_then(number);
         if backend.is_none_or(|remaining| remaining >= self.remaining) {
             fields.insert(LIMIT, digits(self.limit));
-            fields.insert(REMAINING, digits(self.remaining));
+            fields.insert(REMAINING, varying(digits(self.remaining)));
             fields.insert(RESET, digits(self.reset_s));
         }
         if let Some(secs) = self.retry_after_s {
@@ -196,6 +196,14 @@ impl Numbers {
 fn digits(number: u64) -> HeaderValue {
     let mut text = itoa::Buffer::new();
     HeaderValue::from_str(text.format(number)).expect("digits are visible ASCII")
+}
+
+/// Marks a value that nearly every response has anew, so that HTTP/2 does not enter it into the
+/// table of fields (RFC 7541, section 6.2.3). There it would replace values that come again, and
+/// each search for the field would compare all its earlier values.
+pub fn varying(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
 }
 
 const fn names(dialect: Dialect) -> &'static str {

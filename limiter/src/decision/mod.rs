@@ -36,7 +36,7 @@ mod tests;
 
 pub use charged::{Charged, ChargedLimit, SettleError};
 pub use claims::{Claims, MAX_POLICIES, Skip};
-pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT};
+pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT, varying};
 pub use headroom::Headroom;
 pub use judge::Judge;
 pub use known::KnownClaim;

@@ -66,6 +66,23 @@ fn an_admitted_response_names_the_remaining_units() {
     );
 }
 
+/// HTTP/2 enters the other fields into its table, because the next response has them again.
+#[test]
+fn values_that_vary_are_not_entered_into_the_table_of_http_2() {
+    let minute = shared("per-client", 100, Span::from_secs(60));
+    let mut fields = HeaderMap::new();
+    let decision = decision(&[report(&minute, 50, Retry::Now, 29_001)]);
+    HeaderWriter::new(&HeaderSettings::default()).write(&decision, false, &mut fields);
+    let names = |is_sensitive| -> Vec<&str> {
+        let of = fields.iter().filter(|(_, value)| value.is_sensitive() == is_sensitive);
+        let mut names: Vec<_> = of.map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names(true), ["ratelimit", "x-ratelimit-remaining"]);
+    assert_eq!(names(false), ["ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-reset"]);
+}
+
 #[test]
 fn a_refusal_names_the_time_to_retry() {
     let minute = shared("per-client", 100, Span::from_secs(60));
