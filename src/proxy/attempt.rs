@@ -4,20 +4,20 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use http::header::{HeaderName, UPGRADE};
-use http::{HeaderValue, Method, Request, Response};
+use http::header::UPGRADE;
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::time::timeout_at;
 use tollgate_limiter::time::monotonic;
 
-use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy};
+use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy, head_bytes};
 use super::body::{Expectation, RequestBody};
 use super::endpoint::{Connection, Endpoint, SendError};
 use super::fault::Fault;
 use super::retry_state::RetryState;
 
 /// Every known server accepts a head of this size. A server may answer a larger head
-/// by closing the connection.
+/// by closing the connection (RFC 9110, section 5.4).
 const COMMON_HEAD_BYTES: usize = 8_000;
 /// Closed connections on which one request may be tried before any byte of it was sent.
 const MAX_CLOSED: u32 = 4;
@@ -67,6 +67,8 @@ pub(super) async fn attempt(
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
         let is_copied = retry_state.may_retry() || is_http2 || is_idempotent || is_held();
         let copy = is_copied.then(|| RequestCopy::of(&request)).flatten();
+        let head_bytes =
+            copy.as_ref().map_or_else(|| head_bytes(&request), RequestCopy::head_bytes);
         // Opening a connection takes time, and using an idle one takes none.
         let begins = if is_reused { started } else { monotonic() };
         let time = (begins, limit);
@@ -76,6 +78,9 @@ pub(super) async fn attempt(
             }
             Err(failed) => failed.attempt_error(copy, is_idempotent),
         };
+        if head_bytes > COMMON_HEAD_BYTES {
+            error.fault = error.fault.with_large_head();
+        }
         if is_for_tunnel {
             error.fault = error.fault.in_handshake();
         }
@@ -121,7 +126,6 @@ async fn exchange(
 ) -> Result<(Connection, Response<Incoming>), Failed> {
     connection.prepare(&mut request, endpoint.shared());
     let progress = request.body().progress();
-    let has_large_head = has_large_head(&request);
     let sent = {
         let mut sending = pin!(connection.send(request));
         let mut deadline = tokio::time::Instant::from_std(begins + limit);
@@ -144,15 +148,7 @@ async fn exchange(
     let of_body = progress.and_then(|progress| progress.fault()).map(Fault::Body);
     let fault = of_body.unwrap_or_else(|| connection.fault(&error));
     let reach = Reach::of(fault, request.is_some());
-    let fault = if has_large_head { fault.with_large_head() } else { fault };
     Err(Failed { fault, reach, unsent: request })
-}
-
-/// Whether the head is so large that a server may not accept it (RFC 9110, section 5.4).
-fn has_large_head(request: &Request<RequestBody>) -> bool {
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
-    target + request.headers().iter().map(field).sum::<usize>() > COMMON_HEAD_BYTES
 }
 
 impl Failed {

@@ -1,13 +1,13 @@
 //! The result of one attempt: a response, or an error that says how far the request
 //! came.
 
-use http::{Extensions, Method, Request, Response, Uri};
+use http::{Extensions, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 
 use super::body::{BodyCopy, RequestBody};
 use super::endpoint::Connection;
 use super::fault::Fault;
-use super::fields_copy::FieldsCopy;
+use super::fields_copy::{BETWEEN_FIELDS, FieldsCopy};
 use super::settings::RetryCause;
 
 /// The response of an endpoint.
@@ -92,6 +92,11 @@ impl RequestCopy {
         })
     }
 
+    /// See [`head_bytes`].
+    pub(super) fn head_bytes(&self) -> usize {
+        target_bytes(&self.uri) + self.headers.bytes()
+    }
+
     /// The request again, if its body is still available.
     pub(super) fn request(&self) -> Option<Box<Request<RequestBody>>> {
         let mut request = Box::new(Request::new(self.body.body()?));
@@ -101,4 +106,16 @@ impl RequestCopy {
         request.extensions_mut().clone_from(&self.extensions);
         Some(request)
     }
+}
+
+/// About the bytes of the head of a request in HTTP/1.1: its target and its fields.
+pub(super) fn head_bytes(request: &Request<RequestBody>) -> usize {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        name.as_str().len() + value.len() + BETWEEN_FIELDS
+    };
+    target_bytes(request.uri()) + request.headers().iter().map(field).sum::<usize>()
+}
+
+fn target_bytes(uri: &Uri) -> usize {
+    uri.path_and_query().map_or(0, |target| target.as_str().len())
 }

@@ -5,7 +5,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The fields of a message in one piece of memory: for each field a [`Field`], its name and
 /// its value. Most copies are never read, and a copy of a [`HeaderMap`] takes more allocations.
 #[derive(Debug)]
-pub(super) struct FieldsCopy(Vec<u8>);
+pub(super) struct FieldsCopy {
+    fields: usize,
+    bytes: Vec<u8>,
+}
+
+/// The bytes of a field in HTTP/1.1 beside its name and its value: a colon, a space, and the
+/// end of its line.
+pub(super) const BETWEEN_FIELDS: usize = 4;
 
 /// About the bytes of one field. A copy of longer fields grows, which is rare.
 const USUAL_BYTES: usize = 64;
@@ -50,13 +57,18 @@ impl FieldsCopy {
             bytes.extend_from_slice(name.as_str().as_bytes());
             bytes.extend_from_slice(value.as_bytes());
         }
-        Self(bytes)
+        Self { fields: fields.len(), bytes }
+    }
+
+    /// The bytes of the fields in HTTP/1.1.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len() + self.fields * BETWEEN_FIELDS - self.fields * Field::BYTES
     }
 
     /// The fields, in their order.
     pub(super) fn fields(&self) -> HeaderMap {
         let mut fields = HeaderMap::new();
-        let mut rest = &self.0[..];
+        let mut rest = &self.bytes[..];
         while let Some((field, after)) = rest.split_first_chunk() {
             let field = Field::from_bytes(*field);
             let (name, after) = after.split_at(field.name_bytes);
@@ -92,7 +104,10 @@ mod tests {
                 value.set_sensitive(is_sensitive);
                 fields.append(name.parse::<HeaderName>().expect("a name"), value);
             }
-            let again = FieldsCopy::of(&fields).fields();
+            let copy = FieldsCopy::of(&fields);
+            let lines = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+            prop_assert_eq!(copy.bytes(), lines.sum::<usize>());
+            let again = copy.fields();
             let all = |of: &HeaderMap| -> Vec<(HeaderName, HeaderValue, bool)> {
                 of.iter().map(|(name, it)| (name.clone(), it.clone(), it.is_sensitive())).collect()
             };
