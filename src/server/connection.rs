@@ -23,7 +23,7 @@ use super::settings::ListenerSettings;
 use super::state::Peer;
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
-use super::transport::{ALPN_HTTP2, Socket, Stream, Transport};
+use super::transport::{ALPN_HTTP2, MAX_AHEAD, Socket, Stream, Transport};
 use crate::telemetry::{ConnectionMetrics, Traffic};
 
 /// What the connections of a listener have in common on one worker.
@@ -225,8 +225,8 @@ async fn read_preface(socket: &mut Socket) -> Version {
         if !PREFACE.starts_with(known) {
             return Version::Http1;
         }
-        let rest = PREFACE.len() - known.len();
-        if !socket.read_ahead(rest).await.unwrap_or(false) {
+        // In one step with the rest of the request.
+        if !socket.read_ahead(MAX_AHEAD).await.unwrap_or(false) {
             return Version::Http1;
         }
     }

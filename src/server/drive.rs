@@ -7,8 +7,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper_util::server::graceful::GracefulConnection;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use tollgate_limiter::drain::Drain;
+use tollgate_limiter::time::monotonic;
 
 use super::settings::ListenerTimeouts;
 use super::state::activity::Activity;
@@ -94,7 +95,10 @@ pub(super) async fn drive<C, I>(
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
-    let mut ticks = interval(Activity::interval(timeouts));
+    let period = Activity::interval(timeouts);
+    // Not at once: most connections end before the first tick, and a timer that is due wakes
+    // the worker.
+    let mut ticks = interval_at(Instant::from_std(monotonic() + period), period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut drained, mut over) = (pin!(drained), pin!(over));
     let mut stopping = false;
@@ -135,4 +139,46 @@ where
         Poll::Pending
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+    use std::future::pending;
+
+    use bytes::Bytes;
+    use http::Response;
+    use http_body_util::Empty;
+    use hyper::server::conn::http1::Builder;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::duplex;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::server::settings::Demand;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_not_woken_before_its_first_tick() {
+        let (_client, stream) = duplex(1024);
+        let service =
+            service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });
+        let connection = pin!(Builder::new().serve_connection(TokioIo::new(stream), service));
+        let timeouts = ListenerTimeouts::default();
+        let activity = Activity::new(monotonic(), Demand::NONE);
+        let idle = || None::<()>;
+        let driven = drive(connection, &activity, &timeouts, pending(), pending(), idle);
+        let (mut driven, polls) = (pin!(driven), Cell::new(0));
+        let mut counted = pin!(poll_fn(|cx| {
+            polls.set(polls.get() + 1);
+            driven.as_mut().poll(cx)
+        }));
+        let (period, moment) = (Activity::interval(&timeouts), Duration::from_millis(5));
+        // The time limits of the test poll it too, at their beginning and at their end.
+        assert!(timeout(period - moment, counted.as_mut()).await.is_err());
+        assert_eq!(polls.get(), 2);
+        assert!(timeout(2 * moment, counted.as_mut()).await.is_err());
+        assert_eq!(polls.get(), 5, "it was woken by a tick");
+    }
 }

@@ -146,7 +146,12 @@ impl WorkerSocket {
     /// Registers the socket with this worker's runtime.
     pub(super) fn into_acceptor(self) -> io::Result<Acceptor> {
         let socket = match self.socket {
-            OpenSocket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
+            OpenSocket::Tcp(socket) => {
+                // With Nagle's algorithm a response could wait for an acknowledgement. Accepted
+                // connections inherit the option.
+                SockRef::from(&socket).set_tcp_nodelay(true)?;
+                Either::Left(tokio::net::TcpListener::from_std(socket)?)
+            }
             OpenSocket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
         };
         Ok(Acceptor { socket, owner: self.owner })
@@ -247,8 +252,6 @@ impl Acceptor {
         match &self.socket {
             Either::Left(socket) => {
                 let (stream, address) = socket.accept().await?;
-                // With Nagle's algorithm a response could wait for an acknowledgement.
-                let _ = stream.set_nodelay(true);
                 let local = stream.local_addr()?;
                 Ok((Either::Left(stream), Peer::new(address, local)))
             }
@@ -259,5 +262,22 @@ impl Acceptor {
                 Ok((Either::Right(stream), peer))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_small_response_waits_for_no_acknowledgement() {
+        let any = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
+        let (mut sockets, address) = WorkerSocket::bind(&any, 1, None).expect("a port");
+        let ListenAddress::Tcp(address) = address else { unreachable!("it is TCP") };
+        let acceptor = sockets.remove(0).into_acceptor().expect("a runtime");
+        let _client = std::net::TcpStream::connect(address).expect("it listens");
+        let (transport, _) = acceptor.accept().await.expect("a client");
+        let Either::Left(stream) = transport else { unreachable!("it is TCP") };
+        assert!(stream.nodelay().expect("an option"));
     }
 }

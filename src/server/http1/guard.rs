@@ -368,7 +368,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         Pin::new(&mut guard.stream).poll_flush(cx)
     }
 
+    /// Shuts a tunnel down. HTTP is not shut down here: what gets the stream back from the
+    /// library closes it.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        let guard = self.get_mut();
+        if matches!(guard.next, Next::Tunnel) {
+            return Pin::new(&mut guard.stream).poll_shutdown(cx);
+        }
+        Poll::Ready(Ok(()))
     }
 }

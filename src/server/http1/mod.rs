@@ -24,6 +24,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{sleep_until, timeout};
+use tokio_util::either::Either;
 use tollgate_limiter::drain::Drain;
 use tollgate_limiter::time::monotonic;
 
@@ -135,7 +136,9 @@ impl Http1 {
             biased;
             () = socket(&stream).readable() => Ok(stream),
             () = sleep_until(end.into()) => Err(Ended::Closed(End::Overdue.name())),
-            () = idle_drain(drain) => Err(Ended::Closing(stream, End::Closed.name())),
+            () = idle_drain(drain) => {
+                Err(Ended::Complete { stream, has_all: false, cause: End::Closed.name() })
+            }
         }
     }
 }
@@ -161,8 +164,13 @@ pub(super) enum Served {
 pub(super) enum Ended {
     /// It is closed, for this reason.
     Closed(&'static str),
-    /// It ends for this reason. All responses are complete, and [`linger`] closes it.
-    Closing(Stream, &'static str),
+    /// All responses are complete, and the connection must be closed.
+    Complete {
+        stream: Stream,
+        /// Whether the client has sent nothing that was not read, and sends nothing more.
+        has_all: bool,
+        cause: &'static str,
+    },
 }
 
 /// Returns when a drain closes the connection if it is idle.
@@ -217,12 +225,11 @@ impl<B> ConnectionState<B> {
 }
 
 impl Ended {
-    /// How a connection has ended. `has_all`: whether the client has sent nothing that was not
-    /// read, and sends nothing more.
+    /// How a connection has ended.
     fn of(end: End, stream: Stream, has_all: bool) -> Self {
         match end {
-            End::Closed | End::Failed if !has_all => Self::Closing(stream, end.name()),
-            End::Closed | End::Failed | End::Overdue | End::Drained => Self::Closed(end.name()),
+            End::Closed | End::Failed => Self::Complete { stream, has_all, cause: end.name() },
+            End::Overdue | End::Drained => Self::Closed(end.name()),
             End::Broken => {
                 reset(&stream);
                 Self::Closed(end.name())
@@ -236,8 +243,10 @@ impl Ended {
         drop(drain);
         match self {
             Self::Closed(cause) => cause,
-            Self::Closing(stream, cause) => {
-                Box::pin(linger(stream)).await;
+            // Closing the socket says all that there is to say.
+            Self::Complete { stream: Either::Left(_), has_all: true, cause } => cause,
+            Self::Complete { stream, has_all, cause } => {
+                Box::pin(close(stream, has_all)).await;
                 cause
             }
         }
@@ -265,16 +274,19 @@ where
     })
 }
 
-/// Reads what a client still sends until it has seen that the connection closes. If
-/// bytes were unread at the close, the system would reset the connection, and the client
-/// could lose a response that is on its way (RFC 9112, section 9.6).
-async fn linger(mut stream: Stream) {
-    let discard = async {
+/// Tells the client that the connection closes, and reads what it still sends until it has
+/// seen that. If bytes were unread at the close, the system would reset the connection, and the
+/// client could lose a response that is on its way (RFC 9112, section 9.6).
+async fn close(mut stream: Stream, has_all: bool) {
+    let closing = async {
         stream.shutdown().await?;
+        if has_all {
+            return Ok(());
+        }
         poll_fn(|cx| poll_discard(Pin::new(&mut stream), cx)).await
     };
     // A client that keeps sending for longer is reset after all.
-    let _: Result<io::Result<()>, _> = timeout(LINGER, discard).await;
+    let _: Result<io::Result<()>, _> = timeout(LINGER, closing).await;
 }
 
 /// Reads to the end of the stream. The bytes are on the stack, because they are not kept.

@@ -60,7 +60,7 @@ pub(crate) struct Activity {
     open_head: Cell<Option<(u64, Instant)>>,
     /// Whether everything that was written is with the system.
     is_flushed: Cell<bool>,
-    /// Whether the library has shut the connection down.
+    /// HTTP/2: whether the library has shut the connection down.
     is_shut: Cell<bool>,
     /// HTTP/2: how often the connection was resumed after the library ended it.
     resumptions: Cell<u32>,

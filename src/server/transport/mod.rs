@@ -8,5 +8,5 @@ mod tls;
 
 pub(crate) use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
 
-pub(super) use stream::{LOCAL_PEER, Socket, Stream, Transport, reset, socket};
+pub(super) use stream::{LOCAL_PEER, MAX_AHEAD, Socket, Stream, Transport, reset, socket};
 pub(super) use tls::ALPN_HTTP2;

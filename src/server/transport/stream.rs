@@ -1,11 +1,13 @@
 //! The bytes of a connection: over TCP or a Unix socket, plain or with TLS.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
@@ -22,6 +24,9 @@ pub(crate) type Stream = Either<Socket, Box<TlsStream<Socket>>>;
 /// The address of both ends of a Unix socket: they are on this machine.
 pub(crate) const LOCAL_PEER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The most bytes that are read ahead at once.
+pub(crate) const MAX_AHEAD: usize = 4 * 1024;
 
 /// A transport, with the bytes that were read ahead to detect a protocol.
 #[derive(Debug)]
@@ -56,10 +61,20 @@ impl Socket {
         }
     }
 
-    /// Reads at most `most` further bytes ahead. Returns false at the end of the stream.
+    /// Reads at most `most` further bytes ahead, and at most [`MAX_AHEAD`]. Returns false at the
+    /// end of the stream.
     pub(crate) async fn read_ahead(&mut self, most: usize) -> io::Result<bool> {
-        let mut limited = (&mut self.transport).take(u64::try_from(most).unwrap_or(u64::MAX));
-        Ok(limited.read_buf(&mut self.ahead).await? > 0)
+        poll_fn(|cx| self.poll_read_ahead(most, cx)).await
+    }
+
+    /// The bytes are on the stack until they are there: a client that sends nothing costs no
+    /// memory.
+    fn poll_read_ahead(&mut self, most: usize, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut room = [MaybeUninit::uninit(); MAX_AHEAD];
+        let mut buf = ReadBuf::uninit(&mut room[..most.min(MAX_AHEAD)]);
+        ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+        self.ahead.extend_from_slice(buf.filled());
+        Poll::Ready(Ok(!buf.filled().is_empty()))
     }
 }
 
