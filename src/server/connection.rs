@@ -47,6 +47,11 @@ impl Protocols {
 }
 
 impl Protocols {
+    /// Whether anything comes before HTTP.
+    fn have_handshake(&self) -> bool {
+        self.settings.proxy_protocol.is_some() || self.tls.is_some()
+    }
+
     /// Counts the result of a TLS handshake, if the listener uses TLS.
     fn count_handshake(&self, result: &'static str) {
         if let (Some(metrics), Some(_)) = (&self.metrics, &self.tls) {
@@ -114,20 +119,10 @@ where
     F: Fn(Peer, &ListenerSettings) -> S,
     S: RequestService,
 {
-    let (address, settings) = (peer.address, &protocols.settings);
-    // Boxed, so that a connection keeps no memory for it.
-    let handshake = Box::pin(handshake(Socket::new(transport), peer, protocols));
-    let (mut stream, peer) = match timeout(settings.timeouts.handshake, handshake).await {
-        Ok(Ok(done)) => done,
-        Ok(Err(error)) => {
-            debug!(%address, %error, "a connection is closed");
-            return error.name();
-        }
-        Err(_) => {
-            debug!(%address, "a connection is closed: its handshake takes too long");
-            protocols.count_handshake("timeout");
-            return "handshake_timeout";
-        }
+    let settings = &protocols.settings;
+    let (mut stream, peer) = match open(transport, peer, protocols).await {
+        Ok(opened) => opened,
+        Err(cause) => return cause,
     };
     let (since, traffic) = (monotonic(), || Traffic::new(protocols.metrics.clone()));
     let version;
@@ -155,6 +150,35 @@ where
             }
         };
         return ended.end(drain).await;
+    }
+}
+
+/// Performs what comes before HTTP, if anything does, within the time for it.
+///
+/// # Errors
+/// Why the connection has ended.
+async fn open(
+    transport: Transport,
+    peer: Peer,
+    protocols: &Protocols,
+) -> Result<(Stream, Peer), &'static str> {
+    let (socket, address) = (Socket::new(transport), peer.address);
+    if !protocols.have_handshake() {
+        return Ok((Either::Left(socket), peer));
+    }
+    // Boxed, so that a connection keeps no memory for it.
+    let handshake = Box::pin(handshake(socket, peer, protocols));
+    match timeout(protocols.settings.timeouts.handshake, handshake).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => {
+            debug!(%address, %error, "a connection is closed");
+            Err(error.name())
+        }
+        Err(_) => {
+            debug!(%address, "a connection is closed: its handshake takes too long");
+            protocols.count_handshake("timeout");
+            Err("handshake_timeout")
+        }
     }
 }
 
