@@ -81,10 +81,13 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || text.starts_with("proxy-")
 }
 
-/// Removes `Connection` and the fields that it names. Some fields stay even if they are
-/// named: without them the next hop would read another message than the gateway.
+/// Fields that stay even if `Connection` names them: without them the next hop would read another
+/// message than the gateway.
+pub(super) const KEPT: [HeaderName; 5] =
+    [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
+
+/// Removes `Connection` and the fields that it names, except those that are [`KEPT`].
 fn strip_named(headers: &mut HeaderMap) {
-    const KEPT: [HeaderName; 5] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
     let is_plain = |line: &HeaderValue| {
         let line = line.as_bytes();
         line.eq_ignore_ascii_case(b"keep-alive") || line.eq_ignore_ascii_case(b"close")

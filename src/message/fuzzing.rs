@@ -9,6 +9,7 @@ use serde_json::Value;
 use tollgate_limiter::meter::{Meter, MeterSpec, Pointer};
 use tollgate_limiter::request::{RequestView, normal_path};
 
+use super::fields::{KEPT, tokens};
 use super::{
     Location, Prefix, Redirect, Rewrite, decrement_max_forwards, join_cookies, request_id,
     strip_hop_by_hop,
@@ -134,7 +135,14 @@ pub fn hops(input: &[u8]) {
     let id = request_id(&mut headers);
     assert!(id.as_bytes().iter().all(u8::is_ascii_graphic), "an id is printable");
     decrement_max_forwards(&Method::OPTIONS, &mut headers);
+    let lines: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
     strip_hop_by_hop(&mut headers);
+    let named = lines.iter().filter_map(|line| line.to_str().ok()).flat_map(tokens);
+    // `close` is the option, and names no field.
+    for name in named.filter(|name| !name.eq_ignore_ascii_case("close")) {
+        let Ok(name) = name.parse() else { continue };
+        assert!(KEPT.contains(&name) || !headers.contains_key(&name), "{name} is passed on");
+    }
     assert_eq!(headers.get(HOST), host.as_ref(), "Connection takes the host away");
     for name in [CONNECTION, UPGRADE, HeaderName::from_static("keep-alive")] {
         assert!(!headers.contains_key(&name), "{name} is passed on");
