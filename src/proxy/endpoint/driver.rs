@@ -83,7 +83,8 @@ impl Wakes {
     /// Reads the next frame of the response that the connection carries.
     ///
     /// The library wakes the task for each frame that is taken, so that it reads the next one.
-    /// After the last byte of a body whose length is known there is none.
+    /// After the last byte of a body whose length is known there is none. The connection, the
+    /// body and their timers have one thread, so no other wake-up comes meanwhile.
     pub(super) fn poll_frame(
         &self,
         body: &mut Incoming,
