@@ -3,6 +3,7 @@
 use bytes::Bytes;
 #[cfg(test)]
 use serde::Serialize;
+use tollgate_limiter::request;
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -81,9 +82,8 @@ impl Object {
     }
 
     fn string(&mut self, text: &str) {
-        // This reads the whole text, which compilers turn into wide instructions.
-        let is_special = |byte| matches!(byte, b'"' | b'\\' | 0..0x20);
-        if text.bytes().fold(false, |found, byte| found | is_special(byte)) {
+        let is_plain = |byte| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
+        if !request::bytes::all(text.as_bytes(), is_plain) {
             serde_json::to_writer(&mut self.0, text).expect("text is always JSON");
             return;
         }

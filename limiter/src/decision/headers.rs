@@ -22,6 +22,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
 use crate::algorithm::{Retry, Verdict};
 use crate::policy::Policy;
+use crate::request::bytes;
 use crate::store::Source;
 use crate::time::Span;
 
@@ -310,7 +311,7 @@ impl List<'_> {
         let Self(list) = self;
         list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
         // Most names need no escapes, and are appended at once.
-        if text.bytes().fold(true, |are_plain, byte| are_plain & is_plain(byte)) {
+        if bytes::all(text.as_bytes(), is_plain) {
             list.extend_from_slice(text.as_bytes());
         } else {
             text.bytes().for_each(|byte| match byte {
@@ -331,5 +332,5 @@ impl List<'_> {
 
 /// Whether a string of structured fields contains the byte as it is.
 const fn is_plain(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
+    (byte.is_ascii_graphic() | (byte == b' ')) & (byte != b'"') & (byte != b'\\')
 }

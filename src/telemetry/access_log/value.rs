@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use tollgate_limiter::digest::PrincipalId;
 use tollgate_limiter::policy::MaskedAddress;
+use tollgate_limiter::request::bytes;
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
@@ -98,11 +99,17 @@ pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result
 /// Writes a JSON string (RFC 8259, section 7), so that no client can break the line or
 /// end the string.
 pub(super) fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
+    line.push('"');
+    finish_json_text(line, text)
+}
+
+/// The same without the first quote.
+pub(super) fn finish_json_text(line: &mut String, text: &str) -> fmt::Result {
     if is_plain(text) {
-        quote(line, text);
+        line.push_str(text);
+        line.push('"');
         return Ok(());
     }
-    line.push('"');
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || c.is_control()) {
         line.push_str(&rest[..at]);
@@ -125,11 +132,10 @@ pub(super) fn quote(line: &mut String, text: &str) {
     line.push('"');
 }
 
-/// Whether JSON writes the text as it is. This reads the whole text, which compilers turn into
-/// wide instructions.
+/// Whether JSON writes the text as it is.
 fn is_plain(text: &str) -> bool {
-    let is_special = |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\');
-    !text.bytes().fold(false, |found, byte| found | is_special(byte))
+    let is_plain = |byte| (b' '..=b'~').contains(&byte) & (byte != b'"') & (byte != b'\\');
+    bytes::all(text.as_bytes(), is_plain)
 }
 
 /// Adds a number in decimal digits.

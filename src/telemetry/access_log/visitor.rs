@@ -1,6 +1,6 @@
 //! What receives the fields of a line, one after the other.
 
-use super::value::{Client, Value, push_number, quote, write_json_keys, write_json_text};
+use super::value::{Client, Value, finish_json_text, push_number, write_json_keys};
 use crate::telemetry::field::{FIELDS, Field, FieldNames};
 use crate::telemetry::record::Record;
 
@@ -33,7 +33,8 @@ pub(super) trait Visitor<'a> {
     }
 }
 
-/// What JSON has before the value of each field: a brace or a comma, and the name.
+/// What JSON has before the value of each field: a brace or a comma, the name, and the quote with
+/// which a text begins.
 #[derive(Debug)]
 pub(super) struct Prefixes([Box<str>; FIELDS.len()]);
 
@@ -42,7 +43,7 @@ impl Prefixes {
     pub(super) fn new(names: FieldNames) -> Self {
         let name = |index: usize| FIELDS[index].name(names);
         let before = |index| if index == 0 { '{' } else { ',' };
-        let prefix = |index| format!("{}\"{}\":", before(index), name(index)).into();
+        let prefix = |index| format!("{}\"{}\":\"", before(index), name(index)).into();
         Self(std::array::from_fn(prefix))
     }
 }
@@ -54,19 +55,27 @@ pub(super) struct Json<'l> {
 }
 
 impl Json<'_> {
-    fn begin(&mut self, field: Field) -> &mut String {
+    fn begin_text(&mut self, field: Field) -> &mut String {
         self.line.push_str(&self.prefixes.0[field as usize]);
+        self.line
+    }
+
+    fn begin(&mut self, field: Field) -> &mut String {
+        let prefix = &self.prefixes.0[field as usize];
+        self.line.push_str(prefix.strip_suffix('"').unwrap_or(prefix));
         self.line
     }
 }
 
 impl<'a> Visitor<'a> for Json<'_> {
     fn text(&mut self, field: Field, text: &'a str) {
-        let _ = write_json_text(self.begin(field), text);
+        let _ = finish_json_text(self.begin_text(field), text);
     }
 
     fn word(&mut self, field: Field, word: &'a str) {
-        quote(self.begin(field), word);
+        let line = self.begin_text(field);
+        line.push_str(word);
+        line.push('"');
     }
 
     fn number(&mut self, field: Field, number: u64) {
@@ -74,7 +83,9 @@ impl<'a> Visitor<'a> for Json<'_> {
     }
 
     fn client(&mut self, field: Field, client: Client) {
-        let _ = Value::Client(client).write_json(self.begin(field));
+        let line = self.begin_text(field);
+        let _ = client.write(line);
+        line.push('"');
     }
 
     fn keys(&mut self, field: Field, record: &'a Record) {
