@@ -14,6 +14,7 @@ import time
 from bed import BENCH, Failure
 
 READ = 256 * 1024
+BROWSER_PATH = "/small?colour=blue&size=42"  # of requests of the kind "browser"
 
 
 def request(path="/orders", key="client-00001"):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from gateways import Work
+from load import BROWSER_PATH
 
 ALL = ["tollgate", "nginx", "haproxy", "envoy", "caddy"]
 LIMITED = ["tollgate", "nginx", "haproxy", "envoy"]
@@ -34,7 +35,7 @@ SCENARIOS = [
         "limited, with the fields that a browser sends, 1 KiB",
         LIMITED,
         {"": Work()},
-        path="/small?colour=blue&size=42",
+        path=BROWSER_PATH,
         kind="browser",
         at_fixed_rate=False,
     ),

@@ -5,7 +5,6 @@
 //! policy or route uses it.
 
 mod ambiguity;
-pub mod bytes;
 mod disguise;
 mod host;
 mod malformed;
@@ -13,6 +12,7 @@ mod params;
 mod path;
 mod path_match;
 mod pattern;
+pub mod scan;
 mod view;
 
 pub use ambiguity::Ambiguity;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 #[cfg(test)]
 use serde::Serialize;
-use tollgate_limiter::request;
+use tollgate_limiter::request::scan;
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Object {
 
     fn string(&mut self, text: &str) {
         let is_plain = |byte| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
-        if !request::bytes::all(text.as_bytes(), is_plain) {
+        if !scan::all(text.as_bytes(), is_plain) {
             serde_json::to_writer(&mut self.0, text).expect("text is always JSON");
             return;
         }

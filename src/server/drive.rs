@@ -96,8 +96,7 @@ where
     C: GracefulConnection<Error = hyper::Error>,
 {
     let period = Activity::interval(timeouts);
-    // Not at once: most connections end before the first tick, and a timer that is due wakes
-    // the worker.
+    // Not at once: a timer that is due would wake the worker, and then the connection.
     let mut ticks = interval_at(Instant::from_std(monotonic() + period), period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut drained, mut over) = (pin!(drained), pin!(over));

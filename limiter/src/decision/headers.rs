@@ -22,7 +22,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
 use crate::algorithm::{Retry, Verdict};
 use crate::policy::Policy;
-use crate::request::bytes;
+use crate::request::scan;
 use crate::store::Source;
 use crate::time::Span;
 
@@ -201,7 +201,8 @@ fn digits(number: u64) -> HeaderValue {
 
 /// Marks a value that nearly every response has anew, so that HTTP/2 does not enter it into the
 /// table of fields (RFC 7541, section 6.2.3). There it would replace values that come again, and
-/// each search for the field would compare all its earlier values.
+/// each search for the field would compare all its earlier values. The `Debug` of such a value is
+/// `Sensitive`.
 pub fn varying(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value
@@ -311,7 +312,7 @@ impl List<'_> {
         let Self(list) = self;
         list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
         // Most names need no escapes, and are appended at once.
-        if bytes::all(text.as_bytes(), is_plain) {
+        if scan::all(text.as_bytes(), is_plain) {
             list.extend_from_slice(text.as_bytes());
         } else {
             text.bytes().for_each(|byte| match byte {

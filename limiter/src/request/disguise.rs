@@ -6,7 +6,7 @@
 //! `X.Forwarded.For` may replace a field that the gateway has written, and `X_Api_Key` may
 //! replace a field that is part of a key.
 
-use super::bytes::{all, leading};
+use super::scan;
 
 /// Fields by which the gateway frames a message, routes it, or identifies its sender.
 const GUARDED: [&[u8]; 8] = [
@@ -25,12 +25,12 @@ const PREFIX: &[u8] = b"x-forwarded-";
 /// Whether a name of a field has only letters, digits and `-`, which all backends pass on
 /// unchanged.
 pub fn is_plain_name(name: &[u8]) -> bool {
-    all(name, is_plain)
+    scan::all(name, is_plain)
 }
 
 /// The number of bytes at the start of `bytes` that are letters, digits or `-`.
 pub fn plain_len(bytes: &[u8]) -> usize {
-    leading(bytes, is_plain)
+    scan::leading(bytes, is_plain)
 }
 
 fn is_plain(byte: u8) -> bool {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{Ambiguity, bytes};
+use super::{Ambiguity, scan};
 
 /// A path in its normal form (RFC 3986, section 6.2.2): characters that are allowed in a
 /// path are not escaped, all others are escaped with capital digits, and several slashes in
@@ -137,7 +137,7 @@ pub fn without_parameters(segment: &str) -> &str {
 /// is the empty text.
 pub fn loose_path(normal: &str) -> Cow<'_, str> {
     let whole = normal.strip_suffix('/').unwrap_or(normal);
-    if bytes::all(whole.as_bytes(), |byte| (byte != b';') & !byte.is_ascii_uppercase()) {
+    if scan::all(whole.as_bytes(), |byte| (byte != b';') & !byte.is_ascii_uppercase()) {
         return Cow::Borrowed(whole);
     }
     let mut loose = String::with_capacity(whole.len());

@@ -2,13 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
-use http_body::Frame;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -43,9 +40,9 @@ impl Connection {
     {
         let (sender, connection) =
             Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream)).await?;
-        // The request that waits for a response gets the connection's errors.
         let wakes = Wakes::default();
         let driver = Driver::new(connection.with_upgrades(), wakes.clone());
+        // The request that waits for a response gets the connection's errors.
         let task = spawn_local(driver).abort_handle();
         Ok(Self { sender, wakes, task })
     }
@@ -63,16 +60,10 @@ impl Connection {
             SendError { error: error.into_error(), request }
         })
     }
-}
 
-impl Connection {
-    /// Reads the next frame of the response that this connection carries.
-    pub(super) fn poll_frame(
-        &self,
-        body: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        self.wakes.poll_frame(body, cx)
+    /// The wake-ups of its task.
+    pub(super) const fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 }
 

@@ -96,7 +96,7 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         match self {
-            Self::Http1(connection) => connection.poll_frame(body, cx),
+            Self::Http1(connection) => connection.wakes().poll_frame(body, cx),
             Self::Http2(_) => Pin::new(body).poll_frame(cx),
         }
     }

@@ -149,7 +149,7 @@ impl WorkerSocket {
             OpenSocket::Tcp(socket) => {
                 // With Nagle's algorithm a response could wait for an acknowledgement. Accepted
                 // connections inherit the option.
-                SockRef::from(&socket).set_tcp_nodelay(true)?;
+                let _ = SockRef::from(&socket).set_tcp_nodelay(true);
                 Either::Left(tokio::net::TcpListener::from_std(socket)?)
             }
             OpenSocket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),

@@ -368,11 +368,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         Pin::new(&mut guard.stream).poll_flush(cx)
     }
 
-    /// Shuts a tunnel down. HTTP is not shut down here: what gets the stream back from the
-    /// library closes it.
+    /// Shuts down what is a tunnel or may become one. HTTP is not shut down here: what gets the
+    /// stream back from the library closes it.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let guard = self.get_mut();
-        if matches!(guard.next, Next::Tunnel) {
+        if matches!(guard.next, Next::Tunnel | Next::Undecided) {
             return Pin::new(&mut guard.stream).poll_shutdown(cx);
         }
         Poll::Ready(Ok(()))

@@ -10,7 +10,7 @@
 mod tests;
 
 use memchr::memchr;
-use tollgate_limiter::request::{Malformed, bytes, is_disguised, plain_len};
+use tollgate_limiter::request::{Malformed, is_disguised, plain_len, scan};
 
 use crate::server::settings::HeadBounds;
 use crate::server::syntax::{content_length, is_method};
@@ -249,11 +249,9 @@ fn target_len(rest: &[u8]) -> usize {
     let is_in_both = |byte: u8| {
         (byte > b' ') & (byte != b'#') & (byte != b'<') & (byte != b'>') & (byte != 0x7f)
     };
-    let path = bytes::leading(rest, |byte| is_in_both(byte) & (byte != b'?') & (byte != b'`'));
+    let path = scan::leading(rest, |byte| is_in_both(byte) & (byte != b'?') & (byte != b'`'));
     match rest.get(path) {
-        Some(b'?') => {
-            path + bytes::leading(&rest[path..], |byte| is_in_both(byte) & (byte != b'"'))
-        }
+        Some(b'?') => path + scan::leading(&rest[path..], |byte| is_in_both(byte) & (byte != b'"')),
         _ => path,
     }
 }
@@ -271,7 +269,7 @@ fn check_target(target: &[u8]) -> Result<(), Malformed> {
 
 /// RFC 9110, section 5.5.
 pub(crate) fn is_field_value(value: &[u8]) -> bool {
-    bytes::all(value, |byte| (byte >= b' ') & (byte != 0x7f) | (byte == b'\t'))
+    scan::all(value, |byte| (byte >= b' ') & (byte != 0x7f) | (byte == b'\t'))
 }
 
 /// Splits `bytes` before the first that is in none of `classes`.

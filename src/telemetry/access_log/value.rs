@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use tollgate_limiter::digest::PrincipalId;
 use tollgate_limiter::policy::MaskedAddress;
-use tollgate_limiter::request::bytes;
+use tollgate_limiter::request::scan;
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
@@ -126,7 +126,7 @@ pub(super) fn finish_json_text(line: &mut String, text: &str) -> fmt::Result {
 }
 
 /// Adds a text between quotes, as it is.
-pub(super) fn quote(line: &mut String, text: &str) {
+fn quote(line: &mut String, text: &str) {
     line.push('"');
     line.push_str(text);
     line.push('"');
@@ -135,7 +135,7 @@ pub(super) fn quote(line: &mut String, text: &str) {
 /// Whether JSON writes the text as it is.
 fn is_plain(text: &str) -> bool {
     let is_plain = |byte| (b' '..=b'~').contains(&byte) & (byte != b'"') & (byte != b'\\');
-    bytes::all(text.as_bytes(), is_plain)
+    scan::all(text.as_bytes(), is_plain)
 }
 
 /// Adds a number in decimal digits.

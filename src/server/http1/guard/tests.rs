@@ -2,12 +2,18 @@
 
 use std::task::Waker;
 
+use futures_util::FutureExt as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tollgate_limiter::time::monotonic;
 
 use super::guarded::{BOUNDS, Guarded};
 use super::*;
+use crate::server::settings::Demand;
+use crate::server::state::InterimQueue;
+use crate::server::state::activity::Activity;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -142,6 +148,25 @@ fn bytes_that_waited_are_http_if_the_protocol_stays() {
         guarded.exchange.answer_upgrade(false);
         assert_eq!(guarded.read().as_deref(), Ok(expected));
     }
+}
+
+/// Whether the client sees an end after a shutdown behind `request`.
+fn is_shut_down(request: &str, granted: Option<bool>) -> bool {
+    let (mut client, stream) = duplex(1024);
+    let exchange = Rc::new(Exchange::new(Rc::new(Activity::new(monotonic(), Demand::NONE))));
+    let writer = InterimQueue::default().writer();
+    let mut guard = Guard::new(stream, Rc::clone(&exchange), BOUNDS, writer);
+    client.write_all(request.as_bytes()).now_or_never().expect("there is room").expect("a peer");
+    guard.read(&mut [0; 100]).now_or_never().expect("a request").expect("a stream");
+    granted.into_iter().for_each(|granted| exchange.answer_upgrade(granted));
+    guard.shutdown().now_or_never().expect("it does not wait").expect("a peer");
+    client.read(&mut [0]).now_or_never().is_some_and(|read| matches!(read, Ok(0)))
+}
+
+#[test]
+fn a_tunnel_is_shut_down_and_http_is_left_to_the_owner_of_the_stream() {
+    assert!(is_shut_down(UPGRADE, Some(true)), "although nothing was read since");
+    assert!(!is_shut_down(GET, None));
 }
 
 #[test]

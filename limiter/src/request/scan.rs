@@ -1,6 +1,6 @@
-//! Scans of the bytes of a request.
+//! Scans of the bytes of a text.
 //!
-//! Each byte of each head is read in this way, so a scan processes blocks of a fixed length. If
+//! Each byte of each head is scanned, so a scan processes blocks of a fixed length. If
 //! the predicate consists of comparisons without branches (`|` and `&`, not `||` and `&&`), the
 //! compiler turns a block into a few wide instructions.
 
