@@ -6,6 +6,7 @@
 
 mod ambiguity;
 mod disguise;
+mod fields;
 mod host;
 mod malformed;
 mod params;
@@ -17,6 +18,7 @@ mod view;
 
 pub use ambiguity::Ambiguity;
 pub use disguise::{folded_name, is_disguised, is_plain_name, plain_len};
+pub use fields::Fields;
 pub use host::normal_host;
 pub use malformed::Malformed;
 pub use params::Params;

@@ -20,7 +20,7 @@ mod process;
 mod system;
 mod value;
 
-pub use clock::Clock;
+pub use clock::{Clock, Moment};
 pub use follower::{HOLD, SLOWEST};
 pub use system::monotonic;
 pub use value::{Span, Timestamp};

@@ -111,7 +111,7 @@ pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Pr
         };
         return Err(Problem::not_found(format!(
             "this node knows no refusal with this id: of each policy a worker keeps the last 256 \
-             refusals, and at most 8 of one key; {reach}; other nodes may know it"
+             refusals, at most 8 of one key, and not all of a flood; {reach}; other nodes may know it"
         )));
     }
     let change = reveal_of(&items, call);

@@ -155,11 +155,12 @@ impl Worker {
             request = request.header("x-plan", sent.plan);
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        let (peer, now) = (IpAddr::from([192, 0, 2, sent.client]), self.clock.now());
-        let mut record =
-            Record::new(&head, peer, (now, monotonic()), HeaderValue::from_static("id"));
+        let (peer, moment) = (IpAddr::from([192, 0, 2, sent.client]), self.clock.moment());
+        let times = (moment.wall, moment.monotonic);
+        let mut record = Record::new(&head, peer, times, HeaderValue::from_static("id"));
         let view = RequestView::of(&head, peer).expect("a view");
-        let judged = self.engine.judge(&self.rules, &view, now, |_| Headroom::default(), |_| true);
+        let headroom = |_| Headroom::default();
+        let judged = self.engine.judge(&self.rules, &view, moment, headroom, |_| true);
         let Ok(mut judgement) = judged.now_or_never().expect("memory answers at once") else {
             (record.outcome, record.status) = ("no_route", Some(http::StatusCode::NOT_FOUND));
             drop(Recording::new(record, &self.sinks));
@@ -176,10 +177,10 @@ impl Worker {
         if !is_admitted {
             sent.status = 429;
         }
-        let end_us = now.as_micros() + took_us;
+        let end_us = moment.now.as_micros() + took_us;
         self.open.push(InProgress { end_us, recording, settlement, sent });
         if !is_admitted {
-            self.advance(now.as_micros());
+            self.advance(moment.now.as_micros());
         }
     }
 }

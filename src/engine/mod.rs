@@ -21,7 +21,7 @@ use tollgate_limiter::decision::{
 };
 use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_limiter::time::{Clock, Moment, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
 use crate::telemetry::{
@@ -123,8 +123,8 @@ impl Engine {
         &self.clock
     }
 
-    /// Finds the route of a request under `rules`, and lets its policies judge it. Tokens
-    /// expire by `wall`, the wall clock's time. `headroom` returns the headroom of a
+    /// Finds the route of a request under `rules`, and lets its policies judge it. The request
+    /// arrives at `moment`; its tokens expire by the wall clock. `headroom` returns the headroom of a
     /// route's upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
@@ -133,13 +133,13 @@ impl Engine {
         &self,
         rules: &'r Rules,
         request: &RequestView<'_>,
-        wall: Timestamp,
+        moment: Moment,
         headroom: impl FnOnce(usize) -> Headroom,
         applies: impl Fn(&Policy) -> bool,
     ) -> Result<Judgement<'r>, Undecidable> {
+        let Moment { now, wall, .. } = moment;
         let (index, subject) = place(rules, request, wall)?;
-        let route = rules.route(index);
-        let (headroom, now) = (headroom(index), self.clock.now());
+        let (route, headroom) = (rules.route(index), headroom(index));
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));

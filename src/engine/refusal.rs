@@ -24,6 +24,9 @@ pub(super) fn keep(
 ) {
     let first = || decision.reports.iter().find(|report| report.refuses());
     let Some(report) = decision.binding().or_else(first) else { return };
+    if !refusals.admits(&report.policy.name, report.client, time) {
+        return;
+    }
     let whole = refusals.keeps_whole().then(|| subject.whole_key(report.policy).into());
     let id = request.headers().get(X_REQUEST_ID).map(HeaderValue::to_str);
     refusals.keep(&Refused {

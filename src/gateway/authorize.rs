@@ -18,7 +18,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tollgate_limiter::algorithm::{Algorithm, Retry};
 use tollgate_limiter::decision::{Decision, LimitFields, Outcome};
 use tollgate_limiter::policy::{Count, Policy};
-use tollgate_limiter::time::Timestamp;
+use tollgate_limiter::time::Moment;
 
 use super::Gateway;
 use super::body::ResponseBody;
@@ -90,19 +90,19 @@ impl Gateway {
         question: Question,
         answers: &Answers,
     ) -> Response<ResponseBody> {
-        let wall = self.engine.clock().wall();
+        let moment = self.engine.clock().moment();
         let Question { mut head, fault, parts, has_content, asker, client, answer_by } = question;
         let Self { snapshot, sinks, metrics, .. } = &**self;
         let clients = snapshot.rules.clients();
         let tracer = sinks.tracer.as_ref();
         let trace = tracer.map(|it| it.begin(&mut head.headers, || clients.trusts(asker)));
-        let arrival = Arrival { peer: client.unwrap_or(asker), wall, trace };
+        let arrival = Arrival { peer: client.unwrap_or(asker), moment, trace };
         let mut exchange = Exchange::begin(self, arrival, &mut head).for_proxy(&head.headers);
         let judged = match fault {
             Some(fault) => Err(fault.into()),
             None => {
                 let asked = (asker, client, answer_by);
-                self.judge_for_proxy(&head, asked, has_content, wall).await
+                self.judge_for_proxy(&head, asked, has_content, moment).await
             }
         };
         let mut judgement = match judged {
@@ -157,7 +157,7 @@ impl Gateway {
         head: &Parts,
         (asker, client, answer_by): (IpAddr, Option<IpAddr>, Option<Instant>),
         has_content: bool,
-        wall: Timestamp,
+        moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {
         // The certificate on the connection is that of the proxy, and not of its client.
         let address = client.unwrap_or(asker);
@@ -166,7 +166,7 @@ impl Gateway {
         let view = if client.is_none() { view.asked_by_peer() } else { view };
         let headroom = |route| self.headroom(route);
         let rules = &self.snapshot.rules;
-        let judged = self.engine.judge(rules, &view, wall, headroom, is_askable).await;
+        let judged = self.engine.judge(rules, &view, moment, headroom, is_askable).await;
         judged.map_err(Failure::from)
     }
 }

@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::decision::{Decision, LimitFields};
 use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_limiter::request::Fields;
+use tollgate_limiter::time::{Moment, Span};
 
 use super::Gateway;
 use super::body::ResponseBody;
@@ -33,8 +34,8 @@ pub(super) const UNMATCHED: &str = "unmatched";
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) peer: IpAddr,
-    /// The time by the wall clock.
-    pub(super) wall: Timestamp,
+    /// When it arrives.
+    pub(super) moment: Moment,
     /// Its trace, if there are traces.
     pub(super) trace: Option<RequestTrace>,
 }
@@ -60,18 +61,21 @@ impl Exchange {
     /// Gives an id to a request whose head has just arrived.
     pub(super) fn begin(gateway: &Rc<Gateway>, arrival: Arrival, head: &mut Parts) -> Self {
         let Gateway { snapshot, sinks, metrics, .. } = &**gateway;
-        let Arrival { peer, wall, trace } = arrival;
-        let measurement = metrics.begin(&head.method);
-        let request_id = request_id(&mut head.headers);
+        let Arrival { peer, moment, trace } = arrival;
+        let measurement = metrics.begin(&head.method, moment.monotonic);
+        let fields = Fields::of(&head.headers);
+        let error_format = ErrorFormat::choose(snapshot.problem_json, &head.method, fields);
+        let is_cross_origin = fields.has(&ORIGIN);
+        let request_id = request_id(fields).write(&mut head.headers);
         let recording = sinks.want(trace.as_ref()).then(|| {
             let mut record =
-                Record::new(head, peer, (wall, measurement.started()), request_id.clone());
+                Record::new(head, peer, (moment.wall, moment.monotonic), request_id.clone());
             record.trace = trace;
             Recording::new(record, sinks)
         });
         Self {
-            error_format: ErrorFormat::choose(snapshot.problem_json, &head.method, &head.headers),
-            is_cross_origin: head.headers.contains_key(ORIGIN),
+            error_format,
+            is_cross_origin,
             route: None,
             measurement,
             closing: Closing { settlement: None, recording },
@@ -83,7 +87,8 @@ impl Exchange {
     /// The same for a request that another proxy forwards. The proxy reads statuses of HTTP,
     /// also if the request is a gRPC call.
     pub(super) fn for_proxy(mut self, headers: &HeaderMap) -> Self {
-        self.error_format = ErrorFormat::of_http(self.gateway.snapshot.problem_json, headers);
+        let problem_json = self.gateway.snapshot.problem_json;
+        self.error_format = ErrorFormat::of_http(problem_json, Fields::of(headers));
         self
     }
 

@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
 use tollgate_limiter::decision::{LimitFields, Outcome};
-use tollgate_limiter::time::Timestamp;
+use tollgate_limiter::time::Moment;
 
 use super::body::ResponseBody;
 use super::dispatch::{Admission, Dispatch};
@@ -36,19 +36,19 @@ impl Gateway {
         client: Rc<Client>,
         request: Request<ClientBody>,
     ) -> Handling {
-        let wall = self.engine.clock().wall();
+        let moment = self.engine.clock().moment();
         let (mut head, body) = request.into_parts();
         let trace = self.trace(&client, &mut head.headers);
-        let arrival = Arrival { peer: client.peer, wall, trace };
+        let arrival = Arrival { peer: client.peer, moment, trace };
         let exchange = Exchange::begin(&self, arrival, &mut head);
         let has_content = !body.is_end_stream();
         if self.engine.judges_at_once()
-            && let Some(mut judged) = self.judge(&client, &head, has_content, wall).now_or_never()
+            && let Some(mut judged) = self.judge(&client, &head, has_content, moment).now_or_never()
         {
             return self.carry_out(&client, &mut judged, (head, body), exchange);
         }
         let judging = async move {
-            let mut judged = self.judge(&client, &head, has_content, wall).await;
+            let mut judged = self.judge(&client, &head, has_content, moment).await;
             self.carry_out(&client, &mut judged, (head, body), exchange).await
         };
         Either::Right(Box::pin(judging))
@@ -104,14 +104,14 @@ impl Gateway {
         Some(self.sinks.tracer.as_ref()?.begin(headers, || self.is_trusted(client)))
     }
 
-    /// Finds the route of a request, and judges the request under its policies. Tokens
-    /// expire by `wall`.
+    /// Finds the route of a request, and judges the request under its policies. It
+    /// has arrived at `moment`.
     async fn judge(
         &self,
         client: &Client,
         head: &Parts,
         has_content: bool,
-        wall: Timestamp,
+        moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {
         let peer = PeerView {
             address: client.peer,
@@ -120,7 +120,8 @@ impl Gateway {
         };
         let view = engine::view(head, peer, has_content)?;
         let headroom = |route| self.headroom(route);
-        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom, |_| true).await;
+        let judged =
+            self.engine.judge(&self.snapshot.rules, &view, moment, headroom, |_| true).await;
         judged.map_err(Failure::from)
     }
 }

@@ -8,6 +8,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Version};
 use smallvec::SmallVec;
 use tollgate_limiter::decision::varying;
+use tollgate_limiter::request::Fields;
 
 /// The field that carries a request's id.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -113,9 +114,9 @@ pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0
 /// has no expectations (RFC 9110, section 10.1.1).
-pub(crate) fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
+pub(crate) fn has_unknown_expectation(version: Version, fields: Fields<'_>) -> bool {
     let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-    version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_known(value))
+    version > Version::HTTP_10 && fields.get_all(&EXPECT).any(|value| !is_known(value))
 }
 
 /// Whether a client may wait for `100 Continue` before it sends its body. Requests with
@@ -181,23 +182,37 @@ pub(crate) fn merge_content_lengths(headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// The request's id: the client's id if it is short and printable, else a new one. The id
-/// is written into the request, so that the backend can log it.
-pub(crate) fn request_id(headers: &mut HeaderMap) -> HeaderValue {
+/// The request's id: the client's id if it is short and printable, else a new one.
+pub(crate) fn request_id(fields: Fields<'_>) -> RequestId {
     let is_usable = |id: &HeaderValue| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     };
-    let mut lines = headers.get_all(X_REQUEST_ID).iter();
+    let mut lines = fields.get_all(&X_REQUEST_ID);
     // With several ids the backend could log another one than the gateway.
     if let (Some(id), None) = (lines.next(), lines.next())
         && is_usable(id)
     {
-        return varying(id.clone());
+        return RequestId { id: varying(id.clone()), is_new: false };
     }
-    let id = varying(new_request_id(fastrand::u128(..)));
-    headers.insert(X_REQUEST_ID, id.clone());
-    id
+    RequestId { id: varying(new_request_id(fastrand::u128(..))), is_new: true }
+}
+
+/// The id of a request.
+#[must_use = "the backend logs it"]
+pub(crate) struct RequestId {
+    id: HeaderValue,
+    is_new: bool,
+}
+
+impl RequestId {
+    /// Writes the id into the request, so that the backend can log it.
+    pub(crate) fn write(self, headers: &mut HeaderMap) -> HeaderValue {
+        if self.is_new {
+            headers.insert(X_REQUEST_ID, self.id.clone());
+        }
+        self.id
+    }
 }
 
 /// 32 hexadecimal digits.
@@ -283,9 +298,10 @@ mod tests {
             (Version::HTTP_10, "200-ok", false),
         ] {
             let headers = fields(&[("expect", value)]);
-            assert_eq!(has_unknown_expectation(version, &headers), unknown, "{version:?} {value}");
+            let is_unknown = has_unknown_expectation(version, Fields::of(&headers));
+            assert_eq!(is_unknown, unknown, "{version:?} {value}");
         }
-        assert!(!has_unknown_expectation(Version::HTTP_11, &HeaderMap::new()));
+        assert!(!has_unknown_expectation(Version::HTTP_11, Fields::of(&HeaderMap::new())));
     }
 
     #[test]
@@ -320,10 +336,14 @@ mod tests {
         assert_eq!(headers, fields(&[("accept", "*/*"), ("cookie", "a=1; b=2; c=3; d=4")]));
     }
 
+    fn identify(headers: &mut HeaderMap) -> HeaderValue {
+        request_id(Fields::of(headers)).write(headers)
+    }
+
     #[test]
     fn a_usable_request_id_is_kept() {
         let mut headers = fields(&[("x-request-id", "abc-123")]);
-        let id = request_id(&mut headers);
+        let id = identify(&mut headers);
         assert_eq!(id, "abc-123");
         assert!(id.is_sensitive(), "HTTP/2 does not enter it into its table");
         assert_eq!(headers["x-request-id"], "abc-123");
@@ -334,13 +354,13 @@ mod tests {
         for bad in ["", "two words", &"x".repeat(129)] {
             let mut headers = HeaderMap::new();
             headers.insert(X_REQUEST_ID, HeaderValue::from_str(bad).expect("a value"));
-            let id = request_id(&mut headers);
+            let id = identify(&mut headers);
             assert!(id.len() == 32 && id.is_sensitive(), "{bad:?}");
             assert_eq!(headers[X_REQUEST_ID], id);
         }
         let mut headers = fields(&[("x-request-id", "one")]);
         headers.append(X_REQUEST_ID, HeaderValue::from_static("two words"));
-        let id = request_id(&mut headers);
+        let id = identify(&mut headers);
         assert_eq!(headers.get_all(X_REQUEST_ID).iter().collect::<Vec<_>>(), [&id]);
         assert_eq!(id.len(), 32);
         assert_eq!(new_request_id(0xabc), "00000000000000000000000000000abc");

@@ -7,7 +7,7 @@ use http::header::{CONNECTION, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
 use tollgate_limiter::meter::{Meter, MeterSpec, Pointer};
-use tollgate_limiter::request::{RequestView, normal_path};
+use tollgate_limiter::request::{Fields, RequestView, normal_path};
 
 use super::fields::{KEPT, tokens};
 use super::{
@@ -132,7 +132,7 @@ pub fn hops(input: &[u8]) {
     let mut headers = fields(input);
     let host = headers.get(HOST).cloned();
     join_cookies(&mut headers);
-    let id = request_id(&mut headers);
+    let id = request_id(Fields::of(&headers)).write(&mut headers);
     assert!(id.as_bytes().iter().all(u8::is_ascii_graphic), "an id is printable");
     decrement_max_forwards(&Method::OPTIONS, &mut headers);
     let lines: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();

@@ -7,8 +7,9 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Method, Response};
+use http::{HeaderValue, Method, Response};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tollgate_limiter::request::Fields;
 
 use super::Failure;
 
@@ -91,9 +92,9 @@ impl Code {
 
 /// Whether a request is a gRPC call. Calls of gRPC-Web are not: their status is in the
 /// body.
-pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> bool {
+pub(super) fn is_call(method: &Method, fields: Fields<'_>) -> bool {
     const MEDIA_TYPE: &[u8] = b"application/grpc";
-    let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let content_type = fields.get(&CONTENT_TYPE).map(HeaderValue::as_bytes);
     method == Method::POST
         && content_type.and_then(|value| value.split_at_checked(MEDIA_TYPE.len())).is_some_and(
             |(media_type, rest)| {
@@ -134,7 +135,7 @@ mod tests {
     fn a_call_is_a_post_of_a_grpc_type() {
         let is_call = |method, content_type: Option<&'static str>| {
             let fields = content_type.map(|value| (CONTENT_TYPE, HeaderValue::from_static(value)));
-            super::is_call(&method, &fields.into_iter().collect())
+            super::is_call(&method, Fields::of(&fields.into_iter().collect()))
         };
         let calls = ["application/grpc", "application/grpc+proto", "Application/GRPC; x=1"];
         for content_type in calls {

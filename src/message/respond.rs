@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 use memchr::memchr2_iter;
 use tollgate_limiter::policy::TokenFault;
+use tollgate_limiter::request::Fields;
 
 use super::failure::Failure;
 use super::grpc::{self, Code};
@@ -57,16 +58,16 @@ fn accepts_json(types: &[u8]) -> bool {
 impl ErrorFormat {
     /// The format for a request: gRPC for a gRPC call, else problem+json, unless the
     /// configuration selects text or the client accepts other types but not JSON.
-    pub(crate) fn choose(problem_json: bool, method: &Method, headers: &HeaderMap) -> Self {
-        if grpc::is_call(method, headers) {
+    pub(crate) fn choose(problem_json: bool, method: &Method, fields: Fields<'_>) -> Self {
+        if grpc::is_call(method, fields) {
             return Self::Grpc;
         }
-        Self::of_http(problem_json, headers)
+        Self::of_http(problem_json, fields)
     }
 
     /// The same for a request that is no gRPC call, or is not answered as one.
-    pub(crate) fn of_http(problem_json: bool, headers: &HeaderMap) -> Self {
-        let mut accepted = headers.get_all(ACCEPT).iter().peekable();
+    pub(crate) fn of_http(problem_json: bool, fields: Fields<'_>) -> Self {
+        let mut accepted = fields.get_all(&ACCEPT).peekable();
         let takes_json =
             accepted.peek().is_none() || accepted.any(|types| accepts_json(types.as_bytes()));
         if problem_json && takes_json { Self::Problem } else { Self::Text }
@@ -276,7 +277,7 @@ mod tests {
     fn the_format_follows_accept_and_the_configuration() {
         let choose = |problem_json, accept: &[&'static str]| {
             let fields = accept.iter().map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
-            ErrorFormat::choose(problem_json, &Method::POST, &fields.collect())
+            ErrorFormat::choose(problem_json, &Method::POST, Fields::of(&fields.collect()))
         };
         for accept in [
             &[][..],
@@ -300,8 +301,9 @@ mod tests {
         let headers = [(ACCEPT, "application/json"), (CONTENT_TYPE, "application/grpc+proto")]
             .map(|(name, value)| (name, HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect();
-        assert_eq!(ErrorFormat::choose(true, &Method::POST, &headers), ErrorFormat::Grpc);
-        assert_eq!(ErrorFormat::choose(true, &Method::GET, &headers), ErrorFormat::Problem);
+        let choose = |method| ErrorFormat::choose(true, &method, Fields::of(&headers));
+        assert_eq!(choose(Method::POST), ErrorFormat::Grpc);
+        assert_eq!(choose(Method::GET), ErrorFormat::Problem);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use proptest::prelude::*;
 use tollgate_limiter::policy::TokenFault;
-use tollgate_limiter::request::Ambiguity;
+use tollgate_limiter::request::{Ambiguity, Fields};
 use tollgate_limiter::time::Span;
 use tollgate_limiter::{
     Algorithm, Client, Clock, Decision, Jwt, Key, Limiter, Missing, OnMissingKey, OnStoreFailure,
@@ -67,7 +67,7 @@ fn seen(response: &Response<Bytes>) -> (u16, Vec<(String, String)>, String) {
 fn assert_alike(decision: &Decision, gateway: impl Fn(ErrorFormat) -> Response<Bytes>) {
     for (accept, content_type) in FORMATS {
         let head = head(&[("accept", accept), ("content-type", content_type)]);
-        let format = ErrorFormat::choose(true, &head.method, &head.headers);
+        let format = ErrorFormat::choose(true, &head.method, Fields::of(&head.headers));
         let library = tollgate_limiter::Refusal::default().refuse(&head, decision);
         assert_eq!(seen(&library), seen(&gateway(format)), "{decision:?}, {format:?}");
     }
@@ -197,7 +197,7 @@ proptest! {
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
         head.headers.extend(fields.map(|(name, value)| (name, value.parse().expect("a value"))));
         let library = tollgate_limiter::Refusal::default().refuse(&head, &decision);
-        let format = ErrorFormat::choose(true, &head.method, &head.headers);
+        let format = ErrorFormat::choose(true, &head.method, Fields::of(&head.headers));
         let gateway = format.failure(Failure::StoreAway, &ID);
         prop_assert_eq!(library.headers().get(CONTENT_TYPE), gateway.headers().get(CONTENT_TYPE));
         prop_assert!(!library.headers().contains_key(WWW_AUTHENTICATE));

@@ -4,7 +4,6 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use http::header::UPGRADE;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::time::timeout_at;
@@ -29,7 +28,6 @@ const MAX_CLOSED: u32 = 4;
 /// for the client: the request is sent again over a new connection if no byte of it was
 /// sent, or if its method is idempotent.
 ///
-/// A request with `Upgrade` asks for a tunnel. Other requests must not have that field.
 pub(super) async fn attempt(
     endpoint: &Endpoint,
     mut request: Box<Request<RequestBody>>,
@@ -38,7 +36,7 @@ pub(super) async fn attempt(
 ) -> Result<EndpointResponse, AttemptError> {
     let is_idempotent = is_idempotent(request.method());
     // A tunnel keeps its connection, and needs one of HTTP/1.1.
-    let is_for_tunnel = request.headers().contains_key(UPGRADE);
+    let is_for_tunnel = retry_state.is_for_tunnel();
     let mut idle = endpoint.reuse(started).filter(|_| !is_for_tunnel);
     let mut closed = 0;
     loop {

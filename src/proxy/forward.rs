@@ -1,6 +1,6 @@
 //! Forwards one request to an upstream, and relays its response.
 
-use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tollgate_limiter::time::monotonic;
 
@@ -25,12 +25,12 @@ pub(super) async fn forward(
     mut request: Box<Request<RequestBody>>,
     options: ForwardOptions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let wants_tunnel = request.headers().contains_key(UPGRADE);
+    let mut retry_state = RetryState::new(upstream, options, &request);
+    let wants_tunnel = retry_state.is_for_tunnel();
     let websocket_key = match wants_tunnel {
         true => request.headers().get(SEC_WEBSOCKET_KEY).cloned(),
         false => None,
     };
-    let mut retry_state = RetryState::new(upstream, options, &request);
     let mut permit = upstream.shared().permit()?;
     loop {
         let in_flight = upstream.assign(permit, options.affinity, &retry_state.tried)?;

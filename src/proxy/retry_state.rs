@@ -9,6 +9,7 @@
 //! from the retry budget of the upstream.
 
 use http::Request;
+use http::header::UPGRADE;
 use tokio::time::sleep;
 use tollgate_limiter::time::monotonic;
 
@@ -31,6 +32,8 @@ const AUTOMATIC_PERCENT: u8 = 20;
 pub(super) struct RetryState<'a> {
     upstream: &'a Upstream,
     options: ForwardOptions<'a>,
+    /// Whether it asks for a tunnel.
+    is_for_tunnel: bool,
     /// Whether its route allows retries for the request's method.
     may_retry: bool,
     /// The endpoints at which it failed.
@@ -55,6 +58,7 @@ impl<'a> RetryState<'a> {
         Self {
             upstream,
             options,
+            is_for_tunnel: request.headers().contains_key(UPGRADE),
             may_retry,
             tried: Tried::new(),
             was_retried_automatically: false,
@@ -65,6 +69,11 @@ impl<'a> RetryState<'a> {
     /// What this worker counts of the upstream.
     pub(super) fn metrics(&self) -> &'a UpstreamMetrics {
         self.upstream.metrics()
+    }
+
+    /// Whether it asks for a tunnel: it has the field `Upgrade`. Other requests must not have it.
+    pub(super) const fn is_for_tunnel(&self) -> bool {
+        self.is_for_tunnel
     }
 
     /// Whether its route allows retries for the request's method.

@@ -30,11 +30,11 @@ impl Subject<'_, '_> {
         if !self.is_from_trusted_peer() {
             return None;
         }
-        number(fields::header(self.request.headers(), name).ok()?)
+        number(fields::header(self.request.fields(), name).ok()?)
     }
 
     fn content_length(&self) -> Option<u64> {
-        number(fields::header(self.request.headers(), &CONTENT_LENGTH).ok()?)
+        number(fields::header(self.request.fields(), &CONTENT_LENGTH).ok()?)
     }
 }
 

@@ -7,8 +7,10 @@
 
 use std::borrow::Cow;
 
+use http::HeaderName;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName};
+
+use crate::request::Fields;
 
 /// The reason why a request has no usable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +26,8 @@ pub(super) enum Lack {
 }
 
 /// The value of a header field. All lines of the field must have the same value.
-pub(super) fn header<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<&'r [u8], Lack> {
-    let mut lines = headers.get_all(name).iter();
+pub(super) fn header<'r>(fields: Fields<'r>, name: &HeaderName) -> Result<&'r [u8], Lack> {
+    let mut lines = fields.get_all(name);
     let value = lines.next().ok_or(Lack::Absent)?;
     if lines.any(|line| line != value) {
         return Err(Lack::Ambiguous);
@@ -35,8 +37,8 @@ pub(super) fn header<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<&'
 
 /// The token of `Authorization: Bearer` (RFC 6750, section 2.1). The scheme may
 /// be written in any case (RFC 9110, section 11.1).
-pub(super) fn bearer(headers: &HeaderMap) -> Result<&[u8], Lack> {
-    let value = header(headers, &AUTHORIZATION)?;
+pub(super) fn bearer(fields: Fields<'_>) -> Result<&[u8], Lack> {
+    let value = header(fields, &AUTHORIZATION)?;
     // Some backends split the value as a list, and find a token after a comma.
     if value.split(|&byte| byte == b',').skip(1).any(|part| bearer_token(part).is_some()) {
         return Err(Lack::Ambiguous);
@@ -68,7 +70,7 @@ pub(super) fn present(value: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Lack> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue};
 
     use super::*;
 
@@ -80,8 +82,10 @@ mod tests {
     #[test]
     fn lines_of_a_field_must_agree() {
         let name = HeaderName::from_static("x-api-key");
-        let value =
-            |lines: &[&str]| header(&headers(name.clone(), lines), &name).map(<[u8]>::to_vec);
+        let value = |lines: &[&str]| {
+            let all = headers(name.clone(), lines);
+            header(Fields::of(&all), &name).map(<[u8]>::to_vec)
+        };
         assert_eq!(value(&["a"]), Ok(b"a".to_vec()));
         assert_eq!(value(&["a", "a"]), Ok(b"a".to_vec()));
         assert_eq!(value(&["a", "b"]), Err(Lack::Ambiguous));
@@ -90,9 +94,13 @@ mod tests {
         assert_eq!(value(&[]), Err(Lack::Absent));
     }
 
+    fn token(lines: &[&str]) -> Result<Vec<u8>, Lack> {
+        let all = headers(AUTHORIZATION, lines);
+        bearer(Fields::of(&all)).map(<[u8]>::to_vec)
+    }
+
     #[test]
     fn a_bearer_token_is_found_whatever_the_case_of_its_scheme() {
-        let token = |lines: &[&str]| bearer(&headers(AUTHORIZATION, lines)).map(<[u8]>::to_vec);
         for line in ["Bearer abc", "bearer abc", "BEARER  abc "] {
             assert_eq!(token(&[line]), Ok(b"abc".to_vec()), "{line}");
         }
@@ -104,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_token_that_backends_read_differently_is_ambiguous() {
-        let token = |line: &str| bearer(&headers(AUTHORIZATION, &[line])).map(<[u8]>::to_vec);
+        let token = |line: &str| token(&[line]);
         for line in [
             "Bearer abc def",
             "Bearer abc\tdef",

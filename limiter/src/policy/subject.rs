@@ -189,7 +189,7 @@ impl<'r, 'q> Subject<'r, 'q> {
     pub(super) fn claims(&self) -> Result<&Claims, Lack> {
         let verified = self.claims.get_or_init(|| {
             let tokens = self.clients.tokens.as_ref().ok_or(Lack::Absent)?;
-            let token = fields::bearer(self.request.headers())?;
+            let token = fields::bearer(self.request.fields())?;
             tokens.verify(token, self.now).map_err(|fault| match fault {
                 // If bearer tokens can be API keys, this is an API key.
                 Fault::Opaque if self.clients.settings.api_key.bearer => Lack::Absent,
@@ -203,7 +203,7 @@ impl<'r, 'q> Subject<'r, 'q> {
 
     /// The fault of the request's bearer token, if the token gives no key.
     pub(super) fn token_fault(&self) -> TokenFault {
-        match fields::bearer(self.request.headers()) {
+        match fields::bearer(self.request.fields()) {
             Err(Lack::Absent) => TokenFault::Missing,
             Ok(_) | Err(_) => TokenFault::Invalid,
         }

@@ -79,7 +79,7 @@ impl Subject<'_, '_> {
             KeyExpr::User => self.user().map(|value| Single::new(Tag::User, value)),
             KeyExpr::Cookie(name) => pairs::cookie(request.headers(), name)
                 .map(|value| Single::named(Tag::Cookie, name, value)),
-            KeyExpr::Header(name) => fields::header(request.headers(), name)
+            KeyExpr::Header(name) => fields::header(request.fields(), name)
                 .map(|value| Single::named(Tag::Header, name.as_str(), value)),
             KeyExpr::Query(name) => pairs::query(request.query(), name)
                 .map(|value| Single::named(Tag::Query, name, value)),
@@ -128,7 +128,7 @@ impl Subject<'_, '_> {
     /// If a request has two different keys, the one that counts depends on the backend.
     fn api_key(&self) -> Result<Cow<'_, [u8]>, Lack> {
         let ApiKeySettings { headers, bearer, query } = &self.clients.settings.api_key;
-        let (fields, uri_query) = (self.request.headers(), self.request.query());
+        let (fields, uri_query) = (self.request.fields(), self.request.query());
         let in_fields = headers.iter().map(|name| {
             fields::header(fields, name).and_then(fields::credential).map(Cow::Borrowed)
         });
@@ -172,7 +172,7 @@ impl Subject<'_, '_> {
         match &self.clients.settings.user {
             Some(UserSource::Jwt(settings)) => self.claim(settings.claim()).map(str::as_bytes),
             Some(UserSource::Header(name)) if self.is_from_trusted_peer() => {
-                fields::header(self.request.headers(), name)
+                fields::header(self.request.fields(), name)
             }
             Some(UserSource::Header(_)) | None => Err(Lack::Absent),
         }

@@ -13,9 +13,9 @@ use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use super::Ambiguity;
 use super::host::host_of_field;
 use super::path::normal_path;
+use super::{Ambiguity, Fields};
 
 /// The parts of a request that policies and routes use. None of them is trusted: only
 /// policies that know the trusted proxies use forwarding fields.
@@ -30,7 +30,7 @@ pub struct RequestView<'a> {
     /// The query: the text after the first `?`, as sent.
     query: Option<&'a str>,
     /// All header fields.
-    headers: &'a HeaderMap,
+    fields: Fields<'a>,
     /// The address of the peer on the connection. An IPv4-mapped address is converted to
     /// IPv4.
     peer: IpAddr,
@@ -62,9 +62,21 @@ impl<'a> RequestView<'a> {
     /// # Errors
     /// If the request has no meaning, or several meanings.
     pub fn of(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
-        check_coding(&parts.headers)?;
+        Self::with_fields(parts, Fields::of(&parts.headers), peer)
+    }
+
+    /// The same. `fields` are those of the request.
+    ///
+    /// # Errors
+    /// If the request has no meaning, or several meanings.
+    pub fn with_fields(
+        parts: &'a Parts,
+        fields: Fields<'a>,
+        peer: IpAddr,
+    ) -> Result<Self, Ambiguity> {
+        check_coding(fields)?;
         let (host, path) = (host_of(parts)?, path_of(&parts.method, &parts.uri)?);
-        Ok(Self::with_host_and_path(parts, peer, host, path))
+        Ok(Self::with_host_and_path(parts, fields, peer, host, path))
     }
 
     /// The view of a request that a server has accepted, and that is processed here. It need
@@ -73,11 +85,12 @@ impl<'a> RequestView<'a> {
     /// # Errors
     /// If the request has no meaning, or several meanings.
     pub(crate) fn of_service(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
-        match Self::of(parts, peer) {
+        let fields = Fields::of(&parts.headers);
+        match Self::with_fields(parts, fields, peer) {
             Err(Ambiguity::NoHost) => {
                 let host = Cow::Borrowed("");
                 let path = path_of(&parts.method, &parts.uri)?;
-                Ok(Self::with_host_and_path(parts, peer, host, path))
+                Ok(Self::with_host_and_path(parts, fields, peer, host, path))
             }
             viewed => viewed,
         }
@@ -85,6 +98,7 @@ impl<'a> RequestView<'a> {
 
     fn with_host_and_path(
         parts: &'a Parts,
+        fields: Fields<'a>,
         peer: IpAddr,
         host: Cow<'a, str>,
         path: Cow<'a, str>,
@@ -94,9 +108,9 @@ impl<'a> RequestView<'a> {
             host,
             path,
             query: parts.uri.query(),
-            headers: &parts.headers,
+            fields,
             peer: peer.to_canonical(),
-            has_content: has_content(&parts.headers),
+            has_content: has_content(fields),
             forwarding: Forwarding::IfTrusted,
             tls_subject: None,
             answer_by: None,
@@ -166,7 +180,12 @@ impl<'a> RequestView<'a> {
 
     /// All header fields.
     pub const fn headers(&self) -> &'a HeaderMap {
-        self.headers
+        self.fields.all()
+    }
+
+    /// All header fields, for lookups.
+    pub(crate) const fn fields(&self) -> Fields<'a> {
+        self.fields
     }
 
     /// The address of the peer on the connection. An IPv4-mapped address is converted to
@@ -215,7 +234,7 @@ impl RequestView<'_> {
             return Ok(None);
         }
         let mut overriding = None;
-        for value in METHOD_OVERRIDES.iter().flat_map(|name| self.headers.get_all(name)) {
+        for value in METHOD_OVERRIDES.iter().flat_map(|name| self.fields.get_all(name)) {
             let method = Method::from_bytes(&value.as_bytes().to_ascii_uppercase());
             let method = method.map_err(|_| Ambiguity::TwoRoutes)?;
             if overriding.replace(method.clone()).is_some_and(|known| known != method) {
@@ -227,14 +246,14 @@ impl RequestView<'_> {
 }
 
 /// Whether fields announce content. Over HTTP/2 no field needs to announce it.
-fn has_content(headers: &HeaderMap) -> bool {
+fn has_content(fields: Fields<'_>) -> bool {
     let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";
-    headers.contains_key(TRANSFER_ENCODING)
-        || headers.get(CONTENT_LENGTH).is_some_and(|length| !is_empty(length))
+    fields.has(&TRANSFER_ENCODING)
+        || fields.get(&CONTENT_LENGTH).is_some_and(|length| !is_empty(length))
 }
 
-fn check_coding(headers: &HeaderMap) -> Result<(), Ambiguity> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+fn check_coding(fields: Fields<'_>) -> Result<(), Ambiguity> {
+    let mut codings = fields.get_all(&TRANSFER_ENCODING);
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
         (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::process;
-use super::system::wall;
+use super::system::{monotonic, wall};
 use super::{Span, Timestamp};
 
 /// The source of the present time for decisions.
@@ -19,6 +20,19 @@ pub enum Clock {
     Manual(Arc<AtomicU64>),
 }
 
+/// One moment on all clocks. It is one reading of the system's clock, because each reading takes as
+/// long as some hundred instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The time for decisions, see [`Clock::now`].
+    pub now: Timestamp,
+    /// The time of the wall clock, see [`Clock::wall`]. If that clock jumps, this follows within a
+    /// tenth of a second.
+    pub wall: Timestamp,
+    /// The time for durations, see [`monotonic`].
+    pub monotonic: Instant,
+}
+
 impl Clock {
     /// A manual clock that shows `start`.
     pub fn manual(start: Timestamp) -> Self {
@@ -30,6 +44,16 @@ impl Clock {
         match self {
             Self::System => process::now(),
             Self::Manual(us) => Timestamp::from_micros(us.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The current moment.
+    pub fn moment(&self) -> Moment {
+        match self {
+            Self::System => process::moment(),
+            Self::Manual(_) => {
+                Moment { now: self.now(), wall: self.wall(), monotonic: monotonic() }
+            }
         }
     }
 
@@ -52,6 +76,20 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_the_same_on_all_clocks() {
+        let clock = Clock::manual(Timestamp::from_micros(7));
+        let Moment { now, wall, .. } = clock.moment();
+        assert_eq!((now, wall), (clock.now(), clock.wall()));
+        let before = (Clock::System.now(), monotonic());
+        let Moment { now, wall, monotonic: at } = Clock::System.moment();
+        assert!((before.0..=Clock::System.now()).contains(&now));
+        assert!((before.1..=monotonic()).contains(&at));
+        // No more than the system's clock may jump meanwhile.
+        let is_near = |other: Timestamp| wall.since(other).max(other.since(wall)) < Span::SECOND;
+        assert!(is_near(Clock::System.wall()), "{wall} is not {}", Clock::System.wall());
+    }
 
     #[test]
     fn clones_of_a_manual_clock_move_together() {

@@ -70,6 +70,17 @@ impl Course {
         let even = self.at.plus(Span::from_micros(passed_us));
         if self.ahead_us < 0 { even.minus(follows) } else { even.plus(follows) }
     }
+
+    /// The time of the wall clock at this monotonic time, if it has not jumped since the beginning
+    /// of the course.
+    pub(crate) fn wall(&self, monotonic: Span) -> Timestamp {
+        let passed_us = monotonic.as_micros().saturating_sub(self.from.as_micros());
+        let (even, ahead) = (
+            self.at.plus(Span::from_micros(passed_us)),
+            Span::from_micros(self.ahead_us.unsigned_abs()),
+        );
+        if self.ahead_us < 0 { even.minus(ahead) } else { even.plus(ahead) }
+    }
 }
 
 impl Follower {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::follower::{Course, Follower};
 use super::system::{monotonic, wall};
-use super::{Span, Timestamp};
+use super::{Moment, Span, Timestamp};
 
 /// The time until the clock is compared with the wall clock again.
 const LOOK: Span = Span::from_millis(100);
@@ -25,7 +25,12 @@ static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
 
 /// The current time for decisions.
 pub(super) fn now() -> Timestamp {
-    PROCESS.now()
+    PROCESS.moment().now
+}
+
+/// The current moment.
+pub(super) fn moment() -> Moment {
+    PROCESS.moment()
 }
 
 struct ProcessClock {
@@ -41,30 +46,38 @@ impl ProcessClock {
         Self { start: monotonic(), follower: Mutex::new(follower), course }
     }
 
-    fn passed(&self) -> Span {
-        Span::from(monotonic().duration_since(self.start))
+    fn moment(&self) -> Moment {
+        let monotonic = monotonic();
+        let passed = self.passed(monotonic);
+        let course = self.course(passed);
+        Moment { now: course.at(passed), wall: course.wall(passed), monotonic }
     }
 
-    fn now(&self) -> Timestamp {
-        let passed = self.passed();
+    /// How long the clock has run at this time.
+    fn passed(&self, at: Instant) -> Span {
+        Span::from(at.duration_since(self.start))
+    }
+
+    /// The course after this time.
+    fn course(&self, passed: Span) -> Course {
         let course = self.course.read();
         if passed.as_micros() < course.from.as_micros().saturating_add(LOOK.as_micros()) {
-            return course.at(passed);
+            return course;
         }
         // One thread makes the comparison. The others use the present course.
         if let Some(mut follower) = self.follower.try_lock()
             && follower.course() == course
         {
-            let (wall, read) = (wall(), self.passed());
+            let (wall, read) = (wall(), self.passed(monotonic()));
             // If the thread was suspended between the readings, it would find a difference
             // that does not exist.
             if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
                 follower.look(passed, wall);
                 self.course.write(follower.course());
-                return follower.course().at(passed);
+                return follower.course();
             }
         }
-        course.at(passed)
+        course
     }
 }
 

@@ -263,7 +263,8 @@ impl DecisionTimer {
     /// The decision has ended that began at this time, if it is measured. Returns how long
     /// it took, in microseconds, if each decision is measured.
     pub(crate) fn end(&self, begun: Option<Instant>) -> Option<u64> {
-        let nanos = monotonic().duration_since(begun?).as_nanos();
+        let begun = begun?;
+        let nanos = monotonic().duration_since(begun).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         self.histogram.observe(nanos);
         self.measures_all.then_some(nanos / 1000)

@@ -64,12 +64,12 @@ impl RequestMetrics {
         }
     }
 
-    /// Begins to measure a request whose head has just arrived.
-    pub(crate) fn begin(self: &Rc<Self>, method: &Method) -> Measurement {
+    /// Begins to measure a request whose head has arrived at this time.
+    pub(crate) fn begin(self: &Rc<Self>, method: &Method, started: Instant) -> Measurement {
         self.active.increment();
         Measurement {
             metrics: Rc::clone(self),
-            started: monotonic(),
+            started,
             waited: Cell::default(),
             error: Some(CLIENT_CLOSED),
             route: None,
@@ -131,11 +131,6 @@ impl Measurement {
     /// The request is one of the route with this index.
     pub(crate) fn set_route(&mut self, route: usize) {
         self.route = u32::try_from(route).ok();
-    }
-
-    /// When it began.
-    pub(crate) const fn started(&self) -> Instant {
-        self.started
     }
 
     /// Where the time is added for which others made it wait.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use tollgate_limiter::time::monotonic;
 
 use super::families::{self, DECISIONS, DECISIONS_BY_SOURCE, OWN_DURATION};
 use super::family::{Appears, Kind};
@@ -79,14 +80,14 @@ fn series_beyond_the_bound_count_in_one_of_each_metric() {
 fn a_request_is_counted_when_it_ends_however_it_ends() {
     let metrics = Metrics::new(100);
     let requests = requests(&metrics);
-    let mut answered = requests.begin(&Method::GET);
+    let mut answered = requests.begin(&Method::GET, monotonic());
     answered.set_route(0);
     answered.waited().set(Duration::from_secs(3600));
     answered.answered(StatusCode::OK, None);
-    let mut faulty = requests.begin(&"BREW".parse().expect("a method"));
+    let mut faulty = requests.begin(&"BREW".parse().expect("a method"), monotonic());
     faulty.set_route(0);
     faulty.answered(StatusCode::BAD_GATEWAY, None);
-    let left = requests.begin(&Method::POST);
+    let left = requests.begin(&Method::POST, monotonic());
     let active = |metrics: &Metrics| {
         line(&metrics.render(), "http_server_active_requests").map(str::to_owned)
     };
@@ -117,7 +118,7 @@ fn a_configuration_that_is_renewed_continues_the_series() {
     for _ in 0..2 {
         let labels = RouteLabels { name: "r".into(), pattern: "/*".into() };
         let requests = Rc::new(RequestMetrics::new(&worker, [labels].into(), 0));
-        let mut request = requests.begin(&Method::GET);
+        let mut request = requests.begin(&Method::GET, monotonic());
         request.set_route(0);
         request.answered(StatusCode::OK, None);
     }
@@ -140,7 +141,7 @@ fn no_two_requests_with_different_labels_share_a_series() {
     let mut expected = 0;
     for route in 0..20 {
         for status in 100..1000 {
-            let mut request = requests.begin(&Method::GET);
+            let mut request = requests.begin(&Method::GET, monotonic());
             request.set_route(route);
             request.answered(StatusCode::from_u16(status).expect("a status"), None);
             expected += 1;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::time::Timestamp;
+
 use super::places::Places;
 use super::refusal::{Refusal, Refused};
 
@@ -15,9 +18,14 @@ pub(super) struct Ring {
 }
 
 impl Ring {
+    /// Whether a refusal of this client at this time is kept.
+    pub(super) fn admits(&mut self, client: Principal, time: Timestamp) -> bool {
+        self.places.admits(client, time)
+    }
+
     /// Keeps a refusal in place of the oldest one of its key, or of all, if there are too many.
     pub(super) fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
-        let place = self.places.take(refused.client, sequence);
+        let place = self.places.take(refused.client, (sequence, refused.time));
         match self.refusals.get_mut(place) {
             None => self.refusals.push(Arc::new(refused.numbered(sequence))),
             Some(kept) => match Arc::get_mut(kept) {

@@ -1,20 +1,30 @@
 //! Refusals in order, under a flood, and read while they are written.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::digest::Principal;
 use tollgate_limiter::time::{Span, Timestamp};
 
-use super::places::{MAX_KEPT, MAX_OF_KEY};
+use super::places::{LASTS, MAX_KEPT, MAX_OF_KEY};
 use super::*;
 
-/// A refusal of this client under this policy.
+const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+
+/// A refusal of this client under this policy, so long after the one before that it may replace it.
 fn keep(worker: &WorkerRefusals, policy: &Arc<str>, client: u128, id: &str) {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+    let passed = Span::from_micros(calls * LASTS.as_micros());
+    assert!(worker.admits(policy, Principal::from_bits(client), START.plus(passed)));
+    keep_at(START.plus(passed), worker, policy, client, id);
+}
+
+fn keep_at(time: Timestamp, worker: &WorkerRefusals, policy: &Arc<str>, client: u128, id: &str) {
     worker.keep(&Refused {
-        time: Timestamp::from_micros(1_795_246_126_000_000),
+        time,
         request_id: id,
         policy,
         client: Principal::from_bits(client),
@@ -89,6 +99,25 @@ fn a_flood_of_clients_keeps_the_last_refusals() {
     assert_eq!(kept.len(), MAX_KEPT);
     assert_eq!(kept[0].sequence, 5_000 - 256);
     assert_eq!(lost, 5_000 - 256);
+}
+
+#[test]
+fn of_a_flood_within_a_tenth_of_a_second_the_first_refusals_are_kept() {
+    let rings = Arc::<RefusalRings>::default();
+    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    let observe = |client, id: &str, time| {
+        if worker.admits(&policy, Principal::from_bits(client), time) {
+            keep_at(time, &worker, &policy, client, id);
+        }
+    };
+    for number in 0..1_000_u64 {
+        observe(99, &number.to_string(), START.plus(Span::from_micros(number)));
+    }
+    observe(1, "quiet", START.plus(Span::from_millis(50)));
+    observe(99, "later", START.plus(LASTS));
+    let (kept, next, lost) = rings.since(0, 1000);
+    assert_eq!(ids(&kept), ["1", "2", "3", "4", "5", "6", "7", "quiet", "later"]);
+    assert_eq!((next, lost), (1_002, 1_002 - 9), "those that are not kept are counted as lost");
 }
 
 #[test]

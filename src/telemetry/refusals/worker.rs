@@ -1,8 +1,11 @@
 //! What one worker keeps.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::time::Timestamp;
 
 use super::refusal::Refused;
 use super::ring::Ring;
@@ -12,8 +15,8 @@ use super::rings::{RefusalRings, SharedRing};
 #[derive(Debug)]
 pub(crate) struct WorkerRefusals {
     rings: Arc<RefusalRings>,
-    /// Its rings, by the names of the policies.
-    pub(super) own: RefCell<HashMap<Arc<str>, SharedRing>>,
+    /// Its rings, by the names of the policies. There are few of them.
+    pub(super) own: RefCell<BTreeMap<Arc<str>, SharedRing>>,
 }
 
 impl WorkerRefusals {
@@ -27,7 +30,19 @@ impl WorkerRefusals {
         self.rings.keeps_whole()
     }
 
-    /// Keeps a refusal.
+    /// Whether a refusal of this client at this time is kept. If not, it is counted as lost.
+    pub(crate) fn admits(&self, policy: &str, client: Principal, time: Timestamp) -> bool {
+        let own = self.own.borrow();
+        let Some(ring) = own.get(policy) else { return true };
+        let mut ring = ring.lock();
+        let is_kept = ring.admits(client, time);
+        if !is_kept {
+            self.rings.number();
+        }
+        is_kept
+    }
+
+    /// Keeps a refusal. It should be [admitted](Self::admits).
     pub(crate) fn keep(&self, refused: &Refused<'_>) {
         let mut own = self.own.borrow_mut();
         let ring = match own.get(refused.policy) {
@@ -52,7 +67,7 @@ impl WorkerRefusals {
         ring.keep(&Refused { whole, ..*refused }, self.rings.number());
     }
 
-    fn begin(&self, policy: &Arc<str>, own: &mut HashMap<Arc<str>, SharedRing>) -> SharedRing {
+    fn begin(&self, policy: &Arc<str>, own: &mut BTreeMap<Arc<str>, SharedRing>) -> SharedRing {
         let ring = self.rings.add(policy);
         own.retain(|_, ring| !ring.lock().is_closed());
         own.insert(Arc::clone(policy), Arc::clone(&ring));

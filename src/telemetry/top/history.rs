@@ -78,7 +78,7 @@ impl TopHistory {
         if !is_kept {
             let mut state = self.minutes.lock();
             let Minutes { minutes, shown, .. } = &mut *state;
-            let shown = shown.values_mut().flat_map(HashMap::values_mut);
+            let shown = shown.values_mut().flat_map(Counted::values_mut);
             shown.for_each(Sketches::forget_whole);
             let minutes = minutes.values_mut().flat_map(HashMap::values_mut);
             minutes.for_each(Arrived::forget_whole);
@@ -134,7 +134,7 @@ impl TopHistory {
     /// The names of the policies that have judged requests in the last ten minutes.
     pub(crate) fn policies(&self) -> Vec<Box<str>> {
         let state = self.minutes.lock();
-        let shown = state.shown.values().flat_map(HashMap::keys);
+        let shown = state.shown.values().flat_map(Counted::keys);
         let names = state.minutes.values().flat_map(HashMap::keys).chain(shown);
         let mut names: Vec<_> = names.cloned().collect();
         names.sort();

@@ -19,8 +19,9 @@ pub(crate) use worker::WorkerTop;
 
 use text::ClientText;
 
-/// The sketches of all policies in one minute, by the policies' names.
-type Counted = std::collections::HashMap<Box<str>, Sketches>;
+/// The sketches of all policies in one minute, by the policies' names. There are few policies, and
+/// their names are not chosen by clients.
+type Counted = std::collections::BTreeMap<Box<str>, Sketches>;
 
 /// The sketches of one policy in one minute.
 #[derive(Clone, Debug, Default)]

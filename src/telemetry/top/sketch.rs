@@ -88,9 +88,10 @@ impl<T> Sketch<T> {
     ) -> Option<&mut T> {
         self.observed += 1;
         if let Some(&place) = self.places.get(&id) {
+            let before = self.entries[place].count;
             self.entries[place].count += 1;
             if place == self.smallest {
-                self.find_smallest();
+                self.find_smallest(before);
             }
             let entry = &mut self.entries[place];
             let is_largest = value > entry.peak;
@@ -100,7 +101,8 @@ impl<T> Sketch<T> {
         if self.entries.len() < ENTRIES {
             self.places.insert(id, self.entries.len());
             self.entries.push(Entry { id, count: 1, error: 0, peak: value, text: text() });
-            self.find_smallest();
+            // No count is smaller.
+            self.smallest = self.entries.len() - 1;
             return None;
         }
         let cell = &mut self.cells[cell_of(id)];
@@ -119,12 +121,23 @@ impl<T> Sketch<T> {
         self.places.remove(&old.id);
         let cell = &mut self.cells[cell_of(old.id)];
         *cell = old.count.max(*cell);
-        self.find_smallest();
+        self.find_smallest(old.count);
     }
 
-    fn find_smallest(&mut self) {
-        let smallest = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.count);
-        self.smallest = smallest.map_or(0, |(place, _)| place);
+    /// Finds an entry with the smallest count again, after the count of that entry was `before`
+    /// and has risen. No other count is below `before`, so the search ends at the next entry that
+    /// has it. If all keys are equally frequent, that is one of the next entries.
+    fn find_smallest(&mut self, before: u64) {
+        let mut smallest = (u64::MAX, 0);
+        let (first, last) = self.entries.split_at(self.smallest);
+        let places = (self.smallest..).zip(last).chain((0..).zip(first));
+        for (place, entry) in places {
+            smallest = smallest.min((entry.count, place));
+            if entry.count <= before {
+                break;
+            }
+        }
+        self.smallest = smallest.1;
     }
 
     /// All observations.

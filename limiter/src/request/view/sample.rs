@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, Method};
 
 use super::{Forwarding, RequestView};
+use crate::request::Fields;
 use crate::request::host::host_of_field;
 use crate::request::path::normal_path;
 
@@ -19,7 +20,7 @@ impl<'a> RequestView<'a> {
             host: host_of_field(host).expect("a host that has one meaning"),
             path: normal_path(path).expect("a path that has one meaning"),
             query: None,
-            headers,
+            fields: Fields::of(headers),
             peer: [192, 0, 2, 1].into(),
             has_content: false,
             forwarding: Forwarding::IfTrusted,

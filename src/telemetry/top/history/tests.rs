@@ -13,7 +13,7 @@ fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
             });
         }
     }
-    HashMap::from([("per-client".into(), sketches)])
+    Counted::from([("per-client".into(), sketches)])
 }
 
 fn shown(history: &TopHistory, minutes: usize) -> Vec<(String, u64, u64)> {
@@ -144,7 +144,7 @@ fn whole(id: u128) -> Counted {
     };
     sketches.admitted.observe(id, None, text);
     sketches.refused.observe(id, None, text);
-    HashMap::from([("per-client".into(), sketches)])
+    Counted::from([("per-client".into(), sketches)])
 }
 
 #[test]
