@@ -49,11 +49,14 @@ pub(super) async fn forward(
         if let Some(is_success) = health_verdict(&result, wants_tunnel) {
             upstream.shared().record_request(in_flight.endpoint().shared(), is_success);
         }
-        let error = match result.and_then(|response| retry_state.check_status(response)) {
-            Ok(response) => {
-                upstream.observe(took.into());
-                return relay(response, in_flight, options, websocket_key.as_ref());
-            }
+        let error = match result {
+            Ok(response) => match retry_state.check_status(&response) {
+                None => {
+                    upstream.observe(took.into());
+                    return relay(response, in_flight, options, websocket_key.as_ref());
+                }
+                Some(error) => error,
+            },
             Err(error) => error,
         };
         retry_state.tried.push(in_flight.endpoint().clone());

@@ -81,22 +81,15 @@ impl<'a> RetryState<'a> {
         self.may_retry
     }
 
-    /// Drops a response if its status is a cause for a retry and one is left.
-    pub(super) fn check_status(
-        &mut self,
-        response: EndpointResponse,
-    ) -> Result<EndpointResponse, AttemptError> {
-        let Some(cause) = RetryCause::of_status(response.response.status()) else {
-            return Ok(response);
-        };
-        let request = self.may_retry.then(|| response.copy.as_ref()?.request()).flatten();
-        match request {
-            Some(request) if self.take_retry(cause) => {
-                self.metrics().retried(cause.as_str());
-                Err(AttemptError::dropped_response(request))
-            }
-            _ => Ok(response),
+    /// The error in place of a response if its status is a cause for a retry and one is left.
+    pub(super) fn check_status(&mut self, response: &EndpointResponse) -> Option<AttemptError> {
+        let cause = RetryCause::of_status(response.response.status())?;
+        let request = self.may_retry.then(|| response.copy.as_ref()?.request()).flatten()?;
+        if !self.take_retry(cause) {
+            return None;
         }
+        self.metrics().retried(cause.as_str());
+        Some(AttemptError::dropped_response(request))
     }
 
     /// The request for its next attempt, after the pause before it.
