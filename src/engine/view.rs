@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::Method;
 use http::request::Parts;
 use tollgate_limiter::decision::Outcome;
-use tollgate_limiter::request::{Ambiguity, Fields, Malformed, RequestView};
+use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 
 use super::Undecidable;
 use crate::message::{Failure, has_unknown_expectation};
@@ -39,11 +39,10 @@ pub(crate) fn view<'a>(
         Method::TRACE => return Err(Failure::Trace),
         _ => {}
     }
-    let fields = Fields::of(&head.headers);
-    if has_unknown_expectation(head.version, fields) {
+    let view = RequestView::of(head, peer.address)?;
+    if has_unknown_expectation(head.version, view.fields()) {
         return Err(Failure::Expectation);
     }
-    let view = RequestView::with_fields(head, fields, peer.address)?;
     Ok(view
         .with_content(has_content)
         .with_forwarding(peer.may_forward)

@@ -65,15 +65,8 @@ impl<'a> RequestView<'a> {
         Self::with_fields(parts, Fields::of(&parts.headers), peer)
     }
 
-    /// The same. `fields` are those of the request.
-    ///
-    /// # Errors
-    /// If the request has no meaning, or several meanings.
-    pub fn with_fields(
-        parts: &'a Parts,
-        fields: Fields<'a>,
-        peer: IpAddr,
-    ) -> Result<Self, Ambiguity> {
+    /// `fields` are those of the request.
+    fn with_fields(parts: &'a Parts, fields: Fields<'a>, peer: IpAddr) -> Result<Self, Ambiguity> {
         check_coding(fields)?;
         let (host, path) = (host_of(parts)?, path_of(&parts.method, &parts.uri)?);
         Ok(Self::with_host_and_path(parts, fields, peer, host, path))
@@ -184,7 +177,7 @@ impl<'a> RequestView<'a> {
     }
 
     /// All header fields, for lookups.
-    pub(crate) const fn fields(&self) -> Fields<'a> {
+    pub const fn fields(&self) -> Fields<'a> {
         self.fields
     }
 

@@ -20,8 +20,8 @@ pub enum Clock {
     Manual(Arc<AtomicU64>),
 }
 
-/// One moment on all clocks. It is one reading of the system's clock, because each reading takes as
-/// long as some hundred instructions.
+/// One moment on all clocks. It is one reading of the system's clock, because a reading takes as long
+/// as about a hundred instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// The time for decisions, see [`Clock::now`].

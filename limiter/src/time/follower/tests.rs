@@ -150,6 +150,22 @@ fn a_clock_before_the_epoch_or_at_the_end_of_time_does_no_harm() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// Until the next comparison a course knows the wall clock, however far it follows behind.
+    #[test]
+    fn a_course_knows_the_wall_clock(
+        jumps in prop::collection::vec((-2 * HOUR_US..2 * HOUR_US, 0..200_u64), 1..8),
+        passed_us in 0..LOOK.as_micros(),
+    ) {
+        let mut machine = Machine::new();
+        for (by_us, stays_s) in jumps {
+            machine.wall_jumps(by_us);
+            machine.runs(Span::from_millis(500 + 1000 * stays_s));
+            let read = Span::from_micros(machine.monotonic_us + passed_us);
+            let expected = machine.wall().plus(Span::from_micros(passed_us));
+            prop_assert_eq!(machine.clock.course().wall(read), expected);
+        }
+    }
+
     /// Between steps the clock runs at nine to eleven tenths of the speed. It goes back
     /// only in a step of more than ten minutes, and finally agrees with the wall clock.
     #[test]
