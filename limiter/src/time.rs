@@ -16,11 +16,13 @@
 
 mod clock;
 pub(crate) mod follower;
+mod moment;
 mod process;
 mod system;
 mod value;
 
-pub use clock::{Clock, Moment};
+pub use clock::Clock;
 pub use follower::{HOLD, SLOWEST};
+pub use moment::Moment;
 pub use system::monotonic;
 pub use value::{Span, Timestamp};

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use super::process;
 use super::system::{monotonic, wall};
-use super::{Span, Timestamp};
+use super::{Moment, Span, Timestamp};
 
 /// The source of the present time for decisions.
 #[derive(Clone, Debug, Default)]
@@ -18,19 +17,6 @@ pub enum Clock {
     System,
     /// A clock that advances only by [`Clock::advance`]. Clones share it.
     Manual(Arc<AtomicU64>),
-}
-
-/// One moment on all clocks. It is one reading of the system's clock, because a reading takes as long
-/// as about a hundred instructions.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    /// The time for decisions, see [`Clock::now`].
-    pub now: Timestamp,
-    /// The time of the wall clock, see [`Clock::wall`]. If that clock jumps, this follows within a
-    /// tenth of a second.
-    pub wall: Timestamp,
-    /// The time for durations, see [`monotonic`].
-    pub monotonic: Instant,
 }
 
 impl Clock {
