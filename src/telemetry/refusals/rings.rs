@@ -33,7 +33,7 @@ impl RefusalRings {
 
     /// Up to `limit` refusals with this sequence and later ones, the oldest first; the
     /// sequence with which to go on; and how many refusals between were lost, because their
-    /// rings have kept later ones.
+    /// rings have kept later ones, or earlier ones of a flood.
     pub(crate) fn since(&self, sequence: u64, limit: usize) -> (Vec<Refusal>, u64, u64) {
         // A refusal gets its sequence while its ring is locked, so all before this one are seen.
         let end = self.next_sequence();
