@@ -58,6 +58,8 @@ proptest! {
             let mut alone = Exact::default();
             for &number in stream {
                 observe(&mut sketch, &mut alone, number);
+                let least = sketch.entries.iter().map(|entry| entry.count).min();
+                prop_assert_eq!(Some(sketch.entries[sketch.smallest].count), least);
                 *exact.0.entry(number).or_default() += 1;
             }
             prop_assert_eq!(sketch.observed(), stream.len() as u64);
