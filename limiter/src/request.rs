@@ -4,6 +4,7 @@
 //! differently (two hosts, dot segments, an invalid escape) is refused here, before a
 //! policy or route uses it.
 
+mod address;
 mod ambiguity;
 mod disguise;
 mod fields;
@@ -16,6 +17,7 @@ mod pattern;
 pub mod scan;
 mod view;
 
+pub use address::push_address;
 pub use ambiguity::Ambiguity;
 pub use disguise::{folded_name, is_disguised, is_plain_name, plain_len};
 pub use fields::Fields;

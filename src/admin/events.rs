@@ -32,7 +32,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A comment, which clients ignore.
 const HEARTBEAT_TEXT: &str = ": still here\n\n";
 
-/// How much a slow client was not sent: the event `lost`.
+/// How much a client was not sent, because it was slow or because not all of a flood is kept: the
+/// event `lost`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Lost {
     summaries: u64,

@@ -124,8 +124,8 @@ impl Engine {
     }
 
     /// Finds the route of a request under `rules`, and lets its policies judge it. The request
-    /// arrives at `moment`; its tokens expire by the wall clock. `headroom` returns the headroom of a
-    /// route's upstream. Policies that do not apply, take no part.
+    /// arrives at `moment`; its tokens expire by the wall clock. `headroom` returns the headroom
+    /// of a route's upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.

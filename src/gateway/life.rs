@@ -104,8 +104,8 @@ impl Gateway {
         Some(self.sinks.tracer.as_ref()?.begin(headers, || self.is_trusted(client)))
     }
 
-    /// Finds the route of a request, and judges the request under its policies. It
-    /// has arrived at `moment`.
+    /// Finds the route of a request, and judges the request under its policies. It has
+    /// arrived at `moment`.
     async fn judge(
         &self,
         client: &Client,

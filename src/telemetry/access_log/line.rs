@@ -170,7 +170,7 @@ impl<'a> Line<'a> {
     /// `Referer` and `User-Agent` are not recorded.
     fn write_combined(&self, line: &mut String) -> fmt::Result {
         let Self { record, time, client, status, .. } = self;
-        client.write_alone(line)?;
+        client.write_alone(line);
         write!(line, " - - [{}] \"", CombinedTime(time))?;
         write_escaped(line, record.method.as_str())?;
         line.write_char(' ')?;
@@ -182,7 +182,7 @@ impl<'a> Line<'a> {
         let Self { record, time, client, status, .. } = self;
         let Record { method, bytes, duration_us, outcome, .. } = record;
         write!(line, "{} ", &**time)?;
-        client.write(line)?;
+        client.write(line);
         write!(line, " {method} ")?;
         write_json_text(line, record.path())?;
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use tollgate_limiter::digest::PrincipalId;
 use tollgate_limiter::policy::MaskedAddress;
-use tollgate_limiter::request::scan;
+use tollgate_limiter::request::{push_address, scan};
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
@@ -33,7 +33,7 @@ impl Value<'_> {
             Self::Word(word) => quote(line, word),
             Self::Client(client) => {
                 line.push('"');
-                client.write(line)?;
+                client.write(line);
                 line.push('"');
             }
             Self::Number(number) => push_number(line, *number),
@@ -48,7 +48,7 @@ impl Value<'_> {
             Self::Text("") | Self::Word("") | Self::Keys(_) => line.push('-'),
             Self::Text(text) => write_escaped(line, text)?,
             Self::Word(word) => line.push_str(word),
-            Self::Client(client) => client.write(line)?,
+            Self::Client(client) => client.write(line),
             Self::Number(number) => push_number(line, *number),
         }
         Ok(())
@@ -152,38 +152,24 @@ pub(super) struct Client {
 
 impl Client {
     /// Writes the address, or its network with the length.
-    pub(super) fn write(self, line: &mut String) -> fmt::Result {
+    pub(super) fn write(self, line: &mut String) {
         match self.shown {
             ClientAddress::Hidden => line.push('-'),
-            ClientAddress::Full => write_address(line, self.address.to_canonical())?,
+            ClientAddress::Full => push_address(line, self.address.to_canonical()),
             ClientAddress::Masked => {
                 let (network, length) = MaskedAddress(self.address).network();
-                write_address(line, network)?;
+                push_address(line, network);
                 line.push('/');
                 push_number(line, length);
             }
         }
-        Ok(())
     }
 
     /// The same without the length, for formats that know only addresses.
-    pub(super) fn write_alone(self, line: &mut String) -> fmt::Result {
+    pub(super) fn write_alone(self, line: &mut String) {
         match self.shown {
-            ClientAddress::Masked => write_address(line, MaskedAddress(self.address).network().0),
+            ClientAddress::Masked => push_address(line, MaskedAddress(self.address).network().0),
             ClientAddress::Hidden | ClientAddress::Full => self.write(line),
         }
     }
-}
-
-fn write_address(line: &mut String, address: IpAddr) -> fmt::Result {
-    let IpAddr::V4(address) = address else {
-        return write!(line, "{address}");
-    };
-    for (index, octet) in address.octets().into_iter().enumerate() {
-        if index > 0 {
-            line.push('.');
-        }
-        push_number(line, octet);
-    }
-    Ok(())
 }

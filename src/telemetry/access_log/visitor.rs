@@ -84,7 +84,7 @@ impl<'a> Visitor<'a> for Json<'_> {
 
     fn client(&mut self, field: Field, client: Client) {
         let line = self.begin_text(field);
-        let _ = client.write(line);
+        client.write(line);
         line.push('"');
     }
 

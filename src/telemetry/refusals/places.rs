@@ -87,16 +87,17 @@ impl Places {
         if self.slots.len() < MAX_KEPT {
             return None;
         }
-        while let Some(&(sequence, place)) = self.order.front() {
+        loop {
+            let front = self.order.front();
+            let &(sequence, place) = front.expect("each place has a current entry");
             if self.slots[place].sequence == sequence {
                 return Some(place);
             }
             self.order.pop_front();
         }
-        None
     }
 
-    /// Removes the oldest refusal of a key from the places of the key.
+    /// Removes a place from those of its key.
     fn leave(&mut self, place: usize) {
         if let Entry::Occupied(mut of_key) = self.of_keys.entry(self.slots[place].key) {
             of_key.get_mut().retain(|it| *it != place);
