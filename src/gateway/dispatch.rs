@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response};
 use hyper::body::Body as _;
-use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 use tollgate_limiter::decision::X_RATELIMIT_SOFT;
 use tollgate_limiter::request::RequestView;
@@ -22,7 +21,7 @@ use crate::message::{
     Failure, FieldFilter, Forwarding, Redirect, Via, decrement_max_forwards, expects_continue,
     options_response, strip_request, switch_to_websocket, wants_websocket,
 };
-use crate::proxy::{Expectation, ForwardOptions, RequestBody};
+use crate::proxy::{Expectation, ForwardOptions, InterimRelay, RequestBody};
 use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
 
@@ -41,6 +40,8 @@ pub(super) struct Forward {
     request: Box<Request<RequestBody>>,
     /// What its body waits for, if it waits.
     expectation: Option<Expectation>,
+    /// Where interim responses go, if the client supports them.
+    interim: Option<InterimRelay>,
 }
 
 /// How a request is dispatched.
@@ -115,14 +116,16 @@ impl Gateway {
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
         exchange.waited().set(delay.into());
-        let Forward { upstream, request, expectation } = match dispatch {
+        let Forward { upstream, request, expectation, interim } = match dispatch {
             Dispatch::Respond(response) => return Ok(*response),
             Dispatch::Forward(forward) => forward,
         };
         exchange.forwarding();
         // The future is large. It is made where it is awaited, so that it is not moved there.
-        let forward =
-            || self.proxy.forward(upstream, request, options(admission, handling, exchange));
+        let forward = || {
+            let options = options(admission, handling, interim.as_ref(), exchange);
+            self.proxy.forward(upstream, request, options)
+        };
         let response = match deadline {
             None => forward().await,
             // Boxed, because the timeout would contain the future a second time.
@@ -167,10 +170,9 @@ impl Gateway {
             head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
         }
         exchange.settles_after(&mut head.headers, &body);
-        let mut request = Box::new(Request::from_parts(head, body));
-        let filter = self.filters.responses(admission.route);
-        relay_interim_responses(client, &mut request, filter, expectation.clone());
-        Ok(Some(Forward { upstream, request, expectation }))
+        let request = Box::new(Request::from_parts(head, body));
+        let interim = interim_relay(client, self.filters.responses(admission.route));
+        Ok(Some(Forward { upstream, request, expectation, interim }))
     }
 
     fn redirect(
@@ -233,41 +235,24 @@ fn hold_until_wanted(head: &Parts, body: &mut RequestBody) -> Option<Expectation
 fn options<'a>(
     admission: Admission,
     handling: &'a Handling,
+    interim: Option<&'a InterimRelay>,
     exchange: &'a Exchange,
 ) -> ForwardOptions<'a> {
     ForwardOptions {
         timeouts: handling.timeouts,
         retries: handling.retries.as_ref(),
         affinity: admission.affinity,
+        interim,
         attempts: exchange.attempts(),
         waited: exchange.waited(),
     }
 }
 
 /// Relays interim responses of the upstream to the client, if the client can receive
-/// them, with the fields that pass `filter`. A `100 Continue` releases a body that is
-/// held.
-fn relay_interim_responses(
-    client: &Client,
-    request: &mut Request<RequestBody>,
-    filter: &Arc<FieldFilter>,
-    expectation: Option<Expectation>,
-) {
-    let interim = client.interim.as_ref().and_then(InterimQueue::open);
-    if interim.is_none() && expectation.is_none() {
-        return;
-    }
-    let filter = Arc::clone(filter);
-    on_informational(request, move |response| {
-        if response.status() == StatusCode::CONTINUE
-            && let Some(expectation) = &expectation
-        {
-            expectation.meet();
-        }
-        if let Some(interim) = &interim {
-            interim.send(response.status(), &filter.interim(response.headers().clone()));
-        }
-    });
+/// them, with the fields that pass `filter`.
+fn interim_relay(client: &Client, filter: &Arc<FieldFilter>) -> Option<InterimRelay> {
+    let interim = client.interim.as_ref().and_then(InterimQueue::open)?;
+    Some(InterimRelay::new(interim, filter))
 }
 
 #[cfg(test)]

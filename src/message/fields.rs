@@ -10,6 +10,8 @@ use smallvec::SmallVec;
 use tollgate_limiter::decision::varying;
 use tollgate_limiter::request::Fields;
 
+use super::tokens::{has_token, tokens};
+
 /// The field that carries a request's id.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -21,12 +23,8 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 pub(crate) fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderName) -> bool) {
     let found = names(headers, |name| is_hop_by_hop(name) || is_other(name));
     // Read before `TE` is removed.
-    let takes_trailers = found.contains(&TE)
-        && headers
-            .get_all(TE)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
+    let takes_trailers =
+        found.contains(&TE) && headers.get_all(TE).iter().any(|value| has_token(value, "trailers"));
     strip(headers, found);
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -106,10 +104,6 @@ fn strip_named(headers: &mut HeaderMap) {
         }
     }
     headers.remove(CONNECTION);
-}
-
-pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
 /// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0

@@ -9,7 +9,8 @@ use serde_json::Value;
 use tollgate_limiter::meter::{Meter, MeterSpec, Pointer};
 use tollgate_limiter::request::{Fields, RequestView, normal_path};
 
-use super::fields::{KEPT, tokens};
+use super::fields::KEPT;
+use super::tokens::tokens;
 use super::{
     Location, Prefix, Redirect, Rewrite, decrement_max_forwards, join_cookies, request_id,
     strip_hop_by_hop,

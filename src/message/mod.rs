@@ -17,6 +17,7 @@ mod rewrite;
 mod template;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod websocket;
 mod whole_body;
 
@@ -34,6 +35,7 @@ pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};
 pub(crate) use template::{Refusal, fill as refusal_response};
+pub(crate) use tokens::has_token;
 pub(crate) use websocket::{
     accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,
 };

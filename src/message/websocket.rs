@@ -9,7 +9,7 @@ use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE}
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Version};
 
-use super::fields::tokens;
+use super::tokens::has_token;
 
 const WEBSOCKET: &str = "websocket";
 /// RFC 6455, section 1.3.
@@ -28,10 +28,10 @@ pub(crate) fn wants_websocket(head: &Parts) -> bool {
 fn is_switch(headers: &HeaderMap) -> bool {
     let mut protocols = headers.get_all(UPGRADE).iter();
     let Some(protocol) = protocols.next() else { return false };
-    let mut named = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    let mut named = headers.get_all(CONNECTION).iter();
     protocol.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes())
         && protocols.next().is_none()
-        && named.any(|line| tokens(line).any(|token| token.eq_ignore_ascii_case("upgrade")))
+        && named.any(|line| has_token(line, "upgrade"))
 }
 
 /// Adds the fields that change the protocol to WebSocket.

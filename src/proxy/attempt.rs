@@ -4,15 +4,15 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use http::{Method, Request, Response};
-use hyper::body::Incoming;
+use http::{Method, Request};
 use tokio::time::timeout_at;
 use tollgate_limiter::time::monotonic;
 
-use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy, head_bytes};
-use super::body::{Expectation, RequestBody};
-use super::endpoint::{Connection, Endpoint, SendError};
+use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy, Reach, RequestCopy};
+use super::body::{BodyCopy, Expectation, RequestBody};
+use super::endpoint::{Connection, Endpoint, SendError, Sent};
 use super::fault::Fault;
+use super::interim::InterimRelay;
 use super::retry_state::RetryState;
 
 /// Every known server accepts a head of this size. A server may answer a larger head
@@ -64,21 +64,21 @@ pub(super) async fn attempt(
         let expectation = request.body().expectation();
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
         let is_copied = retry_state.may_retry() || is_http2 || is_idempotent || is_held();
-        let copy = is_copied.then(|| RequestCopy::of(&request)).flatten();
-        let head_bytes =
-            copy.as_ref().map_or_else(|| head_bytes(&request), RequestCopy::head_bytes);
+        let body = is_copied.then(|| request.body().copy()).flatten();
+        // A connection of HTTP/1 leaves the head of the request.
+        let head = is_http2.then(|| HeadCopy::of(&request));
         // Opening a connection takes time, and using an idle one takes none.
         let begins = if is_reused { started } else { monotonic() };
         let time = (begins, limit);
-        let mut error = match exchange(endpoint, connection, request, time).await {
-            Ok((connection, response)) => {
+        let sent = exchange(endpoint, connection, request, time, retry_state.interim()).await;
+        let mut error = match sent {
+            Ok((connection, Sent { response, request })) => {
+                let head = request.map(HeadCopy::Kept).or(head);
+                let copy = head.zip(body).map(|(head, body)| RequestCopy { head, body });
                 return Ok(EndpointResponse { connection, response, copy });
             }
-            Err(failed) => failed.attempt_error(copy, is_idempotent),
+            Err(failed) => failed.attempt_error((head, body), is_idempotent),
         };
-        if head_bytes > COMMON_HEAD_BYTES {
-            error.fault = error.fault.with_large_head();
-        }
         if is_for_tunnel {
             error.fault = error.fault.in_handshake();
         }
@@ -108,24 +108,17 @@ fn is_idempotent(method: &Method) -> bool {
     )
 }
 
-/// Why a connection has brought no response.
-struct Failed {
-    fault: Fault,
-    reach: Reach,
-    /// The request, if no byte of it was sent.
-    unsent: Option<Box<Request<RequestBody>>>,
-}
-
+/// Sends the request, and waits for the response as long as the endpoint may take.
 async fn exchange(
     endpoint: &Endpoint,
     mut connection: Connection,
-    mut request: Box<Request<RequestBody>>,
+    request: Box<Request<RequestBody>>,
     (begins, limit): (Instant, Duration),
-) -> Result<(Connection, Response<Incoming>), Failed> {
-    connection.prepare(&mut request, endpoint.shared());
+    interim: Option<&InterimRelay>,
+) -> Result<(Connection, Sent), Failed> {
     let progress = request.body().progress();
     let sent = {
-        let mut sending = pin!(connection.send(request));
+        let mut sending = pin!(connection.send(request, endpoint.shared(), interim));
         let mut deadline = tokio::time::Instant::from_std(begins + limit);
         loop {
             if let Ok(sent) = timeout_at(deadline, sending.as_mut()).await {
@@ -138,25 +131,47 @@ async fn exchange(
             }
         }
     };
-    let SendError { error, request } = match sent {
-        Ok(response) => return Ok((connection, response)),
+    let SendError { fault, request, is_unsent } = match sent {
+        Ok(sent) => return Ok((connection, sent)),
         Err(error) => error,
     };
     // A fault of the body takes precedence over the end of the connection that it causes.
     let of_body = progress.and_then(|progress| progress.fault()).map(Fault::Body);
-    let fault = of_body.unwrap_or_else(|| connection.fault(&error));
-    let reach = Reach::of(fault, request.is_some());
-    Err(Failed { fault, reach, unsent: request })
+    let fault = of_body.unwrap_or(fault);
+    Err(Failed { fault, reach: Reach::of(fault, is_unsent), request })
+}
+
+/// Why a connection has brought no response.
+struct Failed {
+    fault: Fault,
+    reach: Reach,
+    /// The request, if it is still there. It has lost its body if a part was sent.
+    request: Option<Box<Request<RequestBody>>>,
 }
 
 impl Failed {
-    const TIMEOUT: Self = Self { fault: Fault::Timeout, reach: Reach::Answered, unsent: None };
+    const TIMEOUT: Self = Self { fault: Fault::Timeout, reach: Reach::Answered, request: None };
 
-    fn attempt_error(self, copy: Option<RequestCopy>, is_idempotent: bool) -> AttemptError {
-        let Self { fault, reach, unsent } = self;
-        let copy = copy.filter(|_| reach != Reach::Answered);
-        // Only one of the two: a copy takes the body away from the request that was unsent.
-        let request = unsent.or_else(|| copy?.request());
+    /// The error of the attempt, with the request if it can be sent again: from what the
+    /// connection has left of it, or from a copy.
+    fn attempt_error(
+        self,
+        (head, body): (Option<HeadCopy>, Option<BodyCopy>),
+        is_idempotent: bool,
+    ) -> AttemptError {
+        let Self { mut fault, reach, request } = self;
+        let head = request.map(HeadCopy::Kept).or(head);
+        if head.as_ref().is_some_and(|head| head.bytes() > COMMON_HEAD_BYTES) {
+            fault = fault.with_large_head();
+        }
+        let request = match (reach, head) {
+            (Reach::Unsent, Some(HeadCopy::Kept(request))) => Some(request),
+            (Reach::Answered, _) => None,
+            (_, head) => {
+                let copy = head.zip(body).map(|(head, body)| RequestCopy { head, body });
+                copy.and_then(RequestCopy::into_request)
+            }
+        };
         AttemptError { fault, request, reach, is_idempotent }
     }
 }

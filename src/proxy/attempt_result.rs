@@ -1,8 +1,7 @@
 //! The result of one attempt: a response, or an error that says how far the request
 //! came.
 
-use http::{Extensions, HeaderName, HeaderValue, Method, Request, Response, Uri};
-use hyper::body::Incoming;
+use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 
 use super::body::{BodyCopy, RequestBody};
 use super::endpoint::Connection;
@@ -13,7 +12,7 @@ use super::settings::RetryCause;
 /// The response of an endpoint.
 pub(super) struct EndpointResponse {
     pub(super) connection: Connection,
-    pub(super) response: Response<Incoming>,
+    pub(super) response: Response<()>,
     /// The request, if it can be sent again.
     pub(super) copy: Option<RequestCopy>,
 }
@@ -71,49 +70,57 @@ impl AttemptError {
 /// What is needed to send a request again.
 #[derive(Debug)]
 pub(super) struct RequestCopy {
-    method: Method,
-    uri: Uri,
-    headers: FieldsCopy,
-    /// The callback for `100 Continue`, if the body waits for one.
-    extensions: Extensions,
-    body: BodyCopy,
+    pub(super) head: HeadCopy,
+    pub(super) body: BodyCopy,
 }
 
 impl RequestCopy {
-    /// A copy, if the body can be sent again.
-    pub(super) fn of(request: &Request<RequestBody>) -> Option<Self> {
-        let extensions = request.body().expectation().map(|_| request.extensions().clone());
-        Some(Self {
-            body: request.body().copy()?,
-            extensions: extensions.unwrap_or_default(),
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            headers: FieldsCopy::of(request.headers()),
-        })
-    }
-
-    /// See [`head_bytes`].
-    pub(super) fn head_bytes(&self) -> usize {
-        target_bytes(&self.uri) + self.headers.bytes()
-    }
-
     /// The request again, if its body is still available.
-    pub(super) fn request(&self) -> Option<Box<Request<RequestBody>>> {
-        let mut request = Box::new(Request::new(self.body.body()?));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.fields();
-        request.extensions_mut().clone_from(&self.extensions);
-        Some(request)
+    pub(super) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
+        let body = self.body.body()?;
+        Some(match self.head {
+            HeadCopy::Kept(mut request) => {
+                *request.body_mut() = body;
+                request
+            }
+            HeadCopy::Copied { method, uri, headers } => {
+                let mut request = Box::new(Request::new(body));
+                (*request.method_mut(), *request.uri_mut()) = (method, uri);
+                *request.headers_mut() = headers.fields();
+                request
+            }
+        })
     }
 }
 
-/// About the bytes of the head of a request in HTTP/1.1: its target and its fields.
-pub(super) fn head_bytes(request: &Request<RequestBody>) -> usize {
-    let field = |(name, value): (&HeaderName, &HeaderValue)| {
-        name.as_str().len() + value.len() + BETWEEN_FIELDS
-    };
-    target_bytes(request.uri()) + request.headers().iter().map(field).sum::<usize>()
+/// The head of a request that was sent.
+#[derive(Debug)]
+pub(super) enum HeadCopy {
+    /// The request, which has lost its body.
+    Kept(Box<Request<RequestBody>>),
+    /// A copy.
+    Copied { method: Method, uri: Uri, headers: FieldsCopy },
+}
+
+impl HeadCopy {
+    /// A copy of the head of `request`.
+    pub(super) fn of(request: &Request<RequestBody>) -> Self {
+        let headers = FieldsCopy::of(request.headers());
+        Self::Copied { method: request.method().clone(), uri: request.uri().clone(), headers }
+    }
+
+    /// About its bytes in HTTP/1.1: its target and its fields.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Kept(request) => {
+                let field = |(name, value): (&HeaderName, &HeaderValue)| {
+                    name.as_str().len() + value.len() + BETWEEN_FIELDS
+                };
+                target_bytes(request.uri()) + request.headers().iter().map(field).sum::<usize>()
+            }
+            Self::Copied { uri, headers, .. } => target_bytes(uri) + headers.bytes(),
+        }
+    }
 }
 
 fn target_bytes(uri: &Uri) -> usize {

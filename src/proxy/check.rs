@@ -10,7 +10,7 @@ use http::{HeaderValue, Request, Uri};
 use tokio::time::{sleep, timeout};
 
 use super::body::RequestBody;
-use super::endpoint::{Connection, connect};
+use super::endpoint::{Connection, Sent, connect};
 use super::endpoint_shared::EndpointShared;
 use super::fault::Fault;
 use super::settings::CheckSettings;
@@ -56,8 +56,8 @@ async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bo
         let mut request = Request::new(RequestBody::EMPTY);
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
-        connection.prepare(&mut request, endpoint);
-        let response = connection.send(Box::new(request)).await.map_err(|_| Fault::Closed)?;
+        let sent = connection.send(Box::new(request), endpoint, None).await;
+        let Sent { response, .. } = sent.map_err(|_| Fault::Closed)?;
         Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
     };
     match timeout(settings.timeout, exchange).await {

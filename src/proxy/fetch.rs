@@ -15,7 +15,7 @@ use http::{HeaderValue, Request, Uri};
 use tokio::time::timeout;
 
 use super::body::RequestBody;
-use super::endpoint::{Connection, connect};
+use super::endpoint::{Connection, Sent, connect};
 use super::endpoint_shared::{Address, EndpointShared};
 use super::fault::Fault;
 use super::health::HealthState;
@@ -143,20 +143,18 @@ async fn fetch_from(
         },
     )?;
     let mut connection = Connection::from(connected);
-    let mut request = request(source);
-    connection.prepare(&mut request, &endpoint);
-    let response = connection.send(Box::new(request)).await.map_err(|_| FetchError::Broken)?;
-    let (head, body) = response.into_parts();
-    match head.status.as_u16() {
+    let sent = connection.send(Box::new(request(source)), &endpoint, None).await;
+    let Sent { response, .. } = sent.map_err(|_| FetchError::Broken)?;
+    match response.status().as_u16() {
         200 => {}
         status @ 300..400 => return Err(FetchError::Redirected(status)),
         status => return Err(FetchError::Status(status)),
     }
-    let bytes = read_body(body, max_bytes).await.map_err(|error| match error {
+    let bytes = read_body(connection, max_bytes).await.map_err(|error| match error {
         BodyError::TooLarge => FetchError::TooLarge(max_bytes),
         BodyError::Incomplete => FetchError::Broken,
     })?;
-    Ok(Document { bytes, fresh_for: freshness::of(&head.headers) })
+    Ok(Document { bytes, fresh_for: freshness::of(response.headers()) })
 }
 
 /// A GET for the document. Like a browser, it names the host without the default port.

@@ -50,7 +50,7 @@ pub(super) async fn forward(
             upstream.shared().record_request(in_flight.endpoint().shared(), is_success);
         }
         let error = match result {
-            Ok(response) => match retry_state.check_status(&response) {
+            Ok(mut response) => match retry_state.check_status(&mut response) {
                 None => {
                     upstream.observe(took.into());
                     return relay(response, in_flight, options, websocket_key.as_ref());
@@ -90,7 +90,7 @@ fn relay(
     let EndpointResponse { connection, response, .. } = response;
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let is_wanted = !is_tunnel || accepts_websocket(websocket_key, response.headers());
-    let (mut head, incoming) = response.into_parts();
+    let (mut head, ()) = response.into_parts();
     if !is_wanted
         || has_ambiguous_framing(&head.headers)
         || !merge_content_lengths(&mut head.headers)
@@ -101,9 +101,10 @@ fn relay(
     strip_hop_by_hop(&mut head.headers);
     let body = if is_tunnel {
         switch_to_websocket(&mut head.headers);
-        ResponseBody::of_tunnel(incoming, in_flight, connection)
+        head.extensions.insert(connection.into_tunnel().ok_or(Failure::UpstreamInvalid)?);
+        ResponseBody::of_tunnel(in_flight)
     } else {
-        ResponseBody::new(incoming, options.timeouts.idle, in_flight, connection)
+        ResponseBody::new(options.timeouts.idle, in_flight, connection)
     };
     Ok(Response::from_parts(head, body))
 }

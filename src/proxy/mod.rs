@@ -18,6 +18,7 @@ mod fetch;
 mod fields_copy;
 mod forward;
 mod health;
+mod interim;
 mod resolve;
 mod response_body;
 mod retry;
@@ -35,6 +36,7 @@ use tokio::join;
 
 pub(crate) use body::{Expectation, RequestBody};
 pub(crate) use fetch::{Document, DocumentSource, FetchError, fetch};
+pub(crate) use interim::InterimRelay;
 pub(crate) use resolve::resolve;
 pub(crate) use response_body::{BrokenResponse, ResponseBody};
 pub(crate) use settings::{

@@ -1,5 +1,6 @@
 //! The body of an upstream's response: while it lasts, its request is in flight.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -7,7 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
@@ -18,17 +18,27 @@ use super::endpoint::{Connection, InFlight};
 /// How long the end of a stream may take after the whole body has arrived.
 const MAX_END: Duration = Duration::from_secs(1);
 
-/// The body of an upstream's response on its way to the client. It wraps the HTTP
-/// library's body because three things depend on how the body ends: the request is
-/// in flight until then, its connection can be used again only after a complete
-/// body, and a pause that is too long breaks the body off.
+/// The body of an upstream's response on its way to the client. Three things depend on how it
+/// ends: the request is in flight until then, its connection can be used again only after a
+/// complete body, and a pause that is too long breaks the body off.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
-    /// None only while this value is dropped.
-    incoming: Option<Incoming>,
+    source: Source,
     idle: IdleTimer,
-    /// None after the end of the body.
-    connection: Option<(InFlight, Connection)>,
+    /// Whether it has broken off. That is reported one turn later, so that the client gets the
+    /// head and what has come of the body before its connection ends.
+    is_broken: bool,
+}
+
+/// Where a body comes from.
+#[derive(Debug)]
+enum Source {
+    /// From the latest response on a connection.
+    Connection(InFlight, Connection),
+    /// There is none: the connection has become a tunnel, which lasts as long as this value.
+    Tunnel { _in_flight: InFlight },
+    /// The body has ended.
+    Ended,
 }
 
 /// Why a response breaks off. Its status has already been sent, so the gateway can
@@ -58,14 +68,9 @@ impl BrokenResponse {
 }
 
 impl ResponseBody {
-    pub(super) fn new(
-        incoming: Incoming,
-        idle_limit: Duration,
-        in_flight: InFlight,
-        connection: Connection,
-    ) -> Self {
-        let (incoming, connection) = (Some(incoming), Some((in_flight, connection)));
-        let mut body = Self { incoming, idle: IdleTimer::new(idle_limit), connection };
+    pub(super) fn new(idle_limit: Duration, in_flight: InFlight, connection: Connection) -> Self {
+        let source = Source::Connection(in_flight, connection);
+        let mut body = Self { source, idle: IdleTimer::new(idle_limit), is_broken: false };
         if body.is_end_stream() {
             body.finish();
         }
@@ -74,17 +79,15 @@ impl ResponseBody {
 
     /// The response has no body but turns its connection into a tunnel. The request
     /// is in flight until this value is dropped.
-    pub(super) fn of_tunnel(
-        incoming: Incoming,
-        in_flight: InFlight,
-        connection: Connection,
-    ) -> Self {
-        let idle = IdleTimer::new(Duration::MAX);
-        Self { incoming: Some(incoming), idle, connection: Some((in_flight, connection)) }
+    pub(super) fn of_tunnel(in_flight: InFlight) -> Self {
+        let source = Source::Tunnel { _in_flight: in_flight };
+        Self { source, idle: IdleTimer::new(Duration::MAX), is_broken: false }
     }
 
     fn finish(&mut self) {
-        if let Some((in_flight, connection)) = self.connection.take() {
+        if let Source::Connection(in_flight, connection) =
+            mem::replace(&mut self.source, Source::Ended)
+        {
             in_flight.end(connection);
         }
     }
@@ -95,13 +98,13 @@ impl Drop for ResponseBody {
     /// may end the stream a moment later. Dropping the stream before that would reset
     /// it, so a task waits for its end.
     fn drop(&mut self) {
-        let (incoming, connection) = (self.incoming.take(), self.connection.take());
-        let whole = incoming.filter(|incoming| incoming.size_hint().exact() == Some(0));
-        if let (Some(incoming), Some((_, Connection::Http2(stream)))) = (whole, connection)
+        if let Source::Connection(_, connection) = mem::replace(&mut self.source, Source::Ended)
+            && let Connection::Http2(stream, Some(body)) = connection
+            && body.size_hint().exact() == Some(0)
             && Handle::try_current().is_ok()
         {
             spawn_local(async move {
-                if timeout(MAX_END, incoming.collect()).await.is_ok() {
+                if timeout(MAX_END, body.collect()).await.is_ok() {
                     stream.end();
                 }
             });
@@ -117,17 +120,20 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let body = &mut *self;
-        let Some(incoming) = &mut body.incoming else {
+        if self.is_broken {
+            return Poll::Ready(Some(Err(BrokenResponse::Broken)));
+        }
+        let Source::Connection(_, connection) = &mut self.source else {
             return Poll::Ready(None);
         };
-        let polled = match &body.connection {
-            Some((_, connection)) => connection.poll_frame(incoming, cx),
-            None => Pin::new(incoming).poll_frame(cx),
-        };
-        let Poll::Ready(frame) = polled else {
+        let Poll::Ready(frame) = Pin::new(connection).poll_frame(cx) else {
             return self.idle.poll_expired(cx).map(|()| Some(Err(BrokenResponse::Idle)));
         };
+        if let Some(Err(_)) = frame {
+            self.is_broken = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.idle.reset();
         if frame.is_none() || self.is_end_stream() {
             self.finish();
@@ -136,10 +142,16 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+        match &self.source {
+            Source::Connection(_, connection) => connection.is_end_stream(),
+            Source::Tunnel { .. } | Source::Ended => true,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        match &self.source {
+            Source::Connection(_, connection) => connection.size_hint(),
+            Source::Tunnel { .. } | Source::Ended => SizeHint::with_exact(0),
+        }
     }
 }

@@ -15,6 +15,7 @@ use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach};
 use super::body::RequestBody;
+use super::interim::InterimRelay;
 use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
@@ -71,6 +72,11 @@ impl<'a> RetryState<'a> {
         self.upstream.metrics()
     }
 
+    /// Where interim responses go.
+    pub(super) const fn interim(&self) -> Option<&'a InterimRelay> {
+        self.options.interim
+    }
+
     /// Whether it asks for a tunnel: it has the field `Upgrade`. Other requests must not have it.
     pub(super) const fn is_for_tunnel(&self) -> bool {
         self.is_for_tunnel
@@ -82,9 +88,10 @@ impl<'a> RetryState<'a> {
     }
 
     /// The error in place of a response if its status is a cause for a retry and one is left.
-    pub(super) fn check_status(&mut self, response: &EndpointResponse) -> Option<AttemptError> {
+    pub(super) fn check_status(&mut self, response: &mut EndpointResponse) -> Option<AttemptError> {
         let cause = RetryCause::of_status(response.response.status())?;
-        let request = self.may_retry.then(|| response.copy.as_ref()?.request()).flatten()?;
+        let copy = response.copy.take().filter(|_| self.may_retry)?;
+        let request = copy.into_request()?;
         if !self.take_retry(cause) {
             return None;
         }

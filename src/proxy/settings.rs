@@ -8,6 +8,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{Method, StatusCode};
 use rustls::pki_types::ServerName;
 
+use super::interim::InterimRelay;
 use super::tls::TlsSettings;
 use crate::telemetry::Attempts;
 
@@ -228,6 +229,8 @@ pub(crate) struct ForwardOptions<'a> {
     pub(crate) retries: Option<&'a RetrySettings>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
+    /// Where interim responses go, if the client supports them.
+    pub(crate) interim: Option<&'a InterimRelay>,
     /// Records the attempts, if there is a record.
     pub(crate) attempts: Option<&'a Attempts>,
     /// The time that attempts take is added here.

@@ -25,10 +25,13 @@ pub(crate) use accept::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenConnections, OpenSocket,
     serve,
 };
+pub(crate) use http1::chunks::Chunks;
 pub(crate) use http1::head::check_request_line;
 pub(crate) use service::RequestService;
 pub(crate) use settings::{
-    Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
+    Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
 };
-pub(crate) use state::{ClientBody, InterimQueue, Pace, Peer};
+pub(crate) use state::{ClientBody, Interim, InterimQueue, Pace, Peer};
+pub(crate) use syntax::content_length;
 pub(crate) use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
+pub(crate) use tunnel::TunnelEnd;

@@ -176,13 +176,13 @@ impl ListenerSettings {
 
 /// The bounds of the head of an HTTP/1 request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeadBounds {
+pub(crate) struct HeadBounds {
     /// Bytes from the first of the request line to the last of the empty line.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Bytes of the target.
-    pub(super) target_bytes: usize,
+    pub(crate) target_bytes: usize,
     /// Number of fields.
-    pub(super) fields: usize,
+    pub(crate) fields: usize,
 }
 
 /// The minimum speed of a client.

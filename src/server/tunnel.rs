@@ -6,27 +6,60 @@
 //! the request.
 
 use std::cell::Cell;
+use std::fmt;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::sleep_until;
+use tokio::try_join;
 use tokio_util::io::InspectReader;
 use tollgate_limiter::drain::Drain;
 use tollgate_limiter::time::monotonic;
 
 use crate::telemetry::TunnelBytes;
 
+/// Bytes in both directions.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// The service's end of a tunnel, in the extensions of the response that opens it. The type of
+/// extensions requires that it can be cloned; the first clone that is taken is the end.
+#[derive(Clone)]
+pub(crate) struct TunnelEnd(Arc<Mutex<Option<Backend>>>);
+
+/// A backend, and the bytes that were read from it before.
+struct Backend {
+    stream: Box<dyn Duplex>,
+    early: Bytes,
+}
+
+impl fmt::Debug for TunnelEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunnelEnd").finish_non_exhaustive()
+    }
+}
+
+impl TunnelEnd {
+    /// The end behind `stream`. `early` was read from it before.
+    pub(crate) fn new<T>(stream: T, early: Bytes) -> Self
+    where
+        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        Self(Arc::new(Mutex::new(Some(Backend { stream: Box::new(stream), early }))))
+    }
+}
+
 /// A tunnel that a response opens.
-#[derive(Debug)]
 pub(super) struct Tunnel<B> {
-    backend: OnUpgrade,
+    backend: Backend,
     /// Counts the bytes from the backend, if the service asks for that.
     carried: Option<TunnelBytes>,
     /// Held while the tunnel lasts.
@@ -39,9 +72,10 @@ impl<B> Tunnel<B> {
     pub(super) fn of(response: Response<B>) -> (Response<OptionalBody<B>>, Option<Self>) {
         let (mut head, body) = response.into_parts();
         let backend = match head.status {
-            StatusCode::SWITCHING_PROTOCOLS => head.extensions.remove::<OnUpgrade>(),
+            StatusCode::SWITCHING_PROTOCOLS => head.extensions.remove::<TunnelEnd>(),
             _ => None,
         };
+        let backend = backend.and_then(|TunnelEnd(backend)| backend.lock().take());
         match backend {
             Some(backend) => {
                 let carried = head.extensions.remove();
@@ -64,16 +98,18 @@ impl<B> Tunnel<B> {
     ) where
         C: AsyncRead + AsyncWrite + Unpin,
     {
-        let Ok(backend) = self.backend.await else { return };
+        let Backend { stream, early: answered } = self.backend;
         // The time of the last read from either side.
         let last = Cell::new(monotonic());
         let mut client = InspectReader::new(client, |_: &[u8]| last.set(monotonic()));
-        let mut backend = InspectReader::new(TokioIo::new(backend), |bytes: &[u8]| {
+        let count = |bytes: &[u8]| self.carried.iter().for_each(|carried| carried.add(bytes.len()));
+        count(&answered);
+        let mut backend = InspectReader::new(stream, |bytes: &[u8]| {
             last.set(monotonic());
-            self.carried.iter().for_each(|carried| carried.add(bytes.len()));
+            count(bytes);
         });
         let mut carried = pin!(async {
-            backend.write_all(&early).await?;
+            try_join!(backend.write_all(&early), client.write_all(&answered))?;
             copy_bidirectional(&mut client, &mut backend).await
         });
         loop {

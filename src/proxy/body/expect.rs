@@ -6,56 +6,65 @@
 //! upstream may not know expectations, so the body is read after a timeout in any
 //! case. After the upstream's final response the body is no longer read.
 
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
 use tokio::time::{Sleep, sleep};
 
 /// How long an upstream may take to send `100 Continue` before it is sent the body
 /// without it. Clients wait about as long.
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
-const WAITING: u8 = 0;
-const MET: u8 = 1;
-const REFUSED: u8 = 2;
-
-/// Whether a body may be read. The callback for interim responses must be `Send`,
-/// hence the atomics, although only one thread uses them.
+/// Whether a body may be read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expectation(Arc<Shared>);
+pub(crate) struct Expectation(Rc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: AtomicU8,
-    reader: AtomicWaker,
+    state: Cell<State>,
+    /// The task that waits to read the body.
+    reader: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Waiting,
+    Met,
+    Refused,
 }
 
 impl Expectation {
     /// The upstream wants the body.
     pub(crate) fn meet(&self) {
-        if self.change(MET) {
-            self.0.reader.wake();
+        if self.change(State::Met)
+            && let Some(reader) = self.0.reader.take()
+        {
+            reader.wake();
         }
     }
 
     /// The request has its response: a body that was not wanted until now is never
     /// read.
     pub(crate) fn refuse(&self) {
-        self.change(REFUSED);
+        self.change(State::Refused);
     }
 
     /// Whether the body may not be read yet.
     pub(in crate::proxy) fn is_waiting(&self) -> bool {
-        self.0.state.load(Ordering::Relaxed) == WAITING
+        self.0.state.get() == State::Waiting
     }
 
     /// Only the first change has an effect. Returns whether this is the first.
-    fn change(&self, to: u8) -> bool {
-        self.0.state.compare_exchange(WAITING, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    fn change(&self, to: State) -> bool {
+        let is_first = self.is_waiting();
+        if is_first {
+            self.0.state.set(to);
+        }
+        is_first
     }
 }
 
@@ -78,12 +87,11 @@ impl BodyGate {
     /// Ready when the body may be read: never if the response has come before.
     pub(super) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &self.expectation.0;
-        shared.reader.register(cx.waker());
-        match shared.state.load(Ordering::Relaxed) {
-            MET => return Poll::Ready(()),
-            REFUSED => return Poll::Pending,
-            _ => {}
-        }
+        match shared.state.get() {
+            State::Met => return Poll::Ready(()),
+            State::Refused => return Poll::Pending,
+            State::Waiting => shared.reader.replace(Some(cx.waker().clone())),
+        };
         let timeout = self.timeout.get_or_insert_with(|| Box::pin(sleep(CONTINUE_TIMEOUT)));
         if timeout.as_mut().poll(cx).is_pending() {
             return Poll::Pending;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustls::{AlertDescription, Error as TlsError};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::counted::Counted;
+use super::stream::Transport;
 use super::{http1, http2};
 use crate::proxy::endpoint_shared::{Address, EndpointShared, Protocol};
 use crate::proxy::fault::Fault;
@@ -92,13 +92,13 @@ async fn open(
         Address::Socket(address) => address,
         Address::Path(path) => {
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            return http1_over(stream, traffic).await;
+            return Ok(http1_over(stream, traffic));
         }
     };
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     match &endpoint.protocol {
-        Protocol::Http1 => http1_over(stream, traffic).await,
+        Protocol::Http1 => Ok(http1_over(stream, traffic)),
         Protocol::Http2 => http2_over(stream, traffic).await,
         Protocol::Tls { config, server_name } => {
             let mut config = config.clone();
@@ -111,23 +111,20 @@ async fn open(
             let stream = stream.map_err(|error| untrusted(&error, !protocols.is_empty()))?;
             match stream.get_ref().1.alpn_protocol() {
                 Some(ALPN_HTTP2) => http2_over(stream, traffic).await,
-                _ => http1_over(stream, traffic).await,
+                _ => Ok(http1_over(stream, traffic)),
             }
         }
     }
 }
 
-async fn http1_over<T>(stream: T, traffic: &UpstreamTraffic) -> Result<NewConnection, Fault>
-where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let connection = http1::Connection::over(Counted::new(stream, traffic)).await;
-    connection.map(NewConnection::Http1).map_err(|_| Fault::Unreachable)
+fn http1_over(stream: impl Transport, traffic: &UpstreamTraffic) -> NewConnection {
+    let stream = Box::new(Counted::new(stream, traffic));
+    NewConnection::Http1(http1::Connection::over(stream))
 }
 
-async fn http2_over<T>(stream: T, traffic: &UpstreamTraffic) -> Result<NewConnection, Fault>
-where
-    T: AsyncRead + AsyncWrite + Unpin + 'static,
-{
+async fn http2_over(
+    stream: impl Transport,
+    traffic: &UpstreamTraffic,
+) -> Result<NewConnection, Fault> {
     http2::Connection::over(Counted::new(stream, traffic)).await.map(NewConnection::Http2)
 }

@@ -154,7 +154,11 @@ impl Stream {
         sent.map_err(|mut error| {
             let request = error.take_message();
             let request = request.map(|it| Box::new(it.map(StreamedBody::into_inner)));
-            SendError { error: error.into_error(), request }
+            let fault = match Fault::of(&error.into_error()) {
+                Fault::Closed if self.is_noticed() => Fault::ClosedWithOthers,
+                fault => fault,
+            };
+            SendError { fault, is_unsent: request.is_some(), request }
         })
     }
 
@@ -163,9 +167,10 @@ impl Stream {
         self.is_open = false;
     }
 
-    /// Whether no other request has noticed the end of the connection before.
-    pub(super) fn is_first_to_notice(&self) -> bool {
-        !self.connection.is_lost.replace(true)
+    /// Whether another request has noticed the end of the connection before this one, which
+    /// notices it now.
+    fn is_noticed(&self) -> bool {
+        self.connection.is_lost.replace(true)
     }
 }
 
@@ -213,7 +218,6 @@ fn parsed(host: &HeaderValue) -> Option<Authority> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::http1;
     use super::*;
 
     fn request(target: &'static str, host: Option<&'static str>) -> Request<RequestBody> {
@@ -245,16 +249,5 @@ mod tests {
             assert_eq!((uri.scheme(), request.version()), (Some(&Scheme::HTTPS), Version::HTTP_2));
             assert!(request.headers().is_empty());
         }
-    }
-
-    /// A request that was not sent may be sent to an endpoint that speaks HTTP/1.1.
-    #[test]
-    fn a_request_can_be_converted_to_http_1_again() {
-        let authority = HeaderValue::from_static("10.0.0.1:80");
-        let mut request = request("/a?b", Some("a.test"));
-        prepare(&mut request, &authority, Scheme::HTTP);
-        http1::prepare(&mut request, &authority);
-        assert_eq!(request.uri(), "/a?b");
-        assert_eq!(request.headers()[HOST], "a.test");
     }
 }

@@ -2,16 +2,16 @@
 
 mod connect;
 mod counted;
-mod driver;
 mod http1;
 mod http2;
 mod send_error;
+mod stream;
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -19,20 +19,23 @@ use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, Shared};
 use http::uri::Scheme;
 use http::{Request, Response};
-use http_body::{Body as _, Frame};
+use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
 use tollgate_limiter::time::monotonic;
 
 use connect::connect_http1;
 pub(super) use connect::{NewConnection, connect};
+use http1::BrokenBody;
 pub(super) use send_error::SendError;
 
 use super::body::RequestBody;
 use super::endpoint_shared::{EndpointShared, Protocol};
 use super::fault::Fault;
+use super::interim::InterimRelay;
 use super::settings::UpstreamSettings;
 use super::shared::RequestPermit;
+use crate::server::TunnelEnd;
 use crate::telemetry::UpstreamTraffic;
 
 /// New connections that one request may find closed or full.
@@ -43,71 +46,108 @@ const MAX_OPENED: u32 = 4;
 pub(super) enum Connection {
     /// A connection that the request has for itself.
     Http1(http1::Connection),
-    /// A stream on a connection that is shared with other requests.
-    Http2(http2::Stream),
+    /// A stream on a connection that is shared with other requests, and the body of its
+    /// response.
+    Http2(http2::Stream, Option<Incoming>),
+}
+
+/// A request has its response.
+pub(super) struct Sent {
+    pub(super) response: Response<()>,
+    /// The request without its body, if the connection has left it.
+    pub(super) request: Option<Box<Request<RequestBody>>>,
 }
 
 impl From<NewConnection> for Connection {
     fn from(connection: NewConnection) -> Self {
         match connection {
             NewConnection::Http1(connection) => Self::Http1(connection),
-            NewConnection::Http2(connection) => Self::Http2(http2::Stream::of(Rc::new(connection))),
+            NewConnection::Http2(connection) => Self::from(http2::Stream::of(Rc::new(connection))),
         }
+    }
+}
+
+impl From<http2::Stream> for Connection {
+    fn from(stream: http2::Stream) -> Self {
+        Self::Http2(stream, None)
     }
 }
 
 impl Connection {
     pub(super) fn is_http2(&self) -> bool {
-        matches!(self, Self::Http2(_))
+        matches!(self, Self::Http2(..))
     }
 
-    /// Converts a request for `endpoint` to the HTTP version of this connection.
-    pub(super) fn prepare(&self, request: &mut Request<RequestBody>, endpoint: &EndpointShared) {
-        match self {
-            Self::Http1(_) => http1::prepare(request, &endpoint.authority),
-            Self::Http2(_) => {
-                let scheme = match endpoint.protocol {
-                    Protocol::Tls { .. } => Scheme::HTTPS,
-                    Protocol::Http1 | Protocol::Http2 => Scheme::HTTP,
-                };
-                http2::prepare(request, &endpoint.authority, scheme);
-            }
-        }
-    }
-
-    /// Sends a request. Dropping the future, and then the connection, cancels it.
+    /// Sends a request to `endpoint`. Interim responses go to `interim`. Dropping the future, and
+    /// then the connection, cancels the request.
     ///
     /// # Errors
     /// If there is no response.
     pub(super) async fn send(
         &mut self,
-        request: Box<Request<RequestBody>>,
-    ) -> Result<Response<Incoming>, SendError> {
+        mut request: Box<Request<RequestBody>>,
+        endpoint: &EndpointShared,
+        interim: Option<&InterimRelay>,
+    ) -> Result<Sent, SendError> {
         match self {
-            Self::Http1(connection) => connection.send(request).await,
-            Self::Http2(stream) => stream.send(request).await,
-        }
-    }
-
-    /// Reads the next frame of the body of a response on this connection.
-    pub(super) fn poll_frame(
-        &self,
-        body: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        match self {
-            Self::Http1(connection) => connection.wakes().poll_frame(body, cx),
-            Self::Http2(_) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    /// The fault that an error of a request on this connection means.
-    pub(super) fn fault(&self, error: &hyper::Error) -> Fault {
-        match (Fault::of(error), self) {
-            (Fault::Closed, Self::Http2(stream)) if !stream.is_first_to_notice() => {
-                Fault::ClosedWithOthers
+            Self::Http1(connection) => {
+                let sent = connection.send(request, &endpoint.authority, interim).await;
+                sent.map(|(response, request)| Sent { response, request: Some(request) })
             }
-            (fault, _) => fault,
+            Self::Http2(stream, body) => {
+                let scheme = match endpoint.protocol {
+                    Protocol::Tls { .. } => Scheme::HTTPS,
+                    Protocol::Http1 | Protocol::Http2 => Scheme::HTTP,
+                };
+                http2::prepare(&mut request, &endpoint.authority, scheme);
+                let (head, incoming) = stream.send(request).await?.into_parts();
+                *body = Some(incoming);
+                Ok(Sent { response: Response::from_parts(head, ()), request: None })
+            }
+        }
+    }
+
+    /// The connection after its protocol has changed, if that is possible.
+    pub(super) fn into_tunnel(self) -> Option<TunnelEnd> {
+        match self {
+            Self::Http1(connection) => connection.into_tunnel(),
+            Self::Http2(..) => None,
+        }
+    }
+}
+
+/// The body of the latest response.
+impl Body for Connection {
+    type Data = Bytes;
+    type Error = BrokenBody;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        match self.get_mut() {
+            Self::Http1(connection) => connection.poll_frame(cx),
+            Self::Http2(_, Some(body)) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenBody)))
+            }
+            Self::Http2(_, None) => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.is_end_stream(),
+            Self::Http2(_, body) => body.as_ref().is_none_or(Body::is_end_stream),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(connection) => connection.size_hint(),
+            Self::Http2(_, body) => {
+                body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+            }
         }
     }
 }
@@ -188,7 +228,7 @@ impl Endpoint {
         if self.pools.is_http2.get()
             && let Some(stream) = self.pools.http2.stream()
         {
-            return Some(Connection::Http2(stream));
+            return Some(stream.into());
         }
         self.pools.http1.reuse(now).map(Connection::Http1)
     }
@@ -208,12 +248,12 @@ impl Endpoint {
         while self.pools.is_http2.get() {
             let http2 = &self.pools.http2;
             if let Some(stream) = http2.stream() {
-                return Ok(Connection::Http2(stream));
+                return Ok(stream.into());
             }
             if http2.is_full() || opened == MAX_OPENED {
                 // All connections carry as many requests as the endpoint allows.
                 let none = if http2.is_full() { Fault::TooManyStreams } else { Fault::Closed };
-                return http2.waiting_stream().map(Connection::Http2).ok_or(none);
+                return http2.waiting_stream().map(Connection::from).ok_or(none);
             }
             self.open_http2().await?;
             opened += 1;
@@ -223,7 +263,7 @@ impl Endpoint {
                 let connection = Rc::new(connection);
                 self.pools.is_http2.set(true);
                 self.pools.http2.add(Rc::clone(&connection));
-                Ok(Connection::Http2(http2::Stream::of(connection)))
+                Ok(http2::Stream::of(connection).into())
             }
             http1 @ NewConnection::Http1(_) => Ok(http1.into()),
         }
@@ -287,7 +327,7 @@ impl InFlight {
     pub(super) fn end(self, connection: Connection) {
         match connection {
             Connection::Http1(connection) => self.endpoint.pools.http1.keep(connection),
-            Connection::Http2(stream) => stream.end(),
+            Connection::Http2(stream, _) => stream.end(),
         }
     }
 }

@@ -60,6 +60,21 @@ impl Chunks {
         }
     }
 
+    /// Whether the next byte is content.
+    pub(crate) fn is_in_data(&self) -> bool {
+        self.state == State::Data
+    }
+
+    /// Whether the last byte is part of the trailer section, which ends with an empty line.
+    pub(crate) fn is_in_trailers(&self) -> bool {
+        use State::{End, LastLf, Line, TrailerLf, TrailerName, TrailerValue};
+        match self.state {
+            TrailerName | TrailerValue | TrailerLf | LastLf | End => true,
+            Line => self.trailers > 0,
+            _ => false,
+        }
+    }
+
     /// Whether the body has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.state == State::End
@@ -76,7 +91,7 @@ impl Chunks {
     ) -> Result<usize, (usize, Malformed)> {
         let mut at = 0;
         while at < bytes.len() && !self.has_ended() {
-            if self.state == State::Data {
+            if self.is_in_data() {
                 at += self.skip_data(bytes.len() - at);
             } else {
                 self.step(bytes[at], bounds).map_err(|malformed| (at, malformed))?;
@@ -87,7 +102,7 @@ impl Chunks {
     }
 
     /// Skips up to `available` bytes of a chunk. Returns how many.
-    fn skip_data(&mut self, available: usize) -> usize {
+    pub(crate) fn skip_data(&mut self, available: usize) -> usize {
         let skipped = usize::try_from(self.size).map_or(available, |size| size.min(available));
         self.size -= u64::try_from(skipped).expect("it is at most the size");
         if self.size == 0 {
@@ -96,7 +111,11 @@ impl Chunks {
         skipped
     }
 
-    fn step(&mut self, byte: u8, bounds: &HeadBounds) -> Result<(), Malformed> {
+    /// The next byte, which is not content.
+    ///
+    /// # Errors
+    /// If the body is malformed.
+    pub(crate) fn step(&mut self, byte: u8, bounds: &HeadBounds) -> Result<(), Malformed> {
         self.state = match (self.state, byte) {
             (State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte)?,
             (State::Size, b'\r') if self.digits > 0 => State::SizeLf,

@@ -9,6 +9,6 @@ mod peer;
 mod responses;
 
 pub(crate) use client_body::ClientBody;
-pub(crate) use interim::InterimQueue;
+pub(crate) use interim::{Interim, InterimQueue};
 pub(crate) use pace::Pace;
 pub(crate) use peer::Peer;

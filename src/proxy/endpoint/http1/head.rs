@@ -1,0 +1,257 @@
+//! The head of a response in HTTP/1 (RFC 9112, sections 4 and 5).
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use httparse::{Header, Status};
+use hyper::ext::ReasonPhrase;
+
+use crate::message::has_token;
+use crate::proxy::fault::Fault;
+use crate::server::content_length;
+
+/// The largest head in bytes.
+pub(super) const MAX_BYTES: usize = 64 * 1024;
+/// The most fields of a head.
+pub(super) const MAX_FIELDS: usize = 100;
+
+/// Room for the fields that the gateway adds to a response, so that the map does not grow.
+const OWN_FIELDS: usize = 12;
+
+/// How the end of a body is determined (RFC 9112, section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// The number of bytes; 0: there is no body.
+    Length(u64),
+    /// By the last chunk.
+    Chunked,
+    /// By the end of the connection.
+    Closed,
+}
+
+/// Parses the head at the start of `bytes`, and returns it with its length. None if it is not
+/// complete. The values of the fields share the memory of `bytes`.
+///
+/// # Errors
+/// If it is malformed or too large.
+pub(super) fn parse(bytes: &Bytes) -> Result<Option<(Response<()>, usize)>, Fault> {
+    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut parsed = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut room) {
+        Ok(Status::Complete(length)) if length <= MAX_BYTES => length,
+        Ok(Status::Partial) if bytes.len() < MAX_BYTES => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Fault::ResponseRejected),
+        Err(_) => return Err(Fault::Unreadable),
+    };
+    let mut response = Response::new(());
+    let status = StatusCode::from_u16(parsed.code.unwrap_or_default());
+    *response.status_mut() = status.map_err(|_| Fault::Unreadable)?;
+    *response.version_mut() = match parsed.version {
+        Some(1) => Version::HTTP_11,
+        _ => Version::HTTP_10,
+    };
+    if parsed.reason != response.status().canonical_reason()
+        && let Some(Ok(reason)) =
+            parsed.reason.map(|reason| ReasonPhrase::try_from(reason.as_bytes()))
+    {
+        response.extensions_mut().insert(reason);
+    }
+    *response.headers_mut() = fields(bytes, parsed.headers)?;
+    Ok(Some((response, length)))
+}
+
+/// The parsed fields, whose values are parts of `bytes`.
+fn fields(bytes: &Bytes, parsed: &[Header<'_>]) -> Result<HeaderMap, Fault> {
+    let mut fields = HeaderMap::with_capacity(parsed.len() + OWN_FIELDS);
+    for field in parsed {
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
+        let (Ok(name), Ok(value)) = (name, value) else { return Err(Fault::Unreadable) };
+        fields.append(name, value);
+    }
+    Ok(fields)
+}
+
+/// Parses the trailer section of a chunked body, with its empty line.
+///
+/// # Errors
+/// If it is malformed.
+pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
+    let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    match httparse::parse_headers(bytes, &mut room) {
+        Ok(Status::Complete((_, parsed))) => fields(bytes, parsed),
+        _ => Err(Fault::Unreadable),
+    }
+}
+
+/// How the body of the response to a request with `method` ends.
+///
+/// # Errors
+/// If the length is invalid, or HTTP/1.0 has a transfer coding.
+pub(super) fn framing(response: &Response<()>, method: &Method) -> Result<Framing, Fault> {
+    let has_none = matches!(
+        response.status(),
+        StatusCode::SWITCHING_PROTOCOLS | StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    if has_none || method == Method::HEAD {
+        return Ok(Framing::Length(0));
+    }
+    let mut is_coded = false;
+    let mut length = None;
+    for (name, value) in response.headers() {
+        match *name {
+            TRANSFER_ENCODING => is_coded = true,
+            CONTENT_LENGTH => length = Some(same_length(value, length)?),
+            _ => {}
+        }
+    }
+    match length {
+        _ if is_coded && response.version() == Version::HTTP_10 => Err(Fault::Unreadable),
+        _ if is_coded => {
+            let last = response.headers().get_all(TRANSFER_ENCODING).iter().next_back();
+            let is_chunked = last.and_then(last_token).is_some_and(|it| it == "chunked");
+            Ok(if is_chunked { Framing::Chunked } else { Framing::Closed })
+        }
+        Some(length) => Ok(Framing::Length(length)),
+        None => Ok(Framing::Closed),
+    }
+}
+
+fn last_token(value: &HeaderValue) -> Option<String> {
+    let last = value.to_str().ok()?.rsplit(',').next()?;
+    Some(last.trim().to_ascii_lowercase())
+}
+
+/// The length that `value` states, possibly several times, and that is `known` from other lines.
+fn same_length(value: &HeaderValue, known: Option<u64>) -> Result<u64, Fault> {
+    let mut length = known;
+    for stated in value.as_bytes().split(|byte| *byte == b',') {
+        let stated = content_length(stated.trim_ascii()).ok_or(Fault::Unreadable)?;
+        if length.is_some_and(|length| length != stated) {
+            return Err(Fault::Unreadable);
+        }
+        length = Some(stated);
+    }
+    length.ok_or(Fault::Unreadable)
+}
+
+/// Whether the connection can carry another request after the response (RFC 9112, section 9.3).
+pub(super) fn keeps_alive(response: &Response<()>) -> bool {
+    let mut lines = response.headers().get_all(CONNECTION).iter().peekable();
+    match response.version() {
+        Version::HTTP_11 => !lines.any(|line| has_token(line, "close")),
+        _ => lines.any(|line| has_token(line, "keep-alive")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Option<(Response<()>, usize)>, Fault> {
+        parse(&Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn response(text: &str) -> Response<()> {
+        parsed(text).unwrap().expect("a whole head").0
+    }
+
+    #[test]
+    fn a_head_is_a_status_line_and_fields() {
+        let head = "HTTP/1.1 404 Gone Fishing\r\nA: 1\r\nb:2 \r\na: é\r\n\r\n";
+        let (response, length) = parsed(&format!("{head}rest")).unwrap().unwrap();
+        assert_eq!((length, response.status()), (head.len(), StatusCode::NOT_FOUND));
+        let all: Vec<_> = response.headers().get_all("a").iter().collect();
+        assert_eq!(
+            all,
+            ["1", "é"].map(|it| HeaderValue::from_bytes(it.as_bytes()).unwrap()).each_ref()
+        );
+        assert_eq!(response.headers()["b"], "2");
+        let reason = response.extensions().get::<ReasonPhrase>().expect("not the usual one");
+        assert_eq!(reason.as_bytes(), b"Gone Fishing");
+        let usual = self::response("HTTP/1.0 200 OK\r\n\r\n");
+        assert_eq!(usual.version(), Version::HTTP_10);
+        assert!(usual.extensions().get::<ReasonPhrase>().is_none());
+    }
+
+    #[test]
+    fn a_head_that_is_no_http_or_too_large_is_refused() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_FIELDS + 1));
+        let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "x".repeat(MAX_BYTES));
+        let endless = format!("HTTP/1.1 200 OK\r\na: {}", "x".repeat(MAX_BYTES));
+        for (text, fault) in [
+            ("HTTP/2.0 200 OK\r\n\r\n", Fault::Unreadable),
+            ("SSH-2.0-OpenSSH\r\n\r\n", Fault::Unreadable),
+            ("HTTP/1.1 20 OK\r\n\r\n", Fault::Unreadable),
+            ("HTTP/1.1 099 OK\r\n\r\n", Fault::Unreadable),
+            ("HTTP/1.1 200 OK\r\na : b\r\n\r\n", Fault::Unreadable),
+            ("HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n", Fault::Unreadable),
+            ("HTTP/1.1 200 OK\r\na: \0\r\n\r\n", Fault::Unreadable),
+            (&many, Fault::ResponseRejected),
+            (&long, Fault::ResponseRejected),
+            (&endless, Fault::ResponseRejected),
+        ] {
+            assert_eq!(parsed(text).unwrap_err(), fault, "{text:.40}");
+        }
+    }
+
+    proptest! {
+        /// Bytes that follow do not change a head, and a part of it is not one.
+        #[test]
+        fn a_head_ends_with_its_empty_line(cut in 0..60_usize, more in ".{0,20}") {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nServer: backend\r\n\r\n";
+            let text = format!("{head}{more}");
+            let (_, length) = parsed(&text).unwrap().unwrap();
+            prop_assert_eq!(length, head.len());
+            let part = &head[..cut.min(head.len() - 1)];
+            prop_assert!(part.is_empty() || parsed(part).unwrap().is_none(), "{part}");
+        }
+    }
+
+    /// The rules of RFC 9112, section 6.3.
+    #[test]
+    fn the_end_of_a_body_follows_from_the_head() {
+        let framing = |lines: &str, method: &Method| {
+            framing(&response(&format!("HTTP/1.{lines}\r\n\r\n")), method)
+        };
+        for (lines, expected) in [
+            ("1 200 OK\r\nContent-Length: 5", Ok(Framing::Length(5))),
+            ("1 200 OK\r\nContent-Length: 5, 5\r\nContent-Length: 5", Ok(Framing::Length(5))),
+            ("1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6", Err(Fault::Unreadable)),
+            ("1 200 OK\r\nContent-Length: +5", Err(Fault::Unreadable)),
+            ("1 200 OK\r\nContent-Length: ", Err(Fault::Unreadable)),
+            ("1 200 OK\r\nTransfer-Encoding: Chunked", Ok(Framing::Chunked)),
+            ("1 200 OK\r\nTransfer-Encoding: gzip, chunked", Ok(Framing::Chunked)),
+            ("1 200 OK\r\nTransfer-Encoding: chunked, gzip", Ok(Framing::Closed)),
+            ("0 200 OK\r\nTransfer-Encoding: chunked", Err(Fault::Unreadable)),
+            ("0 200 OK", Ok(Framing::Closed)),
+            ("1 204 No Content\r\nContent-Length: 5", Ok(Framing::Length(0))),
+            ("1 304 Not Modified\r\nContent-Length: 5", Ok(Framing::Length(0))),
+            ("1 101 Switching Protocols", Ok(Framing::Length(0))),
+        ] {
+            assert_eq!(framing(lines, &Method::GET), expected, "{lines}");
+        }
+        let of_head = framing("1 200 OK\r\nContent-Length: 5", &Method::HEAD);
+        assert_eq!(of_head, Ok(Framing::Length(0)));
+    }
+
+    #[test]
+    fn a_connection_is_kept_as_its_version_and_its_options_say() {
+        for (lines, expected) in [
+            ("1 200 OK", true),
+            ("1 200 OK\r\nConnection: keep-alive", true),
+            ("1 200 OK\r\nConnection: x, Close", false),
+            ("1 200 OK\r\nConnection: x\r\nConnection: close", false),
+            ("0 200 OK", false),
+            ("0 200 OK\r\nConnection: Keep-Alive", true),
+        ] {
+            let response = response(&format!("HTTP/1.{lines}\r\n\r\n"));
+            assert_eq!(keeps_alive(&response), expected, "{lines}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The bytes that an endpoint sends on a connection.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio_util::io::poll_read_buf;
+
+use crate::proxy::endpoint::stream::{SharedStream, Stream};
+
+/// The most bytes that are read at once while the head of a response is awaited.
+const HEAD_BYTES: usize = 8 * 1024;
+/// The most bytes of a body that are read at once: at first, and after reads that filled the
+/// memory that they had.
+const PIECE_BYTES: (usize, usize) = (16 * 1024, 128 * 1024);
+
+/// The bytes that an endpoint sends.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    stream: SharedStream,
+    /// The bytes that were read and not used yet.
+    unused: Bytes,
+    /// The most bytes of a body that are read next.
+    room: usize,
+}
+
+impl Incoming {
+    pub(super) const fn new(stream: SharedStream) -> Self {
+        Self { stream, unused: Bytes::new(), room: PIECE_BYTES.0 }
+    }
+
+    pub(super) const fn stream(&self) -> &SharedStream {
+        &self.stream
+    }
+
+    /// The bytes that were read and not used yet.
+    pub(super) const fn unused(&mut self) -> &mut Bytes {
+        &mut self.unused
+    }
+
+    /// Reads more bytes, behind those that are not used yet. Returns false at the end of the
+    /// stream.
+    pub(super) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        // An idle connection and one that waits need no memory.
+        let mut room = [MaybeUninit::uninit(); HEAD_BYTES];
+        let mut piece = ReadBuf::uninit(&mut room);
+        ready!(Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut piece))?;
+        let piece = piece.filled();
+        self.unused = match self.unused.is_empty() {
+            true => Bytes::copy_from_slice(piece),
+            false => [&self.unused[..], piece].concat().into(),
+        };
+        Poll::Ready(Ok(!piece.is_empty()))
+    }
+
+    /// Reads a piece of a body of which at most `left` bytes are to come. All bytes that were
+    /// read before must have been used. Returns false at the end of the stream.
+    pub(super) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        left: Option<u64>,
+    ) -> Poll<io::Result<bool>> {
+        let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
+        if left <= HEAD_BYTES {
+            return self.poll_more(cx);
+        }
+        let mut piece = BytesMut::with_capacity(left.min(self.room));
+        let stream = &mut *self.stream.borrow_mut();
+        let count = ready!(poll_read_buf(Pin::new(stream), cx, &mut piece))?;
+        if count == self.room {
+            self.room = (2 * self.room).min(PIECE_BYTES.1);
+        } else if count < self.room / 2 {
+            self.room = (self.room / 2).max(PIECE_BYTES.0);
+        }
+        self.unused = piece.freeze();
+        Poll::Ready(Ok(count > 0))
+    }
+
+    /// Whether the endpoint has sent nothing that is not used, and has not closed the
+    /// connection, as far as is known.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut room = [MaybeUninit::uninit(); 1];
+        let mut byte = ReadBuf::uninit(&mut room);
+        let read = Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut byte);
+        self.unused.is_empty() && read.is_pending()
+    }
+
+    /// The stream, and the bytes that were not used. None if an upload still uses the stream.
+    pub(super) fn into_parts(self) -> Option<(Stream, Bytes)> {
+        Some((Rc::into_inner(self.stream)?.into_inner(), self.unused))
+    }
+}

@@ -1,0 +1,242 @@
+//! HTTP/1.1: a connection carries one request at a time, and is idle in between.
+//!
+//! The request that uses a connection drives it: no task and no queue stands between the two.
+//! Before a request is written, other tasks have a turn. So the requests that have arrived
+//! together are written together, which costs the kernel and the endpoint less; see
+//! docs/performance.md.
+
+mod decoder;
+mod head;
+mod incoming;
+mod pool;
+mod request;
+#[cfg(test)]
+mod tests;
+mod upload;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+
+use super::send_error::SendError;
+use super::stream::Stream;
+use crate::proxy::body::{Expectation, RequestBody};
+use crate::proxy::fault::Fault;
+use crate::proxy::interim::InterimRelay;
+use crate::server::TunnelEnd;
+pub(super) use decoder::BrokenBody;
+use decoder::Decoder;
+use head::{framing, keeps_alive, parse};
+use incoming::Incoming;
+pub(super) use pool::Pool;
+use upload::{Progress, RestTask, Upload};
+
+/// A connection. It is closed when this value is dropped, even in the middle of an
+/// upload: its request is cancelled or has its response.
+#[derive(Debug)]
+pub(in crate::proxy) struct Connection {
+    incoming: Incoming,
+    /// The body of the response.
+    decoder: Decoder,
+    /// Whether it can carry another request after the current one.
+    is_reusable: bool,
+    /// Sends the rest of a request whose response has begun.
+    rest: Option<RestTask>,
+    /// Memory for the head of the next request.
+    head: Vec<u8>,
+}
+
+/// What is known of the request that is being sent.
+struct Sending<'a> {
+    method: &'a Method,
+    expectation: Option<Expectation>,
+    interim: Option<&'a InterimRelay>,
+}
+
+impl Connection {
+    /// An HTTP/1.1 connection over `stream`.
+    pub(super) fn over(stream: Stream) -> Self {
+        Self {
+            incoming: Incoming::new(Rc::new(RefCell::new(stream))),
+            decoder: Decoder::ENDED,
+            is_reusable: true,
+            rest: None,
+            head: Vec::new(),
+        }
+    }
+
+    /// Sends a request, and returns its response and the request without its body. A request
+    /// that names no host is for `authority`. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// If there is no response.
+    pub(super) async fn send(
+        &mut self,
+        mut request: Box<Request<RequestBody>>,
+        authority: &HeaderValue,
+        interim: Option<&InterimRelay>,
+    ) -> Result<(Response<()>, Box<Request<RequestBody>>), SendError> {
+        let mut head = std::mem::take(&mut self.head);
+        let framing = request::write(&request, authority, &mut head);
+        let body = std::mem::replace(request.body_mut(), RequestBody::EMPTY);
+        let expectation = body.expectation();
+        let sending = Sending { method: request.method(), expectation, interim };
+        let mut upload = Upload::new(self.incoming.stream(), head, framing, body);
+        self.is_reusable = false;
+        other_tasks().await;
+        let sent = poll_fn(|cx| self.poll_response(cx, &mut upload, &sending)).await;
+        match sent {
+            Ok(response) => {
+                self.is_reusable &= upload.progress() != Progress::Broken;
+                match upload.progress() {
+                    Progress::Complete => self.head = upload.into_parts().1,
+                    Progress::Begun => self.rest = Some(RestTask::new(upload)),
+                    Progress::Unsent | Progress::Broken => {}
+                }
+                Ok((response, request))
+            }
+            Err(fault) => {
+                let is_unsent = upload.progress() == Progress::Unsent;
+                if is_unsent {
+                    *request.body_mut() = upload.into_parts().0;
+                }
+                Err(SendError { fault, request: Some(request), is_unsent })
+            }
+        }
+    }
+
+    /// Sends what can be sent, and reads until the head of the response is complete.
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        upload: &mut Upload<RequestBody>,
+        sending: &Sending<'_>,
+    ) -> Poll<Result<Response<()>, Fault>> {
+        if let Poll::Ready(sent) = upload.poll(cx) {
+            sent.map_err(Fault::Body)?;
+            if upload.progress() == Progress::Unsent {
+                return Poll::Ready(Err(Fault::Closed));
+            }
+            // After a broken upload there may be a response that says why.
+        }
+        loop {
+            while let Some(response) = self.take_head()? {
+                if !response.status().is_informational()
+                    || response.status() == StatusCode::SWITCHING_PROTOCOLS
+                {
+                    return Poll::Ready(self.begin(response, sending.method));
+                }
+                sending.receive(&response);
+            }
+            match ready!(self.incoming.poll_more(cx)) {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return Poll::Ready(Err(Fault::Closed)),
+            }
+        }
+    }
+
+    /// Takes the head of a response out of the bytes that have come.
+    fn take_head(&mut self) -> Result<Option<Response<()>>, Fault> {
+        let unused = self.incoming.unused();
+        if unused.is_empty() {
+            return Ok(None);
+        }
+        Ok(parse(unused)?.map(|(response, length)| {
+            unused.advance(length);
+            response
+        }))
+    }
+
+    /// Begins a final response.
+    fn begin(&mut self, response: Response<()>, method: &Method) -> Result<Response<()>, Fault> {
+        let framing = framing(&response, method)?;
+        let is_switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        self.is_reusable = !is_switched && keeps_alive(&response);
+        self.decoder = Decoder::new(framing);
+        Ok(response)
+    }
+
+    /// Reads the next frame of the body of the response.
+    pub(super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        loop {
+            if let Some(frame) = self.decoder.next(self.incoming.unused())? {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            if self.decoder.has_ended() {
+                return Poll::Ready(None);
+            }
+            match ready!(self.incoming.poll_piece(cx, self.decoder.size_hint().upper())) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.is_reusable = false;
+                    self.decoder.close()?;
+                }
+                Err(_) => return Poll::Ready(Some(Err(BrokenBody))),
+            }
+        }
+    }
+
+    /// Whether the body of the response was read to its end.
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.decoder.has_ended()
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.decoder.size_hint()
+    }
+
+    /// Whether it can carry another request: its last request and response are complete.
+    fn can_be_reused(&mut self) -> bool {
+        if let Some(mut rest) = self.rest.take() {
+            self.is_reusable &= rest.is_complete();
+        }
+        self.is_reusable && self.decoder.has_ended()
+    }
+
+    /// Whether the endpoint has sent nothing since the last response, and has not closed the
+    /// connection, as far as is known.
+    fn is_quiet(&mut self) -> bool {
+        self.incoming.is_quiet()
+    }
+
+    /// The connection after its protocol has changed. None if its request is still being sent.
+    pub(super) fn into_tunnel(self) -> Option<TunnelEnd> {
+        let (stream, early) = self.incoming.into_parts()?;
+        Some(TunnelEnd::new(stream, early))
+    }
+}
+
+/// Returns after the other tasks that are ready have had a turn.
+async fn other_tasks() {
+    let mut had_turn = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut had_turn, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Sending<'_> {
+    /// An interim response has come.
+    fn receive(&self, response: &Response<()>) {
+        if response.status() == StatusCode::CONTINUE
+            && let Some(expectation) = &self.expectation
+        {
+            expectation.meet();
+        }
+        if let Some(interim) = self.interim {
+            interim.send(response);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A connection between a request and a simulated endpoint.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::task::{LocalSet, spawn_local, yield_now};
+use tollgate_limiter::time::monotonic;
+
+use super::*;
+use crate::proxy::endpoint;
+
+const AUTHORITY: HeaderValue = HeaderValue::from_static("a.test");
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// A connection to an endpoint that answers each request with `response`, and closes the
+/// connection after so many of them.
+fn connection(response: &str, requests: usize) -> Connection {
+    let (near, far) = duplex(1000);
+    spawn_local(answer(far, response.as_bytes().to_vec(), requests));
+    Connection::over(Box::new(near))
+}
+
+async fn answer(mut stream: DuplexStream, response: Vec<u8>, requests: usize) {
+    for _ in 0..requests {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            if stream.read_buf(&mut request).await.is_ok_and(|read| read == 0) {
+                return;
+            }
+        }
+        if stream.write_all(&response).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn get(connection: &mut Connection, method: Method) -> Result<Response<()>, SendError> {
+    let mut request = Box::new(Request::new(RequestBody::EMPTY));
+    *request.method_mut() = method;
+    let sent = connection.send(request, &AUTHORITY, None).await;
+    sent.map(|(response, _)| response)
+}
+
+async fn read(connection: Connection) -> Result<(Bytes, Connection), BrokenBody> {
+    let mut body = endpoint::Connection::Http1(connection);
+    let read = (&mut body).collect().await?.to_bytes();
+    let endpoint::Connection::Http1(connection) = body else { unreachable!() };
+    Ok((read, connection))
+}
+
+async fn idle() {
+    for _ in 0..20 {
+        yield_now().await;
+    }
+}
+
+#[test]
+fn a_connection_carries_one_request_after_another() {
+    let long = "x".repeat(50_000);
+    let known = format!("HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n{long}");
+    let chunked =
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nC350\r\n{long}\r\n0\r\n\r\n");
+    for (response, method, bytes) in [
+        (&*known, Method::GET, 50_000),
+        (&*chunked, Method::GET, 50_000),
+        ("HTTP/1.1 204 No Content\r\n\r\n", Method::GET, 0),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Method::HEAD, 0),
+        (
+            "HTTP/1.1 103 x\r\na: b\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx",
+            Method::GET,
+            1,
+        ),
+    ] {
+        run(async {
+            let pool = Pool::new(9, Duration::from_secs(60));
+            let mut next = Some(connection(response, 9));
+            for _ in 0..3 {
+                let mut connection = next.take().expect("it can be used again");
+                let head = get(&mut connection, method.clone()).await.expect("a response");
+                assert!(head.status().is_success(), "the final response");
+                let (body, connection) = read(connection).await.expect("a whole body");
+                assert_eq!(body.len(), bytes);
+                pool.keep(connection);
+                idle().await;
+                next = pool.reuse(monotonic());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_connection_that_cannot_carry_another_request_is_not_kept() {
+    for (response, requests) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", 9),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", 9),
+        // The end of the body is the end of the connection.
+        ("HTTP/1.1 200 OK\r\n\r\nabc", 1),
+        // The endpoint closes the connection without a word.
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 1),
+        // What follows the response would be taken for the next one.
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", 9),
+    ] {
+        run(async {
+            let pool = Pool::new(9, Duration::from_secs(60));
+            let mut connection = connection(response, requests);
+            get(&mut connection, Method::GET).await.expect("a response");
+            let (_, connection) = read(connection).await.expect("a whole body");
+            pool.keep(connection);
+            idle().await;
+            assert!(pool.reuse(monotonic()).is_none(), "{response}");
+        });
+    }
+}
+
+#[test]
+fn an_idle_connection_that_the_endpoint_closes_is_closed() {
+    run(async {
+        let pool = Pool::new(9, Duration::from_secs(60));
+        let (near, far) = duplex(1000);
+        pool.keep(Connection::over(Box::new(near)));
+        pool.close_expired(monotonic());
+        assert_eq!(pool.idle(), 1);
+        drop(far);
+        pool.close_expired(monotonic());
+        assert_eq!(pool.idle(), 0);
+    });
+}
+
+#[test]
+fn a_response_that_breaks_off_is_no_response() {
+    for (response, fault) in [
+        ("", Fault::Closed),
+        ("HTTP/1.1 200 OK\r\nContent-Le", Fault::Closed),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", Fault::Closed),
+        ("+PONG\r\n", Fault::Unreadable),
+    ] {
+        run(async {
+            let error = get(&mut connection(response, 1), Method::GET).await.unwrap_err();
+            assert_eq!((error.fault, error.is_unsent), (fault, false), "{response}");
+        });
+    }
+    for response in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx",
+    ] {
+        run(async {
+            let mut connection = connection(response, 1);
+            get(&mut connection, Method::GET).await.expect("a head");
+            assert!(read(connection).await.is_err(), "{response}");
+        });
+    }
+}
+
+#[test]
+fn a_request_that_finds_its_connection_closed_is_unsent() {
+    run(async {
+        let (near, far) = duplex(1000);
+        drop(far);
+        let mut connection = Connection::over(Box::new(near));
+        let error = get(&mut connection, Method::GET).await.unwrap_err();
+        assert_eq!((error.fault, error.is_unsent), (Fault::Closed, true));
+        assert!(error.request.is_some());
+    });
+}
+
+/// The requests of one turn are written together.
+#[test]
+fn other_tasks_have_a_turn_before_a_request_is_written() {
+    run(async {
+        let mut connection = connection("HTTP/1.1 204 No Content\r\n\r\n", 1);
+        let other = spawn_local(async {});
+        {
+            let mut sending = std::pin::pin!(get(&mut connection, Method::GET));
+            assert!(futures_util::poll!(&mut sending).is_pending());
+            assert!(!other.is_finished());
+            assert!(sending.await.is_ok());
+        }
+        assert!(other.is_finished());
+    });
+}

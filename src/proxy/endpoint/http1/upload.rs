@@ -1,0 +1,339 @@
+//! Sends a request: its head, and its body as it comes.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame};
+use tokio::io::AsyncWrite as _;
+use tokio::task::{JoinHandle, spawn_local};
+
+use super::request::{Framing, write_field};
+use crate::gather::poll_write_gathered;
+use crate::message::Failure;
+use crate::proxy::endpoint::stream::SharedStream;
+
+/// Pieces of a body up to this size are copied behind each other, and written together.
+const SMALL_BYTES: usize = 4 * 1024;
+/// The body is not read further while so many bytes wait to be written.
+const MAX_WAITING_BYTES: usize = 16 * 1024;
+
+/// Sends one request.
+#[derive(Debug)]
+pub(super) struct Upload<B> {
+    stream: SharedStream,
+    body: B,
+    framing: Framing,
+    /// What is written next: `text`, then `piece`, then `end`.
+    text: Vec<u8>,
+    piece: Bytes,
+    end: &'static [u8],
+    /// How many bytes of the three were written.
+    written: usize,
+    /// Whether the body was read to its end.
+    is_read: bool,
+    progress: Progress,
+}
+
+/// A task that sends the rest of a request, while its response is read. The two do not wait for
+/// each other: a client may read nothing before it has sent everything. Dropping this value ends
+/// the task.
+#[derive(Debug)]
+pub(super) struct RestTask(JoinHandle<bool>);
+
+impl RestTask {
+    pub(super) fn new<B>(mut upload: Upload<B>) -> Self
+    where
+        B: Body<Data = Bytes, Error = Failure> + Unpin + 'static,
+    {
+        Self(spawn_local(async move {
+            let sent = poll_fn(|cx| upload.poll(cx)).await;
+            sent.is_ok() && upload.progress == Progress::Complete
+        }))
+    }
+
+    /// Whether it has sent everything.
+    pub(super) fn is_complete(&mut self) -> bool {
+        let cx = &mut Context::from_waker(Waker::noop());
+        matches!(Pin::new(&mut self.0).poll(cx), Poll::Ready(Ok(true)))
+    }
+}
+
+impl Drop for RestTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How far a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// No byte was written, and the body is untouched.
+    Unsent,
+    /// A part was sent.
+    Begun,
+    /// All was sent.
+    Complete,
+    /// The rest cannot be written.
+    Broken,
+}
+
+impl<B> Upload<B>
+where
+    B: Body<Data = Bytes, Error = Failure> + Unpin + 'static,
+{
+    /// Sends `head`, and then `body`.
+    pub(super) fn new(stream: &SharedStream, head: Vec<u8>, framing: Framing, body: B) -> Self {
+        Self {
+            stream: SharedStream::clone(stream),
+            is_read: framing == Framing::Length(0),
+            framing,
+            body,
+            text: head,
+            piece: Bytes::new(),
+            end: b"",
+            written: 0,
+            progress: Progress::Unsent,
+        }
+    }
+
+    pub(super) const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The body, of which nothing may have been read, and the memory of the head.
+    pub(super) fn into_parts(self) -> (B, Vec<u8>) {
+        (self.body, self.text)
+    }
+
+    /// Sends what can be sent. Ready when all was sent, or when the rest cannot be written.
+    ///
+    /// # Errors
+    /// If the body broke off.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        while matches!(self.progress, Progress::Unsent | Progress::Begun) {
+            let is_paused = self.poll_body(cx)?.is_pending();
+            let written = ready!(self.poll_write(cx));
+            if written.is_err() {
+                if self.progress == Progress::Begun {
+                    self.progress = Progress::Broken;
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if self.is_read && self.piece.is_empty() {
+                self.progress = Progress::Complete;
+            } else if is_paused {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads the body up to the bound. Pending if it pauses.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        while !self.is_read && self.piece.is_empty() && self.text.len() < MAX_WAITING_BYTES {
+            self.progress = Progress::Begun;
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(frame) => self.add(frame?)?,
+                None => self.finish(&HeaderMap::new())?,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn add(&mut self, frame: Frame<Bytes>) -> Result<(), Failure> {
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => return self.finish(&frame.into_trailers().unwrap_or_default()),
+        };
+        if data.is_empty() {
+            return Ok(());
+        }
+        let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        let end: &[u8] = match &mut self.framing {
+            Framing::Length(left) => {
+                // A longer body would be the beginning of another request.
+                *left = left.checked_sub(bytes).ok_or(Failure::BodyBroken)?;
+                self.is_read = *left == 0;
+                b""
+            }
+            Framing::Chunked(_) => {
+                write!(self.text, "{bytes:x}\r\n").expect("memory can be written to");
+                b"\r\n"
+            }
+        };
+        if data.len() <= SMALL_BYTES {
+            self.text.extend_from_slice(&data);
+            self.text.extend_from_slice(end);
+        } else {
+            (self.piece, self.end) = (data, end);
+        }
+        Ok(())
+    }
+
+    /// The body has ended.
+    fn finish(&mut self, trailers: &HeaderMap) -> Result<(), Failure> {
+        self.is_read = true;
+        match &self.framing {
+            Framing::Length(0) => {}
+            Framing::Length(_) => return Err(Failure::BodyBroken),
+            Framing::Chunked(announced) => {
+                self.text.extend_from_slice(b"0\r\n");
+                for (name, value) in trailers {
+                    if announced.contains(name) {
+                        write_field(name.as_str(), value.as_bytes(), &mut self.text);
+                    }
+                }
+                self.text.extend_from_slice(b"\r\n");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all that waits.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = &mut *self.stream.borrow_mut();
+        loop {
+            let mut skipped = self.written;
+            let parts = [&self.text[..], &self.piece[..], self.end].map(|part| {
+                let count = skipped.min(part.len());
+                skipped -= count;
+                IoSlice::new(&part[count..])
+            });
+            let count = match parts.iter().filter(|part| !part.is_empty()).count() {
+                0 => break,
+                _ if self.piece.is_empty() => {
+                    ready!(Pin::new(&mut *stream).poll_write(cx, &parts[0]))?
+                }
+                _ => ready!(poll_write_gathered(stream, cx, &parts))?,
+            };
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.written += count;
+            self.progress = Progress::Begun;
+        }
+        self.text.clear();
+        (self.piece, self.end, self.written) = (Bytes::new(), b"", 0);
+        Pin::new(stream).poll_flush(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use futures_util::stream;
+    use http::HeaderValue;
+    use http::header::HeaderName;
+    use http_body_util::StreamBody;
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt as _, duplex};
+    use tokio::runtime::Builder;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::proxy::endpoint::stream::Stream;
+
+    /// What is sent of a body, over a stream that takes `most` bytes at once.
+    fn send(
+        frames: Vec<Frame<Bytes>>,
+        framing: Framing,
+        most: usize,
+    ) -> (Result<Progress, Failure>, Vec<u8>) {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let sent = async {
+            let (near, mut far) = duplex(most);
+            let stream: SharedStream = Rc::new(RefCell::new(Box::new(near) as Stream));
+            let body = StreamBody::new(stream::iter(frames.into_iter().map(Ok::<_, Failure>)));
+            let mut upload = Upload::new(&stream, b"head;".to_vec(), framing, body);
+            drop(stream);
+            let reading = spawn_local(async move {
+                let mut text = Vec::new();
+                far.read_to_end(&mut text).await.unwrap();
+                text
+            });
+            let sent = poll_fn(|cx| upload.poll(cx)).await.map(|()| upload.progress());
+            drop(upload);
+            (sent, reading.await.unwrap())
+        };
+        LocalSet::new().block_on(&runtime, sent)
+    }
+
+    fn data(lengths: &[usize]) -> (Vec<Frame<Bytes>>, Vec<u8>) {
+        let pieces: Vec<Bytes> = lengths.iter().map(|&length| vec![b'x'; length].into()).collect();
+        let content = pieces.concat();
+        (pieces.into_iter().map(Frame::data).collect(), content)
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_with_a_length_is_sent_as_it_comes(
+            lengths in prop::collection::vec(0..9000_usize, 1..5),
+            most in 1..9000_usize,
+        ) {
+            let (frames, content) = data(&lengths);
+            let (sent, text) = send(frames, Framing::Length(content.len() as u64), most);
+            prop_assert_eq!(sent, Ok(Progress::Complete));
+            prop_assert_eq!(text.strip_prefix(b"head;"), Some(&content[..]));
+        }
+
+        #[test]
+        fn each_piece_of_another_body_is_a_chunk(
+            lengths in prop::collection::vec(0..9000_usize, 0..5),
+            most in 1..9000_usize,
+        ) {
+            let (frames, _) = data(&lengths);
+            let chunk = |&length: &usize| match length {
+                0 => String::new(),
+                _ => format!("{length:x}\r\n{}\r\n", "x".repeat(length)),
+            };
+            let chunks: String = lengths.iter().map(chunk).collect();
+            let (sent, text) = send(frames, Framing::Chunked(Vec::new()), most);
+            prop_assert_eq!(sent, Ok(Progress::Complete));
+            prop_assert_eq!(String::from_utf8(text).unwrap(), format!("head;{chunks}0\r\n\r\n"));
+        }
+
+        /// The endpoint would take the rest of a longer body for another request, and would wait
+        /// for the rest of a shorter one.
+        #[test]
+        fn no_byte_beyond_the_length_is_sent(stated in 1..99_u64, length in 0..99_usize) {
+            let (frames, content) = data(&[length]);
+            let (sent, text) = send(frames, Framing::Length(stated), 9);
+            let expected = match length as u64 == stated {
+                true => Ok(Progress::Complete),
+                false => Err(Failure::BodyBroken),
+            };
+            prop_assert_eq!(sent, expected);
+            prop_assert!(text.len() <= content.len().min(usize::try_from(stated).unwrap()) + 5);
+        }
+    }
+
+    #[test]
+    fn only_announced_trailers_are_sent() {
+        let mut trailers = HeaderMap::new();
+        for name in ["sum", "other"] {
+            trailers.insert(HeaderName::from_static(name), HeaderValue::from_static("7"));
+        }
+        let announced = Framing::Chunked(vec![HeaderName::from_static("sum")]);
+        let (sent, text) = send(vec![Frame::trailers(trailers)], announced, 99);
+        assert_eq!(sent, Ok(Progress::Complete));
+        assert_eq!(text, b"head;0\r\nsum: 7\r\n\r\n");
+    }
+
+    #[test]
+    fn a_request_of_which_nothing_could_be_written_is_unsent() {
+        let (near, far) = duplex(9);
+        drop(far);
+        let stream: SharedStream = Rc::new(RefCell::new(Box::new(near) as Stream));
+        let body = StreamBody::new(stream::empty::<Result<Frame<Bytes>, Failure>>());
+        let mut upload = Upload::new(&stream, b"head;".to_vec(), Framing::Length(0), body);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert_eq!(upload.poll(cx), Poll::Ready(Ok(())));
+        assert_eq!(upload.progress(), Progress::Unsent);
+    }
+}
