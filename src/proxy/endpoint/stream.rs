@@ -1,8 +1,6 @@
 //! The bytes of a connection to an endpoint: over TCP or a Unix socket, plain or with TLS.
 
-use std::cell::RefCell;
 use std::fmt::Debug;
-use std::rc::Rc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -13,6 +11,3 @@ impl<T: AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static> Transport for T
 
 /// A stream of any kind.
 pub(super) type Stream = Box<dyn Transport>;
-
-/// A stream from which one side reads while another writes, both on one worker.
-pub(super) type SharedStream = Rc<RefCell<Stream>>;

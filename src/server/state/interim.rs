@@ -35,8 +35,8 @@ pub(crate) struct Interim {
     request: u64,
 }
 
-/// What the sending side and the writing side share. Both are on one thread, but the
-/// types of request extensions require that it could be shared among threads.
+/// What the sending side and the writing side share. Both are on one thread, but the type of a
+/// [`Peer`](super::peer::Peer), which has one of them, can be sent to another.
 #[derive(Debug, Default)]
 struct Shared {
     /// The current request. Responses for other requests are not written.

@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use crate::proxy::endpoint::stream::{SharedStream, Stream};
+use super::wire::Wire;
+use crate::proxy::endpoint::stream::Stream;
 
 /// The most bytes that are read at once while the head of a response is awaited.
 const HEAD_BYTES: usize = 8 * 1024;
@@ -21,7 +22,7 @@ const PIECE_BYTES: (usize, usize) = (16 * 1024, 128 * 1024);
 /// The bytes that an endpoint sends.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    stream: SharedStream,
+    wire: Rc<Wire>,
     /// The bytes that were read and not used yet.
     unused: Bytes,
     /// The most bytes of a body that are read next.
@@ -29,12 +30,12 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) const fn new(stream: SharedStream) -> Self {
-        Self { stream, unused: Bytes::new(), room: PIECE_BYTES.0 }
+    pub(super) const fn new(wire: Rc<Wire>) -> Self {
+        Self { wire, unused: Bytes::new(), room: PIECE_BYTES.0 }
     }
 
-    pub(super) const fn stream(&self) -> &SharedStream {
-        &self.stream
+    pub(super) const fn wire(&self) -> &Rc<Wire> {
+        &self.wire
     }
 
     /// The bytes that were read and not used yet.
@@ -48,7 +49,7 @@ impl Incoming {
         // An idle connection and one that waits need no memory.
         let mut room = [MaybeUninit::uninit(); HEAD_BYTES];
         let mut piece = ReadBuf::uninit(&mut room);
-        ready!(Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut piece))?;
+        ready!(Pin::new(&mut *self.wire.stream.borrow_mut()).poll_read(cx, &mut piece))?;
         let piece = piece.filled();
         self.unused = match self.unused.is_empty() {
             true => Bytes::copy_from_slice(piece),
@@ -69,7 +70,7 @@ impl Incoming {
             return self.poll_more(cx);
         }
         let mut piece = BytesMut::with_capacity(left.min(self.room));
-        let stream = &mut *self.stream.borrow_mut();
+        let stream = &mut *self.wire.stream.borrow_mut();
         let count = ready!(poll_read_buf(Pin::new(stream), cx, &mut piece))?;
         if count == self.room {
             self.room = (2 * self.room).min(PIECE_BYTES.1);
@@ -86,12 +87,12 @@ impl Incoming {
         let cx = &mut Context::from_waker(Waker::noop());
         let mut room = [MaybeUninit::uninit(); 1];
         let mut byte = ReadBuf::uninit(&mut room);
-        let read = Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut byte);
+        let read = Pin::new(&mut *self.wire.stream.borrow_mut()).poll_read(cx, &mut byte);
         self.unused.is_empty() && read.is_pending()
     }
 
     /// The stream, and the bytes that were not used. None if an upload still uses the stream.
     pub(super) fn into_parts(self) -> Option<(Stream, Bytes)> {
-        Some((Rc::into_inner(self.stream)?.into_inner(), self.unused))
+        Some((Rc::into_inner(self.wire)?.stream.into_inner(), self.unused))
     }
 }

@@ -1,9 +1,6 @@
 //! HTTP/1.1: a connection carries one request at a time, and is idle in between.
 //!
 //! The request that uses a connection drives it: no task and no queue stands between the two.
-//! Before a request is written, other tasks have a turn. So the requests that have arrived
-//! together are written together, which costs the kernel and the endpoint less; see
-//! docs/performance.md.
 
 mod decoder;
 mod head;
@@ -13,10 +10,9 @@ mod request;
 #[cfg(test)]
 mod tests;
 mod upload;
+mod wire;
 
-use std::cell::RefCell;
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
@@ -35,6 +31,7 @@ use head::{framing, keeps_alive, parse};
 use incoming::Incoming;
 pub(super) use pool::Pool;
 use upload::{Progress, RestTask, Upload};
+use wire::Wire;
 
 /// A connection. It is closed when this value is dropped, even in the middle of an
 /// upload: its request is cancelled or has its response.
@@ -47,8 +44,6 @@ pub(in crate::proxy) struct Connection {
     is_reusable: bool,
     /// Sends the rest of a request whose response has begun.
     rest: Option<RestTask>,
-    /// Memory for the head of the next request.
-    head: Vec<u8>,
 }
 
 /// What is known of the request that is being sent.
@@ -62,11 +57,10 @@ impl Connection {
     /// An HTTP/1.1 connection over `stream`.
     pub(super) fn over(stream: Stream) -> Self {
         Self {
-            incoming: Incoming::new(Rc::new(RefCell::new(stream))),
+            incoming: Incoming::new(Wire::new(stream)),
             decoder: Decoder::ENDED,
             is_reusable: true,
             rest: None,
-            head: Vec::new(),
         }
     }
 
@@ -81,29 +75,27 @@ impl Connection {
         authority: &HeaderValue,
         interim: Option<&InterimRelay>,
     ) -> Result<(Response<()>, Box<Request<RequestBody>>), SendError> {
-        let mut head = std::mem::take(&mut self.head);
-        let framing = request::write(&request, authority, &mut head);
+        let wire = self.incoming.wire();
+        let framing = request::write(&request, authority, &mut wire.output.borrow_mut().text);
         let body = std::mem::replace(request.body_mut(), RequestBody::EMPTY);
         let expectation = body.expectation();
         let sending = Sending { method: request.method(), expectation, interim };
-        let mut upload = Upload::new(self.incoming.stream(), head, framing, body);
+        let mut upload = Upload::new(wire, framing, body);
         self.is_reusable = false;
-        other_tasks().await;
         let sent = poll_fn(|cx| self.poll_response(cx, &mut upload, &sending)).await;
         match sent {
             Ok(response) => {
                 self.is_reusable &= upload.progress() != Progress::Broken;
                 match upload.progress() {
-                    Progress::Complete => self.head = upload.into_parts().1,
                     Progress::Begun => self.rest = Some(RestTask::new(upload)),
-                    Progress::Unsent | Progress::Broken => {}
+                    Progress::Unsent | Progress::Complete | Progress::Broken => {}
                 }
                 Ok((response, request))
             }
             Err(fault) => {
                 let is_unsent = upload.progress() == Progress::Unsent;
                 if is_unsent {
-                    *request.body_mut() = upload.into_parts().0;
+                    *request.body_mut() = upload.into_body();
                 }
                 Err(SendError { fault, request: Some(request), is_unsent })
             }
@@ -133,9 +125,10 @@ impl Connection {
                 }
                 sending.receive(&response);
             }
-            match ready!(self.incoming.poll_more(cx)) {
-                Ok(true) => {}
-                Ok(false) | Err(_) => return Poll::Ready(Err(Fault::Closed)),
+            let has_more = ready!(self.incoming.poll_more(cx)).unwrap_or(false);
+            // What comes before the request is no response to it.
+            if !has_more || !self.incoming.wire().output.borrow().is_begun {
+                return Poll::Ready(Err(Fault::Closed));
             }
         }
     }
@@ -212,19 +205,6 @@ impl Connection {
         let (stream, early) = self.incoming.into_parts()?;
         Some(TunnelEnd::new(stream, early))
     }
-}
-
-/// Returns after the other tasks that are ready have had a turn.
-async fn other_tasks() {
-    let mut had_turn = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut had_turn, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 impl Sending<'_> {

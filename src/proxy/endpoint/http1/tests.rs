@@ -169,6 +169,20 @@ fn a_request_that_finds_its_connection_closed_is_unsent() {
     });
 }
 
+/// Otherwise each later request would get the response to the one before it.
+#[test]
+fn a_response_that_comes_before_its_request_is_none() {
+    run(async {
+        let (near, mut far) = duplex(1000);
+        far.write_all(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        let error = get(&mut Connection::over(Box::new(near)), Method::GET).await.unwrap_err();
+        assert_eq!((error.fault, error.is_unsent), (Fault::Closed, true));
+        idle().await;
+        let mut request = Vec::new();
+        assert_eq!(far.read_to_end(&mut request).await.unwrap(), 0, "it is not sent");
+    });
+}
+
 /// The requests of one turn are written together.
 #[test]
 fn other_tasks_have_a_turn_before_a_request_is_written() {

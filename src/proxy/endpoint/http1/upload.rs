@@ -1,20 +1,19 @@
 //! Sends a request: its head, and its body as it comes.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice, Write as _};
+use std::io::Write as _;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame};
-use tokio::io::AsyncWrite as _;
 use tokio::task::{JoinHandle, spawn_local};
 
 use super::request::{Framing, write_field};
-use crate::gather::poll_write_gathered;
+use super::wire::{Output, Wire};
 use crate::message::Failure;
-use crate::proxy::endpoint::stream::SharedStream;
 
 /// Pieces of a body up to this size are copied behind each other, and written together.
 const SMALL_BYTES: usize = 4 * 1024;
@@ -24,18 +23,12 @@ const MAX_WAITING_BYTES: usize = 16 * 1024;
 /// Sends one request.
 #[derive(Debug)]
 pub(super) struct Upload<B> {
-    stream: SharedStream,
+    wire: Rc<Wire>,
     body: B,
     framing: Framing,
-    /// What is written next: `text`, then `piece`, then `end`.
-    text: Vec<u8>,
-    piece: Bytes,
-    end: &'static [u8],
-    /// How many bytes of the three were written.
-    written: usize,
-    /// Whether the body was read to its end.
-    is_read: bool,
     progress: Progress,
+    /// Whether its beginning waits for the end of the turn, or was written then.
+    is_scheduled: bool,
 }
 
 /// A task that sends the rest of a request, while its response is read. The two do not wait for
@@ -86,44 +79,46 @@ where
     B: Body<Data = Bytes, Error = Failure> + Unpin + 'static,
 {
     /// Sends `head`, and then `body`.
-    pub(super) fn new(stream: &SharedStream, head: Vec<u8>, framing: Framing, body: B) -> Self {
-        Self {
-            stream: SharedStream::clone(stream),
-            is_read: framing == Framing::Length(0),
-            framing,
-            body,
-            text: head,
-            piece: Bytes::new(),
-            end: b"",
-            written: 0,
-            progress: Progress::Unsent,
-        }
+    pub(super) fn new(wire: &Rc<Wire>, framing: Framing, body: B) -> Self {
+        let output = &mut *wire.output.borrow_mut();
+        (output.is_begun, output.is_last) = (false, framing == Framing::Length(0));
+        let wire = Rc::clone(wire);
+        Self { wire, framing, body, progress: Progress::Unsent, is_scheduled: false }
     }
 
     pub(super) const fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// The body, of which nothing may have been read, and the memory of the head.
-    pub(super) fn into_parts(self) -> (B, Vec<u8>) {
-        (self.body, self.text)
+    /// The body, of which nothing may have been read.
+    pub(super) fn into_body(self) -> B {
+        self.body
     }
 
-    /// Sends what can be sent. Ready when all was sent, or when the rest cannot be written.
+    /// Sends what can be sent. Ready when all was sent, or when the rest cannot be written. The
+    /// task is not woken if the whole request was written at the end of the turn: it has only to
+    /// wait for the response then.
     ///
     /// # Errors
     /// If the body broke off.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while matches!(self.progress, Progress::Unsent | Progress::Begun) {
             let is_paused = self.poll_body(cx)?.is_pending();
-            let written = ready!(self.poll_write(cx));
+            if !std::mem::replace(&mut self.is_scheduled, true) {
+                self.wire.write_later(cx.waker());
+            }
+            let written = ready!(self.wire.poll_write(cx));
+            let output = self.wire.output.borrow();
+            if output.is_begun {
+                self.progress = Progress::Begun;
+            }
             if written.is_err() {
                 if self.progress == Progress::Begun {
                     self.progress = Progress::Broken;
                 }
                 return Poll::Ready(Ok(()));
             }
-            if self.is_read && self.piece.is_empty() {
+            if output.is_last {
                 self.progress = Progress::Complete;
             } else if is_paused {
                 return Poll::Pending;
@@ -134,99 +129,77 @@ where
 
     /// Reads the body up to the bound. Pending if it pauses.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        while !self.is_read && self.piece.is_empty() && self.text.len() < MAX_WAITING_BYTES {
+        loop {
+            let output = self.wire.output.borrow();
+            let is_full = !output.piece.is_empty() || output.text.len() >= MAX_WAITING_BYTES;
+            if output.is_last || is_full {
+                return Poll::Ready(Ok(()));
+            }
+            drop(output);
             self.progress = Progress::Begun;
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(frame) => self.add(frame?)?,
-                None => self.finish(&HeaderMap::new())?,
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(cx)).transpose()?;
+            let output = &mut *self.wire.output.borrow_mut();
+            match frame.map(Frame::into_data) {
+                Some(Ok(data)) => self.framing.add(data, output)?,
+                Some(Err(last)) => {
+                    self.framing.finish(&last.into_trailers().unwrap_or_default(), output)?;
+                }
+                None => self.framing.finish(&HeaderMap::new(), output)?,
             }
         }
-        Poll::Ready(Ok(()))
     }
+}
 
-    fn add(&mut self, frame: Frame<Bytes>) -> Result<(), Failure> {
-        let data = match frame.into_data() {
-            Ok(data) => data,
-            Err(frame) => return self.finish(&frame.into_trailers().unwrap_or_default()),
-        };
+impl Framing {
+    /// Adds a piece of the body to `output`.
+    fn add(&mut self, data: Bytes, output: &mut Output) -> Result<(), Failure> {
         if data.is_empty() {
             return Ok(());
         }
         let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
-        let end: &[u8] = match &mut self.framing {
-            Framing::Length(left) => {
+        let end: &[u8] = match self {
+            Self::Length(left) => {
                 // A longer body would be the beginning of another request.
                 *left = left.checked_sub(bytes).ok_or(Failure::BodyBroken)?;
-                self.is_read = *left == 0;
+                output.is_last = *left == 0;
                 b""
             }
-            Framing::Chunked(_) => {
-                write!(self.text, "{bytes:x}\r\n").expect("memory can be written to");
+            Self::Chunked(_) => {
+                write!(output.text, "{bytes:x}\r\n").expect("memory can be written to");
                 b"\r\n"
             }
         };
         if data.len() <= SMALL_BYTES {
-            self.text.extend_from_slice(&data);
-            self.text.extend_from_slice(end);
+            output.text.extend_from_slice(&data);
+            output.text.extend_from_slice(end);
         } else {
-            (self.piece, self.end) = (data, end);
+            (output.piece, output.end) = (data, end);
         }
         Ok(())
     }
 
-    /// The body has ended.
-    fn finish(&mut self, trailers: &HeaderMap) -> Result<(), Failure> {
-        self.is_read = true;
-        match &self.framing {
-            Framing::Length(0) => {}
-            Framing::Length(_) => return Err(Failure::BodyBroken),
-            Framing::Chunked(announced) => {
-                self.text.extend_from_slice(b"0\r\n");
+    /// Adds the end of the body to `output`.
+    fn finish(&self, trailers: &HeaderMap, output: &mut Output) -> Result<(), Failure> {
+        output.is_last = true;
+        match self {
+            Self::Length(0) => {}
+            Self::Length(_) => return Err(Failure::BodyBroken),
+            Self::Chunked(announced) => {
+                output.text.extend_from_slice(b"0\r\n");
                 for (name, value) in trailers {
                     if announced.contains(name) {
-                        write_field(name.as_str(), value.as_bytes(), &mut self.text);
+                        write_field(name.as_str(), value.as_bytes(), &mut output.text);
                     }
                 }
-                self.text.extend_from_slice(b"\r\n");
+                output.text.extend_from_slice(b"\r\n");
             }
         }
         Ok(())
-    }
-
-    /// Writes all that waits.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let stream = &mut *self.stream.borrow_mut();
-        loop {
-            let mut skipped = self.written;
-            let parts = [&self.text[..], &self.piece[..], self.end].map(|part| {
-                let count = skipped.min(part.len());
-                skipped -= count;
-                IoSlice::new(&part[count..])
-            });
-            let count = match parts.iter().filter(|part| !part.is_empty()).count() {
-                0 => break,
-                _ if self.piece.is_empty() => {
-                    ready!(Pin::new(&mut *stream).poll_write(cx, &parts[0]))?
-                }
-                _ => ready!(poll_write_gathered(stream, cx, &parts))?,
-            };
-            if count == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.written += count;
-            self.progress = Progress::Begun;
-        }
-        self.text.clear();
-        (self.piece, self.end, self.written) = (Bytes::new(), b"", 0);
-        Pin::new(stream).poll_flush(cx)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
     use futures_util::stream;
     use http::HeaderValue;
     use http::header::HeaderName;
@@ -234,10 +207,9 @@ mod tests {
     use proptest::prelude::*;
     use tokio::io::{AsyncReadExt as _, duplex};
     use tokio::runtime::Builder;
-    use tokio::task::LocalSet;
+    use tokio::task::{LocalSet, yield_now};
 
     use super::*;
-    use crate::proxy::endpoint::stream::Stream;
 
     /// What is sent of a body, over a stream that takes `most` bytes at once.
     fn send(
@@ -248,20 +220,34 @@ mod tests {
         let runtime = Builder::new_current_thread().build().unwrap();
         let sent = async {
             let (near, mut far) = duplex(most);
-            let stream: SharedStream = Rc::new(RefCell::new(Box::new(near) as Stream));
+            let wire = Wire::new(Box::new(near));
+            wire.output.borrow_mut().text.extend_from_slice(b"head;");
             let body = StreamBody::new(stream::iter(frames.into_iter().map(Ok::<_, Failure>)));
-            let mut upload = Upload::new(&stream, b"head;".to_vec(), framing, body);
-            drop(stream);
+            let mut upload = Upload::new(&wire, framing, body);
+            drop(wire);
             let reading = spawn_local(async move {
                 let mut text = Vec::new();
                 far.read_to_end(&mut text).await.unwrap();
                 text
             });
-            let sent = poll_fn(|cx| upload.poll(cx)).await.map(|()| upload.progress());
+            let sent = finish(&mut upload).await.map(|()| upload.progress());
             drop(upload);
             (sent, reading.await.unwrap())
         };
         LocalSet::new().block_on(&runtime, sent)
+    }
+
+    async fn finish<B>(upload: &mut Upload<B>) -> Result<(), Failure>
+    where
+        B: Body<Data = Bytes, Error = Failure> + Unpin + 'static,
+    {
+        loop {
+            let polled = futures_util::poll!(poll_fn(|cx| upload.poll(cx)));
+            match polled {
+                Poll::Ready(sent) => return sent,
+                Poll::Pending => yield_now().await,
+            }
+        }
     }
 
     fn data(lengths: &[usize]) -> (Vec<Frame<Bytes>>, Vec<u8>) {
@@ -327,13 +313,16 @@ mod tests {
 
     #[test]
     fn a_request_of_which_nothing_could_be_written_is_unsent() {
-        let (near, far) = duplex(9);
-        drop(far);
-        let stream: SharedStream = Rc::new(RefCell::new(Box::new(near) as Stream));
-        let body = StreamBody::new(stream::empty::<Result<Frame<Bytes>, Failure>>());
-        let mut upload = Upload::new(&stream, b"head;".to_vec(), Framing::Length(0), body);
-        let cx = &mut Context::from_waker(Waker::noop());
-        assert_eq!(upload.poll(cx), Poll::Ready(Ok(())));
-        assert_eq!(upload.progress(), Progress::Unsent);
+        let runtime = Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let (near, far) = duplex(9);
+            drop(far);
+            let wire = Wire::new(Box::new(near));
+            wire.output.borrow_mut().text.extend_from_slice(b"head;");
+            let body = StreamBody::new(stream::empty::<Result<Frame<Bytes>, Failure>>());
+            let mut upload = Upload::new(&wire, Framing::Length(0), body);
+            assert_eq!(finish(&mut upload).await, Ok(()));
+            assert_eq!(upload.progress(), Progress::Unsent);
+        });
     }
 }

@@ -1,0 +1,133 @@
+//! The stream of a connection, and the bytes that wait to be written to it.
+//!
+//! The requests that are sent in one turn of a worker are written together, after the other
+//! tasks that are ready: that costs the kernel and the endpoint less than to write each at once;
+//! see docs/performance.md.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite as _;
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::gather::poll_write_gathered;
+use crate::proxy::endpoint::stream::Stream;
+
+/// The most memory that is kept between requests.
+const MAX_KEPT_BYTES: usize = 8 * 1024;
+
+thread_local! {
+    static DUE: RefCell<Due> = const { RefCell::new(Due { wires: Vec::new(), task: None }) };
+}
+
+/// What this thread writes at the end of the turn.
+struct Due {
+    /// The connections, and what to wake if more is to do then.
+    wires: Vec<(Weak<Wire>, Waker)>,
+    /// The task that writes. It has ended, or its runtime has, if a turn has ended.
+    task: Option<JoinHandle<()>>,
+}
+
+/// A stream, from which one side reads while another writes, both on one worker.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) stream: RefCell<Stream>,
+    pub(super) output: RefCell<Output>,
+}
+
+/// What is written next: `text`, then `piece`, then `end`.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) text: Vec<u8>,
+    pub(super) piece: Bytes,
+    pub(super) end: &'static [u8],
+    /// How many bytes of the three were written.
+    written: usize,
+    /// Whether it is written at the end of this turn.
+    is_due: bool,
+    /// Whether any byte of the current request was written.
+    pub(super) is_begun: bool,
+    /// Whether nothing of the current request comes after it.
+    pub(super) is_last: bool,
+}
+
+impl Output {
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.piece.is_empty()
+    }
+}
+
+impl Wire {
+    pub(super) fn new(stream: Stream) -> Rc<Self> {
+        Rc::new(Self { stream: RefCell::new(stream), output: RefCell::default() })
+    }
+
+    /// Writes the output at the end of this turn. Wakes `waker` when more is to do then.
+    pub(super) fn write_later(self: &Rc<Self>, waker: &Waker) {
+        self.output.borrow_mut().is_due = true;
+        DUE.with_borrow_mut(|due| {
+            if due.task.as_ref().is_none_or(JoinHandle::is_finished) {
+                // It runs after the tasks that are ready now.
+                due.task = Some(spawn_local(async { write_due() }));
+            }
+            due.wires.push((Rc::downgrade(self), waker.clone()));
+        });
+    }
+
+    /// Ready when all of the output was written.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let output = &mut *self.output.borrow_mut();
+        if output.is_due {
+            return Poll::Pending;
+        }
+        let stream = &mut *self.stream.borrow_mut();
+        while !output.is_empty() {
+            let mut skipped = output.written;
+            let parts = [&output.text[..], &output.piece[..], output.end].map(|part| {
+                let count = skipped.min(part.len());
+                skipped -= count;
+                IoSlice::new(&part[count..])
+            });
+            let count = match output.piece.is_empty() {
+                true => ready!(Pin::new(&mut *stream).poll_write(cx, &parts[0]))?,
+                false => ready!(poll_write_gathered(stream, cx, &parts))?,
+            };
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            output.is_begun = true;
+            output.written += count;
+            if output.written == output.text.len() + output.piece.len() + output.end.len() {
+                output.text.clear();
+                output.text.shrink_to(MAX_KEPT_BYTES);
+                (output.piece, output.end, output.written) = (Bytes::new(), b"", 0);
+            }
+        }
+        Pin::new(stream).poll_flush(cx)
+    }
+}
+
+/// Writes all that is due.
+fn write_due() {
+    let wires = DUE.with_borrow_mut(|due| std::mem::take(&mut due.wires));
+    for (wire, waker) in wires {
+        // A request that was cancelled is not written.
+        let Some(wire) = wire.upgrade() else { continue };
+        wire.output.borrow_mut().is_due = false;
+        let is_done = match wire.poll_write(&mut Context::from_waker(&waker)) {
+            Poll::Ready(written) => written.is_ok() && wire.output.borrow().is_last,
+            // It is woken when the stream takes more.
+            Poll::Pending => true,
+        };
+        if !is_done {
+            waker.wake();
+        }
+    }
+}
