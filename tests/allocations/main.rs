@@ -33,7 +33,7 @@ struct Kind {
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 21.0 },
+    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 18.0 },
     Kind { name: "refused", limit: "1/day", status: 429, allocations: 15.0 },
 ];
 
