@@ -131,19 +131,13 @@ impl Fault {
         }
     }
 
-    /// The fault that an error of the HTTP library means.
+    /// The fault that an error of the HTTP/2 library means.
     pub(super) fn of(error: &hyper::Error) -> Self {
         if let Some(error) = source::<h2::Error>(error) {
             return Self::of_http2(error);
         }
-        let has_ended = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
-        match error {
-            _ if has_ended || is_reset(error) => Self::Closed,
-            _ if error.is_parse_too_large() => Self::ResponseRejected,
-            _ if error.is_parse() => Self::Unreadable,
-            _ if error.is_user() => Self::Internal,
-            _ => Self::Closed,
-        }
+        let has_ended = error.is_closed() || error.is_canceled() || is_reset(error);
+        if error.is_user() && !has_ended { Self::Internal } else { Self::Closed }
     }
 
     fn of_http2(error: &h2::Error) -> Self {

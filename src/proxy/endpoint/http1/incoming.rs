@@ -13,11 +13,10 @@ use tokio_util::io::poll_read_buf;
 use super::wire::Wire;
 use crate::proxy::endpoint::stream::Stream;
 
-/// The most bytes that are read at once while the head of a response is awaited.
-const HEAD_BYTES: usize = 8 * 1024;
-/// The most bytes of a body that are read at once: at first, and after reads that filled the
-/// memory that they had.
-const PIECE_BYTES: (usize, usize) = (16 * 1024, 128 * 1024);
+/// The most bytes that are read at once, unless such reads have filled their memory.
+const SMALL_BYTES: usize = 8 * 1024;
+/// The most bytes that are read at once.
+const LARGE_BYTES: usize = 128 * 1024;
 
 /// The bytes that an endpoint sends.
 #[derive(Debug)]
@@ -25,13 +24,14 @@ pub(super) struct Incoming {
     wire: Rc<Wire>,
     /// The bytes that were read and not used yet.
     unused: Bytes,
-    /// The most bytes of a body that are read next.
+    /// The most bytes of a body that are read next. It follows the reads: the memory of a piece
+    /// is held until the client has read it.
     room: usize,
 }
 
 impl Incoming {
     pub(super) const fn new(wire: Rc<Wire>) -> Self {
-        Self { wire, unused: Bytes::new(), room: PIECE_BYTES.0 }
+        Self { wire, unused: Bytes::new(), room: SMALL_BYTES }
     }
 
     pub(super) const fn wire(&self) -> &Rc<Wire> {
@@ -46,11 +46,14 @@ impl Incoming {
     /// Reads more bytes, behind those that are not used yet. Returns false at the end of the
     /// stream.
     pub(super) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        // An idle connection and one that waits need no memory.
-        let mut room = [MaybeUninit::uninit(); HEAD_BYTES];
+        // Copied from the stack, because an idle connection and one that waits need no memory.
+        let mut room = [MaybeUninit::uninit(); SMALL_BYTES];
         let mut piece = ReadBuf::uninit(&mut room);
         ready!(Pin::new(&mut *self.wire.stream.borrow_mut()).poll_read(cx, &mut piece))?;
         let piece = piece.filled();
+        if piece.len() == SMALL_BYTES {
+            self.room = 2 * SMALL_BYTES;
+        }
         self.unused = match self.unused.is_empty() {
             true => Bytes::copy_from_slice(piece),
             false => [&self.unused[..], piece].concat().into(),
@@ -66,16 +69,16 @@ impl Incoming {
         left: Option<u64>,
     ) -> Poll<io::Result<bool>> {
         let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
-        if left <= HEAD_BYTES {
+        if left.min(self.room) <= SMALL_BYTES {
             return self.poll_more(cx);
         }
         let mut piece = BytesMut::with_capacity(left.min(self.room));
         let stream = &mut *self.wire.stream.borrow_mut();
         let count = ready!(poll_read_buf(Pin::new(stream), cx, &mut piece))?;
         if count == self.room {
-            self.room = (2 * self.room).min(PIECE_BYTES.1);
+            self.room = (2 * self.room).min(LARGE_BYTES);
         } else if count < self.room / 2 {
-            self.room = (self.room / 2).max(PIECE_BYTES.0);
+            self.room /= 2;
         }
         self.unused = piece.freeze();
         Poll::Ready(Ok(count > 0))

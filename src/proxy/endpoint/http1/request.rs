@@ -1,5 +1,7 @@
 //! The head of a request in HTTP/1.1, as it is written (RFC 9112, sections 3 and 5).
 
+use std::io::Write as _;
+
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, TRAILER, TRANSFER_ENCODING};
 use http::{HeaderValue, Request};
 use http_body::Body as _;
@@ -34,12 +36,15 @@ pub(super) fn write(
     for (name, value) in fields {
         match *name {
             HOST => has_host = true,
-            // Written below, if there is a body.
+            // The framing is written below: it must say what is sent, and nothing else.
             TRANSFER_ENCODING => {
                 is_chunked = true;
                 continue;
             }
-            CONTENT_LENGTH => length = content_length(value.as_bytes()),
+            CONTENT_LENGTH => {
+                length = content_length(value.as_bytes());
+                continue;
+            }
             _ => {}
         }
         write_field(name.as_str(), value.as_bytes(), text);
@@ -54,8 +59,12 @@ pub(super) fn write(
         write_field("expect", b"100-continue", text);
     }
     let framing = match length {
-        _ if !has_body => Framing::Length(0),
-        Some(length) if !is_chunked => Framing::Length(length),
+        None if !has_body => Framing::Length(0),
+        Some(length) if !has_body || !is_chunked => {
+            let length = if has_body { length } else { 0 };
+            write!(text, "content-length: {length}\r\n").expect("memory can be written to");
+            Framing::Length(length)
+        }
         // Over HTTP/2 a body needs neither field.
         _ => {
             write_field(TRANSFER_ENCODING.as_str(), b"chunked", text);
@@ -125,12 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_body_has_no_coding_and_keeps_its_length() {
+    fn a_request_without_a_body_states_none() {
         let mut request = request("/", Some("a.test"));
-        let fields = request.headers_mut();
-        fields.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        let expected = "GET / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(text(&request), expected);
+        let coding = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(TRANSFER_ENCODING, coding);
+        assert_eq!(text(&request), "GET / HTTP/1.1\r\nhost: a.test\r\n\r\n");
+        for length in ["0", "5"] {
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static(length));
+            let expected = "GET / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 0\r\n\r\n";
+            assert_eq!(text(&request), expected);
+        }
     }
 }

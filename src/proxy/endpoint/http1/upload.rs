@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame};
+use tokio::io::AsyncWrite as _;
 use tokio::task::{JoinHandle, spawn_local};
 
 use super::request::{Framing, write_field};
@@ -44,6 +45,11 @@ impl RestTask {
     {
         Self(spawn_local(async move {
             let sent = poll_fn(|cx| upload.poll(cx)).await;
+            if sent.is_err() {
+                // The endpoint need not wait for the rest.
+                let stream = &upload.wire.stream;
+                let _ = poll_fn(|cx| Pin::new(&mut *stream.borrow_mut()).poll_shutdown(cx)).await;
+            }
             sent.is_ok() && upload.progress == Progress::Complete
         }))
     }
@@ -323,6 +329,22 @@ mod tests {
             let mut upload = Upload::new(&wire, Framing::Length(0), body);
             assert_eq!(finish(&mut upload).await, Ok(()));
             assert_eq!(upload.progress(), Progress::Unsent);
+        });
+    }
+
+    #[test]
+    fn an_endpoint_is_told_that_the_rest_of_a_broken_body_does_not_come() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let (near, mut far) = duplex(99);
+            let wire = Wire::new(Box::new(near));
+            wire.output.borrow_mut().text.extend_from_slice(b"head;");
+            let broken = stream::iter([Err(Failure::BodyTooLarge)]);
+            let upload = Upload::new(&wire, Framing::Chunked(Vec::new()), StreamBody::new(broken));
+            let mut rest = RestTask::new(upload);
+            let mut text = Vec::new();
+            far.read_to_end(&mut text).await.expect("the end, although the response is awaited");
+            assert!(!rest.is_complete());
         });
     }
 }
