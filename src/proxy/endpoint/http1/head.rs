@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use httparse::{Header, Status};
 use hyper::ext::ReasonPhrase;
 
-use crate::message::has_token;
+use crate::message::{has_token, merge_content_lengths};
 use crate::proxy::fault::Fault;
 use crate::server::content_length;
 
@@ -87,11 +87,11 @@ pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
     }
 }
 
-/// How the body of the response to a request with `method` ends.
+/// How the body of the response to a request with `method` ends. Equal lengths are merged.
 ///
 /// # Errors
 /// If the length is invalid, or HTTP/1.0 has a transfer coding.
-pub(super) fn framing(response: &Response<()>, method: &Method) -> Result<Framing, Fault> {
+pub(super) fn framing(response: &mut Response<()>, method: &Method) -> Result<Framing, Fault> {
     let has_none = matches!(
         response.status(),
         StatusCode::SWITCHING_PROTOCOLS | StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
@@ -99,43 +99,27 @@ pub(super) fn framing(response: &Response<()>, method: &Method) -> Result<Framin
     if has_none || method == Method::HEAD {
         return Ok(Framing::Length(0));
     }
-    let mut is_coded = false;
-    let mut length = None;
-    for (name, value) in response.headers() {
-        match *name {
-            TRANSFER_ENCODING => is_coded = true,
-            CONTENT_LENGTH => length = Some(same_length(value, length)?),
-            _ => {}
-        }
+    let version = response.version();
+    let fields = response.headers_mut();
+    if let Some(coding) = fields.get_all(TRANSFER_ENCODING).iter().next_back() {
+        return match version {
+            Version::HTTP_10 => Err(Fault::Unreadable),
+            _ if ends_chunked(coding) => Ok(Framing::Chunked),
+            _ => Ok(Framing::Closed),
+        };
     }
-    match length {
-        _ if is_coded && response.version() == Version::HTTP_10 => Err(Fault::Unreadable),
-        _ if is_coded => {
-            let last = response.headers().get_all(TRANSFER_ENCODING).iter().next_back();
-            let is_chunked = last.and_then(last_token).is_some_and(|it| it == "chunked");
-            Ok(if is_chunked { Framing::Chunked } else { Framing::Closed })
-        }
-        Some(length) => Ok(Framing::Length(length)),
-        None => Ok(Framing::Closed),
+    if !merge_content_lengths(fields) {
+        return Err(Fault::Unreadable);
     }
+    let Some(length) = fields.get(CONTENT_LENGTH) else { return Ok(Framing::Closed) };
+    let length = content_length(length.as_bytes().trim_ascii());
+    length.map(Framing::Length).ok_or(Fault::Unreadable)
 }
 
-fn last_token(value: &HeaderValue) -> Option<String> {
-    let last = value.to_str().ok()?.rsplit(',').next()?;
-    Some(last.trim().to_ascii_lowercase())
-}
-
-/// The length that `value` states, possibly several times, and that is `known` from other lines.
-fn same_length(value: &HeaderValue, known: Option<u64>) -> Result<u64, Fault> {
-    let mut length = known;
-    for stated in value.as_bytes().split(|byte| *byte == b',') {
-        let stated = content_length(stated.trim_ascii()).ok_or(Fault::Unreadable)?;
-        if length.is_some_and(|length| length != stated) {
-            return Err(Fault::Unreadable);
-        }
-        length = Some(stated);
-    }
-    length.ok_or(Fault::Unreadable)
+/// Whether the last of these codings is `chunked`.
+fn ends_chunked(codings: &HeaderValue) -> bool {
+    let last = codings.as_bytes().rsplit(|byte| *byte == b',').next();
+    last.is_some_and(|last| last.trim_ascii().eq_ignore_ascii_case(b"chunked"))
 }
 
 /// Whether the connection can carry another request after the response (RFC 9112, section 9.3).
@@ -217,7 +201,7 @@ mod tests {
     #[test]
     fn the_end_of_a_body_follows_from_the_head() {
         let framing = |lines: &str, method: &Method| {
-            framing(&response(&format!("HTTP/1.{lines}\r\n\r\n")), method)
+            framing(&mut response(&format!("HTTP/1.{lines}\r\n\r\n")), method)
         };
         for (lines, expected) in [
             ("1 200 OK\r\nContent-Length: 5", Ok(Framing::Length(5))),

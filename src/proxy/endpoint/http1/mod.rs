@@ -146,8 +146,12 @@ impl Connection {
     }
 
     /// Begins a final response.
-    fn begin(&mut self, response: Response<()>, method: &Method) -> Result<Response<()>, Fault> {
-        let framing = framing(&response, method)?;
+    fn begin(
+        &mut self,
+        mut response: Response<()>,
+        method: &Method,
+    ) -> Result<Response<()>, Fault> {
+        let framing = framing(&mut response, method)?;
         let is_switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.is_reusable = !is_switched && keeps_alive(&response);
         self.decoder = Decoder::new(framing);
