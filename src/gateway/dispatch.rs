@@ -270,6 +270,6 @@ mod tests {
         let bytes = bytes(|gateway, admission, dispatch, exchange| {
             gateway.dispatch(admission, dispatch, exchange)
         });
-        assert!(bytes <= 2824, "{bytes} bytes");
+        assert!(bytes <= 2600, "{bytes} bytes");
     }
 }

@@ -83,7 +83,8 @@ impl RequestCopy {
                 *request.body_mut() = body;
                 request
             }
-            HeadCopy::Copied { method, uri, headers } => {
+            HeadCopy::Copied(copied) => {
+                let Copied { method, uri, headers } = *copied;
                 let mut request = Box::new(Request::new(body));
                 (*request.method_mut(), *request.uri_mut()) = (method, uri);
                 *request.headers_mut() = headers.fields();
@@ -98,15 +99,24 @@ impl RequestCopy {
 pub(super) enum HeadCopy {
     /// The request, which has lost its body.
     Kept(Box<Request<RequestBody>>),
-    /// A copy.
-    Copied { method: Method, uri: Uri, headers: FieldsCopy },
+    /// A copy. Boxed, so that requests over HTTP/1 reserve no memory for it.
+    Copied(Box<Copied>),
+}
+
+/// A copy of the head of a request.
+#[derive(Debug)]
+pub(super) struct Copied {
+    method: Method,
+    uri: Uri,
+    headers: FieldsCopy,
 }
 
 impl HeadCopy {
     /// A copy of the head of `request`.
     pub(super) fn of(request: &Request<RequestBody>) -> Self {
         let headers = FieldsCopy::of(request.headers());
-        Self::Copied { method: request.method().clone(), uri: request.uri().clone(), headers }
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        Self::Copied(Box::new(Copied { method, uri, headers }))
     }
 
     /// About its bytes in HTTP/1.1: its target and its fields.
@@ -118,7 +128,7 @@ impl HeadCopy {
                 };
                 target_bytes(request.uri()) + request.headers().iter().map(field).sum::<usize>()
             }
-            Self::Copied { uri, headers, .. } => target_bytes(uri) + headers.bytes(),
+            Self::Copied(copied) => target_bytes(&copied.uri) + copied.headers.bytes(),
         }
     }
 }
