@@ -57,7 +57,7 @@ impl Gateway {
     /// Carries out what was judged.
     fn carry_out(
         self: &Rc<Self>,
-        client: &Client,
+        client: &Rc<Client>,
         judged: &mut Result<Judgement<'_>, Failure>,
         (head, body): (Parts, ClientBody),
         mut exchange: Exchange,

@@ -9,6 +9,7 @@ mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod grpc;
+mod length;
 mod problem;
 mod question;
 mod redirect;
@@ -25,11 +26,12 @@ pub(crate) use edits::FieldEdits;
 pub(crate) use failure::{Blame, Failure};
 pub(crate) use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
-    merge_content_lengths, request_id, strip_hop_by_hop, strip_request,
+    request_id, strip_hop_by_hop, strip_request, write_field,
 };
 pub(crate) use filter::FieldFilter;
 pub(crate) use forwarded::{Forwarding, Via};
 pub(crate) use grpc::{Code as GrpcCode, trailers_only as grpc_failure};
+pub(crate) use length::{BadLength, content_length, merge_content_lengths};
 pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};

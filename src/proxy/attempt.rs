@@ -10,9 +10,8 @@ use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy, Reach, RequestCopy};
 use super::body::{BodyCopy, Expectation, RequestBody};
-use super::endpoint::{Connection, Endpoint, SendError, Sent};
+use super::endpoint::{Connection, Endpoint, SendError, SendOptions, Sent};
 use super::fault::Fault;
-use super::interim::InterimRelay;
 use super::retry_state::RetryState;
 
 /// Every known server accepts a head of this size. A server may answer a larger head
@@ -56,21 +55,14 @@ pub(super) async fn attempt(
             }
         };
         retry_state.metrics().connected(is_reused);
-        // Over HTTP/2 an endpoint can say that it has not processed a request.
-        let is_http2 = connection.is_http2();
-        if retry_state.may_retry() || is_http2 {
-            request.body_mut().buffer();
-        }
         let expectation = request.body().expectation();
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
-        let is_copied = retry_state.may_retry() || is_http2 || is_idempotent || is_held();
-        let body = is_copied.then(|| request.body().copy()).flatten();
-        // A connection of HTTP/1 leaves the head of the request.
-        let head = is_http2.then(|| HeadCopy::of(&request));
+        let is_copied = is_idempotent || is_held();
+        let (head, body) = prepare(&mut request, connection.is_http2(), is_copied, retry_state);
         // Opening a connection takes time, and using an idle one takes none.
         let begins = if is_reused { started } else { monotonic() };
         let time = (begins, limit);
-        let sent = exchange(endpoint, connection, request, time, retry_state.interim()).await;
+        let sent = exchange(endpoint, connection, request, time, retry_state.send_options()).await;
         let mut error = match sent {
             Ok((connection, Sent { response, request })) => {
                 let head = request.map(HeadCopy::Kept).or(head);
@@ -100,6 +92,28 @@ pub(super) async fn attempt(
     }
 }
 
+/// Prepares the request for a connection, and copies what that will take and what may be sent
+/// again. `is_copied`: the body may be, whatever the connection and the route are.
+fn prepare(
+    request: &mut Request<RequestBody>,
+    is_http2: bool,
+    is_copied: bool,
+    retry_state: &mut RetryState<'_>,
+) -> (Option<HeadCopy>, Option<BodyCopy>) {
+    if is_http2 {
+        retry_state.write_forwarding(request);
+    }
+    // Over HTTP/2 an endpoint can say that it has not processed a request.
+    let is_buffered = retry_state.may_retry() || is_http2;
+    if is_buffered {
+        request.body_mut().buffer();
+    }
+    let is_copied = is_copied || is_buffered;
+    let body = if is_copied { request.body().copy() } else { None };
+    // A connection of HTTP/1 leaves the head of the request.
+    (is_http2.then(|| HeadCopy::of(request)), body)
+}
+
 /// RFC 9110, section 9.2.2.
 fn is_idempotent(method: &Method) -> bool {
     matches!(
@@ -114,11 +128,11 @@ async fn exchange(
     mut connection: Connection,
     request: Box<Request<RequestBody>>,
     (begins, limit): (Instant, Duration),
-    interim: Option<&InterimRelay>,
+    options: SendOptions<'_>,
 ) -> Result<(Connection, Sent), Failed> {
     let progress = request.body().progress();
     let sent = {
-        let mut sending = pin!(connection.send(request, endpoint.shared(), interim));
+        let mut sending = pin!(connection.send(request, endpoint.shared(), options));
         let mut deadline = tokio::time::Instant::from_std(begins + limit);
         loop {
             if let Ok(sent) = timeout_at(deadline, sending.as_mut()).await {

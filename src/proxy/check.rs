@@ -10,7 +10,7 @@ use http::{HeaderValue, Request, Uri};
 use tokio::time::{sleep, timeout};
 
 use super::body::RequestBody;
-use super::endpoint::{Connection, Sent, connect};
+use super::endpoint::{Connection, SendOptions, Sent, connect};
 use super::endpoint_shared::EndpointShared;
 use super::fault::Fault;
 use super::settings::CheckSettings;
@@ -56,7 +56,7 @@ async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bo
         let mut request = Request::new(RequestBody::EMPTY);
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
-        let sent = connection.send(Box::new(request), endpoint, None).await;
+        let sent = connection.send(Box::new(request), endpoint, SendOptions::default()).await;
         let Sent { response, .. } = sent.map_err(|_| Fault::Closed)?;
         Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
     };

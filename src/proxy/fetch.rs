@@ -15,7 +15,7 @@ use http::{HeaderValue, Request, Uri};
 use tokio::time::timeout;
 
 use super::body::RequestBody;
-use super::endpoint::{Connection, Sent, connect};
+use super::endpoint::{Connection, SendOptions, Sent, connect};
 use super::endpoint_shared::{Address, EndpointShared};
 use super::fault::Fault;
 use super::health::HealthState;
@@ -143,7 +143,7 @@ async fn fetch_from(
         },
     )?;
     let mut connection = Connection::from(connected);
-    let sent = connection.send(Box::new(request(source)), &endpoint, None).await;
+    let sent = connection.send(Box::new(request(source)), &endpoint, SendOptions::default()).await;
     let Sent { response, .. } = sent.map_err(|_| FetchError::Broken)?;
     match response.status().as_u16() {
         200 => {}

@@ -2,6 +2,7 @@
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use tollgate_limiter::request::Fields;
 use tollgate_limiter::time::monotonic;
 
 use super::attempt::attempt;
@@ -23,7 +24,7 @@ use crate::message::{
 pub(super) async fn forward(
     upstream: &Upstream,
     mut request: Box<Request<RequestBody>>,
-    options: ForwardOptions<'_>,
+    options: &ForwardOptions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let mut retry_state = RetryState::new(upstream, options, &request);
     let wants_tunnel = retry_state.is_for_tunnel();
@@ -84,7 +85,7 @@ fn health_verdict(
 fn relay(
     response: EndpointResponse,
     in_flight: InFlight,
-    options: ForwardOptions<'_>,
+    options: &ForwardOptions<'_>,
     websocket_key: Option<&HeaderValue>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let EndpointResponse { connection, response, .. } = response;
@@ -93,7 +94,7 @@ fn relay(
     let (mut head, ()) = response.into_parts();
     if !is_wanted
         || has_ambiguous_framing(&head.headers)
-        || !merge_content_lengths(&mut head.headers)
+        || merge_content_lengths(&mut head.headers).is_err()
     {
         return Err(Failure::UpstreamInvalid);
     }
@@ -113,11 +114,12 @@ fn relay(
 /// is a sign of smuggling (RFC 9112, section 6.3), and no reader decodes a transfer
 /// coding that was not asked for.
 fn has_ambiguous_framing(headers: &HeaderMap) -> bool {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let fields = Fields::of(headers);
+    let mut codings = fields.get_all(&TRANSFER_ENCODING);
     let Some(coding) = codings.next() else {
         return false;
     };
     !coding.as_bytes().eq_ignore_ascii_case(b"chunked")
         || codings.next().is_some()
-        || headers.contains_key(CONTENT_LENGTH)
+        || fields.has(&CONTENT_LENGTH)
 }

@@ -35,6 +35,8 @@ use http::{Request, Response};
 use tokio::join;
 
 pub(crate) use body::{Expectation, RequestBody};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use endpoint::fuzzing;
 pub(crate) use fetch::{Document, DocumentSource, FetchError, fetch};
 pub(crate) use interim::InterimRelay;
 pub(crate) use resolve::resolve;
@@ -107,7 +109,7 @@ impl Proxy {
         &self,
         upstream: usize,
         request: Box<Request<RequestBody>>,
-        options: ForwardOptions<'_>,
+        options: &ForwardOptions<'_>,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
         forward::forward(&self.upstreams[upstream], request, options)
     }

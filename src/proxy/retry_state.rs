@@ -15,11 +15,11 @@ use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach};
 use super::body::RequestBody;
-use super::interim::InterimRelay;
+use super::endpoint::SendOptions;
 use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
-use crate::message::Failure;
+use crate::message::{Failure, Forwarding};
 use crate::telemetry::UpstreamMetrics;
 
 /// Endpoints to which one request may try to connect. Each of them may take the whole
@@ -32,7 +32,9 @@ const AUTOMATIC_PERCENT: u8 = 20;
 /// The state of a request between its attempts.
 pub(super) struct RetryState<'a> {
     upstream: &'a Upstream,
-    options: ForwardOptions<'a>,
+    options: &'a ForwardOptions<'a>,
+    /// What writes the fields about the client, if they are not among those of the request.
+    forwarding: Option<&'a Forwarding>,
     /// Whether it asks for a tunnel.
     is_for_tunnel: bool,
     /// Whether its route allows retries for the request's method.
@@ -47,7 +49,7 @@ pub(super) struct RetryState<'a> {
 impl<'a> RetryState<'a> {
     pub(super) fn new(
         upstream: &'a Upstream,
-        options: ForwardOptions<'a>,
+        options: &'a ForwardOptions<'a>,
         request: &Request<RequestBody>,
     ) -> Self {
         let may_retry = retry::allows(options.retries, request.method());
@@ -59,6 +61,7 @@ impl<'a> RetryState<'a> {
         Self {
             upstream,
             options,
+            forwarding: options.forwarding,
             is_for_tunnel: request.headers().contains_key(UPGRADE),
             may_retry,
             tried: Tried::new(),
@@ -72,9 +75,17 @@ impl<'a> RetryState<'a> {
         self.upstream.metrics()
     }
 
-    /// Where interim responses go.
-    pub(super) const fn interim(&self) -> Option<&'a InterimRelay> {
-        self.options.interim
+    /// What the next attempt needs besides the request.
+    pub(super) const fn send_options(&self) -> SendOptions<'a> {
+        SendOptions { interim: self.options.interim, forwarding: self.forwarding }
+    }
+
+    /// Writes the fields about the client into the request, if they are not among its fields.
+    pub(super) fn write_forwarding(&mut self, request: &mut Request<RequestBody>) {
+        if let Some(forwarding) = self.forwarding.take() {
+            let version = request.version();
+            forwarding.write_untrusted(request.headers_mut(), version);
+        }
     }
 
     /// Whether it asks for a tunnel: it has the field `Upgrade`. Other requests must not have it.

@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 
 use super::interim::InterimRelay;
 use super::tls::TlsSettings;
+use crate::message::Forwarding;
 use crate::telemetry::Attempts;
 
 /// A group of endpoints that provide the same service.
@@ -231,6 +232,8 @@ pub(crate) struct ForwardOptions<'a> {
     pub affinity: Option<u64>,
     /// Where interim responses go, if the client supports them.
     pub(crate) interim: Option<&'a InterimRelay>,
+    /// Writes the fields about the client, if they are not among those of the request.
+    pub(crate) forwarding: Option<&'a Forwarding>,
     /// Records the attempts, if there is a record.
     pub(crate) attempts: Option<&'a Attempts>,
     /// The time that attempts take is added here.

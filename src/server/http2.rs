@@ -27,10 +27,10 @@ use super::service::RequestService;
 use super::settings::{Http2Settings, ListenerSettings};
 use super::state::ClientBody;
 use super::state::activity::{Activity, TrackedBody};
-use super::syntax::{content_length, is_method};
+use super::syntax::is_method;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
-use crate::message::{join_cookies, switch_to_websocket, websocket_key};
+use crate::message::{content_length, join_cookies, switch_to_websocket, websocket_key};
 use crate::telemetry::Traffic;
 
 /// How many bytes of one body a client may send before the endpoint has read them. The

@@ -32,6 +32,5 @@ pub(crate) use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
 };
 pub(crate) use state::{ClientBody, Interim, InterimQueue, Pace, Peer};
-pub(crate) use syntax::content_length;
 pub(crate) use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
 pub(crate) use tunnel::TunnelEnd;

@@ -4,14 +4,6 @@
 /// malformed one. No request of a client can have it.
 pub(super) const REFUSED_METHOD: &str = "-";
 
-/// The number in a Content-Length: decimal digits, and not above what a reader with
-/// signed numbers can represent.
-pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
-    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(value).ok().filter(|_| is_number)?;
-    number.parse::<u64>().ok().filter(|length| i64::try_from(*length).is_ok())
-}
-
 /// Whether a request may have this method. Methods are case-sensitive, but some backends
 /// compare them without case, so a common method with a lower-case letter is refused.
 pub(super) fn is_method(method: &[u8]) -> bool {

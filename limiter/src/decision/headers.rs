@@ -183,7 +183,7 @@ impl Numbers {
         let number = |value: &HeaderValue| value.to_str().ok()?.parse::<u64>().ok();
         let backend = fields.get(&REMAINING).and_then(number);
         if backend.is_none_or(|remaining| remaining >= self.remaining) {
-            fields.insert(LIMIT, digits(self.limit));
+            fields.insert(LIMIT, limit(self.limit));
             fields.insert(REMAINING, varying(digits(self.remaining)));
             fields.insert(RESET, digits(self.reset_s));
         }
@@ -227,9 +227,22 @@ fn wait_secs(retry: Retry) -> Option<u64> {
 }
 
 thread_local! {
-    /// The last value of `RateLimit-Policy` for one policy. Most requests of a thread have the
-    /// same one, and it is not formatted again for them.
+    /// The last value of `X-Ratelimit-Limit`. Most requests of a thread have the same one, and it
+    /// is not formatted again for them.
+    static LAST_LIMIT: RefCell<(u64, HeaderValue)> =
+        const { RefCell::new((0, HeaderValue::from_static("0"))) };
+    /// The last value of `RateLimit-Policy` for one policy, likewise.
     static LAST_QUOTA: RefCell<Option<Quota>> = const { RefCell::new(None) };
+}
+
+/// The value of `X-Ratelimit-Limit`.
+fn limit(limit: u64) -> HeaderValue {
+    LAST_LIMIT.with_borrow_mut(|(last, value)| {
+        if *last != limit {
+            (*last, *value) = (limit, digits(limit));
+        }
+        value.clone()
+    })
 }
 
 /// The value of `RateLimit-Policy` for one policy.

@@ -27,6 +27,8 @@ use tollgate_limiter::time::monotonic;
 use connect::connect_http1;
 pub(super) use connect::{NewConnection, connect};
 use http1::BrokenBody;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use http1::fuzzing;
 pub(super) use send_error::SendError;
 
 use super::body::RequestBody;
@@ -35,6 +37,7 @@ use super::fault::Fault;
 use super::interim::InterimRelay;
 use super::settings::UpstreamSettings;
 use super::shared::RequestPermit;
+use crate::message::Forwarding;
 use crate::server::TunnelEnd;
 use crate::telemetry::UpstreamTraffic;
 
@@ -49,6 +52,16 @@ pub(super) enum Connection {
     /// A stream on a connection that is shared with other requests, and the body of its
     /// response.
     Http2(http2::Stream, Option<Incoming>),
+}
+
+/// What a request needs besides itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SendOptions<'a> {
+    /// Where interim responses go.
+    pub(super) interim: Option<&'a InterimRelay>,
+    /// Adds the fields about the client, if they are not among those of the request. Only
+    /// HTTP/1 does it.
+    pub(super) forwarding: Option<&'a Forwarding>,
 }
 
 /// A request has its response.
@@ -78,8 +91,8 @@ impl Connection {
         matches!(self, Self::Http2(..))
     }
 
-    /// Sends a request to `endpoint`. Interim responses go to `interim`. Dropping the future, and
-    /// then the connection, cancels the request.
+    /// Sends a request to `endpoint`. Dropping the future, and then the connection, cancels the
+    /// request.
     ///
     /// # Errors
     /// If there is no response.
@@ -87,11 +100,11 @@ impl Connection {
         &mut self,
         mut request: Box<Request<RequestBody>>,
         endpoint: &EndpointShared,
-        interim: Option<&InterimRelay>,
+        options: SendOptions<'_>,
     ) -> Result<Sent, SendError> {
         match self {
             Self::Http1(connection) => {
-                let sent = connection.send(request, &endpoint.authority, interim).await;
+                let sent = connection.send(request, &endpoint.authority, options).await;
                 sent.map(|(response, request)| Sent { response, request: Some(request) })
             }
             Self::Http2(stream, body) => {

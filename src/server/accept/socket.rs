@@ -145,8 +145,10 @@ impl WorkerSocket {
 
     /// Registers the socket with this worker's runtime.
     pub(super) fn into_acceptor(self) -> io::Result<Acceptor> {
+        let mut local = None;
         let socket = match self.socket {
             OpenSocket::Tcp(socket) => {
+                local = socket.local_addr().ok().filter(|local| !local.ip().is_unspecified());
                 // With Nagle's algorithm a response could wait for an acknowledgement. Accepted
                 // connections inherit the option.
                 let _ = SockRef::from(&socket).set_tcp_nodelay(true);
@@ -154,7 +156,7 @@ impl WorkerSocket {
             }
             OpenSocket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
         };
-        Ok(Acceptor { socket, owner: self.owner })
+        Ok(Acceptor { socket, local, owner: self.owner })
     }
 }
 
@@ -224,6 +226,8 @@ impl Drop for SocketFile {
 #[derive(Debug)]
 pub(super) struct Acceptor {
     socket: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
+    /// The address at which it accepts all connections, if it is one address.
+    local: Option<SocketAddr>,
     owner: Owner,
 }
 
@@ -252,7 +256,7 @@ impl Acceptor {
         match &self.socket {
             Either::Left(socket) => {
                 let (stream, address) = socket.accept().await?;
-                let local = stream.local_addr()?;
+                let local = self.local.map_or_else(|| stream.local_addr(), Ok)?;
                 Ok((Either::Left(stream), Peer::new(address, local)))
             }
             Either::Right(socket) => {
@@ -268,6 +272,20 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_peer_has_the_address_that_it_has_reached() {
+        for (any, reached) in [("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.2")] {
+            let any = ListenAddress::Tcp(any.parse().expect("an address"));
+            let (mut sockets, address) = WorkerSocket::bind(&any, 1, None).expect("a port");
+            let ListenAddress::Tcp(address) = address else { unreachable!("it is TCP") };
+            let acceptor = sockets.remove(0).into_acceptor().expect("a runtime");
+            let reached = SocketAddr::new(reached.parse().expect("an address"), address.port());
+            let _client = std::net::TcpStream::connect(reached).expect("it listens");
+            let (_, peer) = acceptor.accept().await.expect("a client");
+            assert_eq!(peer.local, reached);
+        }
+    }
 
     #[tokio::test]
     async fn a_small_response_waits_for_no_acknowledgement() {

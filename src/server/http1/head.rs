@@ -12,8 +12,9 @@ mod tests;
 use memchr::memchr;
 use tollgate_limiter::request::{Malformed, is_disguised, plain_len, scan};
 
+use crate::message::content_length;
 use crate::server::settings::HeadBounds;
-use crate::server::syntax::{content_length, is_method};
+use crate::server::syntax::is_method;
 
 /// A valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

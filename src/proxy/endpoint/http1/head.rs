@@ -3,14 +3,14 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{Header, Status};
 use hyper::ext::ReasonPhrase;
+use tollgate_limiter::request::Fields;
 
-use crate::message::{has_token, merge_content_lengths};
+use crate::message::{BadLength, has_token, merge_content_lengths};
 use crate::proxy::fault::Fault;
-use crate::server::content_length;
 
 /// The largest head in bytes.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
@@ -31,12 +31,21 @@ pub(super) enum Framing {
     Closed,
 }
 
+/// The head of a response.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) response: Response<()>,
+    /// Whether the connection can carry another request after the response (RFC 9112, section
+    /// 9.3).
+    pub(super) keeps_alive: bool,
+}
+
 /// Parses the head at the start of `bytes`, and returns it with its length. None if it is not
 /// complete. The values of the fields share the memory of `bytes`.
 ///
 /// # Errors
 /// If it is malformed or too large.
-pub(super) fn parse(bytes: &Bytes) -> Result<Option<(Response<()>, usize)>, Fault> {
+pub(super) fn parse(bytes: &Bytes) -> Result<Option<(Head, usize)>, Fault> {
     let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
@@ -59,18 +68,27 @@ pub(super) fn parse(bytes: &Bytes) -> Result<Option<(Response<()>, usize)>, Faul
     {
         response.extensions_mut().insert(reason);
     }
-    *response.headers_mut() = fields(bytes, parsed.headers)?;
-    Ok(Some((response, length)))
+    let mut options = ConnectionOptions::default();
+    let is_kept = |name: &HeaderName, line: &HeaderValue| *name != CONNECTION || options.read(line);
+    *response.headers_mut() = fields(bytes, parsed.headers, is_kept)?;
+    let keeps_alive = options.keep_alive(response.status(), response.version());
+    Ok(Some((Head { response, keeps_alive }, length)))
 }
 
-/// The parsed fields, whose values are parts of `bytes`.
-fn fields(bytes: &Bytes, parsed: &[Header<'_>]) -> Result<HeaderMap, Fault> {
+/// The parsed fields that `is_kept` selects. Their values are parts of `bytes`.
+fn fields(
+    bytes: &Bytes,
+    parsed: &[Header<'_>],
+    mut is_kept: impl FnMut(&HeaderName, &HeaderValue) -> bool,
+) -> Result<HeaderMap, Fault> {
     let mut fields = HeaderMap::with_capacity(parsed.len() + OWN_FIELDS);
     for field in parsed {
         let name = HeaderName::from_bytes(field.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
         let (Ok(name), Ok(value)) = (name, value) else { return Err(Fault::Unreadable) };
-        fields.append(name, value);
+        if is_kept(&name, &value) {
+            fields.append(name, value);
+        }
     }
     Ok(fields)
 }
@@ -82,7 +100,7 @@ fn fields(bytes: &Bytes, parsed: &[Header<'_>]) -> Result<HeaderMap, Fault> {
 pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
     let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
     match httparse::parse_headers(bytes, &mut room) {
-        Ok(Status::Complete((_, parsed))) => fields(bytes, parsed),
+        Ok(Status::Complete((_, parsed))) => fields(bytes, parsed, |_, _| true),
         _ => Err(Fault::Unreadable),
     }
 }
@@ -92,28 +110,29 @@ pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
 /// # Errors
 /// If the length is invalid, or HTTP/1.0 has a transfer coding.
 pub(super) fn framing(response: &mut Response<()>, method: &Method) -> Result<Framing, Fault> {
-    let has_none = matches!(
-        response.status(),
-        StatusCode::SWITCHING_PROTOCOLS | StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-    );
-    if has_none || method == Method::HEAD {
+    if has_no_body(response.status(), method) {
         return Ok(Framing::Length(0));
     }
-    let version = response.version();
-    let fields = response.headers_mut();
-    if let Some(coding) = fields.get_all(TRANSFER_ENCODING).iter().next_back() {
-        return match version {
-            Version::HTTP_10 => Err(Fault::Unreadable),
-            _ if ends_chunked(coding) => Ok(Framing::Chunked),
-            _ => Ok(Framing::Closed),
-        };
+    let codings = Fields::of(response.headers()).get_all(&TRANSFER_ENCODING);
+    match (codings.last().map(ends_chunked), response.version()) {
+        (Some(_), Version::HTTP_10) => Err(Fault::Unreadable),
+        (Some(true), _) => Ok(Framing::Chunked),
+        (Some(false), _) => Ok(Framing::Closed),
+        (None, _) => match merge_content_lengths(response.headers_mut()) {
+            Ok(length) => Ok(length.map_or(Framing::Closed, Framing::Length)),
+            Err(BadLength) => Err(Fault::Unreadable),
+        },
     }
-    if !merge_content_lengths(fields) {
-        return Err(Fault::Unreadable);
-    }
-    let Some(length) = fields.get(CONTENT_LENGTH) else { return Ok(Framing::Closed) };
-    let length = content_length(length.as_bytes().trim_ascii());
-    length.map(Framing::Length).ok_or(Fault::Unreadable)
+}
+
+/// Whether a response with this status to a request with this method has no body, whatever its
+/// fields say.
+fn has_no_body(status: StatusCode, method: &Method) -> bool {
+    let is_bare = matches!(
+        status,
+        StatusCode::SWITCHING_PROTOCOLS | StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    is_bare || method == Method::HEAD
 }
 
 /// Whether the last of these codings is `chunked`.
@@ -122,12 +141,28 @@ fn ends_chunked(codings: &HeaderValue) -> bool {
     last.is_some_and(|last| last.trim_ascii().eq_ignore_ascii_case(b"chunked"))
 }
 
-/// Whether the connection can carry another request after the response (RFC 9112, section 9.3).
-pub(super) fn keeps_alive(response: &Response<()>) -> bool {
-    let mut lines = response.headers().get_all(CONNECTION).iter().peekable();
-    match response.version() {
-        Version::HTTP_11 => !lines.any(|line| has_token(line, "close")),
-        _ => lines.any(|line| has_token(line, "keep-alive")),
+/// What the field `Connection` of a response says of the connection.
+#[derive(Debug, Default)]
+struct ConnectionOptions {
+    has_close: bool,
+    has_keep_alive: bool,
+}
+
+impl ConnectionOptions {
+    /// Reads a line of the field. Returns whether the line has to be kept: it may say more.
+    fn read(&mut self, line: &HeaderValue) -> bool {
+        let (close, keep_alive) = (has_token(line, "close"), has_token(line, "keep-alive"));
+        self.has_close |= close;
+        self.has_keep_alive |= keep_alive;
+        !(close || keep_alive) || line.as_bytes().contains(&b',')
+    }
+
+    fn keep_alive(&self, status: StatusCode, version: Version) -> bool {
+        let is_kept = match version {
+            Version::HTTP_11 => !self.has_close,
+            _ => self.has_keep_alive,
+        };
+        is_kept && status != StatusCode::SWITCHING_PROTOCOLS
     }
 }
 
@@ -137,18 +172,18 @@ mod tests {
 
     use super::*;
 
-    fn parsed(text: &str) -> Result<Option<(Response<()>, usize)>, Fault> {
+    fn parsed(text: &str) -> Result<Option<(Head, usize)>, Fault> {
         parse(&Bytes::copy_from_slice(text.as_bytes()))
     }
 
     fn response(text: &str) -> Response<()> {
-        parsed(text).unwrap().expect("a whole head").0
+        parsed(text).unwrap().expect("a whole head").0.response
     }
 
     #[test]
     fn a_head_is_a_status_line_and_fields() {
         let head = "HTTP/1.1 404 Gone Fishing\r\nA: 1\r\nb:2 \r\na: é\r\n\r\n";
-        let (response, length) = parsed(&format!("{head}rest")).unwrap().unwrap();
+        let (Head { response, .. }, length) = parsed(&format!("{head}rest")).unwrap().unwrap();
         assert_eq!((length, response.status()), (head.len(), StatusCode::NOT_FOUND));
         let all: Vec<_> = response.headers().get_all("a").iter().collect();
         assert_eq!(
@@ -233,9 +268,13 @@ mod tests {
             ("1 200 OK\r\nConnection: x\r\nConnection: close", false),
             ("0 200 OK", false),
             ("0 200 OK\r\nConnection: Keep-Alive", true),
+            ("1 101 Switching Protocols", false),
         ] {
-            let response = response(&format!("HTTP/1.{lines}\r\n\r\n"));
-            assert_eq!(keeps_alive(&response), expected, "{lines}");
+            let (head, _) = parsed(&format!("HTTP/1.{lines}\r\n\r\n")).unwrap().unwrap();
+            assert_eq!(head.keeps_alive, expected, "{lines}");
+            // A line that says more is kept: it names fields, or another protocol.
+            let says_more = lines.contains(" x");
+            assert_eq!(head.response.headers().contains_key(CONNECTION), says_more, "{lines}");
         }
     }
 }

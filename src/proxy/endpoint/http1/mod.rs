@@ -3,6 +3,8 @@
 //! The request that uses a connection drives it: no task and no queue stands between the two.
 
 mod decoder;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod head;
 mod incoming;
 mod pool;
@@ -19,6 +21,7 @@ use bytes::{Buf as _, Bytes};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
+use super::SendOptions;
 use super::send_error::SendError;
 use super::stream::Stream;
 use crate::proxy::body::{Expectation, RequestBody};
@@ -27,7 +30,7 @@ use crate::proxy::interim::InterimRelay;
 use crate::server::TunnelEnd;
 pub(super) use decoder::BrokenBody;
 use decoder::Decoder;
-use head::{framing, keeps_alive, parse};
+use head::{Head, framing, parse};
 use incoming::Incoming;
 pub(super) use pool::Pool;
 use upload::{Progress, RestTask, Upload};
@@ -73,10 +76,13 @@ impl Connection {
         &mut self,
         mut request: Box<Request<RequestBody>>,
         authority: &HeaderValue,
-        interim: Option<&InterimRelay>,
+        SendOptions { interim, forwarding }: SendOptions<'_>,
     ) -> Result<(Response<()>, Box<Request<RequestBody>>), SendError> {
         let wire = self.incoming.wire();
-        let framing = request::write(&request, authority, &mut wire.output.borrow_mut().text);
+        let framing = {
+            let text = &mut wire.output.borrow_mut().text;
+            request::write(&request, authority, forwarding, text)
+        };
         let body = std::mem::replace(request.body_mut(), RequestBody::EMPTY);
         let expectation = body.expectation();
         let sending = Sending { method: request.method(), expectation, interim };
@@ -117,13 +123,14 @@ impl Connection {
             // After a broken upload there may be a response that says why.
         }
         loop {
-            while let Some(response) = self.take_head()? {
+            while let Some(head) = self.take_head()? {
+                let response = &head.response;
                 if !response.status().is_informational()
                     || response.status() == StatusCode::SWITCHING_PROTOCOLS
                 {
-                    return Poll::Ready(self.begin(response, sending.method));
+                    return Poll::Ready(self.begin(head, sending.method));
                 }
-                sending.receive(&response);
+                sending.receive(response);
             }
             let has_more = ready!(self.incoming.poll_more(cx)).unwrap_or(false);
             // What comes before the request is no response to it.
@@ -134,27 +141,22 @@ impl Connection {
     }
 
     /// Takes the head of a response out of the bytes that have come.
-    fn take_head(&mut self) -> Result<Option<Response<()>>, Fault> {
+    fn take_head(&mut self) -> Result<Option<Head>, Fault> {
         let unused = self.incoming.unused();
         if unused.is_empty() {
             return Ok(None);
         }
-        Ok(parse(unused)?.map(|(response, length)| {
+        Ok(parse(unused)?.map(|(head, length)| {
             unused.advance(length);
-            response
+            head
         }))
     }
 
     /// Begins a final response.
-    fn begin(
-        &mut self,
-        mut response: Response<()>,
-        method: &Method,
-    ) -> Result<Response<()>, Fault> {
-        let framing = framing(&mut response, method)?;
-        let is_switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        self.is_reusable = !is_switched && keeps_alive(&response);
-        self.decoder = Decoder::new(framing);
+    fn begin(&mut self, head: Head, method: &Method) -> Result<Response<()>, Fault> {
+        let Head { mut response, keeps_alive } = head;
+        self.decoder = Decoder::new(framing(&mut response, method)?);
+        self.is_reusable = keeps_alive;
         Ok(response)
     }
 

@@ -6,8 +6,8 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderName, TRAILER, TRANSFER_ENCODING}
 use http::{HeaderValue, Request};
 use http_body::Body as _;
 
+use crate::message::{Forwarding, content_length, write_field};
 use crate::proxy::body::RequestBody;
-use crate::server::content_length;
 
 /// How the end of the body of a request is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +19,12 @@ pub(super) enum Framing {
 }
 
 /// Writes the head of `request`, and returns how its body is framed. The target is a path and
-/// the host is a field. A request that names no host is for `authority`.
+/// the host is a field. A request that names no host is for `authority`. The fields about the
+/// client are added, if they are given.
 pub(super) fn write(
     request: &Request<RequestBody>,
     authority: &HeaderValue,
+    forwarding: Option<&Forwarding>,
     text: &mut Vec<u8>,
 ) -> Framing {
     let (uri, fields) = (request.uri(), request.headers());
@@ -32,10 +34,10 @@ pub(super) fn write(
     text.extend_from_slice(target.as_bytes());
     text.extend_from_slice(b" HTTP/1.1\r\n");
     let has_body = !request.body().is_end_stream();
-    let (mut has_host, mut is_chunked, mut length) = (false, false, None);
+    let (mut host, mut is_chunked, mut length) = (None, false, None);
     for (name, value) in fields {
         match *name {
-            HOST => has_host = true,
+            HOST => host = Some(value),
             // The framing is written below: it must say what is sent, and nothing else.
             TRANSFER_ENCODING => {
                 is_chunked = true;
@@ -49,9 +51,12 @@ pub(super) fn write(
         }
         write_field(name.as_str(), value.as_bytes(), text);
     }
-    if !has_host {
+    if host.is_none() {
         let named = uri.authority().map(|named| named.as_str().as_bytes());
         write_field(HOST.as_str(), named.unwrap_or(authority.as_bytes()), text);
+    }
+    if let Some(forwarding) = forwarding {
+        forwarding.write_lines(host, request.version(), text);
     }
     let is_held = request.body().expectation().is_some_and(|expectation| expectation.is_waiting());
     if is_held {
@@ -73,13 +78,6 @@ pub(super) fn write(
     };
     text.extend_from_slice(b"\r\n");
     framing
-}
-
-pub(super) fn write_field(name: &str, value: &[u8], text: &mut Vec<u8>) {
-    text.extend_from_slice(name.as_bytes());
-    text.extend_from_slice(b": ");
-    text.extend_from_slice(value);
-    text.extend_from_slice(b"\r\n");
 }
 
 /// The names of the trailers that the request announces.
@@ -106,7 +104,7 @@ mod tests {
 
     fn text(request: &Request<RequestBody>) -> String {
         let mut text = Vec::new();
-        assert_eq!(write(request, &AUTHORITY, &mut text), Framing::Length(0));
+        assert_eq!(write(request, &AUTHORITY, None, &mut text), Framing::Length(0));
         String::from_utf8(text).unwrap()
     }
 

@@ -42,7 +42,7 @@ async fn answer(mut stream: DuplexStream, response: Vec<u8>, requests: usize) {
 async fn get(connection: &mut Connection, method: Method) -> Result<Response<()>, SendError> {
     let mut request = Box::new(Request::new(RequestBody::EMPTY));
     *request.method_mut() = method;
-    let sent = connection.send(request, &AUTHORITY, None).await;
+    let sent = connection.send(request, &AUTHORITY, SendOptions::default()).await;
     sent.map(|(response, _)| response)
 }
 

@@ -12,9 +12,9 @@ use http_body::{Body, Frame};
 use tokio::io::AsyncWrite as _;
 use tokio::task::{JoinHandle, spawn_local};
 
-use super::request::{Framing, write_field};
+use super::request::Framing;
 use super::wire::{Output, Wire};
-use crate::message::Failure;
+use crate::message::{Failure, write_field};
 
 /// Pieces of a body up to this size are copied behind each other, and written together.
 const SMALL_BYTES: usize = 4 * 1024;
