@@ -90,3 +90,31 @@ fn an_upload_to_an_endpoint_of_http_1_ends_with_its_response() {
     assert_eq!(client.response("POST").status, 200);
     ended.recv_timeout(PATIENCE).expect("the connection ends");
 }
+
+/// The endpoint sees the end of the stream without the end of the body, so it cannot take a part
+/// for the whole.
+#[test]
+fn an_upload_that_breaks_off_after_its_response_has_begun_ends_the_stream() {
+    let (sender, ended) = mpsc::channel();
+    let origin = Origin::serving(move |stream, _| {
+        let (mut head, mut rest) = ([0], Vec::new());
+        while !rest.ends_with(b"\r\n\r\n") {
+            if !stream.read(&mut head).is_ok_and(|count| count > 0) {
+                return;
+            }
+            rest.extend(head);
+        }
+        rest.clear();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab");
+        let is_end = stream.read_to_end(&mut rest).is_ok();
+        let _ = sender.send((String::from_utf8(rest), is_end));
+    });
+    let gateway = gateway(&[format!("http://{}", origin.address())], "max_in_flight: 1", "");
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+    assert_eq!(client.head().status, 200);
+    assert_eq!(client.exactly(2), b"ab");
+    client.send(b"no size\r\n");
+    let seen = ended.recv_timeout(PATIENCE).expect("the endpoint sees the end");
+    assert_eq!(seen, (Ok("5\r\nhello\r\n".to_owned()), true));
+}
