@@ -5,6 +5,7 @@ mod counted;
 mod http1;
 mod http2;
 mod send_error;
+mod send_options;
 mod stream;
 
 use std::cell::{Cell, RefCell};
@@ -30,14 +31,13 @@ use http1::BrokenBody;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use http1::fuzzing;
 pub(super) use send_error::SendError;
+pub(super) use send_options::SendOptions;
 
 use super::body::RequestBody;
 use super::endpoint_shared::{EndpointShared, Protocol};
 use super::fault::Fault;
-use super::interim::InterimRelay;
 use super::settings::UpstreamSettings;
 use super::shared::RequestPermit;
-use crate::message::Forwarding;
 use crate::server::TunnelEnd;
 use crate::telemetry::UpstreamTraffic;
 
@@ -52,16 +52,6 @@ pub(super) enum Connection {
     /// A stream on a connection that is shared with other requests, and the body of its
     /// response.
     Http2(http2::Stream, Option<Incoming>),
-}
-
-/// What a request needs besides itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SendOptions<'a> {
-    /// Where interim responses go.
-    pub(super) interim: Option<&'a InterimRelay>,
-    /// Adds the fields about the client, if they are not among those of the request. Only
-    /// HTTP/1 does it.
-    pub(super) forwarding: Option<&'a Forwarding>,
 }
 
 /// A request has its response.

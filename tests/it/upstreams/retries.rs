@@ -179,3 +179,29 @@ fn a_rolling_restart_fails_no_request() {
         assert_eq!(failed, 0, "of {} requests by {scheme}", samples.len());
     }
 }
+
+/// The fields about the client are written with a head of HTTP/1.1, and are among the fields of
+/// HTTP/2. A request that is sent over both has them once.
+#[test]
+fn each_attempt_tells_the_client_once_in_both_versions() {
+    let http1 = Backend::start(Speaks::Http1);
+    let http2 = Backend::start(Speaks::Http2 { max_streams: 10 });
+    let endpoints = [format!("http://{}", http1.address()), format!("h2c://{}", http2.address())];
+    let gateway = gateway(&endpoints, "", "retries: { on: [503], attempts: 3 }");
+    let fields = ["X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil.test", "Via: 1.0 cdn"];
+    for _ in 0..4 {
+        assert_eq!(gateway.client().get("/503", &fields).status, 503);
+    }
+    for backend in [&http1, &http2] {
+        let seen = backend.seen();
+        assert!(seen.len() >= 4, "each request is sent to both: {}", seen.len());
+        for request in seen {
+            let all = |name| request.headers.get_all(name).iter().collect::<Vec<_>>();
+            assert_eq!(all("x-forwarded-for"), ["127.0.0.1"]);
+            assert_eq!(all("x-forwarded-proto"), ["http"]);
+            assert_eq!(all("x-forwarded-host"), ["gateway.test"]);
+            assert_eq!(all("x-forwarded-port").len(), 1);
+            assert_eq!(all("via"), ["1.0 cdn", "1.1 tollgate"]);
+        }
+    }
+}

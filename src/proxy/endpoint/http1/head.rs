@@ -18,7 +18,7 @@ pub(super) const MAX_BYTES: usize = 64 * 1024;
 pub(super) const MAX_FIELDS: usize = 100;
 
 /// Room for the fields that the gateway adds to a response, so that the map does not grow.
-const OWN_FIELDS: usize = 12;
+const OWN_FIELDS: usize = 7;
 
 /// How the end of a body is determined (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

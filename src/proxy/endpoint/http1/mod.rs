@@ -21,8 +21,8 @@ use bytes::{Buf as _, Bytes};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use super::SendOptions;
 use super::send_error::SendError;
+use super::send_options::SendOptions;
 use super::stream::Stream;
 use crate::proxy::body::{Expectation, RequestBody};
 use crate::proxy::fault::Fault;

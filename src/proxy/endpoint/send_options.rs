@@ -1,0 +1,14 @@
+//! What is sent with a request.
+
+use crate::message::Forwarding;
+use crate::proxy::interim::InterimRelay;
+
+/// What a request needs besides itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::proxy) struct SendOptions<'a> {
+    /// Where interim responses go.
+    pub(in crate::proxy) interim: Option<&'a InterimRelay>,
+    /// Adds the fields about the client, if they are not among those of the request. Only
+    /// HTTP/1 does it.
+    pub(in crate::proxy) forwarding: Option<&'a Forwarding>,
+}
