@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
 use smallvec::SmallVec;
-use tollgate_limiter::decision::{brief_value, varying};
+use tollgate_limiter::decision::varying;
 use tollgate_limiter::request::Fields;
 
 use super::tokens::{has_token, tokens};
@@ -198,7 +198,7 @@ fn new_request_id(random: u128) -> HeaderValue {
         pair[0] = DIGITS[usize::from(byte >> 4)];
         pair[1] = DIGITS[usize::from(byte & 15)];
     }
-    brief_value(&text).expect("hexadecimal digits are visible ASCII")
+    HeaderValue::from_bytes(&text).expect("hexadecimal digits are visible ASCII")
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::values::{brief_value, varying};
 use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
 use crate::algorithm::{Retry, Verdict};
 use crate::policy::Policy;
@@ -194,10 +193,19 @@ impl Numbers {
     }
 }
 
-/// A number as the value of a field.
+/// A number as the value of a field. Unlike `HeaderValue::from` it allocates only once.
 fn digits(number: u64) -> HeaderValue {
     let mut text = itoa::Buffer::new();
-    brief_value(text.format(number).as_bytes()).expect("digits are visible ASCII")
+    HeaderValue::from_str(text.format(number)).expect("digits are visible ASCII")
+}
+
+/// Marks a value that nearly every response has anew, so that HTTP/2 does not enter it into the
+/// table of fields (RFC 7541, section 6.2.3). There it would replace values that come again, and
+/// each search for the field would compare all its earlier values. The `Debug` of such a value is
+/// `Sensitive`.
+pub fn varying(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
 }
 
 const fn names(dialect: Dialect) -> &'static str {
@@ -291,7 +299,8 @@ fn add_limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_
 }
 
 thread_local! {
-    /// Where lists are written before their length is known.
+    /// Where lists are written before their length is known, so that only the value of the
+    /// field is allocated.
     static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -306,7 +315,7 @@ impl List<'_> {
         WRITTEN.with_borrow_mut(|bytes| {
             bytes.clear();
             add(&mut List(bytes));
-            brief_value(bytes).expect("only printable ASCII")
+            HeaderValue::from_bytes(bytes).expect("only printable ASCII")
         })
     }
 

@@ -33,11 +33,10 @@ mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub use charged::{Charged, ChargedLimit, SettleError};
 pub use claims::{Claims, MAX_POLICIES, Skip};
-pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT};
+pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT, varying};
 pub use headroom::Headroom;
 pub use judge::Judge;
 pub use known::KnownClaim;
@@ -47,4 +46,3 @@ pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use peek::Peeked;
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
-pub use values::{brief_value, varying};
