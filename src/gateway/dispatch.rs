@@ -44,7 +44,7 @@ pub(super) struct Forward {
     /// Where interim responses go, if the client supports them.
     interim: Option<InterimRelay>,
     /// The client, if the fields about it are not among those of the request.
-    untold: Option<Rc<Client>>,
+    client: Option<Rc<Client>>,
 }
 
 /// How a request is dispatched.
@@ -119,12 +119,12 @@ impl Gateway {
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
         exchange.waited().set(delay.into());
-        let Forward { upstream, request, expectation, interim, untold } = match dispatch {
+        let Forward { upstream, request, expectation, interim, client } = match dispatch {
             Dispatch::Respond(response) => return Ok(*response),
             Dispatch::Forward(forward) => forward,
         };
         exchange.forwarding();
-        let forwarding = untold.as_ref().map(|client| &client.forwarding);
+        let forwarding = client.as_ref().map(|client| &client.forwarding);
         let options = options(admission, handling, (interim.as_ref(), forwarding), exchange);
         // The future is large. It is made where it is awaited, so that it is not moved there.
         let forward = || self.proxy.forward(upstream, request, &options);
@@ -164,8 +164,7 @@ impl Gateway {
         let mut body = RequestBody::new(body, max_bytes, client.demand, filter)?;
         let expectation = hold_until_wanted(&head, &mut body);
         let wants_websocket = wants_websocket(&head);
-        let is_told = self.prepare_head(client, handling, &mut head)?;
-        let untold = (!is_told).then(|| Rc::clone(client));
+        let names_client = self.prepare_head(client, handling, &mut head)?;
         if wants_websocket {
             switch_to_websocket(&mut head.headers);
         }
@@ -175,7 +174,8 @@ impl Gateway {
         exchange.settles_after(&mut head.headers, &body);
         let request = Box::new(Request::from_parts(head, body));
         let interim = interim_relay(client, self.filters.responses(admission.route));
-        Ok(Some(Forward { upstream, request, expectation, interim, untold }))
+        let client = (!names_client).then(|| Rc::clone(client));
+        Ok(Some(Forward { upstream, request, expectation, interim, client }))
     }
 
     fn redirect(
@@ -194,7 +194,7 @@ impl Gateway {
     /// the fields about the client and the gateway, and applies the edits of the route.
     ///
     /// Returns whether the fields about the client are among its fields now. If nothing can
-    /// change them any more, they are written with the request: that is faster.
+    /// change them any more, they are written together with the request, which is faster.
     fn prepare_head(
         &self,
         client: &Client,

@@ -92,8 +92,9 @@ pub(super) async fn attempt(
     }
 }
 
-/// Prepares the request for a connection, and copies what that will take and what may be sent
-/// again. `is_copied`: the body may be, whatever the connection and the route are.
+/// Prepares the request for a connection, and copies what the connection takes of it: the head
+/// over HTTP/2, and the body if it may have to be sent again. `is_copied` says that the body may
+/// have to be sent again whatever the connection and the route are.
 fn prepare(
     request: &mut Request<RequestBody>,
     is_http2: bool,
