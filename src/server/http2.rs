@@ -1,6 +1,7 @@
 //! Connections of HTTP/2.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use tollgate_limiter::drain::Drain;
 use tollgate_limiter::request::{Malformed, is_disguised};
 use tollgate_limiter::time::monotonic;
 
+use super::coalesced::Coalesced;
 use super::drive::{End, drive};
 use super::observed::{Frames, Observed};
 use super::service::RequestService;
@@ -92,7 +94,7 @@ pub(super) async fn serve<S: RequestService>(
     let activity = Activity::of_http2(since, settings.demand()).with_traffic(traffic);
     let activity = Rc::new(activity);
     let frames = Some(Frames::new(bounds, monotonic()));
-    let io = Observed::new(stream, &activity, frames);
+    let io = Coalesced::new(Observed::new(stream, &activity, frames));
     let (tunnel_drain, idle_limit) = (Rc::new(drain.clone()), settings.timeouts.tunnel);
     let service = service_fn(|mut request: Request<Incoming>| {
         let active = activity.begin();
@@ -127,15 +129,21 @@ pub(super) async fn serve<S: RequestService>(
         }
     });
     let protocol = protocol(settings, bounds, &activity);
-    let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
+    let mut connection = pin!(protocol.serve_connection(TokioIo::new(io.clone()), service));
     // However it ends, nothing more can be sent on it. A GOAWAY loses no request:
     // requests that cross it on the way are served.
     let mut ending = drain.clone();
     let (drained, over) = (is_old_or(drain.requested(), settings.timeouts.age), ending.over());
     // Such a connection does not rest.
     let rest = || None::<Infallible>;
-    let Ok(end) =
-        drive(connection.as_mut(), &activity, &settings.timeouts, drained, over, rest).await;
+    let driven = drive(connection.as_mut(), &activity, &settings.timeouts, drained, over, rest);
+    let mut driven = pin!(driven);
+    let Ok(end) = poll_fn(|cx| {
+        let end = driven.as_mut().poll(cx);
+        io.end_poll(cx);
+        end
+    })
+    .await;
     end
 }
 

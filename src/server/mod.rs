@@ -7,6 +7,7 @@
 //! starts no other.
 
 mod accept;
+mod coalesced;
 mod connection;
 mod drive;
 #[cfg(any(test, feature = "fuzzing"))]
