@@ -108,13 +108,22 @@ impl<T: AsyncWrite + Unpin> Held<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Coalesced<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Coalesced<T> {
+    /// Writes what the library has flushed first. So the stream below can end the connection with
+    /// a frame of its own when it does not accept what it reads.
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0.borrow_mut().stream).poll_read(cx, buf)
+        let held = &mut *self.0.borrow_mut();
+        // Without room for them, the client is read all the same.
+        if held.needs_flush
+            && let Poll::Ready(written) = held.poll_write_and_flush(cx)
+        {
+            written?;
+        }
+        Pin::new(&mut held.stream).poll_read(cx, buf)
     }
 }
 

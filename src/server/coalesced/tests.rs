@@ -18,6 +18,16 @@ struct Client {
     is_shut: bool,
 }
 
+impl AsyncRead for Client {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
 impl AsyncWrite for Client {
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -88,6 +98,22 @@ fn an_unfinished_frame_is_written_and_not_flushed() {
     let held = stream.0.borrow();
     assert_eq!(held.stream.received, b"whole part");
     assert_eq!(held.stream.flushed, 0, "a fault would be told in the middle of a frame");
+}
+
+#[test]
+fn whole_frames_are_written_before_the_next_is_read() {
+    let mut stream = Coalesced::new(Client::default());
+    let read = |stream: &mut Coalesced<Client>| {
+        assert!(
+            Pin::new(stream).poll_read(&mut context(), &mut ReadBuf::new(&mut [0; 9])).is_pending()
+        );
+    };
+    assert!(is_ready(write(&mut stream, b"settings")));
+    read(&mut stream);
+    assert_eq!(stream.0.borrow().stream.received, b"");
+    assert!(is_ready(flush(&mut stream)));
+    read(&mut stream);
+    assert_eq!(stream.0.borrow().stream.flushed, 8);
 }
 
 #[test]
