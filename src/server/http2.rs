@@ -22,7 +22,6 @@ use tollgate_limiter::drain::Drain;
 use tollgate_limiter::request::{Malformed, is_disguised};
 use tollgate_limiter::time::monotonic;
 
-use super::coalesced::Coalesced;
 use super::drive::{End, drive};
 use super::observed::{Frames, Observed};
 use super::service::RequestService;
@@ -32,6 +31,7 @@ use super::state::activity::{Activity, TrackedBody};
 use super::syntax::is_method;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
+use crate::coalesced::Coalesced;
 use crate::message::{content_length, join_cookies, switch_to_websocket, websocket_key};
 use crate::telemetry::Traffic;
 

@@ -7,7 +7,6 @@
 //! starts no other.
 
 mod accept;
-mod coalesced;
 mod connection;
 mod drive;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -16,7 +16,7 @@ const ROWS: [&[&str]; 16] = [
     &["library"],
     &["layer"],
     // tollgate
-    &["platform", "telemetry", "gradient", "gather", "message", "routes", "patches"],
+    &["platform", "telemetry", "gradient", "gather", "coalesced", "message", "routes", "patches"],
     &["server", "engine"],
     &["proxy"],
     &["snapshot"],

@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_limiter::time::monotonic;
 
 use super::send_error::SendError;
+use crate::coalesced::Coalesced;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;
 use bounds::{
@@ -69,7 +70,8 @@ impl Connection {
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let executor = LocalExecutor::default();
+        let stream = Coalesced::new(stream);
+        let executor = LocalExecutor::of(stream.clone());
         let (sender, connection) = Builder::new(executor.clone())
             .timer(TokioTimer::new())
             .initial_max_send_streams(0)

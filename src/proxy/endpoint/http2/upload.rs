@@ -3,6 +3,7 @@
 //! task, so that it can be stopped.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,9 +13,11 @@ use bytes::Bytes;
 use http::header::{CONNECTION, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Request};
 use http_body::{Body, Frame, SizeHint};
+use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
+use crate::coalesced::Coalesced;
 use crate::message::Failure;
 use crate::proxy::body::RequestBody;
 
@@ -42,16 +45,34 @@ impl UploadTask {
 /// Runs the tasks of a connection on its worker, and finds out which of them are
 /// uploads: the library polls a body for its first frame, and immediately afterwards
 /// makes a task of it if there is more to send.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub(super) struct LocalExecutor {
     /// The upload whose body was polled last and that has no task yet.
     polled: Rc<RefCell<UploadTask>>,
-    /// Whether it already runs the task that reads the connection, which is the first.
-    has_reader: Rc<Cell<bool>>,
+    /// Whether it already runs the task that reads and writes the connection, which is the first.
+    has_driver: Rc<Cell<bool>>,
+    /// Writes what that task has left to be written.
+    end_poll: Rc<dyn Fn(&mut Context<'_>)>,
     activity: Rc<Notify>,
 }
 
+impl fmt::Debug for LocalExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalExecutor").field("polled", &self.polled).finish_non_exhaustive()
+    }
+}
+
 impl LocalExecutor {
+    /// For the connection over `stream`.
+    pub(super) fn of<T: AsyncWrite + Unpin + 'static>(stream: Coalesced<T>) -> Self {
+        Self {
+            polled: Rc::default(),
+            has_driver: Rc::default(),
+            end_poll: Rc::new(move |cx| stream.end_poll(cx)),
+            activity: Rc::default(),
+        }
+    }
+
     /// Returns when something may have arrived on the connection, or when it has ended.
     pub(super) async fn activity(&self) {
         self.activity.notified().await;
@@ -70,8 +91,13 @@ impl LocalExecutor {
 
 impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
-        if !self.has_reader.replace(true) {
-            return self.run(future);
+        if !self.has_driver.replace(true) {
+            let (mut future, end_poll) = (Box::pin(future), Rc::clone(&self.end_poll));
+            return self.run(poll_fn(move |cx| {
+                let polled = future.as_mut().poll(cx);
+                end_poll(cx);
+                polled
+            }));
         }
         let task = spawn_local(future).abort_handle();
         if let Some(upload) = self.polled.take().0 {
@@ -163,10 +189,64 @@ fn is_sendable(fields: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use http::HeaderValue;
     use http::header::HeaderName;
+    use hyper::rt::Executor;
+    use tokio::io::AsyncWriteExt;
+    use tokio::task::{LocalSet, yield_now};
 
     use super::*;
+
+    /// The size of each write.
+    #[derive(Clone, Debug, Default)]
+    struct Writes(Rc<RefCell<Vec<usize>>>);
+
+    impl AsyncWrite for Writes {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.borrow_mut().push(buf.len());
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// A second task that wrote would be woken in place of the first.
+    #[tokio::test]
+    async fn the_first_task_alone_writes_and_once_for_each_poll() {
+        let writes = Writes::default();
+        let stream = Coalesced::new(writes.clone());
+        let executor = LocalExecutor::of(stream.clone());
+        let task = |frames: &'static [&'static [u8]]| {
+            let mut stream = stream.clone();
+            async move {
+                for frame in frames {
+                    stream.write_all(frame).await.unwrap();
+                    stream.flush().await.unwrap();
+                }
+            }
+        };
+        let tasks = async {
+            executor.execute(task(&[b"head", b"body", b"head"]));
+            yield_now().await;
+            assert_eq!(*writes.0.borrow(), [12]);
+            executor.execute(task(&[b"body"]));
+            yield_now().await;
+            assert_eq!(*writes.0.borrow(), [12]);
+        };
+        LocalSet::new().run_until(tasks).await;
+    }
 
     #[test]
     fn fields_of_a_connection_are_not_sent() {

@@ -1,7 +1,7 @@
 //! The small writes of an HTTP/2 connection as one write.
 //!
-//! The HTTP library writes each response of a connection by itself. Each write costs a system call,
-//! a record of TLS, and a wake-up of the client; see docs/performance.md.
+//! The HTTP library writes each request or response of a connection by itself. Each write costs a
+//! system call, a record of TLS, and a wake-up of the peer; see docs/performance.md.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ const FIRST_BYTES: usize = 4 * 1024;
 /// One handle is for the library. The task that polls the library has another, and calls
 /// [`Coalesced::end_poll`] after each poll, which writes the held bytes.
 #[derive(Debug)]
-pub(super) struct Coalesced<T>(Rc<RefCell<Held<T>>>);
+pub(crate) struct Coalesced<T>(Rc<RefCell<Held<T>>>);
 
 #[derive(Debug)]
 struct Held<T> {
@@ -45,14 +45,14 @@ impl<T> Clone for Coalesced<T> {
 }
 
 impl<T: AsyncWrite + Unpin> Coalesced<T> {
-    pub(super) fn new(stream: T) -> Self {
+    pub(crate) fn new(stream: T) -> Self {
         let held = Held { stream, bytes: Vec::new(), written: 0, needs_flush: false, error: None };
         Self(Rc::new(RefCell::new(held)))
     }
 
     /// Writes what the library has written while it was polled. An error ends the connection,
     /// because the library gets it in its next poll.
-    pub(super) fn end_poll(&self, cx: &mut Context<'_>) {
+    pub(crate) fn end_poll(&self, cx: &mut Context<'_>) {
         let held = &mut *self.0.borrow_mut();
         if let Poll::Ready(Err(error)) = held.poll_write_and_flush(cx) {
             (held.bytes, held.written, held.needs_flush) = (Vec::new(), 0, false);
@@ -117,7 +117,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Coalesced<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let held = &mut *self.0.borrow_mut();
-        // Without room for them, the client is read all the same.
+        // Without room for them, the peer is read all the same.
         if held.needs_flush
             && let Poll::Ready(written) = held.poll_write_and_flush(cx)
         {
