@@ -45,45 +45,48 @@ impl UploadTask {
 /// Runs the tasks of a connection on its worker, and finds out which of them are
 /// uploads: the library polls a body for its first frame, and immediately afterwards
 /// makes a task of it if there is more to send.
-#[derive(Clone)]
-pub(super) struct LocalExecutor {
+#[derive(Clone, Debug)]
+pub(super) struct LocalExecutor(Rc<Tasks>);
+
+struct Tasks {
     /// The upload whose body was polled last and that has no task yet.
-    polled: Rc<RefCell<UploadTask>>,
-    /// Whether it already runs the task that reads and writes the connection, which is the first.
-    has_driver: Rc<Cell<bool>>,
-    /// Writes what that task has left to be written.
-    end_poll: Rc<dyn Fn(&mut Context<'_>)>,
-    activity: Rc<Notify>,
+    polled: RefCell<UploadTask>,
+    /// For the task that reads and writes the connection, which is the first. The stream is closed
+    /// with that task.
+    end_poll: Cell<Option<EndPoll>>,
+    activity: Notify,
 }
 
-impl fmt::Debug for LocalExecutor {
+/// Writes what a task has left to be written, after each of its polls.
+type EndPoll = Box<dyn Fn(&mut Context<'_>)>;
+
+impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalExecutor").field("polled", &self.polled).finish_non_exhaustive()
+        f.debug_struct("Tasks").field("polled", &self.polled).finish_non_exhaustive()
     }
 }
 
 impl LocalExecutor {
     /// For the connection over `stream`.
     pub(super) fn of<T: AsyncWrite + Unpin + 'static>(stream: Coalesced<T>) -> Self {
-        Self {
-            polled: Rc::default(),
-            has_driver: Rc::default(),
-            end_poll: Rc::new(move |cx| stream.end_poll(cx)),
-            activity: Rc::default(),
-        }
+        Self(Rc::new(Tasks {
+            polled: RefCell::default(),
+            end_poll: Cell::new(Some(Box::new(move |cx| stream.end_poll(cx)))),
+            activity: Notify::new(),
+        }))
     }
 
     /// Returns when something may have arrived on the connection, or when it has ended.
     pub(super) async fn activity(&self) {
-        self.activity.notified().await;
+        self.0.activity.notified().await;
     }
 
     /// Runs a task that drives the connection.
     pub(super) fn run(&self, connection: impl Future + 'static) {
-        let (activity, mut connection) = (Rc::clone(&self.activity), Box::pin(connection));
+        let (tasks, mut connection) = (Rc::clone(&self.0), Box::pin(connection));
         spawn_local(poll_fn(move |cx| {
             let polled = connection.as_mut().poll(cx);
-            activity.notify_one();
+            tasks.activity.notify_one();
             polled
         }));
     }
@@ -91,8 +94,8 @@ impl LocalExecutor {
 
 impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
-        if !self.has_driver.replace(true) {
-            let (mut future, end_poll) = (Box::pin(future), Rc::clone(&self.end_poll));
+        if let Some(end_poll) = self.0.end_poll.take() {
+            let mut future = Box::pin(future);
             return self.run(poll_fn(move |cx| {
                 let polled = future.as_mut().poll(cx);
                 end_poll(cx);
@@ -100,7 +103,7 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
             }));
         }
         let task = spawn_local(future).abort_handle();
-        if let Some(upload) = self.polled.take().0 {
+        if let Some(upload) = self.0.polled.take().0 {
             // It cannot be set yet: a body has one task.
             let _ = upload.set(task);
         }
@@ -135,15 +138,15 @@ impl StreamedBody {
     fn announce(&self) {
         let has_task = self.upload.0.as_ref().is_none_or(|task| task.get().is_some());
         if !has_task {
-            self.executor.polled.replace(self.upload.clone());
+            self.executor.0.polled.replace(self.upload.clone());
         }
     }
 }
 
 impl Drop for StreamedBody {
     fn drop(&mut self) {
-        if self.executor.polled.borrow().is(&self.upload) {
-            self.executor.polled.take();
+        if self.executor.0.polled.borrow().is(&self.upload) {
+            self.executor.0.polled.take();
         }
     }
 }
@@ -246,6 +249,9 @@ mod tests {
             assert_eq!(*writes.0.borrow(), [12]);
         };
         LocalSet::new().run_until(tasks).await;
+        drop(stream);
+        assert_eq!(Rc::strong_count(&writes.0), 1, "the stream stays open without its task");
+        drop(executor);
     }
 
     #[test]
