@@ -1,9 +1,11 @@
-//! Linux: a packet filter for the takeover, the kernel's distribution of connections,
-//! and systemd.
+//! Linux: a packet filter for the takeover, the kernel's distribution of connections, a call that
+//! accepts one, and systemd.
 
 use std::io;
+use std::net::{SocketAddr, TcpStream};
 
 use listenfd::ListenFd;
+use rustix::net::{SocketFlags, acceptfrom_with};
 use sd_notify::NotifyState;
 use socket2::{SockFilter, SockRef};
 use tokio_util::either::Either;
@@ -13,6 +15,18 @@ use super::{InheritedSocket, ServiceState};
 /// Whether the kernel distributes connections among sockets that share an address with
 /// `SO_REUSEPORT`.
 pub(crate) const KERNEL_BALANCES_LISTENERS: bool = true;
+
+/// Accepts a TCP connection, which does not block. One call of the system (`accept4(2)`).
+///
+/// # Errors
+/// If none has arrived and the listener does not block, the connection broke, or the process or
+/// the system has no resources left.
+pub(crate) fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (socket, address) = acceptfrom_with(&**listener, flags)?;
+    let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+    Ok((socket.into(), address.ok_or(io::ErrorKind::ConnectionAborted)?))
+}
 
 /// A packet filter (classic BPF) that drops packets that open a connection: SYN is bit 1
 /// of byte 13 of the TCP header (RFC 9293, section 3.1).

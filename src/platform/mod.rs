@@ -18,11 +18,13 @@ use tokio_util::either::Either;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    KERNEL_BALANCES_LISTENERS, inherited_sockets, refuse_new_connections, report_service_state,
+    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, refuse_new_connections,
+    report_service_state,
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{
-    KERNEL_BALANCES_LISTENERS, inherited_sockets, refuse_new_connections, report_service_state,
+    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, refuse_new_connections,
+    report_service_state,
 };
 
 pub(crate) use process_usage::process_usage;
@@ -43,11 +45,26 @@ pub(crate) enum ServiceState {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Read as _};
     use std::net::TcpStream;
 
     use socket2::SockRef;
 
     use super::*;
+
+    #[test]
+    fn an_accepted_connection_does_not_block() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let is_pending = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        for accept in [accept, portable::accept] {
+            assert!(accept(&SockRef::from(&listener)).is_err_and(is_pending));
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut socket, address) = accept(&SockRef::from(&listener)).unwrap();
+            assert_eq!(address, client.local_addr().unwrap());
+            assert!(socket.read(&mut [0]).is_err_and(is_pending));
+        }
+    }
 
     #[test]
     fn the_portable_forms_change_nothing() {

@@ -4,6 +4,7 @@
 //! connect at that moment may be reset. There is no service manager.
 
 use std::io;
+use std::net::{SocketAddr, TcpStream};
 
 use socket2::SockRef;
 
@@ -11,6 +12,16 @@ use super::{InheritedSocket, ServiceState};
 
 /// See the form for Linux. On other systems one of the sockets receives all connections.
 pub(crate) const KERNEL_BALANCES_LISTENERS: bool = false;
+
+/// Accepts a TCP connection, and then lets it not block.
+///
+/// # Errors
+/// See the form for Linux.
+pub(crate) fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAddr)> {
+    let (socket, address) = listener.accept()?;
+    socket.set_nonblocking(true)?;
+    Ok((socket.into(), address.as_socket().ok_or(io::ErrorKind::ConnectionAborted)?))
+}
 
 /// Does nothing: the socket is closed after connections in progress were accepted.
 ///

@@ -1,10 +1,13 @@
 //! One connection, from accept to close: the handshakes before HTTP, and the choice of
 //! the HTTP version.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use rustls::ServerConfig;
 use tokio::time::timeout;
@@ -14,13 +17,14 @@ use tollgate_limiter::drain::Drain;
 use tollgate_limiter::time::monotonic;
 use tracing::debug;
 
-use super::drive::idle_drain;
-use super::http1::{Begun, Http1, Served};
+use super::http1::{Begun, Ended, Http1, Served};
 use super::http2;
 use super::observed::PREFACE;
 use super::service::RequestService;
 use super::settings::ListenerSettings;
 use super::state::Peer;
+use super::state::activity::Activity;
+use super::ticker::{Ticker, idle_drain};
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
 use super::transport::{ALPN_HTTP2, MAX_AHEAD, Socket, Stream, Transport};
@@ -30,19 +34,23 @@ use crate::telemetry::{ConnectionMetrics, Traffic};
 pub(super) struct Protocols {
     settings: Arc<ListenerSettings>,
     tls: Option<TlsAcceptor>,
+    ticker: Ticker,
     http1: Http1,
     metrics: Option<Rc<ConnectionMetrics>>,
 }
 
 impl Protocols {
-    /// For a listener with these settings, of which `tls` was made.
+    /// For a listener with these settings, of which `tls` was made. Must run on a worker's local
+    /// runtime. The `drain` is held until this value is dropped.
     pub(super) fn new(
         settings: Arc<ListenerSettings>,
         tls: Option<Arc<ServerConfig>>,
         metrics: Option<Rc<ConnectionMetrics>>,
+        drain: Drain,
     ) -> Self {
-        let (tls, http1) = (tls.map(TlsAcceptor::from), Http1::new(Arc::clone(&settings)));
-        Self { settings, tls, http1, metrics }
+        let ticker = Ticker::new(Activity::interval(&settings.timeouts), drain);
+        let http1 = Http1::new(Arc::clone(&settings), ticker.clone());
+        Self { settings, tls: tls.map(TlsAcceptor::from), ticker, http1, metrics }
     }
 }
 
@@ -94,27 +102,30 @@ impl HandshakeError {
 pub(super) async fn serve<F, S>(
     transport: Transport,
     peer: Peer,
-    protocols: &Protocols,
-    drain: Drain,
+    protocols: Rc<Protocols>,
+    mut drain: Drain,
     service: &F,
 ) where
     F: Fn(Peer, &ListenerSettings) -> S,
     S: RequestService,
 {
-    let cause = serve_uncounted(transport, peer, protocols, drain, service).await;
+    let ended = serve_requests(transport, peer, &protocols, &mut drain, service).await;
     if let Some(metrics) = &protocols.metrics {
-        metrics.ended(cause);
+        metrics.ended(ended.cause());
     }
+    // The stop need not wait for the closing.
+    drop((protocols, drain));
+    ended.close().await;
 }
 
-/// Serves one connection. Returns why it has ended.
-async fn serve_uncounted<F, S>(
+/// Serves one connection. Returns how it has ended.
+async fn serve_requests<F, S>(
     transport: Transport,
     peer: Peer,
     protocols: &Protocols,
-    mut drain: Drain,
+    drain: &mut Drain,
     service: &F,
-) -> &'static str
+) -> Ended
 where
     F: Fn(Peer, &ListenerSettings) -> S,
     S: RequestService,
@@ -122,34 +133,31 @@ where
     let settings = &protocols.settings;
     let (mut stream, peer) = match open(transport, peer, protocols).await {
         Ok(opened) => opened,
-        Err(cause) => return cause,
+        Err(cause) => return Ended::Closed(cause),
     };
     let (since, traffic) = (monotonic(), || Traffic::new(protocols.metrics.clone()));
-    let version;
-    (stream, version) = Box::pin(detect(stream, protocols, &mut drain)).await;
+    let version = detect(&mut stream, protocols, drain).await;
     if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
+        let (ticks, drain) = (protocols.ticker.ticks(), drain.clone());
+        let begun = (since, traffic());
         let service = service(peer, settings);
-        let served = http2::serve(stream, bounds, settings, (since, traffic()), drain, service);
-        return Box::pin(served).await.name();
+        let served = http2::serve(stream, bounds, settings, begun, ticks, drain, service);
+        return Ended::Closed(Box::pin(served).await.name());
     }
     let mut begun = Begun::Accepted(since);
     loop {
         let begun_with = (begun, traffic());
-        let served = protocols.http1.serve(stream, peer.clone(), begun_with, &mut drain, service);
+        let served = protocols.http1.serve(stream, peer.clone(), begun_with, drain, service);
         // Boxed, so that an idle connection keeps no memory for its next request.
-        let ended = match Box::pin(served).await {
-            Served::Ended(ended) => ended,
-            Served::Idle(idle, since) => {
-                match protocols.http1.rest(idle, since, &mut drain).await {
-                    Ok(awake) => {
-                        (stream, begun) = (awake, Begun::Idle(since));
-                        continue;
-                    }
-                    Err(ended) => ended,
-                }
-            }
+        let (idle, since) = match Box::pin(served).await {
+            Served::Ended(ended) => return ended,
+            Served::Idle(idle, since) => (idle, since),
         };
-        return ended.end(drain).await;
+        // Boxed, because few connections rest.
+        match Box::pin(protocols.http1.rest(idle, since, drain)).await {
+            Ok(awake) => (stream, begun) = (awake, Begun::Idle(since)),
+            Err(ended) => return ended,
+        }
     }
 }
 
@@ -216,25 +224,31 @@ async fn handshake(
 /// The HTTP version that a client uses: with TLS the one that was negotiated, else the
 /// one that its first bytes show (RFC 9113, section 3.3). If a client sends nothing in
 /// time, or until a drain ends the connection, HTTP/1 is assumed, which can answer it.
-async fn detect(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
+async fn detect(stream: &mut Stream, protocols: &Protocols, drain: &mut Drain) -> Version {
     if protocols.settings.http2.is_none() {
-        return (stream, Version::Http1);
+        return Version::Http1;
     }
     match stream {
-        Either::Right(tls) => {
-            let is_http2 = tls.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
-            let version = if is_http2 { Version::Http2 } else { Version::Http1 };
-            (Either::Right(tls), version)
+        Either::Right(tls) if tls.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2) => Version::Http2,
+        Either::Right(_) => Version::Http1,
+        Either::Left(socket) => {
+            // The first request has mostly arrived with its connection.
+            let arrived = poll_fn(|cx| Poll::Ready(pin!(read_preface(socket)).poll(cx))).await;
+            match arrived {
+                Poll::Ready(version) => version,
+                // Boxed, so that a connection keeps no memory for it.
+                Poll::Pending => Box::pin(await_preface(socket, protocols, drain)).await,
+            }
         }
-        Either::Left(mut socket) => {
-            let preface = read_preface(&mut socket);
-            let in_time = timeout(protocols.settings.timeouts.request_head, preface);
-            let version = tokio::select! {
-                version = in_time => version.unwrap_or(Version::Http1),
-                () = idle_drain(drain) => Version::Http1,
-            };
-            (Either::Left(socket), version)
-        }
+    }
+}
+
+/// Reads until the first bytes show the version, but not longer than a client may take.
+async fn await_preface(socket: &mut Socket, protocols: &Protocols, drain: &mut Drain) -> Version {
+    let preface = timeout(protocols.settings.timeouts.request_head, read_preface(socket));
+    tokio::select! {
+        version = preface => version.unwrap_or(Version::Http1),
+        () = idle_drain(drain) => Version::Http1,
     }
 }
 

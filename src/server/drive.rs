@@ -1,21 +1,50 @@
 //! Polls a connection of the HTTP library to its end, within its time limits and a
 //! drain.
 
+use std::error::Error;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use hyper_util::server::graceful::GracefulConnection;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::rt::bounds::Http2ServerConnExec;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
 
 use super::settings::ListenerTimeouts;
-use super::state::activity::Activity;
+use super::state::activity::{Activity, Look};
+use super::ticker::Ticks;
 
-/// How long an idle HTTP/1 connection stays open once a drain has begun.
-const IDLE_DRAIN: Duration = Duration::from_secs(1);
+/// A connection of the HTTP library.
+pub(super) trait Connection: Future<Output = hyper::Result<()>> {
+    /// Lets the responses in progress end, and then the connection.
+    fn graceful_shutdown(self: Pin<&mut Self>);
+}
+
+impl<I, S, B> Connection for http1::Connection<I, S>
+where
+    I: Read + Write + Unpin,
+    S: HttpService<Incoming, ResBody = B, Error: Into<Box<dyn Error + Send + Sync>>>,
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, S, B, E> Connection for http2::Connection<I, S, E>
+where
+    I: Read + Write + Unpin,
+    S: HttpService<Incoming, ResBody = B, Error: Into<Box<dyn Error + Send + Sync>>>,
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
+    E: Http2ServerConnExec<S::Future, B>,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
 
 /// How the library's part in a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,21 +84,12 @@ impl End {
     }
 }
 
-/// Returns when a drain closes idle connections.
-///
-/// If an idle connection were closed at once, a client that is just sending its next
-/// request would get an error. Instead the request is answered, and the response says
-/// that the connection closes.
-pub(super) async fn idle_drain(drain: &mut Drain) {
-    drain.requested().await;
-    sleep(IDLE_DRAIN).await;
-}
-
 /// Polls the connection until it is pending or has ended.
-fn poll_once<C>(mut connection: Pin<&mut C>, activity: &Activity, cx: &mut Context<'_>) -> Poll<End>
-where
-    C: GracefulConnection<Error = hyper::Error>,
-{
+fn poll_once<C: Connection>(
+    mut connection: Pin<&mut C>,
+    activity: &Activity,
+    cx: &mut Context<'_>,
+) -> Poll<End> {
     loop {
         let ended = ready!(connection.as_mut().poll(cx));
         if ended.is_err() || !activity.resumes_after_end() {
@@ -78,36 +98,49 @@ where
     }
 }
 
+/// The same. A look whether the client leaves, if one was put off, is made when the request has
+/// ended or the next step of the ticks comes.
+fn poll_and_look<C: Connection>(
+    mut connection: Pin<&mut C>,
+    activity: &Activity,
+    ticks: &mut Ticks,
+    cx: &mut Context<'_>,
+) -> Poll<End> {
+    if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+        return Poll::Ready(end);
+    }
+    match activity.look() {
+        Look::Made => return Poll::Pending,
+        Look::PutOff => ready!(ticks.poll_step(cx)),
+        Look::Due => ticks.forget_step(),
+    }
+    activity.waits_to_read();
+    poll_once(connection, activity, cx)
+}
+
 /// Polls the connection until it ends, exceeds a time limit, or has been drained. The
-/// drain begins when `drained` returns, and its time is over when `over` returns.
+/// drain begins when `drained` returns, of which `ticks` have to wake the task.
 ///
 /// # Errors
 /// What `idle` returns, if the connection can rest without the library. It is not asked during
 /// a drain.
-pub(super) async fn drive<C, I>(
+pub(super) async fn drive<C: Connection, I>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     timeouts: &ListenerTimeouts,
+    mut ticks: Ticks,
     drained: impl Future<Output = ()>,
-    over: impl Future<Output = ()>,
     idle: impl Fn() -> Option<I>,
-) -> Result<End, I>
-where
-    C: GracefulConnection<Error = hyper::Error>,
-{
-    let period = Activity::interval(timeouts);
-    // Not at once: a timer that is due would wake the worker, and then the connection.
-    let mut ticks = interval_at(Instant::from_std(monotonic() + period), period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut drained, mut over) = (pin!(drained), pin!(over));
+) -> Result<End, I> {
+    let mut drained = pin!(drained);
     let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
-        if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+        if let Poll::Ready(end) = poll_and_look(connection.as_mut(), activity, &mut ticks, cx) {
             return Poll::Ready(Ok(end));
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
-        if stopping && over.as_mut().poll(cx).is_ready() {
+        if stopping && ticks.ticker().is_over() {
             return Poll::Ready(Ok(End::Drained));
         }
         // A client in the middle of a head learns of the drain with the response.
@@ -145,6 +178,8 @@ mod tests {
     use std::cell::Cell;
     use std::convert::Infallible;
     use std::future::pending;
+    use std::rc::Rc;
+    use std::time::Duration;
 
     use bytes::Bytes;
     use http::Response;
@@ -153,31 +188,46 @@ mod tests {
     use hyper::service::service_fn;
     use hyper_util::rt::TokioIo;
     use tokio::io::duplex;
-    use tokio::time::timeout;
+    use tokio::task::{LocalSet, spawn_local};
+    use tokio::time::sleep;
+    use tollgate_limiter::drain;
+    use tollgate_limiter::time::monotonic;
 
     use super::*;
     use crate::server::settings::Demand;
+    use crate::server::ticker::Ticker;
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_not_woken_before_its_first_tick() {
-        let (_client, stream) = duplex(1024);
-        let service =
-            service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });
-        let connection = pin!(Builder::new().serve_connection(TokioIo::new(stream), service));
         let timeouts = ListenerTimeouts::default();
-        let activity = Activity::new(monotonic(), Demand::NONE);
-        let idle = || None::<()>;
-        let driven = drive(connection, &activity, &timeouts, pending(), pending(), idle);
-        let (mut driven, polls) = (pin!(driven), Cell::new(0));
-        let mut counted = pin!(poll_fn(|cx| {
-            polls.set(polls.get() + 1);
-            driven.as_mut().poll(cx)
-        }));
-        let (period, moment) = (Activity::interval(&timeouts), Duration::from_millis(5));
-        // The time limits of the test poll it too, at their beginning and at their end.
-        assert!(timeout(period - moment, counted.as_mut()).await.is_err());
-        assert_eq!(polls.get(), 2);
-        assert!(timeout(2 * moment, counted.as_mut()).await.is_err());
-        assert_eq!(polls.get(), 5, "it was woken by a tick");
+        let (period, moment) = (Activity::interval(&timeouts), Duration::from_millis(20));
+        let (_stop, drain) = drain::channel();
+        let test = async {
+            let (_client, stream) = duplex(1024);
+            let ticks = Ticker::new(period, drain).ticks();
+            let polls = Rc::<Cell<u32>>::default();
+            let counted = Rc::clone(&polls);
+            spawn_local(async move {
+                let service = service_fn(|_| async {
+                    Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+                });
+                let connection = Builder::new().serve_connection(TokioIo::new(stream), service);
+                let activity = Activity::new(monotonic(), Demand::NONE);
+                let (connection, idle) = (pin!(connection), || None::<()>);
+                let driven = drive(connection, &activity, &timeouts, ticks, pending(), idle);
+                let mut driven = pin!(driven);
+                poll_fn(|cx| {
+                    counted.set(counted.get() + 1);
+                    driven.as_mut().poll(cx)
+                })
+                .await
+            });
+            let step = period / 16;
+            sleep(period - step - moment).await;
+            assert_eq!(polls.get(), 1);
+            sleep(step + 2 * moment).await;
+            assert_eq!(polls.get(), 2, "it was woken by a tick");
+        };
+        LocalSet::new().run_until(test).await;
     }
 }

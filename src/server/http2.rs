@@ -29,6 +29,7 @@ use super::settings::{Http2Settings, ListenerSettings};
 use super::state::ClientBody;
 use super::state::activity::{Activity, TrackedBody};
 use super::syntax::is_method;
+use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
 use crate::coalesced::Coalesced;
@@ -88,6 +89,7 @@ pub(super) async fn serve<S: RequestService>(
     bounds: Http2Settings,
     settings: &ListenerSettings,
     (since, traffic): (Instant, Traffic),
+    ticks: Ticks,
     mut drain: Drain,
     service: S,
 ) -> End {
@@ -132,11 +134,10 @@ pub(super) async fn serve<S: RequestService>(
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io.clone()), service));
     // However it ends, nothing more can be sent on it. A GOAWAY loses no request:
     // requests that cross it on the way are served.
-    let mut ending = drain.clone();
-    let (drained, over) = (is_old_or(drain.requested(), settings.timeouts.age), ending.over());
+    let drained = is_old_or(drain.requested(), settings.timeouts.age);
     // Such a connection does not rest.
     let rest = || None::<Infallible>;
-    let driven = drive(connection.as_mut(), &activity, &settings.timeouts, drained, over, rest);
+    let driven = drive(connection.as_mut(), &activity, &settings.timeouts, ticks, drained, rest);
     let mut driven = pin!(driven);
     let Ok(end) = poll_fn(|cx| {
         let end = driven.as_mut().poll(cx);

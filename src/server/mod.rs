@@ -18,6 +18,7 @@ mod service;
 mod settings;
 mod state;
 mod syntax;
+mod ticker;
 mod transport;
 mod tunnel;
 

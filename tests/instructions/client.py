@@ -1,4 +1,4 @@
-"""A client and a backend that do the same in every run: one connection, one request at a time.
+"""A client and a backend that do the same in every run: one request at a time.
 
 Each message is sent by one call, so that the gateway reads it at once.
 """
@@ -77,14 +77,19 @@ class Client:
     protocol = "http/1.1"
 
     def __init__(self, port, tls, fields):
-        self.connection = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+        self.port = port
+        self.tls = tls
+        self.fields = fields
+        self.connect()
+
+    def connect(self):
+        self.connection = socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if tls:
+        if self.tls:
             context = ssl._create_unverified_context()
             context.set_alpn_protocols([self.protocol])
             self.connection = context.wrap_socket(self.connection, server_hostname="localhost")
         self.received = b""
-        self.fields = fields
 
     def __enter__(self):
         return self
@@ -131,6 +136,21 @@ class Http1(Client):
         length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
         self.take(length)
         return int(lines[0].split()[1])
+
+
+class Http1Connections(Http1):
+    """HTTP/1.1, with a new connection for each request, which the gateway closes."""
+
+    def __init__(self, port, tls, fields):
+        super().__init__(port, tls, {**fields, "connection": "close"})
+
+    def ask(self):
+        self.connection.close()
+        self.connect()
+        status = super().ask()
+        if self.received or self.connection.recv(1):
+            raise ConnectionError("bytes follow the response")
+        return status
 
 
 # Frames of RFC 9113, and representations of RFC 7541.

@@ -2,7 +2,7 @@
 """Counts the instructions of a request: run.py DIRECTORY [--show] [--runs N] PROGRAM...
 
 The gateway runs under callgrind, and a client sends the same requests, one after the other, on one
-connection. Counting begins when the connection is warm. So the count depends on the program:
+connection, or on a new one each. Counting begins when the gateway is warm. So the count depends on the program:
 other programs, the speed of the cores and the sizes of caches have no part in it.
 
 Without --show the counts are compared with tests/instructions/counts.json. Exit code 1 means that
@@ -42,7 +42,7 @@ class Scenario:
     status: int = 200
     store: str = ""
     tls: bool = False
-    http2: bool = False
+    client: type = clients.Http1
     as_browser: bool = False
 
 
@@ -53,7 +53,8 @@ SCENARIOS = {
     "refused": Scenario(limit="1/day", status=429),
     "redis exact": Scenario(store="exact"),
     "tls": Scenario(tls=True),
-    "http/2": Scenario(http2=True),
+    "http/2": Scenario(client=clients.Http2),
+    "a connection each": Scenario(client=clients.Http1Connections),
 }
 
 
@@ -146,9 +147,8 @@ def count(program, name, directory):
         counting += [f"--callgrind-out-file={files}/counts"]
         gateway = start(stack, log, *counting, program, "run", "-c", str(files / "gateway.yaml"))
         port = eventually("the gateway does not listen", lambda: port_in(files / "log"), gateway, log)
-        make = clients.Http2 if scenario.http2 else clients.Http1
         fields = clients.BROWSER_FIELDS if scenario.as_browser else clients.FIELDS
-        client = stack.enter_context(make(port, scenario.tls, fields))
+        client = stack.enter_context(scenario.client(port, scenario.tls, fields))
         # The first request of a key that may do one a day passes.
         client.ask()
         monitor(gateway, "instrumentation", "on")

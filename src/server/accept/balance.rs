@@ -15,13 +15,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::either::Either;
 
 use super::permits::Permit;
 use crate::server::state::Peer;
-use crate::server::transport::Transport;
+use crate::server::transport::{Tcp, Transport};
 
 /// How many other workers are compared for each connection.
 const COMPARED_WORKERS: usize = 8;
@@ -73,7 +73,7 @@ struct Detached {
 impl Detached {
     fn new(Accepted { transport, peer, assignment }: Accepted) -> io::Result<Self> {
         let socket = match transport {
-            Either::Left(tcp) => Either::Left(tcp.into_std()?),
+            Either::Left(tcp) => Either::Left(tcp.into_unregistered()?),
             Either::Right(unix) => Either::Right(unix.into_std()?),
         };
         Ok(Self { socket, peer, assignment })
@@ -82,7 +82,7 @@ impl Detached {
     fn attach(self) -> io::Result<Accepted> {
         let Self { socket, peer, assignment } = self;
         let transport = match socket {
-            Either::Left(tcp) => Either::Left(TcpStream::from_std(tcp)?),
+            Either::Left(tcp) => Either::Left(Tcp::new(tcp)),
             Either::Right(unix) => Either::Right(UnixStream::from_std(unix)?),
         };
         Ok(Accepted { transport, peer, assignment })

@@ -181,7 +181,7 @@ impl<F> ConnectionServer<F> {
         service: F,
     ) -> Self {
         let current = RefCell::new({
-            let protocols = protocols(&mut config, metrics.clone());
+            let protocols = protocols(&mut config, metrics.clone(), drain.clone());
             (config, protocols)
         });
         Self { current, drain, metrics, service: Rc::new(service) }
@@ -200,7 +200,7 @@ impl<F> ConnectionServer<F> {
         let (protocols, service) = (self.protocols(), Rc::clone(&self.service));
         let drain = self.drain.clone();
         spawn_local(async move {
-            connection::serve(transport, peer, &protocols, drain, &*service).await;
+            connection::serve(transport, peer, protocols, drain, &*service).await;
             drop(assignment);
         });
     }
@@ -208,7 +208,7 @@ impl<F> ConnectionServer<F> {
     fn protocols(&self) -> Rc<Protocols> {
         let (config, current) = &mut *self.current.borrow_mut();
         if config.has_changed().unwrap_or(false) {
-            *current = protocols(config, self.metrics.clone());
+            *current = protocols(config, self.metrics.clone(), self.drain.clone());
         }
         Rc::clone(current)
     }
@@ -217,9 +217,10 @@ impl<F> ConnectionServer<F> {
 fn protocols(
     config: &mut watch::Receiver<ListenerConfig>,
     metrics: Option<Rc<ConnectionMetrics>>,
+    drain: Drain,
 ) -> Rc<Protocols> {
     let ListenerConfig { settings, tls } = config.borrow_and_update().clone();
-    Rc::new(Protocols::new(settings, tls, metrics))
+    Rc::new(Protocols::new(settings, tls, metrics, drain))
 }
 
 /// After the drain, lets the kernel open no new connections, and waits for those whose

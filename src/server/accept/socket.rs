@@ -1,20 +1,24 @@
 //! Listening sockets, one for each worker.
 
 use std::fs;
+use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
 use tokio_util::either::Either;
 
 use crate::platform::{self, KERNEL_BALANCES_LISTENERS};
 use crate::server::settings::ListenAddress;
 use crate::server::state::Peer;
-use crate::server::transport::{LOCAL_PEER, Transport};
+use crate::server::transport::{LOCAL_PEER, Tcp, Transport};
 
 /// How many connections the kernel completes before they are accepted.
 const BACKLOG: i32 = 4096;
@@ -152,7 +156,7 @@ impl WorkerSocket {
                 // With Nagle's algorithm a response could wait for an acknowledgement. Accepted
                 // connections inherit the option.
                 let _ = SockRef::from(&socket).set_tcp_nodelay(true);
-                Either::Left(tokio::net::TcpListener::from_std(socket)?)
+                Either::Left(Listening::new(socket)?)
             }
             OpenSocket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
         };
@@ -222,10 +226,34 @@ impl Drop for SocketFile {
     }
 }
 
+/// A listening TCP socket whose connections enter no runtime.
+///
+/// The listener of tokio registers each connection that it accepts. Its stream waits for any
+/// socket, and leaves the call of the system to its user.
+#[derive(Debug)]
+struct Listening(tokio::net::TcpStream);
+
+impl Listening {
+    fn new(socket: TcpListener) -> io::Result<Self> {
+        tokio::net::TcpStream::from_std(OwnedFd::from(socket).into()).map(Self)
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            let accept = || platform::accept(&SockRef::from(&self.0));
+            match self.0.try_io(Interest::READABLE, accept) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                accepted => return Poll::Ready(accepted),
+            }
+        }
+    }
+}
+
 /// A socket that is registered with a worker's runtime.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    socket: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
+    socket: Either<Listening, tokio::net::UnixListener>,
     /// The address at which it accepts all connections, if it is one address.
     local: Option<SocketAddr>,
     owner: Owner,
@@ -241,7 +269,7 @@ impl Acceptor {
             (Owner::NamedByProcess(file), _) => file.remove(),
             (Owner::Process, Either::Left(socket)) => {
                 // If this fails, a client that connects at the last moment is reset.
-                let _ = platform::refuse_new_connections(&SockRef::from(socket));
+                let _ = platform::refuse_new_connections(&SockRef::from(&socket.0));
             }
             (Owner::Process, Either::Right(_)) => {}
         }
@@ -255,9 +283,9 @@ impl Acceptor {
     pub(super) async fn accept(&self) -> io::Result<(Transport, Peer)> {
         match &self.socket {
             Either::Left(socket) => {
-                let (stream, address) = socket.accept().await?;
+                let (stream, address) = poll_fn(|cx| socket.poll_accept(cx)).await?;
                 let local = self.local.map_or_else(|| stream.local_addr(), Ok)?;
-                Ok((Either::Left(stream), Peer::new(address, local)))
+                Ok((Either::Left(Tcp::new(stream)), Peer::new(address, local)))
             }
             Either::Right(socket) => {
                 let (stream, _) = socket.accept().await?;
@@ -296,6 +324,7 @@ mod tests {
         let _client = std::net::TcpStream::connect(address).expect("it listens");
         let (transport, _) = acceptor.accept().await.expect("a client");
         let Either::Left(stream) = transport else { unreachable!("it is TCP") };
+        let stream = stream.into_unregistered().expect("a socket");
         assert!(stream.nodelay().expect("an option"));
     }
 }

@@ -327,6 +327,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, malformed)));
                 }
                 Next::Undecided => ready!(guard.poll_read_aside(cx))?,
+                // The task is woken by a step of the ticks, or sooner by the response.
+                Next::Head(_) if guard.held.is_empty() && guard.exchange.puts_off_read() => {
+                    return Poll::Pending;
+                }
                 _ if guard.held.is_empty() => ready!(guard.poll_read_in_place(cx, buf))?,
                 _ => ready!(guard.poll_read_aside(cx))?,
             };

@@ -28,7 +28,7 @@ use tokio_util::either::Either;
 use tollgate_limiter::drain::Drain;
 use tollgate_limiter::time::monotonic;
 
-use super::drive::{End, drive, idle_drain};
+use super::drive::{End, drive};
 use super::observed::Observed;
 use super::service::RequestService;
 use super::settings::ListenerSettings;
@@ -37,6 +37,7 @@ use super::state::exchange::Exchange;
 use super::state::interim::InterimQueue;
 use super::state::{ClientBody, Peer};
 use super::syntax::REFUSED_METHOD;
+use super::ticker::{Ticker, idle_drain};
 use super::transport::{Stream, reset, socket};
 use super::tunnel::{OptionalBody, Tunnel};
 use crate::telemetry::Traffic;
@@ -51,18 +52,19 @@ const LINGER: Duration = Duration::from_secs(2);
 /// The HTTP library, set up once for all HTTP/1 connections of a listener on one worker.
 pub(super) struct Http1 {
     settings: Arc<ListenerSettings>,
+    ticker: Ticker,
     builder: Builder,
 }
 
 impl Http1 {
-    pub(super) fn new(settings: Arc<ListenerSettings>) -> Self {
+    pub(super) fn new(settings: Arc<ListenerSettings>, ticker: Ticker) -> Self {
         let mut builder = Builder::new();
         builder
             .max_headers(settings.max_headers)
             .max_header_size(settings.max_head_bytes)
             .max_buf_size(settings.max_head_bytes.max(64 * 1024))
             .header_read_timeout(None);
-        Self { settings, builder }
+        Self { settings, ticker, builder }
     }
 
     /// Serves one connection until it ends or is idle, with the service that `service` makes for
@@ -85,39 +87,47 @@ impl Http1 {
             Begun::Idle(since) => Activity::new(since, settings.demand()).idle_since(since),
         };
         let activity = Rc::new(activity.with_traffic(traffic));
-        if drain.is_requested() {
+        if self.ticker.is_draining() {
             activity.begin_drain();
         }
         let observed = Observed::new(stream, &activity, None);
         let state = Rc::new(ConnectionState::new(Rc::clone(&activity)));
         let (exchange, writer) = (Rc::clone(&state.exchange), state.interim.writer());
-        let guard = Guard::new(observed, exchange, settings.head_bounds(), writer);
+        let mut guard = Guard::new(observed, exchange, settings.head_bounds(), writer);
         peer.interim = Some(state.interim.clone());
         let service = tracked(service(peer, settings), &state);
-        let mut connection = self.builder.serve_connection(TokioIo::new(guard), service);
-        let drained = drained(drain.clone(), &activity);
-        let polled = Pin::new(&mut connection);
+        // Borrowed, because the library moves what it gets several times.
+        let mut connection = self.builder.serve_connection(TokioIo::new(&mut guard), service);
+        let drained = poll_fn(|_| self.poll_drained(&activity));
+        let (polled, ticks) = (Pin::new(&mut connection), self.ticker.ticks());
         let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
         let idle = || state.exchange.idle().filter(rests);
-        let end = drive(polled, &activity, &settings.timeouts, drained, drain.over(), idle).await;
-        let parts = connection.into_parts();
-        let guard = parts.io.into_inner();
+        let end = drive(polled, &activity, &settings.timeouts, ticks, drained, idle).await;
+        let unread = connection.into_parts().read_buf;
         if let Some(tunnel) = state.granted.take() {
-            let idle_limit = settings.timeouts.tunnel;
-            let carried = tunnel.carry(guard, parts.read_buf, idle_limit, drain);
+            let carried = tunnel.carry(guard, unread, settings.timeouts.tunnel, drain);
             Box::pin(carried).await;
             return Served::Ended(Ended::Closed("tunnel"));
         }
         let has_all = activity.is_read_closed()
             || (matches!(end, Ok(End::Closed))
                 && state.exchange.is_closed_by_client()
-                && parts.read_buf.is_empty()
+                && unread.is_empty()
                 && !guard.holds_bytes());
         let stream = guard.into_inner().stream;
         match end {
             Ok(end) => Served::Ended(Ended::of(end, stream, has_all)),
             Err(since) => Served::Idle(stream, since),
         }
+    }
+
+    /// Whether a drain closes the connection if it is idle. The ticks wake the task when that
+    /// changes.
+    fn poll_drained(&self, activity: &Activity) -> Poll<()> {
+        if self.ticker.is_draining() {
+            activity.begin_drain();
+        }
+        if self.ticker.closes_idle() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Waits for the next request of a connection that is idle since then, without the memory
@@ -171,13 +181,6 @@ pub(super) enum Ended {
         has_all: bool,
         cause: &'static str,
     },
-}
-
-/// Returns when a drain closes the connection if it is idle.
-async fn drained(mut drain: Drain, activity: &Activity) {
-    drain.requested().await;
-    activity.begin_drain();
-    idle_drain(&mut drain).await;
 }
 
 /// What the service side and the stream side of the HTTP library share beside it.
@@ -237,18 +240,20 @@ impl Ended {
         }
     }
 
-    /// Closes the connection. Returns why it has ended.
-    pub(super) async fn end(self, drain: Drain) -> &'static str {
-        // The stop need not wait for the closing.
-        drop(drain);
+    /// Why it has ended.
+    pub(super) const fn cause(&self) -> &'static str {
         match self {
-            Self::Closed(cause) => cause,
+            Self::Closed(cause) | Self::Complete { cause, .. } => cause,
+        }
+    }
+
+    /// Closes the connection.
+    pub(super) async fn close(self) {
+        match self {
+            Self::Closed(_) => {}
             // Closing the socket says all that there is to say.
-            Self::Complete { stream: Either::Left(_), has_all: true, cause } => cause,
-            Self::Complete { stream, has_all, cause } => {
-                Box::pin(close(stream, has_all)).await;
-                cause
-            }
+            Self::Complete { stream: Either::Left(_), has_all: true, .. } => {}
+            Self::Complete { stream, has_all, .. } => Box::pin(close(stream, has_all)).await,
         }
     }
 }

@@ -88,6 +88,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Observed<T> {
         let known = buf.filled().len();
         let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buf) else {
             self.turn_bytes = 0;
+            self.activity.waits_to_read();
             return Poll::Pending;
         };
         read?;

@@ -1,8 +1,8 @@
 //! What a connection is doing, and its time limits.
 //!
 //! A timer for each request would cost more than the decision about the request. So a
-//! connection has one timer, which fires a few times within the shortest limit, and
-//! requests only record when something began.
+//! connection has ticks, of which a few come within the shortest limit, and requests only record
+//! when something began.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -36,6 +36,17 @@ pub(crate) enum Phase {
     Busy,
 }
 
+/// Whether the library looks for further bytes of a client that waits for a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It does, or there is no such client.
+    Made,
+    /// It was kept from looking, and the request is still active.
+    PutOff,
+    /// It was kept from looking, and the request has ended: it has to read the next one.
+    Due,
+}
+
 /// The state of one connection, updated by the parts that see it change.
 #[derive(Debug)]
 pub(crate) struct Activity {
@@ -55,6 +66,9 @@ pub(crate) struct Activity {
     has_partial_head: Cell<bool>,
     /// Whether the time for that head is over.
     is_late: Cell<bool>,
+    /// HTTP/1: whether a read has waited for the client.
+    has_waited: Cell<bool>,
+    look: Cell<Look>,
     /// HTTP/2: the number of the head that is incomplete, and since when. Other requests
     /// may be in progress meanwhile.
     open_head: Cell<Option<(u64, Instant)>>,
@@ -83,6 +97,8 @@ impl Activity {
             requests: Cell::new(0),
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
+            has_waited: Cell::new(false),
+            look: Cell::new(Look::Made),
             open_head: Cell::new(None),
             is_flushed: Cell::new(false),
             is_shut: Cell::new(false),
@@ -205,6 +221,29 @@ impl Activity {
         self.is_late.get()
     }
 
+    /// HTTP/1: whether the library may not look yet whether the client leaves. To be asked when
+    /// it would, while a request is active of which nothing is to come.
+    ///
+    /// The look would make a new connection wait for further bytes, which costs two calls of the
+    /// system and a buffer. If the client opens a connection for each request, nothing comes.
+    pub(crate) fn puts_off_look(&self) -> bool {
+        if !self.has_waited.get() {
+            self.look.set(Look::PutOff);
+        }
+        !self.has_waited.get()
+    }
+
+    /// Whether the library has to look.
+    pub(crate) fn look(&self) -> Look {
+        self.look.get()
+    }
+
+    /// A read waits for the client, or may from now on.
+    pub(crate) fn waits_to_read(&self) {
+        self.has_waited.set(true);
+        self.look.set(Look::Made);
+    }
+
     /// HTTP/2: the number of the head that is incomplete, if any. Each head has its own
     /// time limit, even if it begins in the same piece in which the previous one ends.
     pub(crate) fn set_open_head(&self, open: Option<u64>) {
@@ -265,7 +304,7 @@ impl Activity {
         }
     }
 
-    /// The interval of the timer: no limit is exceeded by more than a quarter of the
+    /// The period of the ticks: no limit is exceeded by more than a quarter of the
     /// shortest one.
     pub(crate) fn interval(timeouts: &ListenerTimeouts) -> Duration {
         timeouts.request_head.min(timeouts.keep_alive).min(timeouts.request_body) / 4
@@ -298,6 +337,9 @@ impl Drop for ActiveRequest {
         let requests = &self.activity.requests;
         requests.set(requests.get() - 1);
         if requests.get() == 0 && self.activity.phase.get() == Phase::Busy {
+            if self.activity.look.get() == Look::PutOff {
+                self.activity.look.set(Look::Due);
+            }
             let has_next = self.activity.has_partial_head.get();
             self.activity.enter(if has_next { Phase::Head } else { Phase::Idle });
         }

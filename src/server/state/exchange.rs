@@ -90,6 +90,12 @@ impl Exchange {
         self.activity.idle().filter(|_| self.is_awaited.get() && self.is_body_complete())
     }
 
+    /// Whether a read would only show that the client leaves, or its next request, and it is too
+    /// soon for that.
+    pub(crate) fn puts_off_read(&self) -> bool {
+        self.activity.is_busy() && self.is_body_complete() && self.activity.puts_off_look()
+    }
+
     /// A request asks to change the protocol.
     pub(crate) fn request_upgrade(&self) {
         self.upgraded.set(None);

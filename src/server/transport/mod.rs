@@ -4,9 +4,11 @@
 pub(super) mod identity;
 pub(super) mod proxy_protocol;
 mod stream;
+mod tcp;
 mod tls;
 
 pub(crate) use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
 
 pub(super) use stream::{LOCAL_PEER, MAX_AHEAD, Socket, Stream, Transport, reset, socket};
+pub(super) use tcp::Tcp;
 pub(super) use tls::ALPN_HTTP2;

@@ -8,14 +8,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
+use super::Tcp;
 use crate::gather::poll_write_gathered;
 
 /// A connection as the kernel provides it.
-pub(crate) type Transport = Either<TcpStream, UnixStream>;
+pub(crate) type Transport = Either<Tcp, UnixStream>;
 
 /// A stream that carries HTTP. Boxed with TLS, so that other connections reserve no memory for
 /// it.

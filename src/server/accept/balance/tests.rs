@@ -202,6 +202,7 @@ fn a_connection_that_another_worker_refuses_is_served_here() {
         let address = listener.local_addr().unwrap();
         let _client = Client::connect(address).unwrap();
         let (stream, _) = listener.accept().await.unwrap();
+        let stream = Tcp::new(stream.into_std().unwrap());
         let peer = Peer::new(address, address);
         let accepted = balancer.assign((Either::Left(stream), peer), permit());
         assert_eq!(accepted.expect("it stays here").unwrap().assignment.worker, 0);

@@ -1,0 +1,250 @@
+//! Wakes the connections of a listener on one worker: from time to time, so that they check
+//! their time limits, and when a drain proceeds.
+//!
+//! A timer and a watched signal for each connection would cost more than the decision about
+//! its request. So one task wakes all connections of the listener. It divides a period into
+//! steps and wakes a part of the connections in each, so that they do not all run at once.
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::pending;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+use tollgate_limiter::drain::Drain;
+
+/// The most steps of a period.
+const MAX_STEPS: u32 = 16;
+/// The shortest step, unless the period is shorter.
+const MIN_STEP: Duration = Duration::from_millis(10);
+
+/// How long an idle HTTP/1 connection stays open once a drain has begun.
+///
+/// If an idle connection were closed at once, a client that is just sending its next request
+/// would get an error. Instead the request is answered, and the response says that the connection
+/// closes.
+const IDLE_DRAIN: Duration = Duration::from_secs(1);
+
+/// Returns when a drain closes idle connections.
+pub(super) async fn idle_drain(drain: &mut Drain) {
+    drain.requested().await;
+    sleep(IDLE_DRAIN).await;
+}
+
+/// The ticks and the drain of the connections of a listener on one worker. Its task, and with it
+/// its [`Drain`], ends when the last handle is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Ticker(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Rc<State>,
+    /// Never sent: the task sees that this was dropped.
+    _handles: oneshot::Sender<Infallible>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How many steps have passed.
+    step: Cell<usize>,
+    /// The tasks to wake at each step of a period. The first step of a period has a number that
+    /// can be divided by the number of steps.
+    due: Box<[RefCell<Slab<Waker>>]>,
+    is_draining: Cell<bool>,
+    closes_idle: Cell<bool>,
+    is_over: Cell<bool>,
+}
+
+impl Ticker {
+    /// Ticks once in each `period`. Must run on a worker's local runtime.
+    pub(super) fn new(period: Duration, drain: Drain) -> Self {
+        let steps = steps_of(period);
+        let state = Rc::new(State::new(steps, drain.is_requested()));
+        let (handles, dropped) = oneshot::channel();
+        spawn_local(run(Rc::clone(&state), period / steps, drain, dropped));
+        Self(Rc::new(Shared { state, _handles: handles }))
+    }
+
+    /// The ticks of one connection. The first one comes after a period, or up to a step sooner.
+    pub(super) fn ticks(&self) -> Ticks {
+        let state = &self.0.state;
+        let next = state.step.get() + state.due.len();
+        Ticks { ticker: self.clone(), next, place: None, soon: None }
+    }
+
+    /// Whether a drain has begun: each response is the last one of its connection.
+    pub(super) fn is_draining(&self) -> bool {
+        self.0.state.is_draining.get()
+    }
+
+    /// Whether the drain closes idle connections.
+    pub(super) fn closes_idle(&self) -> bool {
+        self.0.state.closes_idle.get()
+    }
+
+    /// Whether the time of the drain is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.state.is_over.get()
+    }
+}
+
+/// How many steps a period has.
+fn steps_of(period: Duration) -> u32 {
+    let steps = period.as_nanos() / MIN_STEP.as_nanos();
+    u32::try_from(steps).unwrap_or(u32::MAX).clamp(1, MAX_STEPS)
+}
+
+impl State {
+    fn new(steps: u32, is_draining: bool) -> Self {
+        Self {
+            step: Cell::new(0),
+            due: (0..steps).map(|_| RefCell::default()).collect(),
+            is_draining: Cell::new(is_draining),
+            closes_idle: Cell::new(false),
+            is_over: Cell::new(false),
+        }
+    }
+
+    fn advance(&self) {
+        let step = self.step.get() + 1;
+        self.step.set(step);
+        wake(self.due_at(step));
+    }
+
+    /// The drain has reached a further point.
+    fn enter(&self, point: &Cell<bool>) {
+        point.set(true);
+        self.due.iter().for_each(wake);
+    }
+
+    fn due_at(&self, step: usize) -> &RefCell<Slab<Waker>> {
+        &self.due[step % self.due.len()]
+    }
+
+    /// Lets this step wake a task. `place`: where the task is registered already, if it is.
+    fn register(&self, place: Option<Place>, step: usize, waker: &Waker) -> Place {
+        let mut wakers = self.due_at(step).borrow_mut();
+        let Some(place) = place else { return Place { step, slot: wakers.insert(waker.clone()) } };
+        if !wakers[place.slot].will_wake(waker) {
+            wakers[place.slot].clone_from(waker);
+        }
+        place
+    }
+
+    fn leave(&self, place: Place) {
+        self.due_at(place.step).borrow_mut().remove(place.slot);
+    }
+}
+
+/// Waking only schedules a task, so none enters or leaves a place meanwhile.
+fn wake(wakers: &RefCell<Slab<Waker>>) {
+    wakers.borrow().iter().for_each(|(_, waker)| waker.wake_by_ref());
+}
+
+/// Runs until all handles are dropped.
+async fn run(
+    state: Rc<State>,
+    step: Duration,
+    drain: Drain,
+    dropped: oneshot::Receiver<Infallible>,
+) {
+    let steps = async {
+        loop {
+            sleep(step).await;
+            state.advance();
+        }
+    };
+    let (mut begins, mut ends) = (drain.clone(), drain);
+    let begun = async {
+        begins.requested().await;
+        state.enter(&state.is_draining);
+        sleep(IDLE_DRAIN).await;
+        state.enter(&state.closes_idle);
+        pending::<()>().await;
+    };
+    let over = async {
+        ends.over().await;
+        state.enter(&state.is_over);
+        pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        _ = dropped => {}
+        () = steps => {}
+        () = begun => {}
+        () = over => {}
+    }
+}
+
+/// The place of a task among those that a step wakes, and those of the periods after it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    step: usize,
+    slot: usize,
+}
+
+/// The ticks of one connection, which also wake it when the drain proceeds.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    ticker: Ticker,
+    /// The step of the next tick.
+    next: usize,
+    place: Option<Place>,
+    /// Where the task waits for the next step.
+    soon: Option<Place>,
+}
+
+impl Ticks {
+    /// What the ticks are of.
+    pub(super) const fn ticker(&self) -> &Ticker {
+        &self.ticker
+    }
+
+    /// Whether a tick has come since the last call: one, however many the task has missed. The
+    /// task is woken by the next one, and when the drain proceeds.
+    pub(super) fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let state = &*self.ticker.0.state;
+        self.place = Some(state.register(self.place, self.next, cx.waker()));
+        let Some(late) = state.step.get().checked_sub(self.next) else { return Poll::Pending };
+        // The place of the task is the same in all periods.
+        self.next += state.due.len() * (1 + late / state.due.len());
+        Poll::Ready(())
+    }
+
+    /// Whether a step has begun since the first call, or since the last one that was ready. The
+    /// task is woken by it, unless [`forget_step`](Self::forget_step) is called.
+    pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let state = &*self.ticker.0.state;
+        if self.soon.is_some_and(|soon| soon.step <= state.step.get()) {
+            self.forget_step();
+            return Poll::Ready(());
+        }
+        let next = self.soon.map_or(state.step.get() + 1, |soon| soon.step);
+        self.soon = Some(state.register(self.soon, next, cx.waker()));
+        Poll::Pending
+    }
+
+    /// The task does not wait for the next step.
+    pub(super) fn forget_step(&mut self) {
+        if let Some(soon) = self.soon.take() {
+            self.ticker.0.state.leave(soon);
+        }
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        self.forget_step();
+        if let Some(place) = self.place.take() {
+            self.ticker.0.state.leave(place);
+        }
+    }
+}
