@@ -2,7 +2,7 @@
 //! and the id that identifies a request in all logs.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
@@ -21,13 +21,11 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 /// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`. It also removes the fields
 /// with names that `is_other` selects.
 pub(crate) fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderName) -> bool) {
-    let is_removed = |name: &HeaderName| is_hop_by_hop(name) || is_other(name);
-    if !headers.keys().any(is_removed) {
-        return;
-    }
+    let Some(names) = names(headers, |name| is_hop_by_hop(name) || is_other(name)) else { return };
     // Read before `TE` is removed.
-    let takes_trailers = headers.get_all(TE).iter().any(|value| has_token(value, "trailers"));
-    strip(headers, is_removed);
+    let takes_trailers =
+        names.contains(&TE) && headers.get_all(TE).iter().any(|value| has_token(value, "trailers"));
+    strip(headers, names);
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
@@ -49,17 +47,23 @@ pub(crate) fn write_field(name: &str, value: &[u8], text: &mut Vec<u8>) {
 /// way for the next hop. `Expect` is removed too: it applies to the gateway, which adds
 /// its own on each connection to a next hop.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    // Most messages have none of these fields, and one pass over all names is cheaper than a
-    // lookup of each.
-    if headers.keys().any(is_hop_by_hop) {
-        strip(headers, is_hop_by_hop);
+    if let Some(names) = names(headers, is_hop_by_hop) {
+        strip(headers, names);
     }
 }
 
-/// Removes or normalizes the fields with names that `is_removed` selects.
-fn strip(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
-    let mut names = SmallVec::<[HeaderName; 4]>::new();
-    names.extend(headers.keys().filter(|name| is_removed(name)).cloned());
+type Names = SmallVec<[HeaderName; 4]>;
+
+/// The names of the fields that are meant, if there are any. Most messages have none, and one pass
+/// over all names is cheaper than a lookup of each.
+fn names(headers: &HeaderMap, is_meant: impl Fn(&HeaderName) -> bool) -> Option<Names> {
+    let mut meant = headers.keys().filter(|name| is_meant(name));
+    let first = meant.next()?;
+    Some([first].into_iter().chain(meant).cloned().collect())
+}
+
+/// Removes or normalizes the fields with these names.
+fn strip(headers: &mut HeaderMap, names: Names) {
     for name in names {
         match name {
             CONNECTION => strip_named(headers),
@@ -99,19 +103,19 @@ fn strip_named(headers: &mut HeaderMap) {
         let line = line.as_bytes();
         line.eq_ignore_ascii_case(b"keep-alive") || line.eq_ignore_ascii_case(b"close")
     };
-    let mut lines = headers.get_all(CONNECTION).iter().filter(|line| !is_plain(line)).peekable();
-    if lines.peek().is_some() {
-        let named: Vec<HeaderName> = lines
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(tokens)
-            .filter_map(|token| token.parse().ok())
-            .filter(|name| !KEPT.contains(name))
-            .collect();
-        for name in named {
-            headers.remove(name);
-        }
+    let Entry::Occupied(lines) = headers.entry(CONNECTION) else { return };
+    let named: Vec<HeaderName> = lines
+        .iter()
+        .filter(|line| !is_plain(line))
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(tokens)
+        .filter_map(|token| token.parse().ok())
+        .filter(|name| !KEPT.contains(name))
+        .collect();
+    lines.remove();
+    for name in named {
+        headers.remove(name);
     }
-    headers.remove(CONNECTION);
 }
 
 /// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0

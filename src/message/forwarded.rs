@@ -28,7 +28,7 @@ pub(crate) struct Forwarding {
     scheme: &'static str,
     port: u16,
     /// The fields that are the same for all requests, as lines of HTTP/1.1.
-    lines: Box<[u8]>,
+    lines: Vec<u8>,
     /// Their values, when they have been needed.
     values: OnceCell<Values>,
 }
@@ -54,7 +54,7 @@ impl Forwarding {
         lines.push_str("\r\nx-forwarded-port: ");
         lines.push_str(itoa::Buffer::new().format(port));
         lines.push_str("\r\n");
-        let lines = lines.into_bytes().into();
+        let lines = lines.into_bytes();
         Self { address, scheme, port, lines, values: OnceCell::new() }
     }
 

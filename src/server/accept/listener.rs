@@ -199,10 +199,11 @@ impl<F> ConnectionServer<F> {
         };
         let (protocols, service) = (self.protocols(), Rc::clone(&self.service));
         let drain = self.drain.clone();
-        spawn_local(async move {
+        // Boxed, because the runtime moves a task several times.
+        spawn_local(Box::pin(async move {
             connection::serve(transport, peer, protocols, drain, &*service).await;
             drop(assignment);
-        });
+        }));
     }
 
     fn protocols(&self) -> Rc<Protocols> {

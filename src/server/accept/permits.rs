@@ -41,8 +41,8 @@ impl Permits {
     /// Waits for a permit. None: the semaphore was closed, which does not happen.
     pub(super) async fn acquire(&self) -> Option<Permit> {
         Some(Permit {
-            _listener: Arc::clone(&self.listener).acquire_owned().await.ok()?,
-            _capacity: Arc::clone(&self.capacity.0).acquire_owned().await.ok()?,
+            _listener: acquire(&self.listener).await?,
+            _capacity: acquire(&self.capacity.0).await?,
         })
     }
 
@@ -63,6 +63,15 @@ impl Permits {
                 permits.forget();
             }
         });
+    }
+}
+
+async fn acquire(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    // Mostly there is one. It takes none from those that wait: a permit that is returned while
+    // others wait is theirs.
+    match Arc::clone(semaphore).try_acquire_owned() {
+        Ok(permit) => Some(permit),
+        Err(_) => Arc::clone(semaphore).acquire_owned().await.ok(),
     }
 }
 
