@@ -99,7 +99,7 @@ fn poll_once<C: Connection>(
 }
 
 /// The same. A look whether the client leaves, if one was put off, is made when the request has
-/// ended or the next step of the ticks comes.
+/// ended or the ticks say so.
 fn poll_and_look<C: Connection>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
@@ -111,8 +111,8 @@ fn poll_and_look<C: Connection>(
     }
     match activity.look() {
         Look::Made => return Poll::Pending,
-        Look::PutOff => ready!(ticks.poll_step(cx)),
-        Look::Due => ticks.forget_step(),
+        Look::PutOff => ready!(ticks.poll_look(cx)),
+        Look::Due => ticks.forget_look(),
     }
     activity.waits_to_read();
     poll_once(connection, activity, cx)

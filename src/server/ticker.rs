@@ -26,6 +26,9 @@ const MAX_STEPS: u32 = 16;
 /// The shortest step, unless the period is shorter.
 const MIN_STEP: Duration = Duration::from_millis(10);
 
+/// How often tasks are woken that wait for a look.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// How long an idle HTTP/1 connection stays open once a drain has begun.
 ///
 /// If an idle connection were closed at once, a client that is just sending its next request
@@ -58,6 +61,9 @@ struct State {
     /// The tasks to wake at each step of a period. The first step of a period has a number that
     /// can be divided by the number of steps.
     due: Box<[RefCell<Slab<Waker>>]>,
+    /// How many looks there were, and the tasks to wake at the next one.
+    looks: Cell<usize>,
+    waiting: RefCell<Slab<Waker>>,
     is_draining: Cell<bool>,
     closes_idle: Cell<bool>,
     is_over: Cell<bool>,
@@ -77,7 +83,7 @@ impl Ticker {
     pub(super) fn ticks(&self) -> Ticks {
         let state = &self.0.state;
         let next = state.step.get() + state.due.len();
-        Ticks { ticker: self.clone(), next, place: None, soon: None }
+        Ticks { ticker: self.clone(), next, slot: None, look: None }
     }
 
     /// Whether a drain has begun: each response is the last one of its connection.
@@ -107,6 +113,8 @@ impl State {
         Self {
             step: Cell::new(0),
             due: (0..steps).map(|_| RefCell::default()).collect(),
+            looks: Cell::new(0),
+            waiting: RefCell::default(),
             is_draining: Cell::new(is_draining),
             closes_idle: Cell::new(false),
             is_over: Cell::new(false),
@@ -119,6 +127,11 @@ impl State {
         wake(self.due_at(step));
     }
 
+    fn look(&self) {
+        self.looks.set(self.looks.get() + 1);
+        wake(&self.waiting);
+    }
+
     /// The drain has reached a further point.
     fn enter(&self, point: &Cell<bool>) {
         point.set(true);
@@ -128,20 +141,16 @@ impl State {
     fn due_at(&self, step: usize) -> &RefCell<Slab<Waker>> {
         &self.due[step % self.due.len()]
     }
+}
 
-    /// Lets this step wake a task. `place`: where the task is registered already, if it is.
-    fn register(&self, place: Option<Place>, step: usize, waker: &Waker) -> Place {
-        let mut wakers = self.due_at(step).borrow_mut();
-        let Some(place) = place else { return Place { step, slot: wakers.insert(waker.clone()) } };
-        if !wakers[place.slot].will_wake(waker) {
-            wakers[place.slot].clone_from(waker);
-        }
-        place
+/// Registers a task among `wakers`. `slot`: where it is registered already, if it is.
+fn register(wakers: &RefCell<Slab<Waker>>, slot: Option<usize>, waker: &Waker) -> usize {
+    let mut wakers = wakers.borrow_mut();
+    let Some(slot) = slot else { return wakers.insert(waker.clone()) };
+    if !wakers[slot].will_wake(waker) {
+        wakers[slot].clone_from(waker);
     }
-
-    fn leave(&self, place: Place) {
-        self.due_at(place.step).borrow_mut().remove(place.slot);
-    }
+    slot
 }
 
 /// Waking only schedules a task, so none enters or leaves a place meanwhile.
@@ -162,6 +171,12 @@ async fn run(
             state.advance();
         }
     };
+    let looks = async {
+        loop {
+            sleep(LOOK).await;
+            state.look();
+        }
+    };
     let (mut begins, mut ends) = (drain.clone(), drain);
     let begun = async {
         begins.requested().await;
@@ -179,27 +194,21 @@ async fn run(
         biased;
         _ = dropped => {}
         () = steps => {}
+        () = looks => {}
         () = begun => {}
         () = over => {}
     }
-}
-
-/// The place of a task among those that a step wakes, and those of the periods after it.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    step: usize,
-    slot: usize,
 }
 
 /// The ticks of one connection, which also wake it when the drain proceeds.
 #[derive(Debug)]
 pub(super) struct Ticks {
     ticker: Ticker,
-    /// The step of the next tick.
+    /// The step of the next tick. In each period the task has the same slot at the same step.
     next: usize,
-    place: Option<Place>,
-    /// Where the task waits for the next step.
-    soon: Option<Place>,
+    slot: Option<usize>,
+    /// The slot of the task while it waits for a look, and how many looks there were before.
+    look: Option<(usize, usize)>,
 }
 
 impl Ticks {
@@ -212,39 +221,40 @@ impl Ticks {
     /// task is woken by the next one, and when the drain proceeds.
     pub(super) fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let state = &*self.ticker.0.state;
-        self.place = Some(state.register(self.place, self.next, cx.waker()));
+        self.slot = Some(register(state.due_at(self.next), self.slot, cx.waker()));
         let Some(late) = state.step.get().checked_sub(self.next) else { return Poll::Pending };
-        // The place of the task is the same in all periods.
         self.next += state.due.len() * (1 + late / state.due.len());
         Poll::Ready(())
     }
 
-    /// Whether a step has begun since the first call, or since the last one that was ready. The
-    /// task is woken by it, unless [`forget_step`](Self::forget_step) is called.
-    pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Whether it is time for a look, which is at most 0.1 s after the first call and after the
+    /// last one that was ready. The task is woken then, unless [`forget_look`](Self::forget_look)
+    /// is called.
+    pub(super) fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let state = &*self.ticker.0.state;
-        if self.soon.is_some_and(|soon| soon.step <= state.step.get()) {
-            self.forget_step();
+        let before = self.look.map_or(state.looks.get(), |(_, before)| before);
+        if before < state.looks.get() {
+            self.forget_look();
             return Poll::Ready(());
         }
-        let next = self.soon.map_or(state.step.get() + 1, |soon| soon.step);
-        self.soon = Some(state.register(self.soon, next, cx.waker()));
+        let slot = register(&state.waiting, self.look.map(|(slot, _)| slot), cx.waker());
+        self.look = Some((slot, before));
         Poll::Pending
     }
 
-    /// The task does not wait for the next step.
-    pub(super) fn forget_step(&mut self) {
-        if let Some(soon) = self.soon.take() {
-            self.ticker.0.state.leave(soon);
+    /// The task does not wait for a look.
+    pub(super) fn forget_look(&mut self) {
+        if let Some((slot, _)) = self.look.take() {
+            self.ticker.0.state.waiting.borrow_mut().remove(slot);
         }
     }
 }
 
 impl Drop for Ticks {
     fn drop(&mut self) {
-        self.forget_step();
-        if let Some(place) = self.place.take() {
-            self.ticker.0.state.leave(place);
+        self.forget_look();
+        if let Some(slot) = self.slot {
+            self.ticker.0.state.due_at(self.next).borrow_mut().remove(slot);
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::io::Write as _;
 use std::thread;
+use std::time::Duration;
 
-use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
+use crate::support::{Backend, Client, Gateway, Origin, PATIENCE, Speaks, eventually};
 
 /// A gateway that responds with `ok`. `listener`: further fields of the listener.
 fn answering(listener: &str) -> Gateway {
@@ -96,6 +97,47 @@ fn time_spent_on_a_request_is_not_idle() {
     ));
     let response = gateway.client().get("/", &[]);
     assert_eq!((response.status, response.text().as_str()), (200, "ok"));
+}
+
+/// During the first request of a connection the gateway does not read at once what comes next.
+#[test]
+fn a_request_that_comes_during_the_first_one_is_answered() {
+    for delay in [Duration::ZERO, PATIENCE / 200, PATIENCE / 20] {
+        let origin = Origin::serving(move |stream, read| {
+            while read().is_some() {
+                thread::sleep(delay);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        });
+        // Without ticks.
+        let timeouts = "timeouts: { request_head: 1h, request_body: 1h, keep_alive: 1h }";
+        let gateway = Gateway::on_one_worker(origin.address(), timeouts);
+        let mut client = gateway.client();
+        client.send(b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+        thread::sleep(delay / 2);
+        client
+            .send(b"GET /second HTTP/1.1\r\nHost: a\r\n\r\nGET /third HTTP/1.1\r\nHost: a\r\n\r\n");
+        for _ in 0..3 {
+            assert_eq!(client.response("GET").status, 200);
+        }
+        assert_eq!(client.get("/", &[]).status, 200, "the connection stays open");
+        let lines: Vec<String> = origin.received().iter().map(|it| it.line().to_owned()).collect();
+        let paths = ["/first", "/second", "/third", "/"];
+        assert!(lines.iter().map(|it| it.split(' ').nth(1).unwrap()).eq(paths), "{lines:?}");
+    }
+}
+
+/// The gateway looks for that from time to time while the backend has not responded.
+#[test]
+fn a_client_that_leaves_during_its_first_request_ends_it() {
+    let mut origin = Backend::start(Speaks::Http1);
+    let timeouts = "timeouts: { request_head: 1h, request_body: 1h, keep_alive: 1h }";
+    let gateway = Gateway::on_one_worker(origin.address(), timeouts);
+    let mut client = gateway.client();
+    client.send(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
+    drop(client);
+    eventually("the request ends at the backend", || origin.abandoned() == 1);
+    origin.stop();
 }
 
 #[test]

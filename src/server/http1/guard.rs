@@ -327,7 +327,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, malformed)));
                 }
                 Next::Undecided => ready!(guard.poll_read_aside(cx))?,
-                // The task is woken by a step of the ticks, or sooner by the response.
+                // The ticks wake the task for that, or sooner the response does.
                 Next::Head(_) if guard.held.is_empty() && guard.exchange.puts_off_read() => {
                     return Poll::Pending;
                 }
