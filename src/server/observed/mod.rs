@@ -26,8 +26,8 @@ pub(super) use frames::{Frames, PREFACE};
 pub(crate) struct Observed<T> {
     pub(crate) stream: T,
     activity: Rc<Activity>,
-    /// HTTP/2 only.
-    frames: Option<Frames>,
+    /// HTTP/2 only. Boxed, because each new connection of HTTP/1 is moved several times.
+    frames: Option<Box<Frames>>,
     /// HTTP/2: bytes read since the task last yielded.
     turn_bytes: usize,
 }
@@ -39,6 +39,7 @@ const TURN_BYTES: usize = 16 * 1024;
 impl<T> Observed<T> {
     /// `frames`: for HTTP/2.
     pub(crate) fn new(stream: T, activity: &Rc<Activity>, frames: Option<Frames>) -> Self {
+        let frames = frames.map(Box::new);
         Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0 }
     }
 
