@@ -27,7 +27,7 @@ use super::state::activity::Activity;
 use super::ticker::{Ticker, idle_drain};
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
-use super::transport::{ALPN_HTTP2, MAX_AHEAD, Socket, Stream, Transport};
+use super::transport::{ALPN_HTTP2, MAX_AT_ONCE, Socket, Stream, Transport};
 use crate::telemetry::{ConnectionMetrics, Traffic};
 
 /// What the connections of a listener have in common on one worker.
@@ -264,7 +264,7 @@ async fn read_preface(socket: &mut Socket) -> Version {
             return Version::Http1;
         }
         // In one step with the rest of the request.
-        if !socket.read_ahead(MAX_AHEAD).await.unwrap_or(false) {
+        if !socket.read_ahead(MAX_AT_ONCE).await.unwrap_or(false) {
             return Version::Http1;
         }
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use slab::Slab;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollgate_limiter::drain::Drain;
 
 /// The most steps of a period.
@@ -26,7 +26,7 @@ const MAX_STEPS: u32 = 16;
 /// The shortest step, unless the period is shorter.
 const MIN_STEP: Duration = Duration::from_millis(10);
 
-/// How often tasks are woken that wait for a look.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long an idle HTTP/1 connection stays open once a drain has begun.
@@ -61,7 +61,7 @@ struct State {
     /// The tasks to wake at each step of a period. The first step of a period has a number that
     /// can be divided by the number of steps.
     due: Box<[RefCell<Slab<Waker>>]>,
-    /// How many looks there were, and the tasks to wake at the next one.
+    /// How many looks there were, and the tasks that wait for the next one.
     looks: Cell<usize>,
     waiting: RefCell<Slab<Waker>>,
     is_draining: Cell<bool>,
@@ -165,18 +165,8 @@ async fn run(
     drain: Drain,
     dropped: oneshot::Receiver<Infallible>,
 ) {
-    let steps = async {
-        loop {
-            sleep(step).await;
-            state.advance();
-        }
-    };
-    let looks = async {
-        loop {
-            sleep(LOOK).await;
-            state.look();
-        }
-    };
+    let steps = every(step, || state.advance());
+    let looks = every(LOOK, || state.look());
     let (mut begins, mut ends) = (drain.clone(), drain);
     let begun = async {
         begins.requested().await;
@@ -197,6 +187,18 @@ async fn run(
         () = looks => {}
         () = begun => {}
         () = over => {}
+    }
+}
+
+/// Acts after each period. Periods that the thread was suspended for are left out.
+async fn every(period: Duration, act: impl Fn()) {
+    let mut ends = interval(period);
+    ends.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    // The first tick is the beginning.
+    ends.tick().await;
+    loop {
+        ends.tick().await;
+        act();
     }
 }
 

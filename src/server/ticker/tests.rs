@@ -1,3 +1,5 @@
+//! Ticks, looks and drains in virtual time.
+
 use std::pin::pin;
 
 use tokio::task::LocalSet;

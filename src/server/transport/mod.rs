@@ -9,6 +9,6 @@ mod tls;
 
 pub(crate) use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
 
-pub(super) use stream::{LOCAL_PEER, MAX_AHEAD, Socket, Stream, Transport, reset, socket};
-pub(super) use tcp::Tcp;
+pub(super) use stream::{LOCAL_PEER, Socket, Stream, Transport, reset, socket};
+pub(super) use tcp::{MAX_AT_ONCE, Tcp};
 pub(super) use tls::ALPN_HTTP2;

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-use super::Tcp;
+use super::tcp::{MAX_AT_ONCE, Tcp};
 use crate::gather::poll_write_gathered;
 
 /// A connection as the kernel provides it.
@@ -25,9 +25,6 @@ pub(crate) type Stream = Either<Socket, Box<TlsStream<Socket>>>;
 /// The address of both ends of a Unix socket: they are on this machine.
 pub(crate) const LOCAL_PEER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-/// The most bytes that are read ahead at once.
-pub(crate) const MAX_AHEAD: usize = 4 * 1024;
 
 /// A transport, with the bytes that were read ahead to detect a protocol.
 #[derive(Debug)]
@@ -62,7 +59,7 @@ impl Socket {
         }
     }
 
-    /// Reads at most `most` further bytes ahead, and at most [`MAX_AHEAD`]. Returns false at the
+    /// Reads at most `most` further bytes ahead, and at most [`MAX_AT_ONCE`]. Returns false at the
     /// end of the stream.
     pub(crate) async fn read_ahead(&mut self, most: usize) -> io::Result<bool> {
         poll_fn(|cx| self.poll_read_ahead(most, cx)).await
@@ -71,8 +68,8 @@ impl Socket {
     /// The bytes are on the stack until they are there: a client that sends nothing costs no
     /// memory.
     fn poll_read_ahead(&mut self, most: usize, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let mut room = [MaybeUninit::uninit(); MAX_AHEAD];
-        let mut buf = ReadBuf::uninit(&mut room[..most.min(MAX_AHEAD)]);
+        let mut room = [MaybeUninit::uninit(); MAX_AT_ONCE];
+        let mut buf = ReadBuf::uninit(&mut room[..most.min(MAX_AT_ONCE)]);
         ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
         self.ahead.extend_from_slice(buf.filled());
         Poll::Ready(Ok(!buf.filled().is_empty()))

@@ -16,7 +16,9 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::MAX_AHEAD;
+/// The most bytes that are read before a connection is registered or its protocol is known, at
+/// once.
+pub(crate) const MAX_AT_ONCE: usize = 4 * 1024;
 
 /// A TCP connection.
 #[derive(Debug)]
@@ -97,8 +99,8 @@ impl Tcp {
         if *is_drained {
             return None;
         }
-        let mut room = [MaybeUninit::uninit(); MAX_AHEAD];
-        let most = buf.remaining().min(MAX_AHEAD);
+        let mut room = [MaybeUninit::uninit(); MAX_AT_ONCE];
+        let most = buf.remaining().min(MAX_AT_ONCE);
         let count = now(|| {
             let ((bytes, _), count) = recv(&*socket, &mut room[..most], RecvFlags::empty())?;
             buf.put_slice(bytes);
