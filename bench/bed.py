@@ -20,6 +20,10 @@ import time
 
 BENCH = pathlib.Path(__file__).resolve().parent
 PROJECT = BENCH.parent
+sys.path.append(str(PROJECT / "scripts"))
+
+import ports
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 START_TIMEOUT_S = 10
 
@@ -169,9 +173,7 @@ def resident_mib(pid):
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    return ports.reserve(1)[0]
 
 
 def stop(process):

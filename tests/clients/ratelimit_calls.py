@@ -18,10 +18,15 @@ import threading
 import time
 import urllib.request
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
 import grpc
 from envoy.service.auth.v3 import external_auth_pb2  # noqa: F401: adds its messages to the pool
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+import ports
 
 OK, OVER = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
 MINUTE = 2
@@ -47,14 +52,6 @@ def same(what, expected, actual):
     if expected != actual:
         sys.exit(f"FAILED  {what}: expected {expected!r}, got {actual!r}")
     print(f"ok  {what}")
-
-
-def free_ports(count):
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
 
 
 def wait_for(port):
@@ -374,7 +371,7 @@ def envoy_statistics(admin):
 
 def check_envoy(files, tollgate, seconds):
     """A proxy that waits 20 ms, and a store that answers after 50 ms: this node decides alone."""
-    redis, slow, door, front, back, admin = free_ports(6)
+    redis, slow, door, front, back, admin = ports.reserve(6)
     processes = [start(files, "redis", ["redis-server", "--port", str(redis), "--save", "", "--dir", str(files)])]
     try:
         wait_for(redis)
@@ -436,7 +433,7 @@ def main():
     seconds = float(sys.argv[3])
     (files / "limits").mkdir(exist_ok=True)
     (files / "limits" / "test.yaml").write_text(LIMITS)
-    (door,) = free_ports(1)
+    (door,) = ports.reserve(1)
     config = files / "gateway.yaml"
     config.write_text(f"check: {{ grpc: {{ address: '127.0.0.1:{door}', envoy_config: limits, reflection: true }} }}\n")
     gateway = start(files, "tollgate", [tollgate, "run", "--config", str(config)])

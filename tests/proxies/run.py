@@ -20,7 +20,13 @@ import sys
 import threading
 import time
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+sys.dont_write_bytecode = True
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(PROJECT / "scripts"))
+
+import ports
+
+DOCS = PROJECT / "docs"
 TOLD = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit", "ratelimit-policy"]
 REFUSED = [*TOLD, "retry-after", "x-ratelimit-retry-after"]
 LIMIT = 3
@@ -65,14 +71,6 @@ def eventually(what, condition, seconds=15):
     while not condition():
         expect(time.monotonic() < end, f"this never happened: {what}")
         time.sleep(0.05)
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [it.getsockname()[1] for it in sockets]
-    for it in sockets:
-        it.close()
-    return ports
 
 
 def listens(port):
@@ -150,13 +148,13 @@ class Setup:
         self.forms = {"traefik": ["closed"], "caddy": ["closed", "open", "short"]}.get(name, ["closed", "open"])
         # Traefik tells the backend about the limits of an admitted request, and not the client.
         self.backend = Backend(TOLD if name == "traefik" else [])
-        self.ports = dict(zip(["9902", "9903", "closed", "open", "short", "9904"], free_ports(6)))
+        self.ports = dict(zip(["9902", "9903", "closed", "open", "short", "9904"], ports.reserve(6)))
         self.ports["9000"] = self.backend.server_address[1]
         self.started = []
 
     def with_ports(self, text, form):
-        ports = {**self.ports, "8080": self.ports[form]}
-        return re.sub(r"\b(8080|9000|9902|9903|9904)\b", lambda port: str(ports[port[1]]), text)
+        used = {**self.ports, "8080": self.ports[form]}
+        return re.sub(r"\b(8080|9000|9902|9903|9904)\b", lambda port: str(used[port[1]]), text)
 
     def configuration(self, name, form):
         text = blocks(self.page)[name]
