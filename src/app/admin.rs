@@ -304,7 +304,7 @@ fn bind(settings: ListenerSettings) -> Result<(Listener, ListenerHandle), BindEr
 fn spawn(listener: Listener, admin: &Rc<Admin>, access: Access) -> Stop {
     let (stop, drain) = drain::channel();
     let admin = Rc::clone(admin);
-    let service = move |peer, _: &ListenerSettings| admin.service(peer, access);
+    let service = move |peer, _, _: &ListenerSettings| admin.service(peer, access);
     spawn_local(server::serve(listener, drain, None, service));
     stop
 }

@@ -308,6 +308,6 @@ fn start_echo() -> Result<(Stop, SocketAddr), RunError> {
     let listener = listeners.swap_remove(0);
     let address = listener.address().tcp().expect("it was bound to a TCP address");
     let (stop, drain) = drain::channel();
-    spawn_local(server::serve(listener, drain, None, |_, _| echo::service()));
+    spawn_local(server::serve(listener, drain, None, |_, _, _| echo::service()));
     Ok((stop, address))
 }

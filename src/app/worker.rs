@@ -22,7 +22,7 @@ use crate::check::{CheckSettings, Services, SharedState};
 use crate::engine::{Engine, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
-use crate::server::{self, Listener, ListenerSettings, Peer, RequestService};
+use crate::server::{self, ClientLink, Listener, ListenerSettings, Peer, RequestService};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
     RefusalRings, Sinks, TopHistory, Tracer, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
@@ -165,18 +165,20 @@ impl Listeners {
             match purpose {
                 Purpose::Gateway => {
                     let gateway = Rc::clone(&self.gateway);
-                    let service = move |peer, settings: &ListenerSettings| {
-                        gateway.service(peer, settings.demand())
+                    let service = move |peer, link, settings: &ListenerSettings| {
+                        gateway.service(peer, link, settings.demand())
                     };
                     self.serve(listener, drain, service);
                 }
                 Purpose::CheckHttp => {
                     let check = Rc::clone(&self.check);
-                    self.serve(listener, drain, move |peer, _: &ListenerSettings| check.http(peer));
+                    let service = move |peer, _, _: &ListenerSettings| check.http(peer);
+                    self.serve(listener, drain, service);
                 }
                 Purpose::CheckGrpc => {
                     let check = Rc::clone(&self.check);
-                    self.serve(listener, drain, move |peer, _: &ListenerSettings| check.grpc(peer));
+                    let service = move |peer, _, _: &ListenerSettings| check.grpc(peer);
+                    self.serve(listener, drain, service);
                 }
             }
         }
@@ -187,7 +189,7 @@ impl Listeners {
         &self,
         listener: Listener,
         drain: Drain,
-        service: impl Fn(Peer, &ListenerSettings) -> S + 'static,
+        service: impl Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S + 'static,
     ) {
         let metrics = Rc::clone(&self.metrics);
         spawn_local(async move {

@@ -96,7 +96,7 @@ impl Gateway {
         let clients = snapshot.rules.clients();
         let tracer = sinks.tracer.as_ref();
         let trace = tracer.map(|it| it.begin(&mut head.headers, || clients.trusts(asker)));
-        let arrival = Arrival { peer: client.unwrap_or(asker), moment, trace };
+        let arrival = Arrival { peer: client.unwrap_or(asker), moment, trace, lines: None };
         let mut exchange = Exchange::begin(self, arrival, &mut head).for_proxy(&head.headers);
         let judged = match fault {
             Some(fault) => Err(fault.into()),

@@ -13,7 +13,7 @@ use super::body::ResponseBody;
 use super::{Client, Gateway};
 use crate::engine::StoreCall;
 use crate::message::Forwarding;
-use crate::server::{ClientBody, Demand, Peer};
+use crate::server::{ClientBody, ClientLink, Demand, Peer};
 use crate::snapshot::Snapshot;
 
 /// The gateway that a worker has now. A request keeps the gateway with which it began,
@@ -39,10 +39,11 @@ impl CurrentGateway {
     }
 
     /// The service for one connection from `peer`, which must send the bodies of its
-    /// requests as fast as `demand` says.
+    /// requests as fast as `demand` says. Over HTTP/1 there is a link to the client.
     pub(crate) fn service(
         self: &Rc<Self>,
         peer: Peer,
+        link: Option<ClientLink>,
         demand: Demand,
     ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
     + Clone
@@ -54,7 +55,7 @@ impl CurrentGateway {
             forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
             identity: peer.identity,
             demand,
-            interim: peer.interim,
+            link,
         });
         tower::service_fn(move |request| {
             current.get().handle(Rc::clone(&client), request).never_error()

@@ -23,7 +23,7 @@ use crate::message::{
     options_response, strip_request, switch_to_websocket, wants_websocket,
 };
 use crate::proxy::{Expectation, ForwardOptions, InterimRelay, RequestBody};
-use crate::server::{ClientBody, InterimQueue};
+use crate::server::ClientBody;
 use crate::snapshot::{Action, Handling};
 
 /// What is done with an admitted request.
@@ -262,7 +262,7 @@ fn options<'a>(
 /// Relays interim responses of the upstream to the client, if the client can receive
 /// them, with the fields that pass `filter`.
 fn interim_relay(client: &Client, filter: &Arc<FieldFilter>) -> Option<InterimRelay> {
-    let interim = client.interim.as_ref().and_then(InterimQueue::open)?;
+    let interim = client.link.as_ref()?.interim.open()?;
     Some(InterimRelay::new(interim, filter))
 }
 

@@ -22,8 +22,9 @@ use super::body::ResponseBody;
 use super::closing::Closing;
 use super::record::record_decision;
 use crate::engine::{Judgement, Settlement};
-use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
+use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id, write_field};
 use crate::proxy::RequestBody;
+use crate::server::HeadLines;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace, TunnelBytes};
 
@@ -38,6 +39,9 @@ pub(super) struct Arrival {
     pub(super) moment: Moment,
     /// Its trace, if there are traces.
     pub(super) trace: Option<RequestTrace>,
+    /// Where lines are added to the head of its response, if nothing reads the response before it
+    /// is written.
+    pub(super) lines: Option<HeadLines>,
 }
 
 /// What is remembered of a request until it has a response.
@@ -46,6 +50,7 @@ pub(super) struct Exchange {
     /// The gateway with which it began.
     gateway: Rc<Gateway>,
     request_id: HeaderValue,
+    lines: Option<HeadLines>,
     error_format: ErrorFormat,
     /// Whether a script of another origin has sent it.
     is_cross_origin: bool,
@@ -61,7 +66,7 @@ impl Exchange {
     /// Gives an id to a request whose head has just arrived.
     pub(super) fn begin(gateway: &Rc<Gateway>, arrival: Arrival, head: &mut Parts) -> Self {
         let Gateway { snapshot, sinks, metrics, .. } = &**gateway;
-        let Arrival { peer, moment, trace } = arrival;
+        let Arrival { peer, moment, trace, lines } = arrival;
         let measurement = metrics.begin(&head.method, moment.monotonic);
         let fields = Fields::of(&head.headers);
         let error_format = ErrorFormat::choose(snapshot.problem_json, &head.method, fields);
@@ -80,6 +85,7 @@ impl Exchange {
             measurement,
             closing: Closing { settlement: None, recording },
             request_id,
+            lines,
             gateway: Rc::clone(gateway),
         }
     }
@@ -207,8 +213,7 @@ impl Exchange {
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
         edit_response(&self.gateway.snapshot, self.route, is_local, headers);
-        headers.insert(X_REQUEST_ID, self.request_id);
-        limits.write(headers);
+        add_fields(&self.request_id, limits, self.lines.as_ref(), headers);
         response.map(|body| body.followed_by(self.measurement, self.closing))
     }
 }
@@ -245,5 +250,28 @@ fn edit_response(
         Some(changes) if is_local => changes.response.complete(headers),
         Some(changes) => changes.response.apply(headers),
         None => {}
+    }
+}
+
+/// Adds the gateway's own fields to those of a response. If the response has none that they would
+/// replace or follow, they are written as lines of its head, if there are lines: that is faster.
+fn add_fields(
+    request_id: &HeaderValue,
+    limits: LimitFields,
+    lines: Option<&HeadLines>,
+    headers: &mut HeaderMap,
+) {
+    let has_own = |headers: &HeaderMap| {
+        headers.keys().any(|it| *it == X_REQUEST_ID || LimitFields::may_have(it))
+    };
+    match lines.filter(|_| !has_own(headers)).and_then(HeadLines::open) {
+        Some(mut head) => {
+            write_field(X_REQUEST_ID.as_str(), request_id.as_bytes(), &mut head);
+            limits.write_lines(&mut head);
+        }
+        None => {
+            headers.insert(X_REQUEST_ID, request_id.clone());
+            limits.write(headers);
+        }
     }
 }

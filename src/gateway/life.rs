@@ -17,7 +17,7 @@ use super::dispatch::{Admission, Dispatch};
 use super::exchange::{Arrival, Exchange};
 use super::{Client, Gateway};
 use crate::engine::{self, Judgement, PeerView};
-use crate::message::Failure;
+use crate::message::{Failure, recycle};
 use crate::server::ClientBody;
 use crate::telemetry::RequestTrace;
 
@@ -39,7 +39,8 @@ impl Gateway {
         let moment = self.engine.clock().moment();
         let (mut head, body) = request.into_parts();
         let trace = self.trace(&client, &mut head.headers);
-        let arrival = Arrival { peer: client.peer, moment, trace };
+        let lines = client.link.as_ref().map(|link| link.lines.clone());
+        let arrival = Arrival { peer: client.peer, moment, trace, lines };
         let exchange = Exchange::begin(&self, arrival, &mut head);
         let has_content = !body.is_end_stream();
         if self.engine.judges_at_once()
@@ -80,6 +81,7 @@ impl Gateway {
             return answer(exchange.end(Err(failure), limits));
         }
         if let Outcome::Refuse(retry) = decision.outcome {
+            recycle(head.headers);
             let refusal = exchange.refusal(decision, retry);
             return answer(exchange.end(Ok(refusal), limits));
         }

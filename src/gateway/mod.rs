@@ -22,7 +22,7 @@ use tollgate_limiter::policy::Policy;
 use crate::engine::{Engine, Explaining, StoreCall};
 use crate::message::Forwarding;
 use crate::proxy::{Pressure, Proxy};
-use crate::server::{Demand, InterimQueue};
+use crate::server::{ClientLink, Demand};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::{RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
 
@@ -61,8 +61,8 @@ struct Client {
     forwarding: Forwarding,
     /// How fast it must send the bodies of requests.
     demand: Demand,
-    /// Sends interim responses, if the client can receive them.
-    interim: Option<InterimQueue>,
+    /// Writes to the client beside the responses. None over HTTP/2.
+    link: Option<ClientLink>,
 }
 
 impl Gateway {

@@ -1,6 +1,9 @@
 //! Fields that belong to one connection and not to the message (RFC 9110, section 7.6.1),
 //! and the id that identifies a request in all logs.
 
+use std::cell::RefCell;
+
+use bytes::BytesMut;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -194,6 +197,14 @@ impl RequestId {
     }
 }
 
+/// How many ids share a piece of memory. An id that is kept keeps the others.
+const ID_COUNT: usize = 16;
+
+thread_local! {
+    /// Where ids are written. One alone would need two allocations, because it is used twice.
+    static IDS: RefCell<BytesMut> = RefCell::default();
+}
+
 /// 32 hexadecimal digits.
 fn new_request_id(random: u128) -> HeaderValue {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -202,7 +213,14 @@ fn new_request_id(random: u128) -> HeaderValue {
         pair[0] = DIGITS[usize::from(byte >> 4)];
         pair[1] = DIGITS[usize::from(byte & 15)];
     }
-    HeaderValue::from_bytes(&text).expect("hexadecimal digits are visible ASCII")
+    let text = IDS.with_borrow_mut(|ids| {
+        if ids.capacity() < text.len() {
+            *ids = BytesMut::with_capacity(ID_COUNT * text.len());
+        }
+        ids.extend_from_slice(&text);
+        ids.split().freeze()
+    });
+    HeaderValue::from_maybe_shared(text).expect("hexadecimal digits are visible ASCII")
 }
 
 #[cfg(test)]

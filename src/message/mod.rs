@@ -15,6 +15,7 @@ mod question;
 mod redirect;
 mod respond;
 mod rewrite;
+mod spare;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
 pub(crate) use redirect::{Location, Redirect};
 pub(crate) use respond::{ErrorFormat, options_response};
 pub(crate) use rewrite::{Prefix, Rewrite};
+pub(crate) use spare::{empty_table, recycle};
 pub(crate) use template::{Refusal, fill as refusal_response};
 pub(crate) use tokens::has_token;
 pub(crate) use websocket::{

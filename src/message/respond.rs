@@ -13,6 +13,7 @@ use tollgate_limiter::request::Fields;
 use super::failure::Failure;
 use super::grpc::{self, Code};
 use super::problem::Problem;
+use super::spare::empty_table;
 use super::template::{self, Refusal};
 
 /// `Retry-After` for a busy upstream. Requests in flight end soon.
@@ -154,7 +155,7 @@ impl ErrorFormat {
         *response.status_mut() =
             StatusCode::from_u16(problem.status).expect("it was made from a status");
         // The fields about limits follow, and the table need not grow for them.
-        response.headers_mut().reserve(FIELDS);
+        *response.headers_mut() = empty_table(FIELDS);
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     }

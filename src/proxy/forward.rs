@@ -6,7 +6,7 @@ use tollgate_limiter::request::Fields;
 use tollgate_limiter::time::monotonic;
 
 use super::attempt::attempt;
-use super::attempt_result::{AttemptError, EndpointResponse};
+use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy};
 use super::body::RequestBody;
 use super::endpoint::InFlight;
 use super::response_body::ResponseBody;
@@ -14,7 +14,8 @@ use super::retry_state::RetryState;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::Upstream;
 use crate::message::{
-    Failure, accepts_websocket, merge_content_lengths, strip_hop_by_hop, switch_to_websocket,
+    Failure, accepts_websocket, merge_content_lengths, recycle, strip_hop_by_hop,
+    switch_to_websocket,
 };
 
 /// Forwards `request` to an endpoint of `upstream`, or to several in turn.
@@ -88,7 +89,10 @@ fn relay(
     options: &ForwardOptions<'_>,
     websocket_key: Option<&HeaderValue>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let EndpointResponse { connection, response, .. } = response;
+    let EndpointResponse { connection, response, copy } = response;
+    if let Some(HeadCopy::Kept(mut request)) = copy.map(|copy| copy.head) {
+        recycle(std::mem::take(request.headers_mut()));
+    }
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let is_wanted = !is_tunnel || accepts_websocket(websocket_key, response.headers());
     let (mut head, ()) = response.into_parts();

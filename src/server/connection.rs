@@ -22,8 +22,8 @@ use super::http2;
 use super::observed::PREFACE;
 use super::service::RequestService;
 use super::settings::ListenerSettings;
-use super::state::Peer;
 use super::state::activity::Activity;
+use super::state::{ClientLink, Peer};
 use super::ticker::{Ticker, idle_drain};
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
@@ -106,7 +106,7 @@ pub(super) async fn serve<F, S>(
     mut drain: Drain,
     service: &F,
 ) where
-    F: Fn(Peer, &ListenerSettings) -> S,
+    F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S,
     S: RequestService,
 {
     let ended = serve_requests(transport, peer, &protocols, &mut drain, service).await;
@@ -127,7 +127,7 @@ async fn serve_requests<F, S>(
     service: &F,
 ) -> Ended
 where
-    F: Fn(Peer, &ListenerSettings) -> S,
+    F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S,
     S: RequestService,
 {
     let settings = &protocols.settings;
@@ -140,7 +140,7 @@ where
     if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
         let (ticks, drain) = (protocols.ticker.ticks(), drain.clone());
         let begun = (since, traffic());
-        let service = service(peer, settings);
+        let service = service(peer, None, settings);
         let served = http2::serve(stream, bounds, settings, begun, ticks, drain, service);
         return Ended::Closed(Box::pin(served).await.name());
     }

@@ -32,6 +32,6 @@ pub(crate) use service::RequestService;
 pub(crate) use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
 };
-pub(crate) use state::{ClientBody, Interim, InterimQueue, Pace, Peer};
+pub(crate) use state::{ClientBody, ClientLink, HeadLines, Interim, Pace, Peer};
 pub(crate) use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
 pub(crate) use tunnel::TunnelEnd;

@@ -33,8 +33,8 @@ struct Kind {
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 17.0 },
-    Kind { name: "refused", limit: "1/day", status: 429, allocations: 14.0 },
+    Kind { name: "forwarded", limit: "100000000/minute", status: 200, allocations: 9.0 },
+    Kind { name: "refused", limit: "1/day", status: 429, allocations: 6.0 },
 ];
 
 fn main() -> ExitCode {

@@ -29,6 +29,7 @@ mod modes;
 mod monitoring;
 mod ordinary;
 mod overrides;
+mod own_fields;
 mod pools;
 mod process_log;
 mod program;

@@ -13,18 +13,15 @@ mod tests;
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
-use crate::algorithm::{Retry, Verdict};
+use super::{Decision, Dialect, HeaderSettings, Outcome, lists};
+use crate::algorithm::Verdict;
 use crate::policy::Policy;
-use crate::request::scan;
 use crate::store::Source;
-use crate::time::Span;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -89,7 +86,7 @@ impl HeaderWriter {
         }
         let Some(binding) = decision.binding() else { return fields };
         let retry_after_s = match decision.outcome {
-            Outcome::Refuse(retry) => wait_secs(retry),
+            Outcome::Refuse(retry) => lists::wait_secs(retry),
             Outcome::Admit
             | Outcome::Unavailable(_)
             | Outcome::Unverifiable(..)
@@ -103,8 +100,8 @@ impl HeaderWriter {
                     fields.numbers = Some(Numbers::of(&binding.verdict, retry_after_s));
                 }
                 Dialect::Ietf => {
-                    let limits = List::value(|list| add_limits(decision, list));
-                    fields.lists = Some([quotas(decision), varying(limits)]);
+                    fields.lists =
+                        Some([lists::quotas(decision), varying(lists::limits(decision))]);
                 }
                 Dialect::RetryAfter => {
                     fields.retry_after_s = fields.retry_after_s.or(retry_after_s);
@@ -162,6 +159,59 @@ impl LimitFields {
             mark(X_RATELIMIT_SOURCE, LOCAL);
         }
     }
+
+    /// Whether a field with this name may be one of those about limits. A response that has one
+    /// gets them by [`Self::write`], which merges both.
+    pub fn may_have(name: &HeaderName) -> bool {
+        let text = name.as_str();
+        text.starts_with(FIRST_PREFIX) || text.starts_with(SECOND_PREFIX) || name == RETRY_AFTER
+    }
+
+    /// Appends the fields as lines of the head of a response in HTTP/1.1 (RFC 9112, section 5).
+    /// They are those that [`Self::write`] adds to a response that has no field which
+    /// [`Self::may_have`] names.
+    pub fn write_lines(&self, head: &mut Vec<u8>) {
+        if let Some(numbers) = self.numbers {
+            numbers.each(|name, number| number_line(&name, number, head));
+        }
+        if let Some([policies, limits]) = &self.lists {
+            line(&RATELIMIT_POLICY, policies.as_bytes(), head);
+            line(&RATELIMIT, limits.as_bytes(), head);
+        }
+        if let Some(secs) = self.retry_after_s {
+            number_line(&RETRY_AFTER, secs, head);
+        }
+        if let Some(exposed) = &self.exposed {
+            line(&ACCESS_CONTROL_EXPOSE_HEADERS, exposed.as_bytes(), head);
+        }
+        let mut mark = |name: HeaderName, value: HeaderValue| {
+            line(&name, value.as_bytes(), head);
+            if self.exposed.is_some() {
+                line(&ACCESS_CONTROL_EXPOSE_HEADERS, name.as_str().as_bytes(), head);
+            }
+        };
+        if self.is_soft {
+            mark(X_RATELIMIT_SOFT, OVER);
+        }
+        if self.is_local {
+            mark(X_RATELIMIT_SOURCE, LOCAL);
+        }
+    }
+}
+
+/// What the names of all fields about limits but `Retry-After` begin with.
+const FIRST_PREFIX: &str = "x-ratelimit-";
+const SECOND_PREFIX: &str = "ratelimit";
+
+/// Appends a line to a head.
+fn line(name: &HeaderName, value: &[u8], head: &mut Vec<u8>) {
+    for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
+        head.extend_from_slice(part);
+    }
+}
+
+fn number_line(name: &HeaderName, number: u64, head: &mut Vec<u8>) {
+    line(name, itoa::Buffer::new().format(number).as_bytes(), head);
 }
 
 /// The numbers of the fields that begin with `X-Ratelimit-`.
@@ -191,6 +241,16 @@ impl Numbers {
             fields.insert(X_RETRY_AFTER, digits(secs));
         }
     }
+
+    /// Each name with its number.
+    fn each(self, mut add: impl FnMut(HeaderName, u64)) {
+        add(LIMIT, self.limit);
+        add(REMAINING, self.remaining);
+        add(RESET, self.reset_s);
+        if let Some(secs) = self.retry_after_s {
+            add(X_RETRY_AFTER, secs);
+        }
+    }
 }
 
 /// A number as the value of a field. Unlike `HeaderValue::from` it allocates only once.
@@ -218,21 +278,11 @@ const fn names(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Whole seconds to wait, at least one. None if waiting does not help or is not needed.
-fn wait_secs(retry: Retry) -> Option<u64> {
-    match retry {
-        Retry::After(wait) => Some(wait.as_secs_ceil().max(1)),
-        Retry::Now | Retry::Never => None,
-    }
-}
-
 thread_local! {
     /// The last value of `X-Ratelimit-Limit`. Most requests of a thread have the same one, and it
     /// is not formatted again for them.
     static LAST_LIMIT: RefCell<(u64, HeaderValue)> =
         const { RefCell::new((0, HeaderValue::from_static("0"))) };
-    /// The last value of `RateLimit-Policy` for one policy, likewise.
-    static LAST_QUOTA: RefCell<Option<Quota>> = const { RefCell::new(None) };
 }
 
 /// The value of `X-Ratelimit-Limit`.
@@ -243,108 +293,4 @@ fn limit(limit: u64) -> HeaderValue {
         }
         value.clone()
     })
-}
-
-/// The value of `RateLimit-Policy` for one policy.
-struct Quota {
-    name: Box<str>,
-    limit: u64,
-    window: Span,
-    value: HeaderValue,
-}
-
-/// The value of `RateLimit-Policy`.
-fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderValue {
-    let write = || List::value(|list| add_policies(decision, list));
-    let mut told = decision.told();
-    let (Some(Report { policy, verdict, window, .. }), None) = (told.next(), told.next()) else {
-        return write();
-    };
-    let (name, limit) = (&*policy.borrow().name, verdict.limit);
-    LAST_QUOTA.with_borrow_mut(|last| match last {
-        Some(it) if it.limit == limit && it.window == *window && *it.name == *name => {
-            it.value.clone()
-        }
-        _ => {
-            let value = write();
-            let (name, window, kept) = (name.into(), *window, value.clone());
-            *last = Some(Quota { name, limit, window, value: kept });
-            value
-        }
-    })
-}
-
-/// The list of `RateLimit-Policy`: the quota of each policy.
-fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
-    for Report { policy, verdict, window, .. } in decision.told() {
-        list.add(&policy.borrow().name);
-        list.describe(b'q', verdict.limit);
-        // The field contains whole seconds only. Rounding a window up states a lower rate.
-        // Below one second the stated rate would be far too low.
-        if *window >= Span::SECOND {
-            list.describe(b'w', window.as_secs_ceil());
-        }
-    }
-}
-
-/// The list of `RateLimit`: the remaining units of each policy, and the time until its
-/// reset.
-fn add_limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
-    for Report { policy, verdict, .. } in decision.told() {
-        let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
-        list.add(&policy.borrow().name);
-        list.describe(b'r', verdict.remaining);
-        list.describe(b't', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
-    }
-}
-
-thread_local! {
-    /// Where lists are written before their length is known, so that only the value of the
-    /// field is allocated.
-    static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A list of structured fields (RFC 9651, section 3.1): strings with numbers as parameters.
-/// It is formatted without `write!`: every response has two lists, and formatting them took
-/// a tenth of the instructions of a request.
-struct List<'b>(&'b mut Vec<u8>);
-
-impl List<'_> {
-    /// The value of a field with the list that `add` writes.
-    fn value(add: impl FnOnce(&mut List<'_>)) -> HeaderValue {
-        WRITTEN.with_borrow_mut(|bytes| {
-            bytes.clear();
-            add(&mut List(bytes));
-            HeaderValue::from_bytes(bytes).expect("only printable ASCII")
-        })
-    }
-
-    /// Appends a string (section 3.3.3). It can contain only printable ASCII. Other bytes
-    /// are written as a percent sign and two digits.
-    fn add(&mut self, text: &str) {
-        let Self(list) = self;
-        list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
-        // Most names need no escapes, and are appended at once.
-        if scan::all(text.as_bytes(), is_plain) {
-            list.extend_from_slice(text.as_bytes());
-        } else {
-            text.bytes().for_each(|byte| match byte {
-                b'"' | b'\\' => list.extend([b'\\', byte]),
-                b' '..=b'~' => list.push(byte),
-                _ => write!(list, "%{byte:02X}").expect("writing to memory does not fail"),
-            });
-        }
-        list.push(b'"');
-    }
-
-    /// Adds a parameter to the last string.
-    fn describe(&mut self, name: u8, number: u64) {
-        self.0.extend_from_slice(&[b';', name, b'=']);
-        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    }
-}
-
-/// Whether a string of structured fields contains the byte as it is.
-const fn is_plain(byte: u8) -> bool {
-    (byte.is_ascii_graphic() | (byte == b' ')) & (byte != b'"') & (byte != b'\\')
 }

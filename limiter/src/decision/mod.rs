@@ -25,6 +25,7 @@ mod judge;
 mod known;
 mod lease;
 mod limiter;
+mod lists;
 mod moment;
 mod outcome;
 mod overrides;

@@ -26,7 +26,7 @@ use super::socket::{Acceptor, OpenSocket, WorkerSocket};
 use crate::server::connection::{self, Protocols};
 use crate::server::service::RequestService;
 use crate::server::settings::{ListenAddress, ListenerSettings};
-use crate::server::state::Peer;
+use crate::server::state::{ClientLink, Peer};
 use crate::server::transport::Transport;
 use crate::telemetry::{ConnectionMetrics, WorkerMetrics};
 
@@ -126,7 +126,7 @@ pub(crate) async fn serve<F, S>(
     service: F,
 ) -> io::Result<()>
 where
-    F: Fn(Peer, &ListenerSettings) -> S + 'static,
+    F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S + 'static,
     S: RequestService,
 {
     let Listener { socket, view: WorkerView { config, permits }, balancer, mut handoff, .. } =
@@ -190,7 +190,7 @@ impl<F> ConnectionServer<F> {
     /// Serves a connection under the current configuration, in a task of its own.
     fn spawn<S>(&self, accepted: io::Result<Accepted>)
     where
-        F: Fn(Peer, &ListenerSettings) -> S + 'static,
+        F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S + 'static,
         S: RequestService,
     {
         let Accepted { transport, peer, assignment } = match accepted {

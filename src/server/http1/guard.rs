@@ -28,6 +28,7 @@ use super::head::{Framing, Head, HeadReader};
 use crate::server::settings::HeadBounds;
 use crate::server::state::exchange::Exchange;
 use crate::server::state::interim::InterimWriter;
+use crate::server::state::{ClientLink, HeadLines};
 use held::Held;
 
 /// The request that the library reads in place of a malformed head. The access log shows
@@ -65,8 +66,8 @@ enum Behind {
     Due,
 }
 
-/// A stream that passes only checked bytes to the HTTP library, and writes interim
-/// responses between the responses of the library.
+/// A stream that passes only checked bytes to the HTTP library, and writes interim responses
+/// between the responses of the library, and lines of the service into their heads.
 #[derive(Debug)]
 pub(crate) struct Guard<T> {
     stream: T,
@@ -78,6 +79,7 @@ pub(crate) struct Guard<T> {
     held: Held,
     behind: Behind,
     interim: InterimWriter,
+    lines: HeadLines,
 }
 
 impl<T> Guard<T> {
@@ -85,7 +87,7 @@ impl<T> Guard<T> {
         stream: T,
         exchange: Rc<Exchange>,
         bounds: HeadBounds,
-        interim: InterimWriter,
+        link: &ClientLink,
     ) -> Self {
         Self {
             stream,
@@ -95,7 +97,8 @@ impl<T> Guard<T> {
             asks_upgrade: false,
             held: Held::default(),
             behind: Behind::Nothing,
-            interim,
+            interim: link.interim.writer(),
+            lines: link.lines.clone(),
         }
     }
 
@@ -349,6 +352,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     ) -> Poll<io::Result<usize>> {
         let guard = self.get_mut();
         ready!(guard.interim.poll_before_write(cx, &mut guard.stream, &guard.exchange))?;
+        if guard.lines.are_waiting() {
+            return guard.lines.poll_write(cx, &mut guard.stream, &[IoSlice::new(buf)]);
+        }
         Pin::new(&mut guard.stream).poll_write(cx, buf)
     }
 
@@ -359,6 +365,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     ) -> Poll<io::Result<usize>> {
         let guard = self.get_mut();
         ready!(guard.interim.poll_before_write(cx, &mut guard.stream, &guard.exchange))?;
+        if guard.lines.are_waiting() {
+            return guard.lines.poll_write(cx, &mut guard.stream, bufs);
+        }
         Pin::new(&mut guard.stream).poll_write_vectored(cx, bufs)
     }
 

@@ -34,8 +34,7 @@ use super::service::RequestService;
 use super::settings::ListenerSettings;
 use super::state::activity::{Activity, TrackedBody};
 use super::state::exchange::Exchange;
-use super::state::interim::InterimQueue;
-use super::state::{ClientBody, Peer};
+use super::state::{ClientBody, ClientLink, Peer};
 use super::syntax::REFUSED_METHOD;
 use super::ticker::{Ticker, idle_drain};
 use super::transport::{Stream, reset, socket};
@@ -72,13 +71,13 @@ impl Http1 {
     pub(super) async fn serve<F, S>(
         &self,
         stream: Stream,
-        mut peer: Peer,
+        peer: Peer,
         (phase, traffic): (Begun, Traffic),
         drain: &mut Drain,
         service: &F,
     ) -> Served
     where
-        F: Fn(Peer, &ListenerSettings) -> S,
+        F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S,
         S: RequestService,
     {
         let settings = &*self.settings;
@@ -92,10 +91,9 @@ impl Http1 {
         }
         let observed = Observed::new(stream, &activity, None);
         let state = Rc::new(ConnectionState::new(Rc::clone(&activity)));
-        let (exchange, writer) = (Rc::clone(&state.exchange), state.interim.writer());
-        let mut guard = Guard::new(observed, exchange, settings.head_bounds(), writer);
-        peer.interim = Some(state.interim.clone());
-        let service = tracked(service(peer, settings), &state);
+        let (exchange, link) = (Rc::clone(&state.exchange), state.link.clone());
+        let mut guard = Guard::new(observed, exchange, settings.head_bounds(), &link);
+        let service = tracked(service(peer, Some(link), settings), &state);
         // Borrowed, because the library moves what it gets several times.
         let mut connection = self.builder.serve_connection(TokioIo::new(&mut guard), service);
         let drained = poll_fn(|_| self.poll_drained(&activity));
@@ -186,7 +184,7 @@ pub(super) enum Ended {
 /// What the service side and the stream side of the HTTP library share beside it.
 struct ConnectionState<B> {
     exchange: Rc<Exchange>,
-    interim: InterimQueue,
+    link: ClientLink,
     /// The tunnel that the last response opens.
     granted: RefCell<Option<Tunnel<B>>>,
 }
@@ -194,13 +192,13 @@ struct ConnectionState<B> {
 impl<B> ConnectionState<B> {
     fn new(activity: Rc<Activity>) -> Self {
         let exchange = Rc::new(Exchange::new(activity));
-        Self { exchange, interim: InterimQueue::default(), granted: RefCell::default() }
+        Self { link: ClientLink::new(&exchange), exchange, granted: RefCell::default() }
     }
 
     /// Begins a request. If it stands for a malformed one, its extensions say so.
     fn begin(&self, mut request: Request<Incoming>) -> Request<ClientBody> {
         self.exchange.begin(|| request.headers().contains_key(EXPECT));
-        self.interim.begin(request.version());
+        self.link.interim.begin(request.version());
         if request.method().as_str() == REFUSED_METHOD
             && let Some(malformed) = self.exchange.refused()
         {
@@ -221,7 +219,7 @@ impl<B> ConnectionState<B> {
         }
         let is_last = response.headers().get(CONNECTION).is_some_and(|it| it == "close");
         self.granted.replace(tunnel);
-        self.interim.close(&self.exchange);
+        self.link.interim.close(&self.exchange);
         self.exchange.respond(is_last);
         response
     }

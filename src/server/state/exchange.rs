@@ -29,6 +29,8 @@ pub(crate) struct Exchange {
     has_response: Cell<bool>,
     /// Whether everything was written, and no response has begun since.
     is_between_responses: Cell<bool>,
+    /// Whether the library has written all that it has.
+    is_written: Cell<bool>,
     /// How many requests the service has received, and how many have passed the guard
     /// with the last byte of their bodies.
     begun: Cell<u64>,
@@ -55,6 +57,7 @@ impl Exchange {
             is_awaited: Cell::new(false),
             has_response: Cell::new(false),
             is_between_responses: Cell::new(true),
+            is_written: Cell::new(true),
             begun: Cell::new(0),
             passed: Cell::new(0),
             body_left: Cell::new(0),
@@ -131,6 +134,7 @@ impl Exchange {
     /// the rest of an abandoned body is read.
     pub(crate) fn respond(&self, is_last: bool) {
         self.has_response.set(true);
+        self.is_written.set(false);
         self.is_last.set(is_last);
         if let Some(body) = self.abandoned.take() {
             self.discard(body);
@@ -204,13 +208,21 @@ impl Exchange {
 
     /// The HTTP library writes something.
     pub(crate) fn on_write(&self) {
+        self.is_written.set(false);
         self.is_between_responses.set(false);
     }
 
     /// The HTTP library has nothing left to write.
     pub(crate) fn on_flush(&self) {
+        self.is_written.set(true);
         let is_responding = self.has_response.get() && self.activity.is_busy();
         self.is_between_responses.set(!is_responding);
+    }
+
+    /// Whether the library has written all that it has, so that the next byte that it writes
+    /// begins a response.
+    pub(crate) fn is_written(&self) -> bool {
+        self.is_written.get()
     }
 
     /// Whether bytes written now stand between two responses.

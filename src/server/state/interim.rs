@@ -7,16 +7,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
 
-use futures_util::task::AtomicWaker;
 use http::header::{CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Version};
-use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 
 use super::exchange::Exchange;
@@ -30,25 +28,25 @@ const MAX_BYTES: usize = 16 * 1024;
 /// Sends interim responses to the client of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Interim {
-    shared: Arc<Shared>,
+    shared: Rc<Shared>,
     /// The number of the request on its connection.
     request: u64,
 }
 
-/// What the sending side and the writing side share. Both are on one thread, but the type of a
-/// [`Peer`](super::peer::Peer), which has one of them, can be sent to another.
+/// What the sending side and the writing side share.
 #[derive(Debug, Default)]
 struct Shared {
     /// The current request. Responses for other requests are not written.
-    request: AtomicU64,
+    request: Cell<u64>,
     /// Whether its client supports interim responses.
-    is_taken: AtomicBool,
+    is_taken: Cell<bool>,
     /// Whether an [`Interim`] exists for it.
-    is_open: AtomicBool,
+    is_open: Cell<bool>,
     /// Whether the queue holds anything.
-    is_waiting: AtomicBool,
-    connection: AtomicWaker,
-    queue: Mutex<Queue>,
+    is_waiting: Cell<bool>,
+    /// Wakes the connection.
+    connection: RefCell<Option<Waker>>,
+    queue: RefCell<Queue>,
 }
 
 #[derive(Debug, Default)]
@@ -71,10 +69,10 @@ impl Interim {
             return;
         }
         let text = head(status, fields);
-        if self.shared.request.load(Ordering::Relaxed) != self.request {
+        if self.shared.request.get() != self.request {
             return;
         }
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.shared.queue.borrow_mut();
         if queue.request != self.request {
             *queue = Queue { request: self.request, ..Queue::default() };
         }
@@ -85,8 +83,10 @@ impl Interim {
         }
         queue.text.extend_from_slice(&text);
         drop(queue);
-        self.shared.is_waiting.store(true, Ordering::Relaxed);
-        self.shared.connection.wake();
+        self.shared.is_waiting.set(true);
+        if let Some(waker) = self.shared.connection.take() {
+            waker.wake();
+        }
     }
 }
 
@@ -111,52 +111,50 @@ fn head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
 
 /// The interim responses of one connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InterimQueue(Arc<Shared>);
+pub(crate) struct InterimQueue(Rc<Shared>);
 
 impl InterimQueue {
     /// Sends to the client of the current request. None for HTTP/1.0, which has no interim
     /// responses.
     pub(crate) fn open(&self) -> Option<Interim> {
-        if !self.0.is_taken.load(Ordering::Relaxed) {
+        if !self.0.is_taken.get() {
             return None;
         }
-        self.0.is_open.store(true, Ordering::Relaxed);
-        let request = self.0.request.load(Ordering::Relaxed);
-        Some(Interim { shared: Arc::clone(&self.0), request })
+        self.0.is_open.set(true);
+        let request = self.0.request.get();
+        Some(Interim { shared: Rc::clone(&self.0), request })
     }
 
     /// A request of this version begins.
     pub(crate) fn begin(&self, version: Version) {
         self.advance();
-        self.0.is_taken.store(version == Version::HTTP_11, Ordering::Relaxed);
+        self.0.is_taken.set(version == Version::HTTP_11);
     }
 
     /// The final response begins. Later interim responses are dropped, and so are queued
     /// ones if they can no longer be written before it.
     pub(crate) fn close(&self, exchange: &Exchange) {
         self.advance();
-        if !exchange.is_between_responses() && self.0.is_waiting.swap(false, Ordering::Relaxed) {
-            self.0.queue.lock().text = Vec::new();
+        if !exchange.is_between_responses() && self.0.is_waiting.replace(false) {
+            self.0.queue.borrow_mut().text = Vec::new();
         }
     }
 
     fn advance(&self) {
-        // No other thread writes this value.
-        let request = self.0.request.load(Ordering::Relaxed).wrapping_add(1);
-        self.0.request.store(request, Ordering::Relaxed);
-        self.0.is_open.store(false, Ordering::Relaxed);
+        self.0.request.set(self.0.request.get().wrapping_add(1));
+        self.0.is_open.set(false);
     }
 
     /// The writing side.
     pub(crate) fn writer(&self) -> InterimWriter {
-        InterimWriter { shared: Arc::clone(&self.0), text: Vec::new(), written: 0 }
+        InterimWriter { shared: Rc::clone(&self.0), text: Vec::new(), written: 0 }
     }
 }
 
 /// Writes interim responses between the bytes of the HTTP library.
 #[derive(Debug)]
 pub(crate) struct InterimWriter {
-    shared: Arc<Shared>,
+    shared: Rc<Shared>,
     /// The bytes that are being written, and how many of them were written.
     text: Vec<u8>,
     written: usize,
@@ -185,14 +183,17 @@ impl InterimWriter {
         exchange: &Exchange,
     ) -> Poll<io::Result<()>> {
         exchange.on_flush();
-        if self.shared.is_open.load(Ordering::Relaxed) {
-            self.shared.connection.register(cx.waker());
+        if self.shared.is_open.get() {
+            let waker = &mut *self.shared.connection.borrow_mut();
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
+            }
         }
         if self.is_due(exchange) { self.poll_write(cx, stream) } else { Poll::Ready(Ok(())) }
     }
 
     fn is_due(&self, exchange: &Exchange) -> bool {
-        let is_waiting = self.shared.is_waiting.load(Ordering::Relaxed);
+        let is_waiting = self.shared.is_waiting.get();
         self.written < self.text.len() || (is_waiting && exchange.is_between_responses())
     }
 
@@ -211,10 +212,10 @@ impl InterimWriter {
             }
             self.written = 0;
             self.text = Vec::new();
-            if !self.shared.is_waiting.swap(false, Ordering::Relaxed) {
+            if !self.shared.is_waiting.replace(false) {
                 return Poll::Ready(Ok(()));
             }
-            self.text = std::mem::take(&mut self.shared.queue.lock().text);
+            self.text = std::mem::take(&mut self.shared.queue.borrow_mut().text);
         }
     }
 }

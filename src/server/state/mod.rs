@@ -3,12 +3,16 @@
 pub(super) mod activity;
 mod client_body;
 pub(super) mod exchange;
+pub(super) mod head_lines;
 pub(super) mod interim;
+mod link;
 mod pace;
 mod peer;
 mod responses;
 
 pub(crate) use client_body::ClientBody;
-pub(crate) use interim::{Interim, InterimQueue};
+pub(crate) use head_lines::HeadLines;
+pub(crate) use interim::Interim;
+pub(crate) use link::ClientLink;
 pub(crate) use pace::Pace;
 pub(crate) use peer::Peer;

@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::interim::InterimQueue;
-
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -22,22 +20,11 @@ pub(crate) struct Peer {
     pub(crate) identity: Option<Arc<str>>,
     /// The user of its process, if it uses a Unix socket and the system tells it.
     pub(crate) uid: Option<u32>,
-    /// Sends it interim responses. None over HTTP/2: the HTTP library does not support
-    /// them there.
-    pub(crate) interim: Option<InterimQueue>,
 }
 
 impl Peer {
     /// A peer of which only the addresses are known.
     pub(in crate::server) const fn new(address: SocketAddr, local: SocketAddr) -> Self {
-        Self {
-            address,
-            local,
-            may_forward: true,
-            is_encrypted: false,
-            identity: None,
-            uid: None,
-            interim: None,
-        }
+        Self { address, local, may_forward: true, is_encrypted: false, identity: None, uid: None }
     }
 }

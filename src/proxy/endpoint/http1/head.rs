@@ -9,7 +9,7 @@ use httparse::{Header, Status};
 use hyper::ext::ReasonPhrase;
 use tollgate_limiter::request::Fields;
 
-use crate::message::{BadLength, has_token, merge_content_lengths};
+use crate::message::{BadLength, empty_table, has_token, merge_content_lengths};
 use crate::proxy::fault::Fault;
 
 /// The largest head in bytes.
@@ -81,7 +81,7 @@ fn fields(
     parsed: &[Header<'_>],
     mut is_kept: impl FnMut(&HeaderName, &HeaderValue) -> bool,
 ) -> Result<HeaderMap, Fault> {
-    let mut fields = HeaderMap::with_capacity(parsed.len() + OWN_FIELDS);
+    let mut fields = empty_table(parsed.len() + OWN_FIELDS);
     for field in parsed {
         let name = HeaderName::from_bytes(field.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));

@@ -5,6 +5,7 @@
 //! see docs/performance.md.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -21,15 +22,29 @@ use crate::proxy::endpoint::stream::Stream;
 const MAX_KEPT_BYTES: usize = 8 * 1024;
 
 thread_local! {
-    static DUE: RefCell<Due> = const { RefCell::new(Due { wires: Vec::new(), task: None }) };
+    static DUE: RefCell<Due> =
+        const { RefCell::new(Due { wires: Vec::new(), writer: None, waker: None }) };
 }
 
 /// What this thread writes at the end of the turn.
 struct Due {
     /// The connections, and what to wake if more is to do then.
     wires: Vec<(Weak<Wire>, Waker)>,
-    /// The task that writes. It has ended, or its runtime has, if a turn has ended.
-    task: Option<JoinHandle<()>>,
+    /// The task that writes. It ends with its runtime.
+    writer: Option<JoinHandle<()>>,
+    /// Wakes the task, if it waits.
+    waker: Option<Waker>,
+}
+
+impl Due {
+    /// Lets the task write after the tasks that are ready now.
+    fn write_at_end(&mut self) {
+        if self.writer.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.writer = Some(spawn_local(poll_fn(poll_due)));
+        } else if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
 }
 
 /// A stream, from which one side reads while another writes, both on one worker.
@@ -70,10 +85,7 @@ impl Wire {
     pub(super) fn write_later(self: &Rc<Self>, waker: &Waker) {
         self.output.borrow_mut().is_due = true;
         DUE.with_borrow_mut(|due| {
-            if due.task.as_ref().is_none_or(JoinHandle::is_finished) {
-                // It runs after the tasks that are ready now.
-                due.task = Some(spawn_local(async { write_due() }));
-            }
+            due.write_at_end();
             due.wires.push((Rc::downgrade(self), waker.clone()));
         });
     }
@@ -114,20 +126,32 @@ impl Wire {
     }
 }
 
-/// Writes all that is due.
-fn write_due() {
-    let wires = DUE.with_borrow_mut(|due| std::mem::take(&mut due.wires));
-    for (wire, waker) in wires {
-        // A request that was cancelled is not written.
-        let Some(wire) = wire.upgrade() else { continue };
-        wire.output.borrow_mut().is_due = false;
-        let is_done = match wire.poll_write(&mut Context::from_waker(&waker)) {
-            Poll::Ready(written) => written.is_ok() && wire.output.borrow().is_last,
-            // It is woken when the stream takes more.
-            Poll::Pending => true,
-        };
-        if !is_done {
-            waker.wake();
+/// Writes all that is due, and waits for more. Never ready.
+fn poll_due(cx: &mut Context<'_>) -> Poll<()> {
+    let mut wires = DUE.with_borrow_mut(|due| {
+        due.waker = Some(cx.waker().clone());
+        std::mem::take(&mut due.wires)
+    });
+    wires.drain(..).for_each(|(wire, waker)| write_due(&wire, waker));
+    DUE.with_borrow_mut(|due| {
+        // The memory is kept, unless more has become due.
+        if due.wires.is_empty() {
+            due.wires = wires;
         }
+    });
+    Poll::Pending
+}
+
+/// Writes what is due for a connection. A request that was cancelled is not written.
+fn write_due(wire: &Weak<Wire>, waker: Waker) {
+    let Some(wire) = wire.upgrade() else { return };
+    wire.output.borrow_mut().is_due = false;
+    let is_done = match wire.poll_write(&mut Context::from_waker(&waker)) {
+        Poll::Ready(written) => written.is_ok() && wire.output.borrow().is_last,
+        // It is woken when the stream takes more.
+        Poll::Pending => true,
+    };
+    if !is_done {
+        waker.wake();
     }
 }

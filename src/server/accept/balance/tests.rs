@@ -122,7 +122,7 @@ impl TestServer {
                 let runtime = builder.enable_all().build_local(Default::default()).unwrap();
                 runtime.block_on(async move {
                     let mut ended = drain.clone();
-                    let serving = serve(listener, drain, None, move |_, _| {
+                    let serving = serve(listener, drain, None, move |_, _, _| {
                         served[index].fetch_add(1, Ordering::Relaxed);
                         service_fn(async |_: Request<ClientBody>| {
                             Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))

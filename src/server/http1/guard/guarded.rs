@@ -9,7 +9,7 @@ use tollgate_limiter::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;
-use crate::server::state::InterimQueue;
+use crate::server::state::ClientLink;
 use crate::server::state::activity::Activity;
 
 pub(in crate::server) const BOUNDS: HeadBounds =
@@ -61,8 +61,8 @@ impl Guarded {
     pub(in crate::server) fn new() -> Self {
         let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
         let exchange = Rc::new(Exchange::new(Rc::clone(&activity)));
-        let writer = InterimQueue::default().writer();
-        let guard = Guard::new(Pieces::default(), Rc::clone(&exchange), BOUNDS, writer);
+        let link = ClientLink::new(&exchange);
+        let guard = Guard::new(Pieces::default(), Rc::clone(&exchange), BOUNDS, &link);
         Self {
             guard,
             #[cfg(test)]

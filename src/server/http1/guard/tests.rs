@@ -12,7 +12,7 @@ use tollgate_limiter::time::monotonic;
 use super::guarded::{BOUNDS, Guarded};
 use super::*;
 use crate::server::settings::Demand;
-use crate::server::state::InterimQueue;
+use crate::server::state::ClientLink;
 use crate::server::state::activity::Activity;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -154,8 +154,8 @@ fn bytes_that_waited_are_http_if_the_protocol_stays() {
 fn is_shut_down(request: &str, granted: Option<bool>) -> bool {
     let (mut client, stream) = duplex(1024);
     let exchange = Rc::new(Exchange::new(Rc::new(Activity::new(monotonic(), Demand::NONE))));
-    let writer = InterimQueue::default().writer();
-    let mut guard = Guard::new(stream, Rc::clone(&exchange), BOUNDS, writer);
+    let link = ClientLink::new(&exchange);
+    let mut guard = Guard::new(stream, Rc::clone(&exchange), BOUNDS, &link);
     client.write_all(request.as_bytes()).now_or_never().expect("there is room").expect("a peer");
     guard.read(&mut [0; 100]).now_or_never().expect("a request").expect("a stream");
     granted.into_iter().for_each(|granted| exchange.answer_upgrade(granted));
