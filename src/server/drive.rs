@@ -119,7 +119,7 @@ fn poll_and_look<C: Connection>(
 }
 
 /// Polls the connection until it ends, exceeds a time limit, or has been drained. The
-/// drain begins when `drained` returns. It wakes the task itself, or `ticks` do.
+/// drain begins when `drained` returns. Either `drained` wakes the task for that, or `ticks` do.
 ///
 /// # Errors
 /// What `idle` returns, if the connection can rest without the library. It is not asked during

@@ -164,7 +164,7 @@ impl LimitFields {
     /// gets them by [`Self::write`], which merges both.
     pub fn may_have(name: &HeaderName) -> bool {
         let text = name.as_str();
-        text.starts_with(FIRST_PREFIX) || text.starts_with(SECOND_PREFIX) || name == RETRY_AFTER
+        text.starts_with(X_RATELIMIT_PREFIX) || text.starts_with(IETF_PREFIX) || name == RETRY_AFTER
     }
 
     /// Appends the fields as lines of the head of a response in HTTP/1.1 (RFC 9112, section 5).
@@ -200,8 +200,8 @@ impl LimitFields {
 }
 
 /// What the names of all fields about limits but `Retry-After` begin with.
-const FIRST_PREFIX: &str = "x-ratelimit-";
-const SECOND_PREFIX: &str = "ratelimit";
+const X_RATELIMIT_PREFIX: &str = "x-ratelimit-";
+const IETF_PREFIX: &str = "ratelimit";
 
 /// Appends a line to a head.
 fn line(name: &HeaderName, value: &[u8], head: &mut Vec<u8>) {

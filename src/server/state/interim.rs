@@ -18,7 +18,7 @@ use http::{HeaderMap, StatusCode, Version};
 use tokio::io::AsyncWrite;
 
 use super::exchange::Exchange;
-use crate::message::strip_hop_by_hop;
+use crate::message::{strip_hop_by_hop, write_field};
 
 /// The most interim responses that are passed on for one request.
 const MAX_RESPONSES: usize = 16;
@@ -100,10 +100,7 @@ fn head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
     let reason = status.canonical_reason().unwrap_or("Interim");
     let mut text = format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).into_bytes();
     for (name, value) in &fields {
-        text.extend_from_slice(name.as_str().as_bytes());
-        text.extend_from_slice(b": ");
-        text.extend_from_slice(value.as_bytes());
-        text.extend_from_slice(b"\r\n");
+        write_field(name.as_str(), value.as_bytes(), &mut text);
     }
     text.extend_from_slice(b"\r\n");
     text
