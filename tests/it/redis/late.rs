@@ -102,9 +102,14 @@ fn a_limit_that_is_used_up_stays_so_while_all_answers_are_late() {
 }
 
 /// Regression: 18 to 30 % too many requests were admitted.
+///
+/// The nodes may be ahead of the rate by some units at any moment: each may have admitted
+/// units that its late answers have not charged yet, more of them on a busy machine. These
+/// must not grow with time. After this time, 18 % are more than a burst.
 #[test]
 fn late_answers_add_nothing_to_a_rate() {
-    const RUN: Duration = Duration::from_secs(5);
+    const RUN: Duration = Duration::from_secs(8);
+    const BURST: f64 = 20.0;
     run(async {
         let redis = Redis::start(Options::default());
         let second = || quota(20, Span::SECOND);
@@ -124,9 +129,12 @@ fn late_answers_add_nothing_to_a_rate() {
                 }
                 sleep(Duration::from_millis(2)).await;
             }
-            // A burst at the beginning, the rate, and one unit in twenty.
-            let most = 20.0 + begin.elapsed().as_secs_f64() * 20.0 * 1.05;
-            assert!(f64::from(admitted) <= most, "{}: {admitted}, {most}", algorithm.name());
+            let rate = BURST + begin.elapsed().as_secs_f64() * 20.0;
+            assert!(
+                f64::from(admitted) <= rate + BURST,
+                "{}: {admitted}, {rate}",
+                algorithm.name()
+            );
         }
     });
 }
