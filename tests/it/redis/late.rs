@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
+use futures_util::future::join;
 use tokio::time::sleep;
 use tollgate_limiter::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
 use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
@@ -101,41 +102,37 @@ fn a_limit_that_is_used_up_stays_so_while_all_answers_are_late() {
     });
 }
 
+/// Four nodes ask for units of one client, 20 per second, and one answer of eight is late.
+async fn hold_a_rate(redis: &Redis, algorithm: &Algorithm, principal: u64) {
+    const RUN: Duration = Duration::from_secs(20);
+    let wire = Wire::to(redis.port());
+    let stores = [on(&wire).await, on(&wire).await, on(&wire).await, on(&wire).await];
+    wire.set(LATE);
+    let (begin, mut admitted) = (now(), 0_u32);
+    while begin.elapsed() < RUN {
+        for store in &stores {
+            admitted += u32::from(ask(store, charge(principal, algorithm, 1)).await.0);
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    // A burst at the beginning, the rate, and one unit in twenty.
+    let most = 20.0 + begin.elapsed().as_secs_f64() * 20.0 * 1.05;
+    assert!(f64::from(admitted) <= most, "{}: {admitted}, {most}", algorithm.name());
+}
+
 /// Regression: 18 to 30 % too many requests were admitted.
 ///
-/// The nodes may be ahead of the rate by some units at any moment: each may have admitted
-/// units that its late answers have not charged yet, more of them on a busy machine. These
-/// must not grow with time. After this time, 18 % are more than a burst.
+/// At any moment the nodes may have admitted some units that their late answers have not
+/// charged yet. A busy machine has more of them, but their number does not grow with time. In
+/// this time, one unit in twenty is a whole burst, which is more.
 #[test]
 fn late_answers_add_nothing_to_a_rate() {
-    const RUN: Duration = Duration::from_secs(8);
-    const BURST: f64 = 20.0;
     run(async {
         let redis = Redis::start(Options::default());
         let second = || quota(20, Span::SECOND);
-        let algorithms = [
-            Algorithm::SlidingWindow(SlidingWindow::new(second())),
-            Algorithm::TokenBucket(TokenBucket::new(second(), 20).expect("it is a burst")),
-        ];
-        for algorithm in &algorithms {
-            let wire = Wire::to(redis.port());
-            let stores = [on(&wire).await, on(&wire).await, on(&wire).await, on(&wire).await];
-            wire.set(LATE);
-            let (begin, mut admitted) = (now(), 0_u32);
-            let principal = u64::from(algorithm.name() == "token_bucket");
-            while begin.elapsed() < RUN {
-                for store in &stores {
-                    admitted += u32::from(ask(store, charge(principal, algorithm, 1)).await.0);
-                }
-                sleep(Duration::from_millis(2)).await;
-            }
-            let rate = BURST + begin.elapsed().as_secs_f64() * 20.0;
-            assert!(
-                f64::from(admitted) <= rate + BURST,
-                "{}: {admitted}, {rate}",
-                algorithm.name()
-            );
-        }
+        let window = Algorithm::SlidingWindow(SlidingWindow::new(second()));
+        let bucket = Algorithm::TokenBucket(TokenBucket::new(second(), 20).expect("it is a burst"));
+        join(hold_a_rate(&redis, &window, 0), hold_a_rate(&redis, &bucket, 1)).await;
     });
 }
 

@@ -205,7 +205,7 @@ fn what_is_known_to_be_over_its_limit_stays_refused_for_as_long_as_the_store_is_
     let mut client = gateway.client();
     assert_eq!(statuses(&mut client, "X-Client: ann"), [200, 200, 200, 429]);
     cut(&wire, &gateway);
-    // A refusal of the store is repeated for up to 1.5 s after the last sign of the store.
+    // A gateway repeats a refusal of Redis for up to 1.5 s after the last answer of Redis.
     thread::sleep(Duration::from_millis(1600));
     // The result is the same on every worker.
     for _ in 0..12 {
