@@ -3,7 +3,7 @@
 use crate::tree::{File, Finding, Tree};
 
 /// The most lines that a Rust file may have.
-const MAX_LINES: usize = 400;
+const MAX_LINES: usize = 500;
 
 // Written in pieces, so that this file does not violate its own rules.
 const MARKERS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
