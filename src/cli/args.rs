@@ -126,8 +126,9 @@ pub(super) struct ReplayArgs {
     /// The logs, also compressed with gzip or zstd; `-` is standard input
     #[arg(value_name = "LOG", required = true)]
     pub(super) logs: Vec<PathBuf>,
-    /// The format, if it is not to be recognised: common, combined, tollgate, caddy, traefik,
-    /// envoy, envoy-json, alb or cloudfront
+    /// The format, if it is not to be recognised: common, combined, vhost_combined, apisix,
+    /// tollgate, tollgate-otel, tollgate-ecs, tollgate-text, caddy, traefik, envoy, istio,
+    /// envoy-json, haproxy, alb or cloudfront
     #[arg(long, value_name = "FORMAT", conflicts_with = "map")]
     pub(super) format: Option<String>,
     /// The names in another JSON log, such as time=ts,client=remote.ip,path=url

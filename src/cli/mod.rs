@@ -162,7 +162,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let against = args.against.as_deref().map(load).transpose()?;
     let report = replay::run(&args, config, against.map(|compiled| compiled.config))?;
     writeln!(io::stdout().lock(), "{}", report.text.trim_end())?;
-    Ok(report.read_enough()?)
+    Ok(report.says_enough()?)
 }
 
 fn check(path: &Path, shows_routes: bool) -> Result<(), Failure> {

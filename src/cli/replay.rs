@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::ReplayArgs;
 use crate::config::Config;
-use crate::replay::{self, Format, Input, Job, MapError, Names, ReplayError, Setup};
+use crate::replay::{self, Format, Input, Job, MapError, Names, ReplayError, Report, Setup};
 
 /// Progress is shown each time that so many bytes were read.
 const PROGRESS_BYTES: u64 = 4 << 20;
@@ -38,6 +38,12 @@ pub(super) enum Problem {
         "more than 1 % of the lines could not be read, so the results are incomplete; see the notes"
     )]
     Unread,
+    /// No policy has judged any request.
+    #[error(
+        "no policy has judged any request of the log, so the report says nothing about the limits; \
+         see the notes and the counts of other requests"
+    )]
+    Unjudged,
 }
 
 impl Problem {
@@ -52,13 +58,18 @@ pub(super) struct Written {
     /// The text for standard output.
     pub(super) text: String,
     is_mostly_unread: bool,
+    is_unjudged: bool,
 }
 
 impl Written {
     /// # Errors
-    /// If too many lines could not be read.
-    pub(super) const fn read_enough(&self) -> Result<(), Problem> {
-        if self.is_mostly_unread { Err(Problem::Unread) } else { Ok(()) }
+    /// If too many lines could not be read, or nothing was judged.
+    pub(super) const fn says_enough(&self) -> Result<(), Problem> {
+        match self {
+            Self { is_mostly_unread: true, .. } => Err(Problem::Unread),
+            Self { is_unjudged: true, .. } => Err(Problem::Unjudged),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -92,7 +103,8 @@ pub(super) fn run(
     } else {
         replay::text(&report)
     };
-    Ok(Written { text, is_mostly_unread: report.is_mostly_unread })
+    let Report { is_mostly_unread, is_unjudged, .. } = report;
+    Ok(Written { text, is_mostly_unread, is_unjudged })
 }
 
 fn inputs(logs: &[PathBuf]) -> Result<Vec<Input>, Problem> {
@@ -110,10 +122,8 @@ fn format(args: &ReplayArgs) -> Result<Option<Format>, Problem> {
         return Ok(Some(Format::Json("json", Names::of_map(map)?)));
     }
     let Some(name) = &args.format else { return Ok(None) };
-    let format = Format::named(name).ok_or_else(|| {
-        let names: Vec<&str> = Format::all().iter().map(Format::name).collect();
-        Problem::Format(name.clone(), format!("common, {}", names.join(", ")))
-    })?;
+    let format = Format::named(name)
+        .ok_or_else(|| Problem::Format(name.clone(), Format::words().join(", ")))?;
     Ok(Some(format))
 }
 

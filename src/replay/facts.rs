@@ -11,6 +11,8 @@ use super::wanted::Wanted;
 pub(super) struct Facts {
     /// The word for its format.
     pub(super) format: &'static str,
+    /// The words for what was around its lines.
+    pub(super) inside: Option<String>,
     /// All lines, but for empty ones.
     pub(super) lines: u64,
     /// Lines that describe a request.
@@ -27,6 +29,8 @@ pub(super) struct Facts {
     pub(super) masked: u64,
     /// Requests without a client.
     pub(super) no_client: u64,
+    /// Requests whose client stands in a list of addresses of a log that `--map` describes.
+    pub(super) lists: u64,
     /// Requests whose peer is a trusted proxy.
     pub(super) trusted: u64,
     /// Requests with the method OPTIONS.
@@ -69,6 +73,7 @@ impl Facts {
         self.requests += 1;
         self.masked += count(line.client.is_some_and(|client| client.is_masked));
         self.no_client += count(line.client.is_none());
+        self.lists += count(line.is_client_of_list);
         self.options += count(*line.method == *b"OPTIONS");
         self.with_host += count(line.host.is_some());
         self.with_query += count(line.target.contains(&b'?'));

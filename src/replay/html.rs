@@ -66,7 +66,7 @@ fn write_page(out: &mut String, report: &Report) -> fmt::Result {
         out,
         "<p>{} lines of {}, {} to {}. {} requests judged, {} ({} %) refused.</p>",
         log.lines,
-        log.format,
+        log.form(),
         log.from.as_deref().unwrap_or("-"),
         log.to.as_deref().unwrap_or("-"),
         totals.judged,

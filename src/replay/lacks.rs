@@ -31,7 +31,7 @@ pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
 }
 
 fn of_log(facts: &Facts) -> Vec<String> {
-    let Facts { unread, lines, no_client, masked, dropped, late, trusted, .. } = facts;
+    let Facts { unread, lines, no_client, masked, dropped, late, lists, trusted, .. } = facts;
     let mut notes = Vec::new();
     if let Some(first) = &facts.first_unread {
         notes.push(format!("{unread} of {lines} lines could not be read; the first is {first}"));
@@ -45,6 +45,11 @@ fn of_log(facts: &Facts) -> Vec<String> {
     if *masked > 0 && !facts.has_keys() {
         notes.push(format!(
             "{masked} requests have a masked address: all clients of a network count as one"
+        ));
+    }
+    if *lists > 0 && *trusted == 0 {
+        notes.push(format!(
+            "{lists} requests name a list of addresses: the last one is the client, because client.trusted_proxies does not name it"
         ));
     }
     let forwarded = ["x-forwarded-for", "forwarded"];

@@ -34,6 +34,7 @@ mod wanted;
 
 pub(crate) use html::page;
 pub(crate) use line::{Format, MapError, Names};
+pub(crate) use report::Report;
 pub(crate) use run::{Job, ReplayError, replay};
 pub(crate) use source::Input;
 pub(crate) use table::text;

@@ -9,7 +9,7 @@ use super::compare::Comparison;
 use super::entry::{Entry, Head};
 use super::exceeding::{Exceeding, Needed};
 use super::facts::Facts;
-use super::line::{Format, Line, Parsed};
+use super::line::{Line, Parsed, Recognised};
 use super::source::{Input, Merged, Numbered, SourceError};
 use super::timeline::{Placement, Timeline};
 use super::trial::{Fate, Setup, Trial};
@@ -27,7 +27,7 @@ pub(super) struct Lane {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading<'r> {
     pub(super) inputs: &'r [Input],
-    pub(super) format: &'r Format,
+    pub(super) form: &'r Recognised,
     /// The host of requests for which the log has none.
     pub(super) host: Option<&'r str>,
     /// Whose proxies are trusted.
@@ -64,10 +64,14 @@ pub(super) fn pass(
         timeline: Timeline::new(&placements),
         lanes,
         head: Head::new(),
-        facts: Facts { format: reading.format.name(), ..Facts::default() },
+        facts: Facts {
+            format: reading.form.format.name(),
+            inside: reading.form.envelopes.names(),
+            ..Facts::default()
+        },
         comparison: Comparison::default(),
     };
-    let time_of = |text: &[u8]| match reading.format.parse(text) {
+    let time_of = |text: &[u8]| match reading.form.format.parse(text) {
         Some(Parsed::Request(line)) => Some(line.time.us),
         _ => None,
     };
@@ -77,7 +81,7 @@ pub(super) fn pass(
             pass.facts.first_unread = Some(format!("{}:{}", line.input, line.number));
         }
     };
-    source.each(time_of, see, progress)?;
+    source.each(&reading.form.envelopes, time_of, see, progress)?;
     Ok(pass.finish())
 }
 
@@ -98,7 +102,7 @@ impl Pass<'_> {
             return true;
         }
         self.facts.lines += 1;
-        match self.reading.format.parse(text) {
+        match self.reading.form.format.parse(text) {
             Some(Parsed::Request(line)) => self.request(&line),
             Some(Parsed::NoRequest) => self.facts.no_request += 1,
             Some(Parsed::Dropped(lines)) => self.facts.dropped += lines,

@@ -27,12 +27,18 @@ pub(crate) struct Report {
     /// Whether more than one line in a hundred could not be read.
     #[serde(skip)]
     pub(crate) is_mostly_unread: bool,
+    /// Whether no policy has judged any request.
+    #[serde(skip)]
+    pub(crate) is_unjudged: bool,
 }
 
 /// What was read.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LogReport {
     pub(super) format: &'static str,
+    /// What was around the lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inside: Option<String>,
     pub(super) lines: u64,
     pub(super) requests: u64,
     pub(super) no_request: u64,
@@ -117,6 +123,7 @@ impl LogReport {
         let text = |us: u64| Timestamp::from_micros(us).to_string();
         Self {
             format: facts.format,
+            inside: facts.inside.clone(),
             lines: facts.lines,
             requests: facts.requests,
             no_request: facts.no_request,
@@ -126,6 +133,14 @@ impl LogReport {
             from: facts.first_us.map(text),
             to: facts.first_us.map(|_| text(facts.last_us)),
         }
+    }
+}
+
+impl LogReport {
+    /// The format, and what was around the lines: `combined`, or `combined in docker`.
+    pub(super) fn form(&self) -> String {
+        let inside = self.inside.iter().map(|inside| format!(" in {inside}"));
+        std::iter::once(self.format.to_owned()).chain(inside).collect()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::exceeding::Exceeding;
 use super::lacks;
-use super::line::Format;
+use super::line::{Envelopes, Format, Recognised};
 use super::pass::{Found, Lane, Progress, Reading, pass};
 use super::peaks::Peaks;
 use super::report::{AgainstReport, LogReport, PolicyReport, Report, TotalsReport};
 use super::source::{Input, Merged, SourceError};
 use super::suggest::{Suggestions, has_short_window};
+use super::tally::Tally;
 use super::timeline::Placement;
 use super::trial::{Setup, Trial};
 
@@ -34,15 +35,72 @@ pub(crate) enum ReplayError {
     /// A log cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// There is no line.
+    #[error("the log is empty")]
+    Empty,
     /// No line is understood.
     #[error(
-        "the format of the log is not recognised; name it with --format, or describe a JSON log \
-         with --map"
+        "the format of the log is not recognised; its first line is\n\n  {line}\n\n\
+         Formats are {}.\n\
+         They may be inside {}.\n\
+         Name the format with --format, or describe a JSON log with --map, as in\n\
+         --map time=ts,client=remote.ip,path=url",
+        Format::words().join(", "),
+        Envelopes::all_names()
     )]
-    Unrecognised,
+    Unrecognised {
+        /// The first line, fit for a terminal.
+        line: String,
+    },
     /// The log has no requests.
-    #[error("no line of the log is a request in the format {0}")]
-    NoRequests(&'static str),
+    #[error("no line of the log is a request in the format {format}; its first line is\n\n  {line}\n{}", hint(*.recognised))]
+    NoRequests {
+        /// The format that was named or recognised.
+        format: &'static str,
+        /// The first line, fit for a terminal.
+        line: String,
+        /// The format that the lines have.
+        recognised: Option<&'static str>,
+    },
+}
+
+fn hint(recognised: Option<&str>) -> String {
+    recognised.map_or_else(String::new, |format| {
+        format!("\nThe log has the format {format}: leave out --format, or name this one.")
+    })
+}
+
+/// The most characters of a line in a message.
+const MAX_SHOWN_CHARS: usize = 300;
+
+/// The first line that is not empty, for a message: short, and without characters that control
+/// a terminal.
+fn shown(lines: &[Vec<u8>]) -> Option<String> {
+    let first = lines.iter().find(|line| !line.trim_ascii().is_empty())?;
+    let text = String::from_utf8_lossy(first);
+    let mut kept: String = text
+        .chars()
+        .take(MAX_SHOWN_CHARS)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if kept.len() < text.len() {
+        kept.push_str("...");
+    }
+    Some(kept)
+}
+
+/// What is around the first lines of a log, and their format.
+fn recognise(first: &[Vec<u8>], format: Option<&Format>) -> Result<Recognised, ReplayError> {
+    let line = shown(first).ok_or(ReplayError::Empty)?;
+    let lines: Vec<&[u8]> = first.iter().map(Vec::as_slice).collect();
+    match format {
+        Some(format) => {
+            let form = Recognised::of(&lines, std::slice::from_ref(format));
+            // Requests may come after other lines.
+            Ok(form.unwrap_or_else(|| Recognised::bare(format.clone())))
+        }
+        None => Recognised::of(&lines, &Format::all()).ok_or(ReplayError::Unrecognised { line }),
+    }
 }
 
 /// Replays logs.
@@ -51,23 +109,17 @@ pub(crate) enum ReplayError {
 /// If a log cannot be read, or contains no requests.
 pub(crate) fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, ReplayError> {
     let mut source = Merged::open(&job.inputs)?;
-    let format = match &job.format {
-        Some(format) => format.clone(),
-        None => {
-            let lines = source.first_lines()?;
-            let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
-            Format::sniff(&lines).ok_or(ReplayError::Unrecognised)?
-        }
-    };
-    let reading = Reading {
-        inputs: &job.inputs,
-        format: &format,
-        host: job.host.as_deref(),
-        setup: &job.setup,
-    };
+    let first = source.first_lines()?;
+    let form = recognise(&first, job.format.as_ref())?;
+    let reading =
+        Reading { inputs: &job.inputs, form: &form, host: job.host.as_deref(), setup: &job.setup };
     let mut found = pass(source, reading, lanes(job), progress)?;
     if found.facts.requests == 0 {
-        return Err(ReplayError::NoRequests(format.name()));
+        let line = shown(&first).ok_or(ReplayError::Empty)?;
+        let recognised = recognise(&first, None).ok().map(|form| form.format.name());
+        let format = form.format.name();
+        let recognised = recognised.filter(|recognised| *recognised != format);
+        return Err(ReplayError::NoRequests { format, line, recognised });
     }
     let mut report = report(job, &found);
     if let Some(peaks) = found.lanes[0].trials[0].counts.peaks.take() {
@@ -126,6 +178,7 @@ fn report(job: &Job, found: &Found) -> Report {
         against: trials.get(1).map(|old| AgainstReport::of(&found.comparison, &trials[0], old)),
         suggestions: None,
         is_mostly_unread: found.facts.is_mostly_other(),
+        is_unjudged: trials[0].counts.tallies.iter().all(Tally::is_empty),
     }
 }
 

@@ -38,7 +38,7 @@ fn write_head(out: &mut String, report: &Report) -> std::fmt::Result {
     }
     let times = log.from.as_deref().zip(log.to.as_deref());
     let times = times.map_or_else(String::new, |(from, to)| format!(", {from} to {to}"));
-    writeln!(out, "{} lines of {}{times}", log.lines, log.format)?;
+    writeln!(out, "{} lines of {}{times}", log.lines, log.form())?;
     let refused = share(totals.refused, totals.refused_range, totals.judged);
     writeln!(out, "{} requests judged, {refused} refused", totals.judged)?;
     if let (Some(repeated), Some(different)) = (totals.repeated, totals.different) {

@@ -45,6 +45,11 @@ pub(super) struct Minute {
 }
 
 impl Tally {
+    /// Whether the policy has judged no request.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.judged == 0 && self.lacking == 0
+    }
+
     /// Counts what the policy says of a request. `key` is the digest of its key.
     pub(super) fn add(&mut self, report: &Report<&Arc<Policy>>, now: Timestamp, key: u64) {
         let is_refused = report.refuses() || report.is_shadow_refused();

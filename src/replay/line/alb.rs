@@ -2,7 +2,7 @@
 //! "Access log entries"). Its time is the end; a later field has the arrival.
 
 use super::fields::{Line, Mark, Moment, Parsed};
-use super::text::{Cursor, client, number, request_line, scaled, unescaped};
+use super::text::{Cursor, client_before_port, number, request_line, scaled, unescaped};
 use super::time;
 
 /// Fields between the user agent and the time of the arrival: cipher, protocol, target
@@ -17,7 +17,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     }
     let mut line = Line::at(time::rfc3339(cursor.word()?)?, Mark::End);
     let _balancer = cursor.word()?;
-    line.client = client(cursor.word()?);
+    line.client = client_before_port(cursor.word()?);
     let _target = cursor.word()?;
     let mut duration_us = Some(0_u64);
     for _ in 0..3 {
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     // Of the request, the log counts the header, too.
     let _received = cursor.word()?;
     line.bytes = number(cursor.word()?);
-    request_line(&mut line, cursor.quoted()?);
+    request_line(&mut line, unescaped(cursor.quoted()?));
     line.header("user-agent", unescaped(cursor.quoted()?));
     if let Some(arrival) = arrival(cursor) {
         (line.time, line.mark) = (arrival, Mark::Start);
@@ -69,6 +69,21 @@ mod tests {
         assert_eq!((&*line.method, &*line.target), (&b"GET"[..], &b"https://a.test:443/x?y=1"[..]));
         assert_eq!(line.client.map(|it| it.address), Some([192, 0, 2, 7].into()));
         assert_eq!((line.status, line.bytes, line.duration_us), (200, Some(57), Some(171_000)));
+    }
+
+    /// An IPv6 address stands without brackets. Two clients were read as none, and so as one.
+    #[test]
+    fn clients_have_ports_and_no_brackets() {
+        let cases = [
+            ("2001:db8:4538:1:bcf4:5264:e01c:f215:50718", "2001:db8:4538:1:bcf4:5264:e01c:f215"),
+            ("2001:db8:1::f215:4711", "2001:db8:1::f215"),
+            ("[2001:db8:1::f215]:4711", "2001:db8:1::f215"),
+        ];
+        for (text, expected) in cases {
+            let text = LINE.replace("192.0.2.7:2817", text);
+            let Some(Parsed::Request(line)) = parse(text.as_bytes()) else { panic!("a request") };
+            assert_eq!(line.client.map(|it| it.address), expected.parse().ok(), "{text}");
+        }
     }
 
     #[test]

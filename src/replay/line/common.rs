@@ -1,11 +1,14 @@
-//! The common and the combined log format of Apache and nginx.
+//! The common and the combined log format of Apache and nginx, and what others make of them.
 //!
 //! `CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES`, in the combined format followed by
-//! `"REFERER" "USER-AGENT"`. Two further parts are often added: `"$http_x_forwarded_for"`,
-//! as in the `main` format of nginx packages, and `$request_time`, also as `rt=0.125`.
+//! `"REFERER" "USER-AGENT"`. Apache's `vhost_combined` has `HOST:PORT` before the client, APISIX
+//! the host before the request. Further parts are often added: `"$http_x_forwarded_for"`, as in
+//! the `main` format of nginx packages, and `$request_time`, also as `rt=0.125`. Traefik ends its
+//! lines with the duration, as `3ms`, and notes the arrival; all others note the end.
 
+use super::duration::with_units;
 use super::fields::{Line, Mark, Parsed};
-use super::text::{Cursor, client, dropped, number, request_line, scaled, unescaped};
+use super::text::{Cursor, client, dropped, has_address, number, request_line, scaled, unescaped};
 use super::time;
 
 /// Reads a line. None: it has another form.
@@ -14,17 +17,40 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
         return Some(Parsed::Dropped(lines));
     }
     let mut cursor = Cursor::new(text);
-    let address = cursor.word()?;
-    let (_ident, _user) = (cursor.word()?, cursor.word()?);
+    let (first, second) = (cursor.word()?, cursor.word()?);
     // A user may contain blanks.
     while cursor.peek()? != b'[' {
         cursor.word()?;
     }
-    let mut line = Line::at(time::common(cursor.bracketed()?)?, Mark::End);
-    line.client = client(address);
-    request_line(&mut line, cursor.quoted()?);
-    line.status = u16::try_from(number(cursor.word()?)?).ok()?;
+    let stamp = cursor.bracketed()?;
+    let time = time::common(stamp).or_else(|| time::rfc3339(stamp))?;
+    let mut line = Line::at(time, Mark::End);
+    // No identity is an address, and no host is a time, which may stand before a whole line.
+    if second != b"-"
+        && let Some(after_host) = client(second)
+        && time::rfc3339(first).is_none()
+    {
+        line.client = Some(after_host);
+        line.host = Some(first.into());
+    } else {
+        line.client = client(first);
+    }
+    if cursor.peek()? != b'"' {
+        line.host = Some(cursor.word()?.into());
+    }
+    line.host = line.host.filter(|host| **host != *b"-");
+    request_line(&mut line, unescaped(cursor.quoted()?));
+    line.status = match cursor.word()? {
+        b"-" => 0,
+        status => u16::try_from(number(status)?).ok()?,
+    };
     line.bytes = cursor.word().and_then(number);
+    read_rest(&mut line, cursor);
+    Some(line.parsed())
+}
+
+/// Reads what may follow the bytes.
+fn read_rest<'l>(line: &mut Line<'l>, mut cursor: Cursor<'l>) {
     let mut quoted = ["referer", "user-agent", "x-forwarded-for"].into_iter();
     while let Some(first) = cursor.peek() {
         if first == b'"' {
@@ -32,6 +58,10 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
             // A duration may stand in quotes, too.
             match (quoted.len(), duration(value)) {
                 (..2, Some(us)) => line.duration_us = line.duration_us.or(Some(us)),
+                // Others write other things here, such as the name of a router.
+                (1, None) if !has_address(value) => {
+                    quoted.next();
+                }
                 _ => {
                     if let Some(name) = quoted.next() {
                         line.header(name, unescaped(value));
@@ -40,10 +70,15 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
             }
         } else {
             let Some(word) = cursor.word() else { break };
-            line.duration_us = line.duration_us.or_else(|| duration(word));
+            if line.duration_us.is_none() {
+                line.duration_us = duration(word);
+                if line.duration_us.is_none() && word.ends_with(b"ms") {
+                    line.duration_us = with_units(word).map(|ns| ns / 1000);
+                    line.mark = line.duration_us.map_or(line.mark, |_| Mark::Start);
+                }
+            }
         }
     }
-    Some(line.parsed())
 }
 
 /// `0.125`, `rt=0.125` or `request_time=0.125`, in microseconds. A number without a point
@@ -128,6 +163,55 @@ mod tests {
             "192.0.2.7 - - [now] \"GET / HTTP/1.1\" 200 1",
         ] {
             assert!(parse(text.as_bytes()).is_none(), "{text}");
+        }
+    }
+
+    /// Apache's log of all virtual hosts, APISIX, and Traefik's default.
+    #[test]
+    fn hosts_routers_and_milliseconds_are_read() {
+        let time = "[21/Nov/2026:07:28:46 +0000]";
+        let rest = "\"GET /a HTTP/1.1\" 200 12";
+        let read = |text: &str| {
+            let line = read(text).unwrap_or_else(|| panic!("{text}"));
+            let host = line.host.as_deref().map(|host| String::from_utf8_lossy(host).into_owned());
+            let client = line.client.map(|client| client.address.to_string());
+            (client, host, line.duration_us, line.mark, line.headers.len())
+        };
+        let owned = |text: &str| Some(text.to_owned());
+        let agents = "\"-\" \"curl/8\"";
+        let cases = [
+            (
+                format!("a.test:443 2001:db8::7 - ann {time} {rest} {agents}"),
+                (owned("2001:db8::7"), owned("a.test:443"), None, Mark::End, 1),
+            ),
+            (
+                format!("192.0.2.1:80 192.0.2.7 - - {time} {rest} {agents}"),
+                (owned("192.0.2.7"), owned("192.0.2.1:80"), None, Mark::End, 1),
+            ),
+            (
+                format!(
+                    "192.0.2.7 - - {time} a.test {rest} 0.125 {agents} 10.0.0.1:80 200 0.1 \"http://a.test/a\""
+                ),
+                (owned("192.0.2.7"), owned("a.test"), Some(125_000), Mark::End, 1),
+            ),
+            (
+                format!("2001:db8::7 - - {time} - {rest} 0.125 {agents} - - - \"http:///a\""),
+                (owned("2001:db8::7"), None, Some(125_000), Mark::End, 1),
+            ),
+            (
+                format!(
+                    "192.0.2.7 - - {time} {rest} {agents} 1 \"web@docker\" \"http://10.0.0.1:80\" 3ms"
+                ),
+                (owned("192.0.2.7"), None, Some(3000), Mark::Start, 1),
+            ),
+            (
+                format!("192.0.2.7 - [2026-11-21T07:28:46+00:00] {rest}"),
+                (owned("192.0.2.7"), None, None, Mark::End, 0),
+            ),
+            (format!("client.a.test - - {time} {rest}"), (None, None, None, Mark::End, 0)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(&text), expected, "{text}");
         }
     }
 

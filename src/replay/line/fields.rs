@@ -29,6 +29,8 @@ pub(crate) struct Line<'l> {
     pub(crate) duration_us: Option<u64>,
     /// The client.
     pub(crate) client: Option<Client>,
+    /// Whether it is the last one of a list of addresses in the field that `--map` names.
+    pub(crate) is_client_of_list: bool,
     /// The method.
     pub(crate) method: Cow<'l, [u8]>,
     /// The path and the query.
@@ -124,6 +126,7 @@ impl<'l> Line<'l> {
             mark,
             duration_us: None,
             client: None,
+            is_client_of_list: false,
             method: Cow::Borrowed(b""),
             target: Cow::Borrowed(b""),
             host: None,

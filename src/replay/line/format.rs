@@ -1,9 +1,17 @@
-//! The formats, and how one is recognised.
+//! The formats.
 
-use super::fields::{Line, Parsed};
+use super::fields::Parsed;
 use super::names::Names;
-use super::{alb, cloudfront, common, envoy, own_text};
+use super::{alb, cloudfront, common, envoy, haproxy, own_text};
 use crate::telemetry::FieldNames;
+
+/// Words for what other formats read, too.
+const OTHER_WORDS: [(&str, &str); 4] = [
+    ("common", "combined"),
+    ("vhost_combined", "combined"),
+    ("apisix", "combined"),
+    ("istio", "envoy"),
+];
 
 /// A format of access logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +22,10 @@ pub(crate) enum Format {
     Json(&'static str, Names),
     /// The text of our own access log.
     OwnText,
-    /// Envoy's default text.
+    /// Envoy's default text, and Istio's.
     Envoy,
+    /// HAProxy's lines for HTTP.
+    HaProxy,
     /// Load balancers of AWS.
     Alb,
     /// CloudFront's standard log.
@@ -36,6 +46,7 @@ impl Format {
             Self::Json("traefik", Names::traefik()),
             Self::Json("envoy-json", Names::envoy()),
             Self::Envoy,
+            Self::HaProxy,
             Self::Alb,
             Self::CloudFront,
         ]
@@ -48,15 +59,23 @@ impl Format {
             Self::Json(name, _) => name,
             Self::OwnText => "tollgate-text",
             Self::Envoy => "envoy",
+            Self::HaProxy => "haproxy",
             Self::Alb => "alb",
             Self::CloudFront => "cloudfront",
         }
     }
 
-    /// The format with this word. `common` is read as `combined` is.
+    /// The format with this word, which may be another word for a format.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let name = if name == "common" { "combined" } else { name };
+        let other = OTHER_WORDS.iter().find(|(word, _)| *word == name);
+        let name = other.map_or(name, |(_, name)| *name);
         Self::all().into_iter().find(|format| format.name() == name)
+    }
+
+    /// All words for formats.
+    pub(crate) fn words() -> Vec<&'static str> {
+        let others = OTHER_WORDS.iter().map(|(word, _)| *word);
+        others.chain(Self::all().iter().map(Self::name)).collect()
     }
 
     /// Reads a line without its end. None: it has another format.
@@ -66,61 +85,18 @@ impl Format {
             Self::Json(_, names) => names.parse(line),
             Self::OwnText => own_text::parse(line),
             Self::Envoy => envoy::parse(line),
+            Self::HaProxy => haproxy::parse(line),
             Self::Alb => alb::parse(line),
             Self::CloudFront => cloudfront::parse(line),
         }
     }
 
-    /// The format that reads the most of these lines as requests of a known client. None:
-    /// no format reads any.
-    pub(crate) fn sniff(lines: &[&[u8]]) -> Option<Self> {
-        let is_request =
-            |parsed: &Parsed<'_>| matches!(parsed, Parsed::Request(Line { client: Some(_), .. }));
-        let read = |format: &Self| {
-            lines.iter().filter(|line| format.parse(line).as_ref().is_some_and(is_request)).count()
-        };
-        let mut best = (0, None);
-        for format in Self::all() {
-            let count = read(&format);
-            if count > best.0 {
-                best = (count, Some(format));
-            }
+    /// Whether a line that this format reads, and that names no client, is most likely of this
+    /// format. Other programs write JSON with names such as `time` and `path`, too.
+    pub(super) fn is_distinct(&self, line: &[u8]) -> bool {
+        match self {
+            Self::Json(_, names) => names.is_marked(line),
+            _ => true,
         }
-        best.1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_format_is_recognised_by_its_lines() {
-        let cases = [
-            ("combined", "192.0.2.7 - - [21/Nov/2026:07:28:46 +0000] \"GET / HTTP/1.1\" 200 12"),
-            (
-                "tollgate",
-                "{\"time\":\"2026-11-21T07:28:46.123Z\",\"client\":\"203.0.113.0/24\",\"method\":\"GET\",\"path\":\"/\"}",
-            ),
-            (
-                "caddy",
-                "{\"ts\":1.5,\"request\":{\"remote_ip\":\"::1\",\"method\":\"GET\",\"uri\":\"/\"}}",
-            ),
-            (
-                "traefik",
-                "{\"ClientHost\":\"::1\",\"RequestMethod\":\"GET\",\"RequestPath\":\"/\",\"StartUTC\":\"2026-11-21T07:28:46Z\"}",
-            ),
-            (
-                "envoy-json",
-                "{\"start_time\":\"2026-11-21T07:28:46Z\",\"method\":\"GET\",\"path\":\"/\",\"x_forwarded_for\":\"::1\"}",
-            ),
-        ];
-        for (name, line) in cases {
-            let lines = [b"junk".as_slice(), line.as_bytes()];
-            assert_eq!(Format::sniff(&lines).map(|format| format.name()), Some(name));
-            assert_eq!(Format::named(name).map(|format| format.name()), Some(name));
-        }
-        assert_eq!(Format::sniff(&[b"junk", b""]), None);
-        assert_eq!(Format::named("junk"), None);
     }
 }

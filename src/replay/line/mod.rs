@@ -4,19 +4,27 @@
 mod alb;
 mod cloudfront;
 mod common;
+mod duration;
+mod envelope;
 mod envoy;
 mod fields;
 mod format;
+mod haproxy;
 mod json;
 mod known;
 mod names;
 mod own_text;
+mod recognise;
 mod text;
 mod time;
 
+#[cfg(test)]
+pub(crate) use envelope::Envelope;
+pub(crate) use envelope::Envelopes;
 pub(crate) use fields::{Known, KnownKey, Line, Mark, Parsed};
 pub(crate) use format::Format;
 pub(crate) use names::{MapError, Names};
+pub(crate) use recognise::Recognised;
 
 /// A line with another byte at `cut`, and the same cut off there. Parsers must not panic.
 #[cfg(test)]

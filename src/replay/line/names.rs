@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use super::fields::{Line, Mark, Moment, Parsed};
 use super::json::{self, Value};
 use super::known::{KEY_PARTS, KnownReading, Part};
-use super::text::{client, last_forwarded, number, scaled};
-use super::time;
+use super::text::{client, last_forwarded, number, request_line};
+use super::{duration, time};
 use crate::telemetry::{DROPPED_LINES, FIELDS, Field, FieldNames};
 
 /// What a value of a JSON log says.
@@ -15,11 +17,15 @@ enum Meaning {
     Start,
     End,
     Client,
+    /// The client, or a list of addresses as in `X-Forwarded-For`.
+    Clients,
     Method,
     /// The path, with or without the query.
     Target,
     /// The query without its `?`.
     Query,
+    /// Method, target and protocol in one text.
+    RequestLine,
     Host,
     Status,
     Bytes,
@@ -27,6 +33,9 @@ enum Meaning {
     /// A duration, in units of this many nanoseconds.
     Duration(u64),
     Header(Box<str>),
+    /// The part of the writer that wrote the line. Only lines of parts whose names begin with
+    /// this are requests.
+    Writer(&'static str),
     /// What only our own log has.
     Known(Part),
     /// A number of lines that the writer dropped.
@@ -39,13 +48,15 @@ const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// The names of one JSON log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     names: Vec<(Box<str>, Meaning)>,
     /// The object that contains all header fields.
     headers: Option<&'static str>,
     /// How the names of header fields begin in the outermost object.
     header_prefix: Option<&'static str>,
+    /// A name that no other writer uses. It tells whose line it is if there is no client.
+    mark: Option<&'static str>,
 }
 
 /// Why the text of `--map` cannot be used.
@@ -57,7 +68,7 @@ pub(crate) enum MapError {
     /// `tme=ts`
     #[error(
         "there is no field `{0}`: fields are time (the end), start, client, method, path, query, \
-         host, status, bytes, request_bytes, duration (seconds), duration_ms, duration_us, \
+         request (method, path and protocol), host, status, bytes, request_bytes, duration (seconds), duration_ms, duration_us, \
          duration_ns and header:NAME"
     )]
     Field(String),
@@ -98,12 +109,14 @@ impl Names {
         }
         let namespace = if vocabulary == FieldNames::Own { "" } else { "tollgate." };
         names.push((format!("{namespace}{DROPPED_LINES}").into(), Meaning::Dropped));
-        Self { names, headers: None, header_prefix: None }
+        let outcome = FIELDS.iter().find(|named| named.field == Field::Outcome);
+        Self { mark: outcome.map(|named| named.name(vocabulary)), ..Self::default() }.with(names)
     }
 
-    /// Caddy's access log.
+    /// Caddy's access log. A request that failed has a second line there, of another logger.
     pub(crate) fn caddy() -> Self {
         let names = Self::of(&[
+            ("logger", Meaning::Writer("http.log.access")),
             ("ts", Meaning::End),
             ("request.remote_ip", Meaning::Client),
             ("request.remote_addr", Meaning::Client),
@@ -115,7 +128,7 @@ impl Names {
             ("bytes_read", Meaning::RequestBytes),
             ("duration", Meaning::Duration(SECOND)),
         ]);
-        Self { headers: Some("request.headers"), ..names }
+        Self { headers: Some("request.headers"), mark: Some("resp_headers"), ..names }
     }
 
     /// Traefik's access log.
@@ -131,12 +144,12 @@ impl Names {
             ("RequestContentSize", Meaning::RequestBytes),
             ("Duration", Meaning::Duration(NANOSECOND)),
         ]);
-        Self { header_prefix: Some("request_"), ..names }
+        Self { header_prefix: Some("request_"), mark: Some("RequestPath"), ..names }
     }
 
     /// Envoy's JSON log, with the names that Envoy Gateway and Istio use.
     pub(crate) fn envoy() -> Self {
-        Self::of(&[
+        let names = Self::of(&[
             ("start_time", Meaning::Start),
             ("downstream_remote_address", Meaning::Client),
             ("method", Meaning::Method),
@@ -152,7 +165,8 @@ impl Names {
             ("x-forwarded-for", Meaning::Header("x-forwarded-for".into())),
             ("user_agent", Meaning::Header("user-agent".into())),
             ("user-agent", Meaning::Header("user-agent".into())),
-        ])
+        ]);
+        Self { mark: Some("response_flags"), ..names }
     }
 
     /// The names that `--map` gives, as in `time=ts,client=remote.ip`.
@@ -168,27 +182,45 @@ impl Names {
                 .ok_or_else(|| MapError::Form(part.to_owned()))?;
             names.push((name.into(), meaning(field)?));
         }
-        let has = |wanted: &[Meaning]| names.iter().any(|(_, meaning)| wanted.contains(meaning));
-        for (wanted, what) in [
-            (&[Meaning::Start, Meaning::End][..], "the time (time=NAME or start=NAME)"),
-            (&[Meaning::Client], "the client (client=NAME)"),
-            (&[Meaning::Target], "the path (path=NAME)"),
-        ] {
-            if !has(wanted) {
-                return Err(MapError::Missing(what));
-            }
+        let has = |is: fn(&Meaning) -> bool| names.iter().any(|(_, meaning)| is(meaning));
+        let needed: [(fn(&Meaning) -> bool, _); 3] = [
+            (
+                |it| matches!(it, Meaning::Start | Meaning::End),
+                "the time (time=NAME or start=NAME)",
+            ),
+            (
+                |it| matches!(it, Meaning::Clients | Meaning::Header(_)),
+                "the client (client=NAME, or header:NAME=NAME with its key)",
+            ),
+            (
+                |it| matches!(it, Meaning::Target | Meaning::RequestLine),
+                "the path (path=NAME or request=NAME)",
+            ),
+        ];
+        match needed.into_iter().find(|(is, _)| !has(*is)) {
+            Some((_, what)) => Err(MapError::Missing(what)),
+            None => Ok(Self::default().with(names)),
         }
-        Ok(Self { names, headers: None, header_prefix: None })
     }
 
     fn of(names: &[(&'static str, Meaning)]) -> Self {
         let names = names.iter().map(|(name, meaning)| ((*name).into(), meaning.clone())).collect();
-        Self { names, headers: None, header_prefix: None }
+        Self::default().with(names)
     }
 
-    fn meaning(&self, names: &[&[u8]]) -> Option<&Meaning> {
-        let named = self.names.iter().find(|(name, _)| is_named(names, name));
-        named.map(|(_, meaning)| meaning)
+    fn with(self, names: Vec<(Box<str>, Meaning)>) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Whether a line has the name that only this writer uses.
+    pub(super) fn is_marked(&self, line: &[u8]) -> bool {
+        self.mark.is_some_and(|mark| memmem::find(line, format!("\"{mark}\"").as_bytes()).is_some())
+    }
+
+    /// The meaning of a name, and its place among all names.
+    fn meaning(&self, names: &[&[u8]]) -> Option<(usize, &Meaning)> {
+        let place = self.names.iter().position(|(name, _)| is_named(names, name))?;
+        Some((place, &self.names[place].1))
     }
 
     fn header<'l>(&self, names: &[&'l [u8]]) -> Option<&'l [u8]> {
@@ -204,7 +236,8 @@ impl Names {
         let nothing = Moment { us: 0, is_whole_second: true };
         let mut reading = Reading { line: Line::at(nothing, Mark::End), ..Reading::default() };
         json::scan(text, &mut |names, value| match self.meaning(names) {
-            Some(meaning) => reading.see(meaning, value),
+            Some((place, Meaning::Clients)) => reading.see_addresses(place, value),
+            Some((_, meaning)) => reading.see(meaning, value),
             None => {
                 if let (Some(name), Some(value)) = (self.header(names), value.plain()) {
                     reading.line.headers.push((Cow::Borrowed(name), value));
@@ -214,7 +247,10 @@ impl Names {
         if let Some(lines) = reading.dropped {
             return Some(Parsed::Dropped(lines));
         }
-        let Reading { mut line, start, end, query, known, .. } = reading;
+        if reading.is_other_writer {
+            return Some(Parsed::NoRequest);
+        }
+        let Reading { mut line, start, end, query, known, clients, .. } = reading;
         if line.target.is_empty() && line.client.is_none() {
             return Some(Parsed::NoRequest);
         }
@@ -223,14 +259,19 @@ impl Names {
             (None, end) => (end?, Mark::End),
         };
         known.complete(&mut line);
-        if line.method.is_empty() && !self.names.iter().any(|(_, it)| *it == Meaning::Method) {
+        if line.method.is_empty() && !self.names.iter().any(|(_, it)| it.names_method()) {
             line.method = Cow::Borrowed(b"GET");
         }
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             line.target = Cow::Owned([&line.target, &b"?"[..], &query].concat());
         }
+        if let Some((_, list)) = clients.filter(|(_, list)| list.contains(&b',')) {
+            line.is_client_of_list = true;
+            line.header("x-forwarded-for", list);
+        }
         if line.client.is_none() {
-            let forwarded = line.headers.iter().find(|(name, _)| **name == *b"x-forwarded-for");
+            let is_list = |name: &[u8]| name.eq_ignore_ascii_case(b"x-forwarded-for");
+            let forwarded = line.headers.iter().find(|(name, _)| is_list(name));
             line.client = forwarded.and_then(|(_, list)| last_forwarded(list));
         }
         Some(line.parsed())
@@ -241,10 +282,11 @@ fn meaning(field: &str) -> Result<Meaning, MapError> {
     Ok(match field {
         "time" => Meaning::End,
         "start" => Meaning::Start,
-        "client" => Meaning::Client,
+        "client" => Meaning::Clients,
         "method" => Meaning::Method,
         "path" => Meaning::Target,
         "query" => Meaning::Query,
+        "request" => Meaning::RequestLine,
         "host" => Meaning::Host,
         "status" => Meaning::Status,
         "bytes" => Meaning::Bytes,
@@ -281,15 +323,28 @@ struct Reading<'l> {
     start: Option<Moment>,
     end: Option<Moment>,
     query: Option<Cow<'l, [u8]>>,
+    /// The addresses of the client and of proxies, with commas between them, and the place of
+    /// their name.
+    clients: Option<(usize, Cow<'l, [u8]>)>,
     dropped: Option<u64>,
+    /// Whether the line is not of the part that writes the access log.
+    is_other_writer: bool,
     known: KnownReading<'l>,
 }
 
 impl Default for Reading<'_> {
     fn default() -> Self {
         let line = Line::at(Moment { us: 0, is_whole_second: true }, Mark::End);
-        let known = KnownReading::default();
-        Self { line, start: None, end: None, query: None, dropped: None, known }
+        Self {
+            line,
+            start: None,
+            end: None,
+            query: None,
+            clients: None,
+            dropped: None,
+            is_other_writer: false,
+            known: KnownReading::default(),
+        }
     }
 }
 
@@ -297,9 +352,11 @@ impl<'l> Reading<'l> {
     fn see(&mut self, meaning: &Meaning, value: Value<'l>) {
         let line = &mut self.line;
         match meaning {
-            Meaning::Start => self.start = time::in_any_form(value.raw()),
-            Meaning::End => self.end = time::in_any_form(value.raw()),
-            Meaning::Client => line.client = line.client.or_else(|| client(value.raw())),
+            Meaning::Start => self.start = value.plain().and_then(|it| time::in_any_form(&it)),
+            Meaning::End => self.end = value.plain().and_then(|it| time::in_any_form(&it)),
+            Meaning::Clients | Meaning::Client => {
+                line.client = line.client.or_else(|| client(value.raw()))
+            }
             Meaning::Method => line.method = value.plain().unwrap_or_default(),
             Meaning::Target => {
                 if let Some(target) = value.plain().filter(|target| **target != *b"-") {
@@ -307,6 +364,14 @@ impl<'l> Reading<'l> {
                 }
             }
             Meaning::Query => self.query = value.plain(),
+            Meaning::RequestLine => {
+                if let Some(text) = value.plain() {
+                    request_line(line, text);
+                }
+            }
+            Meaning::Writer(name) => {
+                self.is_other_writer = !value.raw().starts_with(name.as_bytes());
+            }
             Meaning::Host => line.host = value.plain().or(line.host.take()),
             Meaning::Status => {
                 let status = number(value.raw()).and_then(|status| u16::try_from(status).ok());
@@ -315,7 +380,7 @@ impl<'l> Reading<'l> {
             Meaning::Bytes => line.bytes = number(value.raw()),
             Meaning::RequestBytes => line.request_bytes = number(value.raw()),
             Meaning::Duration(unit_ns) => {
-                line.duration_us = scaled(value.raw(), *unit_ns).map(|ns| ns / 1000);
+                line.duration_us = value.plain().and_then(|it| duration::micros(&it, *unit_ns));
             }
             Meaning::Header(name) => {
                 if let Some(value) = value.plain().filter(|value| !matches!(&**value, b"" | b"-")) {
@@ -325,6 +390,30 @@ impl<'l> Reading<'l> {
             Meaning::Known(part) => self.known.see(*part, value),
             Meaning::Dropped => self.dropped = number(value.raw()),
         }
+    }
+
+    /// Adds the addresses of a value: of a text, or of an element of an array. The last one is
+    /// the peer, as in `X-Forwarded-For`. Of several names, the first one with an address counts.
+    fn see_addresses(&mut self, place: usize, value: Value<'l>) {
+        let Some(list) = value.plain() else { return };
+        let earlier = match self.clients.take() {
+            Some((first, earlier)) if first != place && self.line.client.is_some() => {
+                self.clients = Some((first, earlier));
+                return;
+            }
+            Some((first, earlier)) if first == place => Some(earlier),
+            _ => None,
+        };
+        self.line.client = last_forwarded(&list).or(self.line.client);
+        let joined = earlier.map(|earlier| Cow::Owned([&earlier, &b", "[..], &list].concat()));
+        self.clients = Some((place, joined.unwrap_or(list)));
+    }
+}
+
+impl Meaning {
+    /// Whether a log with this has the methods of its requests.
+    const fn names_method(&self) -> bool {
+        matches!(self, Self::Method | Self::RequestLine)
     }
 }
 

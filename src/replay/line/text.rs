@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memrchr};
 
 use super::fields::{Client, Line};
 
@@ -16,6 +16,11 @@ pub(super) struct Cursor<'l> {
 impl<'l> Cursor<'l> {
     pub(super) const fn new(rest: &'l [u8]) -> Self {
         Self { rest }
+    }
+
+    /// What follows.
+    pub(super) const fn rest(&self) -> &'l [u8] {
+        self.rest
     }
 
     fn skip_blanks(&mut self) {
@@ -111,7 +116,8 @@ pub(super) fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-fn hex(high: u8, low: u8) -> Option<u8> {
+/// The byte that two hexadecimal digits write.
+pub(super) fn hex(high: u8, low: u8) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? * 16 + digit(low)?)
 }
@@ -168,10 +174,9 @@ fn signed(text: &[u8]) -> Option<i32> {
     i32::try_from(number(digits)?).ok().map(|number| sign * number)
 }
 
-/// An address, also with a port or as a network.
+/// An address, also with a port, in brackets, with a zone or as a network.
 pub(super) fn client(text: &[u8]) -> Option<Client> {
     let text = str::from_utf8(text).ok()?;
-    let whole = |address: IpAddr| Client { address: address.to_canonical(), is_masked: false };
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(whole(address));
     }
@@ -181,7 +186,24 @@ pub(super) fn client(text: &[u8]) -> Option<Client> {
         let bits: u8 = bits.parse().ok().filter(|bits| *bits <= all)?;
         return Some(Client { is_masked: bits < all, ..whole(address) });
     }
-    text.parse::<SocketAddr>().ok().map(|socket| whole(socket.ip()))
+    if let Ok(socket) = text.parse::<SocketAddr>() {
+        return Some(whole(socket.ip()));
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    // The zone of a link-local address (RFC 4007, section 11) is a name of this machine.
+    bare.split('%').next()?.parse().ok().map(whole)
+}
+
+/// The address in `ADDRESS:PORT`, where an IPv6 address has no brackets: the last group is the
+/// port, also where the text is an address by itself, such as `2001:db8::1:4711`.
+pub(super) fn client_before_port(text: &[u8]) -> Option<Client> {
+    let at_port = memrchr(b':', text).map(|colon| (&text[..colon], &text[colon + 1..]));
+    let address = at_port.filter(|(_, port)| number(port).is_some());
+    address.and_then(|(address, _)| client(address)).or_else(|| client(text))
+}
+
+fn whole(address: IpAddr) -> Client {
+    Client { address: address.to_canonical(), is_masked: false }
 }
 
 /// The client that the last element of a list of forwarded addresses names.
@@ -189,9 +211,13 @@ pub(super) fn last_forwarded(list: &[u8]) -> Option<Client> {
     client(list.rsplit(|&byte| byte == b',').next()?.trim_ascii())
 }
 
+/// Whether an element of a list is an address.
+pub(super) fn has_address(list: &[u8]) -> bool {
+    list.split(|&byte| byte == b',').any(|element| client(element.trim_ascii()).is_some())
+}
+
 /// Reads `METHOD TARGET PROTOCOL` into the line. What is no request line stays out.
-pub(super) fn request_line<'l>(line: &mut Line<'l>, text: &'l [u8]) {
-    let text = unescaped(text);
+pub(super) fn request_line<'l>(line: &mut Line<'l>, text: Cow<'l, [u8]>) {
     let Some(space) = memchr(b' ', &text) else { return };
     let after = &text[space + 1..];
     let end = memchr(b' ', after).unwrap_or(after.len());
@@ -247,6 +273,9 @@ mod tests {
             ("2001:db8:1::/48", Some(("2001:db8:1::", true))),
             ("[2001:db8::1]:80", Some(("2001:db8::1", false))),
             ("::ffff:192.0.2.7", Some(("192.0.2.7", false))),
+            ("[2001:db8::1]", Some(("2001:db8::1", false))),
+            ("fe80::1%eth0", Some(("fe80::1", false))),
+            ("[fe80::1%2]:80", Some(("fe80::1", false))),
             ("192.0.2.7/33", None),
             ("unix:", None),
             ("-", None),
@@ -257,6 +286,32 @@ mod tests {
                 is_masked,
             });
             assert_eq!(client(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_group_of_an_address_with_a_port_is_the_port() {
+        let cases = [
+            ("192.0.2.7:50718", Some("192.0.2.7")),
+            (
+                "2001:db8:4538:1:bcf4:5264:e01c:f215:50718",
+                Some("2001:db8:4538:1:bcf4:5264:e01c:f215"),
+            ),
+            ("2001:db8:1::f215:50718", Some("2001:db8:1::f215")),
+            ("2001:db8:1::f215:4711", Some("2001:db8:1::f215")),
+            ("2001:db8:::4711", Some("2001:db8::")),
+            ("::1:80", Some("::1")),
+            ("::ffff:192.0.2.7:80", Some("192.0.2.7")),
+            ("[2001:db8::1]:80", Some("2001:db8::1")),
+            ("192.0.2.7", Some("192.0.2.7")),
+            ("2001:db8::f215", Some("2001:db8::f215")),
+            ("unix:1", None),
+            ("-", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            let expected = expected.map(|address| whole(address.parse().expect("an address")));
+            assert_eq!(client_before_port(text.as_bytes()), expected, "{text}");
         }
     }
 

@@ -9,38 +9,53 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// RFC 3339, as in `2026-11-21T07:28:46.123Z`. A blank may stand in place of the `T`.
+/// RFC 3339, as in `2026-11-21T07:28:46.123Z`. A blank may stand in place of the `T`, slashes
+/// in place of the hyphens (Go's `log`), a comma in place of the point (ISO 8601), and the zone
+/// may be missing.
 pub(super) fn rfc3339(text: &[u8]) -> Option<Moment> {
     let (date, rest) = text.split_at_checked(10)?;
-    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *date else { return None };
+    let [y1, y2, y3, y4, b'-' | b'/', m1, m2, b'-' | b'/', d1, d2] = *date else { return None };
     let (separator, rest) = rest.split_first()?;
     if !matches!(separator, b'T' | b't' | b' ') {
         return None;
     }
     let (clock, rest) = rest.split_at_checked(8)?;
-    let digits = rest.strip_prefix(b".").map_or(0, |fraction| {
-        fraction.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(fraction.len())
-    });
-    let (fraction, zone) =
-        if rest.first() == Some(&b'.') { rest.split_at(digits + 1) } else { rest.split_at(0) };
-    let us = if digits == 0 { 0 } else { scaled(fraction, SECOND_US)? };
+    let (us, zone) = fraction(rest)?;
     let seconds = civil(number(&[y1, y2, y3, y4])?, number(&[m1, m2])?, number(&[d1, d2])?)?
         .checked_add(of_day(clock)?)?;
     let seconds = in_utc(seconds, zone)?;
-    let us = seconds.checked_mul(SECOND_US)?.checked_add(us)?;
-    Some(Moment { us, is_whole_second: digits == 0 })
+    moment(seconds, us)
 }
 
-/// The common log format, as in `21/Nov/2026:07:28:46 +0100`.
+/// The fraction of a second at the start of a text, in microseconds if there is one, and what
+/// follows it.
+fn fraction(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let [b'.' | b',', digits @ ..] = text else { return Some((None, text)) };
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+    let (digits, rest) = digits.split_at(end);
+    // Nine digits are nanoseconds; further ones say nothing here.
+    let kept = digits.get(..9).unwrap_or(digits);
+    let power = 10_u64.pow(u32::try_from(kept.len()).ok()?);
+    Some((Some(number(kept)? * SECOND_US / power), rest))
+}
+
+fn moment(seconds: u64, fraction_us: Option<u64>) -> Option<Moment> {
+    let us = seconds.checked_mul(SECOND_US)?.checked_add(fraction_us.unwrap_or(0))?;
+    Some(Moment { us, is_whole_second: fraction_us.is_none() })
+}
+
+/// The common log format, as in `21/Nov/2026:07:28:46 +0100`; also with a fraction and without
+/// a zone, as HAProxy writes it.
 pub(super) fn common(text: &[u8]) -> Option<Moment> {
     let (date, rest) = text.split_at_checked(11)?;
     let [d1, d2, b'/', n1, n2, n3, b'/', y1, y2, y3, y4] = *date else { return None };
-    let (clock, zone) = rest.strip_prefix(b":")?.split_at_checked(8)?;
+    let (clock, rest) = rest.strip_prefix(b":")?.split_at_checked(8)?;
+    let (us, zone) = fraction(rest)?;
     let month = MONTHS.iter().position(|name| **name == [n1, n2, n3])?;
     let month = u64::try_from(month).ok()? + 1;
     let seconds = civil(number(&[y1, y2, y3, y4])?, month, number(&[d1, d2])?)?;
     let seconds = in_utc(seconds.checked_add(of_day(clock)?)?, zone.trim_ascii())?;
-    Some(Moment { us: seconds.checked_mul(SECOND_US)?, is_whole_second: true })
+    moment(seconds, us)
 }
 
 /// A number since the epoch. Its size tells whether it counts seconds, milliseconds,
@@ -111,6 +126,12 @@ mod tests {
             ("2026-11-21T08:28:46.123456+01:00", at(1_795_246_126_123_456, false)),
             ("2026-11-21T07:28:46Z", at(1_795_246_126_000_000, true)),
             ("2026-11-21 01:58:46-0530", at(1_795_246_126_000_000, true)),
+            ("2026-11-21T08:28:46.5+0100", at(1_795_246_126_500_000, false)),
+            ("2026-11-21 07:28:46,123", at(1_795_246_126_123_000, false)),
+            ("2026/11/21 07:28:46", at(1_795_246_126_000_000, true)),
+            ("2026/11/21 07:28:46.123456789", at(1_795_246_126_123_456, false)),
+            ("21/Nov/2026:07:28:46.123", at(1_795_246_126_123_000, false)),
+            ("21/Nov/2026:07:28:46", at(1_795_246_126_000_000, true)),
             ("21/Nov/2026:07:28:46 +0000", at(1_795_246_126_000_000, true)),
             ("21/Nov/2026:08:28:46 +0100", at(1_795_246_126_000_000, true)),
             ("1795246126", at(1_795_246_126_000_000, true)),
@@ -121,6 +142,7 @@ mod tests {
             ("2026-13-21T07:28:46Z", None),
             ("2026-11-21T27:28:46Z", None),
             ("21/Nov/2026", None),
+            ("2026-11-21T07:28:46.Z", None),
             ("yesterday", None),
             ("", None),
         ];

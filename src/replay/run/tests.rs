@@ -43,8 +43,8 @@ fn suggested(log: &str, trying: Trying) -> Suggested {
     std::fs::write(&path, log).expect("a file");
     let (inputs, setup) = (vec![Input::File(path)], setup());
     let job = Job { inputs, format: None, host: None, setup, against: None, suggest: true };
-    let format = Format::named("combined").expect("a format");
-    let reading = Reading { inputs: &job.inputs, format: &format, host: None, setup: &job.setup };
+    let form = Recognised::bare(Format::named("combined").expect("a format"));
+    let reading = Reading { inputs: &job.inputs, form: &form, host: None, setup: &job.setup };
     let source = Merged::open(&job.inputs).expect("a log");
     let mut found = pass(source, reading, lanes(&job), &mut |_, _| {}).expect("a log");
     let peaks = found.lanes[0].trials[0].counts.peaks.take().expect("peaks");

@@ -1,4 +1,5 @@
-//! Opens a log, and decompresses it if its first bytes say that it is compressed.
+//! Opens a log, decompresses it if its first bytes say that it is compressed, and removes a byte
+//! order mark. Text in UTF-16, which PowerShell writes with `>`, becomes UTF-8.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,6 +8,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
@@ -43,14 +45,14 @@ impl Input {
         }
     }
 
-    /// Opens it. Bytes that are read from it are added to `count`, before they are
+    /// Opens it as text. Bytes that are read from it are added to `count`, before they are
     /// decompressed.
     pub(super) fn open(&self, count: Rc<Cell<u64>>) -> io::Result<Box<dyn Read>> {
         let reader: Box<dyn Read> = match self {
             Self::Stdin => Box::new(io::stdin()),
             Self::File(path) => Box::new(File::open(path)?),
         };
-        decompressed(Counted { reader, count })
+        Ok(unmarked(decompressed(Counted { reader, count })?))
     }
 }
 
@@ -86,6 +88,13 @@ fn decompressed(reader: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     } else {
         Box::new(whole)
     })
+}
+
+/// The same without a byte order mark. Without one, or after that of UTF-8, bytes stay as they
+/// are.
+fn unmarked(reader: Box<dyn Read>) -> Box<dyn Read> {
+    let mut text = DecodeReaderBytesBuilder::new();
+    Box::new(text.utf8_passthru(true).strip_bom(true).build(reader))
 }
 
 /// All frames of a zstd file, one after another.
@@ -142,7 +151,7 @@ mod tests {
 
     fn read(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        decompressed(Cursor::new(bytes))?.read_to_end(&mut text)?;
+        unmarked(decompressed(Cursor::new(bytes))?).read_to_end(&mut text)?;
         Ok(text)
     }
 
@@ -162,5 +171,25 @@ mod tests {
         assert_eq!(read(b"ab".to_vec()).expect("short"), b"ab");
         assert_eq!(read(Vec::new()).expect("empty"), b"");
         assert!(read(gzip[..gzip.len() - 9].to_vec()).is_err(), "a torn file is an error");
+    }
+
+    /// Notepad, and PowerShell with `>`, write a mark. The first request had no client then.
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let marked = |text: &[u8]| [&b"\xef\xbb\xbf"[..], text].concat();
+        assert_eq!(read(marked(TEXT)).expect("UTF-8"), TEXT);
+        assert_eq!(read(marked(b"\xff\x00\n")).expect("bytes"), b"\xff\x00\n");
+        assert_eq!(read(marked(b"")).expect("empty"), b"");
+        let text = "one line\nanother line \u{e4}\u{1f600}\n";
+        let units = || std::iter::once(0xfeff).chain(text.encode_utf16());
+        for bytes in [
+            units().flat_map(u16::to_le_bytes).collect::<Vec<u8>>(),
+            units().flat_map(u16::to_be_bytes).collect(),
+        ] {
+            assert_eq!(read(bytes).expect("UTF-16"), text.as_bytes());
+        }
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&marked(TEXT)).expect("written");
+        assert_eq!(read(gzip.finish().expect("finished")).expect("gzip"), TEXT);
     }
 }

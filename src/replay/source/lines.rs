@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use memchr::memchr;
 
 /// A longer line is cut, and is then most likely not readable.
-const MAX_LINE_BYTES: usize = 64 * 1024;
+pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The lines of a reader.

@@ -8,7 +8,8 @@ use std::io;
 use std::rc::Rc;
 
 use super::input::Input;
-use super::lines::Lines;
+use super::lines::{Lines, MAX_LINE_BYTES};
+use crate::replay::line::Envelopes;
 
 /// How many lines are looked at to recognise a format.
 const SNIFFED: usize = 64;
@@ -34,6 +35,8 @@ struct Source {
     input: Input,
     lines: Lines,
     next: Vec<u8>,
+    /// The line with its envelopes.
+    sealed: Vec<u8>,
     number: u64,
     time_us: u64,
 }
@@ -60,6 +63,7 @@ impl Merged {
                 input: input.clone(),
                 lines: Lines::new(reader),
                 next: Vec::new(),
+                sealed: Vec::new(),
                 number: 0,
                 time_us: 0,
             }),
@@ -86,26 +90,27 @@ impl Merged {
         Ok(lines)
     }
 
-    /// Calls `see` with each line. `time_of` tells the time of a line, if it has one.
-    /// `progress` is told the bytes read, and how many there are.
+    /// Calls `see` with each line, without its envelopes. `time_of` tells the time of a line, if
+    /// it has one. `progress` is told the bytes read, and how many there are.
     ///
     /// # Errors
     /// If a log cannot be read.
     pub(crate) fn each(
         mut self,
+        envelopes: &Envelopes,
         time_of: impl Fn(&[u8]) -> Option<u64>,
         mut see: impl FnMut(Numbered<'_>),
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<(), SourceError> {
         let is_one = self.sources.len() == 1;
         for index in 0..self.sources.len() {
-            self.advance(index, is_one, &time_of)?;
+            self.advance(index, is_one, (envelopes, &time_of))?;
         }
         let mut shown = 0;
         while let Some(Reverse((_, index))) = self.order.pop() {
             let source = &self.sources[index];
             see(Numbered { text: &source.next, input: &source.input, number: source.number });
-            self.advance(index, is_one, &time_of)?;
+            self.advance(index, is_one, (envelopes, &time_of))?;
             if self.read.get() != shown {
                 shown = self.read.get();
                 progress(shown, self.bytes);
@@ -119,15 +124,14 @@ impl Merged {
         &mut self,
         index: usize,
         is_one: bool,
-        time_of: &impl Fn(&[u8]) -> Option<u64>,
+        (envelopes, time_of): (&Envelopes, &impl Fn(&[u8]) -> Option<u64>),
     ) -> Result<(), SourceError> {
         let source = &mut self.sources[index];
-        match source.lines.next(&mut source.next) {
+        match source.read(envelopes) {
             Ok(false) => return Ok(()),
             Ok(true) => {}
             Err(error) => return Err(SourceError { input: source.input.clone(), error }),
         }
-        source.number += 1;
         if !is_one {
             source.time_us = time_of(&source.next).unwrap_or(source.time_us);
         }
@@ -136,9 +140,37 @@ impl Merged {
     }
 }
 
+impl Source {
+    /// Reads the next line. Parts of a line that were split by an envelope are joined. A line
+    /// that is not in these envelopes stays as it is. False: there is none.
+    fn read(&mut self, envelopes: &Envelopes) -> io::Result<bool> {
+        if envelopes.is_empty() {
+            let is_any = self.lines.next(&mut self.next)?;
+            self.number += u64::from(is_any);
+            return Ok(is_any);
+        }
+        self.next.clear();
+        let mut is_any = false;
+        while self.lines.next(&mut self.sealed)? {
+            (self.number, is_any) = (self.number + 1, true);
+            let Some(content) = envelopes.open(&self.sealed) else {
+                self.next.extend_from_slice(&self.sealed);
+                break;
+            };
+            let room = MAX_LINE_BYTES.saturating_sub(self.next.len());
+            self.next.extend_from_slice(&content.text[..content.text.len().min(room)]);
+            if !content.is_part {
+                break;
+            }
+        }
+        Ok(is_any)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::line::Envelope;
 
     /// The lines that are seen, and the bytes that are read, of a log of so many lines.
     fn work(lines: usize) -> (usize, u64) {
@@ -147,7 +179,9 @@ mod tests {
         std::fs::write(&path, "0123456789\n".repeat(lines)).expect("a file");
         let (mut seen, mut read) = (0, 0);
         let source = Merged::open(&[Input::File(path)]).expect("a log");
-        source.each(|_| None, |_| seen += 1, &mut |bytes, _| read = bytes).expect("readable");
+        source
+            .each(&Envelopes::default(), |_| None, |_| seen += 1, &mut |bytes, _| read = bytes)
+            .expect("readable");
         (seen, read)
     }
 
@@ -169,7 +203,29 @@ mod tests {
         let mut seen = Vec::new();
         let time_of = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok();
         let see = |line: Numbered<'_>| seen.push(String::from_utf8_lossy(line.text).into_owned());
-        source.each(time_of, see, &mut |_, _| {}).expect("readable");
+        source.each(&Envelopes::default(), time_of, see, &mut |_, _| {}).expect("readable");
         assert_eq!(seen, ["1", "2", "3", "4", "-", "5", "6"]);
+    }
+
+    /// Kubernetes splits lines of 16 KiB.
+    #[test]
+    fn parts_of_a_line_are_joined() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let time = "2026-11-21T07:28:46Z";
+        let parts = ["stdout F a", "stdout P b", "stdout P c", "stderr F d", "stdout F e"];
+        let mut text: String = parts.iter().map(|part| format!("{time} {part}\n")).collect();
+        text += "bare\n";
+        text += &format!("{time} stdout P {}\n", "x".repeat(60_000)).repeat(3);
+        std::fs::write(&path, text).expect("a file");
+        let source = Merged::open(&[Input::File(path)]).expect("a log");
+        let envelopes = Envelopes::of(&[Envelope::Cri]);
+        let mut seen = Vec::new();
+        let see = |line: Numbered<'_>| seen.push((line.number, line.text.to_vec()));
+        source.each(&envelopes, |_| None, see, &mut |_, _| {}).expect("readable");
+        let last = seen.pop().expect("a long line");
+        assert_eq!((last.0, last.1.len()), (9, MAX_LINE_BYTES));
+        let expected: [(u64, &[u8]); 4] = [(1, b"a"), (4, b"bcd"), (5, b"e"), (6, b"bare")];
+        assert_eq!(seen, expected.map(|(number, text)| (number, text.to_vec())));
     }
 }

@@ -67,6 +67,27 @@ fn the_log_of_caddy_is_read() {
     assert_eq!(shown(&Names::caddy(), other), "no request");
 }
 
+/// A request that fails has two lines, and was counted twice. Other parts of Caddy write requests,
+/// too.
+#[test]
+fn only_the_access_log_of_caddy_has_requests() {
+    let line = |logger: &str| {
+        format!(
+            "{{\"level\":\"error\",\"ts\":1.5,{logger}\"request\":{{\"remote_ip\":\"::1\",\"method\":\"GET\",\"uri\":\"/\"}}}}"
+        )
+    };
+    for (logger, is_request) in [
+        ("\"logger\":\"http.log.access\",", true),
+        ("\"logger\":\"http.log.access.log0\",", true),
+        ("", true),
+        ("\"logger\":\"http.log.error.log0\",", false),
+        ("\"logger\":\"http.log.error\",", false),
+        ("\"logger\":\"http.handlers.reverse_proxy\",", false),
+    ] {
+        assert_eq!(shown(&Names::caddy(), &line(logger)) != "no request", is_request, "{logger}");
+    }
+}
+
 #[test]
 fn the_log_of_traefik_is_read() {
     let text = "{\"ClientAddr\":\"192.0.2.7:5000\",\"ClientHost\":\"192.0.2.7\",\"DownstreamContentSize\":7,\
@@ -105,6 +126,38 @@ fn a_map_names_what_another_log_calls_it() {
     );
 }
 
+/// Before, such lines had no path or no client.
+#[test]
+fn a_map_names_a_request_line_and_lists_of_addresses() {
+    let names = Names::of_map("time=ts,client=xff,client=ip,request=request,duration=took");
+    let names = names.expect("a map");
+    let request = "\"ts\":\"26\\/Nov\\/2026:07:28:46 +0000\",\"request\":\"POST \\/x?y=1 HTTP\\/1.1\",\"took\":\"1.5ms\"";
+    let start = "End 1795678126000000";
+    let end = "POST /x?y=1  0 None None Some(1500)";
+    let cases = [
+        ("\"ip\":\"::1\"", format!("{start} ::1 {end} ")),
+        (
+            "\"xff\":\"2001:db8::9, 192.0.2.7\",\"ip\":\"::1\"",
+            format!("{start} 192.0.2.7 {end} x-forwarded-for=2001:db8::9, 192.0.2.7"),
+        ),
+        (
+            "\"xff\":[\"192.0.2.7\",\"2001:db8::9\"]",
+            format!("{start} 2001:db8::9 {end} x-forwarded-for=192.0.2.7, 2001:db8::9"),
+        ),
+        ("\"xff\":\"-\",\"ip\":\"::1\"", format!("{start} ::1 {end} ")),
+        ("\"xff\":[],\"ip\":null", format!("{start}  {end} ")),
+    ];
+    for (clients, expected) in cases {
+        assert_eq!(shown(&names, &format!("{{{clients},{request}}}")), expected, "{clients}");
+    }
+    let names = Names::of_map("start=ts,header:x-key=key,request=request").expect("a map");
+    let text = format!("{{\"key\":\"k\",{request}}}");
+    assert_eq!(
+        shown(&names, &text),
+        "Start 1795678126000000  POST /x?y=1  0 None None None x-key=k"
+    );
+}
+
 #[test]
 fn a_map_that_cannot_be_used_is_refused() {
     let cases = [
@@ -113,8 +166,11 @@ fn a_map_that_cannot_be_used_is_refused() {
         ("tme=ts", MapError::Field("tme".into())),
         ("header:=x", MapError::Field("header:".into())),
         ("client=ip,path=p", MapError::Missing("the time (time=NAME or start=NAME)")),
-        ("time=ts,path=p", MapError::Missing("the client (client=NAME)")),
-        ("time=ts,client=ip", MapError::Missing("the path (path=NAME)")),
+        (
+            "time=ts,path=p",
+            MapError::Missing("the client (client=NAME, or header:NAME=NAME with its key)"),
+        ),
+        ("time=ts,client=ip", MapError::Missing("the path (path=NAME or request=NAME)")),
     ];
     for (map, error) in cases {
         assert_eq!(Names::of_map(map), Err(error), "{map}");
