@@ -72,10 +72,12 @@ impl Format {
         Self::all().into_iter().find(|format| format.name() == name)
     }
 
-    /// All words for formats.
+    /// All words for formats; those for other formats' lines come last, but for `common`.
     pub(crate) fn words() -> Vec<&'static str> {
-        let others = OTHER_WORDS.iter().map(|(word, _)| *word);
-        others.chain(Self::all().iter().map(Self::name)).collect()
+        let mut words: Vec<_> = Self::all().iter().map(Self::name).collect();
+        words.extend(OTHER_WORDS.iter().map(|(word, _)| *word));
+        words.sort_by_key(|word| *word != "common");
+        words
     }
 
     /// Reads a line without its end. None: it has another format.

@@ -183,24 +183,17 @@ impl Names {
             names.push((name.into(), meaning(field)?));
         }
         let has = |is: fn(&Meaning) -> bool| names.iter().any(|(_, meaning)| is(meaning));
-        let needed: [(fn(&Meaning) -> bool, _); 3] = [
-            (
-                |it| matches!(it, Meaning::Start | Meaning::End),
-                "the time (time=NAME or start=NAME)",
-            ),
-            (
-                |it| matches!(it, Meaning::Clients | Meaning::Header(_)),
-                "the client (client=NAME, or header:NAME=NAME with its key)",
-            ),
-            (
-                |it| matches!(it, Meaning::Target | Meaning::RequestLine),
-                "the path (path=NAME or request=NAME)",
-            ),
-        ];
-        match needed.into_iter().find(|(is, _)| !has(*is)) {
-            Some((_, what)) => Err(MapError::Missing(what)),
-            None => Ok(Self::default().with(names)),
+        if !has(|it| matches!(it, Meaning::Start | Meaning::End)) {
+            return Err(MapError::Missing("the time (time=NAME or start=NAME)"));
         }
+        if !has(|it| matches!(it, Meaning::Clients | Meaning::Header(_))) {
+            let what = "the client (client=NAME, or header:NAME=NAME with its key)";
+            return Err(MapError::Missing(what));
+        }
+        if !has(|it| matches!(it, Meaning::Target | Meaning::RequestLine)) {
+            return Err(MapError::Missing("the path (path=NAME or request=NAME)"));
+        }
+        Ok(Self::default().with(names))
     }
 
     fn of(names: &[(&'static str, Meaning)]) -> Self {

@@ -165,7 +165,15 @@ fn a_map_gives_fields_and_an_option_the_host() {
     let report = place.report(&[&map[..], &["--host", "a.test", &log]].concat());
     assert_eq!((&report["totals"]["judged"], &report["totals"]["refused"]), (&4.into(), &1.into()));
     assert_eq!(notes(&report), [""; 0]);
-    let report = place.report(&[&map[..], &[&log]].concat());
+    // The report says why, and a script sees that no limit was tried.
+    let output = place.replay(&[&["--json"], &map[..], &[&log]].concat());
+    assert_eq!(output.code, Some(1));
+    assert!(
+        output.stderr.starts_with("error: no policy has judged any request"),
+        "{}",
+        output.stderr
+    );
+    let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(
         (&report["totals"]["judged"], &report["totals"]["no_route"]),
         (&0.into(), &4.into())
