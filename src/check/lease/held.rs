@@ -15,6 +15,11 @@ use tollgate_limiter::time::Timestamp;
 
 const SHARDS: usize = 16;
 
+/// A place in the table for a lease that a question asks for. It is taken before anything is
+/// charged, so that no question is charged without its lease. Dropping it makes it free.
+#[derive(Debug)]
+pub(in crate::check) struct Place<'h>(&'h HeldLeases);
+
 /// A lease that is given back, and the receiver of the news that this is done.
 #[derive(Debug)]
 pub(in crate::check) struct Returned {
@@ -51,39 +56,16 @@ impl HeldLeases {
         &self.shards[index]
     }
 
-    /// Holds a lease of the worker `owner`, and returns its number, which is never 0.
-    ///
-    /// # Errors
-    /// The lease, if the node holds as many as it may.
-    pub(in crate::check) fn hold(
-        &self,
-        owner: usize,
-        lease: Lease,
-        expires: Timestamp,
-        max: usize,
-    ) -> Result<u64, Lease> {
-        if self.count.fetch_add(1, Ordering::Relaxed) >= max {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            return Err(lease);
-        }
-        let held = Held { lease, owner, expires };
-        loop {
-            let id = fastrand::u64(1..);
-            if let Entry::Vacant(place) = self.shard(id).lock().entry(id) {
-                place.insert(held);
-                return Ok(id);
-            }
-        }
+    /// A place for a lease. None if the node has given as many as it may.
+    pub(in crate::check) fn reserve(&self, max: usize) -> Option<Place<'_>> {
+        // Dropping a place that is one too many makes it free again.
+        let is_free = self.count.fetch_add(1, Ordering::Relaxed) < max;
+        Some(Place(self)).filter(|_| is_free)
     }
 
-    /// The number of leases that are held, for all workers.
+    /// The number of places that are taken, for all workers.
     pub(in crate::check) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
-    }
-
-    /// Whether the node holds as many as it may.
-    pub(in crate::check) fn is_full(&self, max: usize) -> bool {
-        self.len() >= max
     }
 
     /// Whether the lease is held.
@@ -132,6 +114,28 @@ impl HeldLeases {
     }
 }
 
+impl Place<'_> {
+    /// Holds a lease of the worker `owner`, and returns its number, which is never 0.
+    pub(in crate::check) fn hold(self, owner: usize, lease: Lease, expires: Timestamp) -> u64 {
+        let held = Held { lease, owner, expires };
+        loop {
+            let id = fastrand::u64(1..);
+            if let Entry::Vacant(entry) = self.0.shard(id).lock().entry(id) {
+                entry.insert(held);
+                // The lease keeps the place.
+                std::mem::forget(self);
+                return id;
+            }
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,11 +147,15 @@ mod tests {
     #[test]
     fn a_node_holds_a_bounded_number_of_leases() {
         let held = HeldLeases::default();
-        let hold = || held.hold(0, Lease::default(), at(9), 3);
+        let hold = || held.reserve(3).map(|place| place.hold(0, Lease::default(), at(9)));
         let ids: Vec<u64> = (0..3).map(|_| hold().expect("there is room")).collect();
-        assert!(hold().is_err() && hold().is_err());
+        assert!(hold().is_none() && hold().is_none());
         assert!(held.give_back(ids[0]).is_some() && held.give_back(ids[0]).is_none());
-        assert!(hold().is_ok() && hold().is_err());
+        // A place that is not used is free again.
+        let place = held.reserve(3);
+        assert!(place.is_some() && hold().is_none());
+        drop(place);
+        assert!(hold().is_some() && hold().is_none());
     }
 
     #[test]
@@ -155,7 +163,8 @@ mod tests {
         let held = HeldLeases::default();
         let (first, mut to_first) = held.join();
         let (second, mut to_second) = held.join();
-        let id = held.hold(second, Lease::default(), at(9), 10).expect("there is room");
+        let place = held.reserve(10).expect("there is room");
+        let id = place.hold(second, Lease::default(), at(9));
         assert_ne!(first, second);
         let mut is_done = held.give_back(id).expect("it is held");
         assert!(to_first.try_recv().is_err() && is_done.try_recv().is_err());
@@ -167,7 +176,7 @@ mod tests {
     #[test]
     fn a_lease_ends_at_its_time_unless_it_is_renewed() {
         let held = HeldLeases::default();
-        let id = held.hold(0, Lease::default(), at(9), 10).expect("there is room");
+        let id = held.reserve(10).expect("there is room").hold(0, Lease::default(), at(9));
         assert_eq!(held.expire(id, at(8)).map(drop), Err(Some(at(9))));
         assert!(held.renew(id, at(20)) && held.renew(id, at(10)));
         assert_eq!(held.expire(id, at(19)).map(drop), Err(Some(at(20))));

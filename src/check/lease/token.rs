@@ -15,10 +15,8 @@ pub(in crate::check) const MAX_NAME: usize = 64;
 /// What a lease says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::check) struct LeaseToken {
-    /// A random number.
+    /// The number of its mark. It looks random.
     pub(in crate::check) id: u128,
-    /// How often it was renewed.
-    pub(in crate::check) generation: u16,
     /// When the question was answered, by the wall clock.
     pub(in crate::check) issued: Timestamp,
     /// When it ends, by the wall clock.
@@ -54,18 +52,17 @@ pub(in crate::check) struct Dynamic {
 }
 
 impl LeaseToken {
-    /// The number of the mark of this generation.
-    pub(in crate::check) const fn mark_id(&self) -> u128 {
-        // An odd number, of which all bits look random: the golden ratio.
-        const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        self.id.wrapping_add(STEP.wrapping_mul(self.generation as u128))
+    /// The number of the lease that replaces this one when it is renewed. It is always the same,
+    /// so that the same call can be made again.
+    pub(in crate::check) const fn next_id(&self) -> u128 {
+        self.id.wrapping_add(STEP)
     }
 
     /// Its bytes. Names are cut to [`MAX_NAME`].
     pub(in crate::check) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend(self.id.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
+        bytes.extend([0; 2]); // renewals: see `decode`
         let times = [self.issued, self.expires, self.taken].map(Timestamp::as_micros);
         for number in times.into_iter().chain([self.node, self.held]) {
             bytes.extend(number.to_le_bytes());
@@ -81,8 +78,12 @@ impl LeaseToken {
     pub(in crate::check) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let token = Self {
-            id: u128::from_le_bytes(reader.array()?),
-            generation: u16::from_le_bytes(reader.array()?),
+            id: {
+                // Older nodes count the renewals of a lease beside its first number.
+                let first = u128::from_le_bytes(reader.array()?);
+                let renewals = u16::from_le_bytes(reader.array()?);
+                first.wrapping_add(STEP.wrapping_mul(renewals.into()))
+            },
             issued: reader.time()?,
             expires: reader.time()?,
             taken: reader.time()?,
@@ -98,6 +99,10 @@ impl LeaseToken {
         reader.0.is_empty().then_some(Self { charges, ..token })
     }
 }
+
+/// The difference of the numbers of a lease and of the one that replaces it: an odd number, of
+/// which all bits look random (the golden ratio).
+const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
 // Parts of the first byte of a charge.
 const LOCAL: u8 = 1;
@@ -221,10 +226,10 @@ mod tests {
 
     fn tokens() -> impl Strategy<Value = LeaseToken> {
         let charges = prop::collection::vec(charges(), 0..=MAX_POLICIES);
-        (any::<(u128, u16, [u64; 3], u64, u64)>(), "[a-z]{0,64}", charges).prop_map(
-            |((id, generation, times, node, held), place, charges)| {
+        (any::<(u128, [u64; 3], u64, u64)>(), "[a-z]{0,64}", charges).prop_map(
+            |((id, times, node, held), place, charges)| {
                 let [issued, expires, taken] = times.map(Timestamp::from_micros);
-                LeaseToken { id, generation, issued, expires, taken, node, place, held, charges }
+                LeaseToken { id, issued, expires, taken, node, place, held, charges }
             },
         )
     }
@@ -252,11 +257,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_generation_has_a_mark_of_its_own() {
-        let token = |generation| LeaseToken {
-            id: 1,
-            generation,
+    fn token(id: u128) -> LeaseToken {
+        LeaseToken {
+            id,
             issued: Timestamp::default(),
             expires: Timestamp::default(),
             taken: Timestamp::default(),
@@ -264,11 +267,30 @@ mod tests {
             place: "a long name of a node, ".repeat(9),
             held: 0,
             charges: Vec::new(),
-        };
-        let ids: std::collections::HashSet<_> =
-            (0..1000).map(|generation| token(generation).mark_id() >> 72).collect();
-        assert_eq!(ids.len(), 1000);
+        }
+    }
+
+    /// The number of renewals once had 16 bits: after them, each renewal was taken for the one
+    /// before.
+    #[test]
+    fn a_lease_has_another_number_after_each_renewal() {
+        let (mut lease, mut ids) = (token(1), std::collections::HashSet::new());
+        for _ in 0..70_000 {
+            assert!(ids.insert(lease.id >> 72));
+            lease.id = lease.next_id();
+        }
         let read = LeaseToken::decode(&token(0).encode()).expect("it is one");
         assert_eq!(read.place.len(), MAX_NAME);
+    }
+
+    #[test]
+    fn a_lease_that_an_older_node_has_renewed_has_the_number_of_its_mark() {
+        let mut renewed = token(7);
+        for renewals in [0_u16, 1, 2] {
+            let mut bytes = token(7).encode();
+            bytes[16..18].copy_from_slice(&renewals.to_le_bytes());
+            assert_eq!(LeaseToken::decode(&bytes).map(|it| it.id), Some(renewed.id));
+            renewed.id = renewed.next_id();
+        }
     }
 }

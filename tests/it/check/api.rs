@@ -199,6 +199,37 @@ fn the_proxy_and_the_api_have_one_counter() {
     assert_eq!(caller.send("/v1/check", &" ".repeat((1 << 20) + 1), &[]).0, 413);
 }
 
+/// Such questions were once charged under their other policies, and had no lease.
+#[test]
+fn a_question_without_a_place_for_its_lease_is_not_charged() {
+    let gateway = in_memory();
+    let mut caller = Caller::of(&gateway);
+    let question = |key: String| json!({ "policies": ["each", "held"], "key": key, "lease": true });
+    // Three leases have a place: also if several questions of a call are of one client.
+    let checks: Vec<Value> = (0..50).map(|n| question(format!("c{}", n / 2))).collect();
+    let answers = caller.check(&json!({ "checks": checks }));
+    let answers = answers["answers"].as_array().expect("it is a list");
+    for (index, answer) in answers.iter().enumerate() {
+        let (is_given, outcome) = (index < 3, if index < 3 { "admitted" } else { "unavailable" });
+        assert_eq!(answer["admitted"], is_given, "{index}: {answer}");
+        assert_eq!((&answer["outcome"], answer["lease"].is_string()), (&json!(outcome), is_given));
+    }
+    let left = |caller: &mut Caller| (0..25).map(|n| caller.remaining("each", &format!("c{n}")));
+    assert_eq!(left(&mut caller).collect::<Vec<_>>()[..4], [98, 99, 100, 100]);
+    let release = |answer: &Value| json!({ "lease": answer["lease"] });
+    let leases: Vec<Value> = answers[1..3].iter().map(release).collect();
+    assert_eq!(caller.call("/v1/release", &json!({ "leases": leases })).0, 200);
+    // Two places are free, and questions that are decided together need three.
+    let three: Vec<Value> = (30..33).map(|n| question(format!("c{n}"))).collect();
+    assert_eq!(caller.call("/v1/check", &json!({ "checks": three, "together": true })).0, 503);
+    assert_eq!(caller.remaining("each", "c30"), 100);
+    let two = json!({ "checks": three[..2], "together": true });
+    assert_eq!(caller.check(&two)["answers"][1]["admitted"], true);
+    assert_eq!((caller.remaining("each", "c31"), caller.remaining("each", "c32")), (99, 100));
+    assert_eq!(caller.call("/v1/check", &question("c33".to_owned())).0, 503);
+    assert_eq!(caller.remaining("each", "c33"), 100);
+}
+
 #[test]
 fn a_lease_is_settled_once_and_ends_at_its_time() {
     let gateway = in_memory();

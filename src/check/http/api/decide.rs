@@ -9,13 +9,14 @@ use http::{HeaderValue, Response, StatusCode};
 use tollgate_limiter::decision::{Charged, Claims, Decision, Outcome, Report};
 use tollgate_limiter::digest::Key;
 use tollgate_limiter::policy::{Mode, Policy};
+use tollgate_limiter::time::Span;
 
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};
 use super::question::{MAX_CHECKS, MAX_TOGETHER, Question, parts};
 use super::reply::{Replies, Reply};
 use super::state::ApiState;
-use crate::check::lease::{LeaseToken, LeasedCharge};
+use crate::check::lease::{LeaseToken, LeasedCharge, Place, Seal};
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -28,6 +29,18 @@ pub(super) struct Check<'r> {
     /// Whether a refusal has a status of its own.
     pub(super) prefers_status: bool,
 }
+
+/// What the lease of a question needs. It is there before anything is counted, so that nothing
+/// is counted without its lease.
+struct Promise<'r> {
+    ttl: Span,
+    seal: Seal,
+    /// None: the question takes no units in flight.
+    place: Option<Place<'r>>,
+}
+
+/// A question, and what its lease needs, if it asks for one.
+type Promised<'r> = (Prepared<'r>, Option<Promise<'r>>);
 
 impl Check<'_> {
     /// Answers the questions of a call.
@@ -58,30 +71,69 @@ impl Check<'_> {
             let question = prepare(self.asking, question, stated.as_ref());
             prepared.push(question.map_err(|problem| problem.within(&at(index)))?);
         }
-        let holds = |it: &Prepared<'_>| it.lease.is_some() && it.holds_units();
-        if prepared.iter().any(holds) && self.state.shared.held.is_full(self.asking.leases.max) {
-            let detail = "this node holds as many leases as it may (check.http.leases.max)";
-            return Err(Problem::unavailable(detail));
+        let promised: Vec<_> = prepared.into_iter().map(|it| self.promised(it)).collect();
+        if is_batch && !together {
+            return self.each(promised).await;
         }
+        let mut promised: Vec<_> = promised.into_iter().collect::<Result<_, _>>()?;
         if together {
-            return self.together(prepared).await;
+            return self.together(promised).await;
         }
-        if is_batch {
-            // The futures send their calls in the order of the questions.
-            let answers = join_all(prepared.into_iter().map(|it| self.one(it))).await;
-            let answers = answers.into_iter().map(|(reply, _)| reply).collect();
-            return Ok(json(StatusCode::OK, &Replies { answers }));
-        }
-        let only = prepared.pop().ok_or_else(|| Problem::bad_request("there is no question"))?;
+        let only = promised.pop().ok_or_else(|| Problem::bad_request("there is no question"))?;
         let (reply, decision) = self.one(only).await;
         Ok(self.response(&decision, &reply))
     }
 
+    /// The question with what its lease needs.
+    ///
+    /// # Errors
+    /// If its lease cannot be given now.
+    fn promised<'r>(&'r self, question: Prepared<'r>) -> Result<Promised<'r>, Problem> {
+        let Some(ttl) = question.lease else { return Ok((question, None)) };
+        let (held, max) = (&self.state.shared.held, self.asking.leases.max);
+        let place = match question.holds_units() {
+            true => Some(held.reserve(max).ok_or_else(|| {
+                let detail = "this node holds as many leases as it may (check.http.leases.max)";
+                Problem::unavailable(detail)
+            })?),
+            false => None,
+        };
+        let secret = self.asking.gateway.snapshot().rules.clients().secret();
+        let seal = self.state.sealer.ready(secret);
+        let seal = seal.ok_or_else(|| Problem::unavailable("there is no lease now"))?;
+        Ok((question, Some(Promise { ttl, seal, place })))
+    }
+
+    /// Decides each question alone. One whose lease cannot be given is not decided; if none can
+    /// be given, the call fails.
+    async fn each(
+        &self,
+        promised: Vec<Result<Promised<'_>, Problem>>,
+    ) -> Result<Response<Bytes>, Problem> {
+        let is_given = |it: &Result<Promised<'_>, Problem>| matches!(it, Ok((_, Some(_))));
+        let (mut promised, has_lease) = (promised, |all: &[_]| all.iter().any(is_given));
+        if !has_lease(&promised)
+            && let Some(failed) = promised.iter().position(Result::is_err)
+        {
+            promised.swap_remove(failed)?;
+        }
+        // The futures send their calls in the order of the questions.
+        let answers = join_all(promised.into_iter().map(async |promised| match promised {
+            Ok(promised) => self.one(promised).await.0,
+            Err(_) => Reply::without_lease(),
+        }));
+        let answers = answers.await;
+        Ok(json(StatusCode::OK, &Replies { answers }))
+    }
+
     /// Decides one question.
-    async fn one<'r>(&self, mut question: Prepared<'r>) -> (Reply, Decision<&'r Arc<Policy>>) {
+    async fn one<'r>(
+        &self,
+        (mut question, promise): Promised<'r>,
+    ) -> (Reply, Decision<&'r Arc<Policy>>) {
         let mut decision = self.decide(&mut question).await;
         let mut reply = self.reply(&question, &decision, None);
-        self.lease(&question, &mut decision, None, &mut reply);
+        self.lease(&question, promise, &mut decision, None, &mut reply);
         (reply, decision)
     }
 
@@ -101,7 +153,8 @@ impl Check<'_> {
     }
 
     /// Decides all questions together: all are admitted, or none is.
-    async fn together(&self, mut questions: Vec<Prepared<'_>>) -> Result<Response<Bytes>, Problem> {
+    async fn together(&self, promised: Vec<Promised<'_>>) -> Result<Response<Bytes>, Problem> {
+        let (mut questions, promises): (Vec<_>, Vec<_>) = promised.into_iter().unzip();
         let is_peek = questions.iter().any(|it| it.is_peek);
         if is_peek && !questions.iter().all(|it| it.is_peek) {
             let detail = "questions that are decided together all count, or none does";
@@ -145,9 +198,9 @@ impl Check<'_> {
             }
         };
         let mut answers = Vec::with_capacity(questions.len());
-        for (question, own) in questions.iter().zip(&keys) {
+        for ((question, promise), own) in questions.iter().zip(promises).zip(&keys) {
             let mut reply = self.reply(question, &decision, Some(own));
-            self.lease(question, &mut decision, Some(own), &mut reply);
+            self.lease(question, promise, &mut decision, Some(own), &mut reply);
             answers.push(reply);
         }
         let status = self.status(&decision);
@@ -173,22 +226,22 @@ impl Check<'_> {
     fn lease(
         &self,
         question: &Prepared<'_>,
+        promise: Option<Promise<'_>>,
         decision: &mut Decision<&Arc<Policy>>,
         keys: Option<&[Key]>,
         reply: &mut Reply,
     ) {
         let is_admitted = matches!(decision.outcome, Outcome::Admit);
-        let Some(ttl) = question.lease.filter(|_| is_admitted) else { return };
+        let Some(Promise { ttl, seal, place }) = promise.filter(|_| is_admitted) else { return };
         let (engine, shared) = (self.asking.gateway.engine(), &self.state.shared);
         let taken = decision.lease.taken();
         let is_part = |key| keys.is_none_or(|keys| keys.contains(&key));
         let in_flight = decision.lease.take_in_flight(is_part);
-        let (until, max) = (engine.clock().now().plus(ttl), self.asking.leases.max);
-        let held = match in_flight.is_empty() {
-            true => Ok(0),
-            false => self.state.hold(engine, in_flight, until, max),
+        let until = engine.clock().now().plus(ttl);
+        let held = match place.filter(|_| !in_flight.is_empty()) {
+            Some(place) => self.state.hold(engine, in_flight, until, place),
+            None => 0,
         };
-        let Ok(held) = held else { return reply.fail() };
         let reports = decision.reports.iter().filter(|it| is_of(it, keys));
         let charge = |report: &Report<&Arc<Policy>>| {
             let (charged, dynamic) = (Charged::of(report)?, question.dynamic.clone());
@@ -197,7 +250,6 @@ impl Check<'_> {
         let issued = engine.clock().wall();
         let token = LeaseToken {
             id: random(),
-            generation: 0,
             issued,
             expires: issued.plus(ttl),
             taken,
@@ -206,14 +258,7 @@ impl Check<'_> {
             held,
             charges: reports.filter_map(charge).collect(),
         };
-        let secret = self.asking.gateway.snapshot().rules.clients().secret();
-        match self.state.sealer.seal(&token, secret) {
-            Some(sealed) => reply.lease = Some(sealed),
-            None => {
-                drop(shared.held.give_back(held));
-                return reply.fail();
-            }
-        }
+        reply.lease = Some(seal.seal(&token));
         reply.expires_in_ms = Some(ttl.as_millis_ceil());
     }
 

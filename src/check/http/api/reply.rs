@@ -86,10 +86,10 @@ pub(super) const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
 }
 
 impl Reply {
-    /// The lease of the question cannot be given.
-    pub(super) fn fail(&mut self) {
-        (self.admitted, self.outcome) = (false, "unavailable");
-        self.retry_after_ms = Some(UNAVAILABLE_MS);
+    /// The answer to a question whose lease cannot be given. It is not decided.
+    pub(super) fn without_lease() -> Self {
+        let retry_after_ms = Some(UNAVAILABLE_MS);
+        Self { outcome: "unavailable", retry_after_ms, ..Self::default() }
     }
 
     /// The answer by the outcome of all policies and by the reports of this question. The name

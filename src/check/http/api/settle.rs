@@ -211,6 +211,10 @@ impl Ending<'_> {
         ttl: Span,
     ) -> Result<LeaseDone, Problem> {
         let wall = self.asking.wall;
+        let secret = self.asking.gateway.snapshot().rules.clients().secret();
+        let seal = self.state.sealer.ready(secret);
+        // Before a mark is set, so that the lease stays as it is.
+        let seal = seal.ok_or_else(|| Problem::unavailable("there is no lease now"))?;
         if token.charges.is_empty() {
             // It has no mark, so it can be renewed for ever.
             token.issued = wall;
@@ -234,13 +238,11 @@ impl Ending<'_> {
                 return Err(Problem::gone("the lease was given back"));
             }
         }
-        token.generation = token.generation.saturating_add(1);
+        token.id = token.next_id();
         token.expires = token.issued.plus(Span::from_millis(end_ms));
-        let secret = self.asking.gateway.snapshot().rules.clients().secret();
-        let sealed = self.state.sealer.seal(&token, secret);
         Ok(LeaseDone {
             actual: None,
-            lease: Some(sealed.ok_or_else(|| Problem::unavailable("there is no lease now"))?),
+            lease: Some(seal.seal(&token)),
             expires_in_ms: Some(token.expires.since(wall).as_millis_ceil()),
         })
     }
@@ -272,5 +274,5 @@ fn mark(token: &LeaseToken, end: End) -> Result<Mark, Problem> {
     let lasts = Span::from_micros(
         token.expires.since(token.issued).as_micros().saturating_add(CLOCKS.as_micros()),
     );
-    Mark::new(token.mark_id(), end.value(), lasts).map_err(|_| gone())
+    Mark::new(token.id, end.value(), lasts).map_err(|_| gone())
 }

@@ -12,7 +12,7 @@ use tollgate_limiter::decision::Lease;
 use tollgate_limiter::time::Timestamp;
 
 use super::idempotency::Answers;
-use crate::check::lease::{Ends, HeldLeases, Returned, Sealer};
+use crate::check::lease::{Ends, HeldLeases, Place, Returned, Sealer};
 use crate::engine::Engine;
 use crate::gateway::CurrentGateway;
 
@@ -87,21 +87,17 @@ impl ApiState {
     }
 
     /// Holds a lease of this worker until it ends, and returns its number.
-    ///
-    /// # Errors
-    /// The lease, if the node holds as many as it may.
     pub(super) fn hold(
         &self,
         engine: &Engine,
         lease: Lease,
         expires: Timestamp,
-        max: usize,
-    ) -> Result<u64, Lease> {
+        place: Place<'_>,
+    ) -> u64 {
         engine.hold(&lease);
-        let held = self.shared.held.hold(self.owner, lease, expires, max);
-        let id = held.inspect_err(|lease| engine.give_back(lease))?;
+        let id = place.hold(self.owner, lease, expires);
         self.ends.borrow_mut().add(expires, id, &self.shared.held);
-        Ok(id)
+        id
     }
 
     /// Gives back the units of leases that have ended.
