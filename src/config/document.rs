@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::effective::Effective;
+use super::excerpt::Excerpts;
 use super::problem::{Problems, Report};
+use super::secret_places;
 use super::shown;
 use super::yaml;
 use crate::patches::Resolved;
@@ -44,10 +46,12 @@ impl fmt::Debug for Document {
 /// replaced by its mask. None: there are none.
 pub(crate) fn masked(text: &str, name: &str) -> Option<Report> {
     let problems = Problems::default();
-    let masks = shown::masks(&yaml::parse(text, &Problems::default())?);
+    let mut tree = yaml::parse(text, &Problems::default())?;
+    secret_places::mark(&mut tree);
+    let masks = shown::masks(&tree);
     for span in &masks {
         let advice = "write the secret itself, or better ${VARIABLE} or ${file:/path}";
         problems.error(*span, "this is the mask of a secret that is not shown", advice);
     }
-    (!masks.is_empty()).then(|| problems.report(name, text))
+    (!masks.is_empty()).then(|| problems.report(name, text, &Excerpts::new(&tree)))
 }

@@ -6,6 +6,7 @@
 
 use super::node::{Entry, Node, TextSpan, Value};
 use super::problem::Problems;
+use super::secrecy::Secrecy;
 
 /// Longer lines get no advice, because the search takes quadratic time.
 const MAX_LINE_BYTES: usize = 2000;
@@ -69,9 +70,17 @@ impl Checker<'_> {
             if parts > 0 && entries[index - 1].value.scalar().is_some() {
                 let length = end.column + end.length - start.column;
                 let whole = TextSpan { length, ..start };
-                let advice = format!("put the whole value in quotes: {:?}", self.written(whole));
+                let joined = &mut entries[index - 1].value;
+                let written = self.written(whole);
+                let mut advice = "put the whole value in quotes".to_owned();
+                if joined.secrecy.shows_all(written) {
+                    advice += &format!(": {written:?}");
+                } else {
+                    joined.secrecy = Secrecy::All;
+                }
                 self.problems.error(whole, "between braces a comma ends a value", &advice);
-                entries[index - 1].value.value = Value::Unresolved;
+                joined.span = whole;
+                joined.value = Value::Unresolved;
                 entries.drain(index..index + parts);
             }
             index += 1;

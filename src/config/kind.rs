@@ -3,7 +3,15 @@
 //! The descriptions of fields tell their defaults ("Default: 10s."), and tests/configuration
 //! compares each of them with the compiler.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
+
+use super::sections::RawConfig;
+
+/// The JSON Schema of the file (draft 2020-12).
+pub(super) static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| schemars::schema_for!(RawConfig).to_value());
 
 /// Defaults that are no values of their fields: the field is left out.
 const NO_VALUE: [&str; 7] = ["none", "any", "all", "empty", "never", "auto", "required"];
@@ -38,6 +46,11 @@ pub(super) enum Kind<'s> {
     Plain,
     /// Any other text.
     Text,
+}
+
+/// The form of a text, by its name in the schema. None: it has no form of its own.
+pub(super) fn form(value: &Value) -> Option<&str> {
+    value["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
 impl<'s> Schema<'s> {
