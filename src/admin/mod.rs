@@ -47,7 +47,7 @@ pub(crate) use cluster::{ClusterFigures, Publisher};
 pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
 pub(crate) use credentials::Token;
 pub(crate) use node::{
-    Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
+    Checked, EffectiveConfig, MaskedConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
 };
 pub(crate) use problem::ConfigProblem;
 pub(crate) use service::Admin;

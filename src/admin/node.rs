@@ -54,11 +54,22 @@ pub(crate) struct View {
     pub(crate) failure: Option<(Timestamp, String)>,
 }
 
-/// A configuration without its secrets.
-#[derive(Clone)]
-pub(crate) struct ShownConfig {
+/// A configuration without its secrets, which can be compared with others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct MaskedConfig {
     /// As it is written.
     pub(crate) written: Arc<Value>,
+    /// The same with keyed digests in the places of secrets.
+    pub(crate) identity: Arc<Value>,
+    /// A keyed digest of `identity`: it changes with every secret. Each process has its own key.
+    pub(crate) keyed_digest: String,
+}
+
+/// A configuration as it is shown.
+#[derive(Clone)]
+pub(crate) struct ShownConfig {
+    /// The configuration without its secrets.
+    pub(crate) masked: MaskedConfig,
     /// What is true of it with these patches.
     pub(crate) effective: Arc<dyn Fn(&Resolved) -> EffectiveConfig + Send + Sync>,
     /// Identifies the text: the contents of an entity tag.
@@ -105,7 +116,7 @@ pub(crate) struct PutBy {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// The configuration without secrets, if it can be used.
-    pub(crate) document: Option<Value>,
+    pub(crate) document: Option<MaskedConfig>,
     /// Its mistakes and warnings.
     pub(crate) problems: Vec<ConfigProblem>,
 }

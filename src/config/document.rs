@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::effective::Effective;
 use super::excerpt::Excerpts;
+use super::node::Node;
 use super::problem::{Problems, Report};
 use super::secret_places;
 use super::shown;
@@ -20,13 +21,22 @@ pub(crate) struct Document {
     pub(crate) text: Arc<str>,
     /// As JSON: with `${...}` as they are written, and without secrets.
     pub(crate) written: Arc<Value>,
+    /// The same with keyed digests in the places of secrets. It differs if only a secret differs, and
+    /// says nothing of the secret.
+    pub(crate) identity: Arc<Value>,
     /// The same with the values of `${...}`. It is not to be shown as it is.
     expanded: Arc<Value>,
 }
 
 impl Document {
-    pub(super) fn new(text: &str, written: Value, expanded: Value) -> Self {
-        Self { text: text.into(), written: Arc::new(written), expanded: Arc::new(expanded) }
+    /// The document of a tree in which `${...}` were replaced. `written`: the tree as JSON before.
+    pub(super) fn new(text: &str, written: Value, tree: &Node) -> Self {
+        Self {
+            text: text.into(),
+            written: Arc::new(written),
+            identity: Arc::new(shown::identity(tree)),
+            expanded: Arc::new(shown::shown_expanded(tree)),
+        }
     }
 
     /// What is true of the configuration while these patches are in force.

@@ -163,7 +163,7 @@ fn compiled(
         let raw: RawConfig = de::read(&tree, &problems)?;
         let config = raw.compile(&around, &problems)?;
         let definitions = definitions::definitions(&tree, &written, raw, &config);
-        let document = Document::new(text, written, shown::shown_expanded(&tree));
+        let document = Document::new(text, written, &tree);
         Some((Config { definitions: Arc::new(definitions), ..config }, document))
     });
     let (report, files) = (problems.report(name, text, &excerpts), around.files.into_inner());

@@ -66,25 +66,28 @@ impl Checker<'_> {
                 end = if is_part { part.key.span } else { end };
                 is_part
             });
-            let parts = parts.count();
-            if parts > 0 && entries[index - 1].value.scalar().is_some() {
+            let parts = index..index + parts.count();
+            if !parts.is_empty() && entries[index - 1].value.scalar().is_some() {
+                let parts: Vec<Entry> = entries.drain(parts).collect();
                 let length = end.column + end.length - start.column;
-                let whole = TextSpan { length, ..start };
-                let joined = &mut entries[index - 1].value;
-                let written = self.written(whole);
-                let mut advice = "put the whole value in quotes".to_owned();
-                if joined.secrecy.shows_all(written) {
-                    advice += &format!(": {written:?}");
-                } else {
-                    joined.secrecy = Secrecy::All;
-                }
-                self.problems.error(whole, "between braces a comma ends a value", &advice);
-                joined.span = whole;
-                joined.value = Value::Unresolved;
-                entries.drain(index..index + parts);
+                self.joined(&mut entries[index - 1].value, TextSpan { length, ..start }, &parts);
             }
             index += 1;
         }
+    }
+
+    /// Reports a value that continues in `parts` and is `whole`.
+    fn joined(&self, value: &mut Node, whole: TextSpan, parts: &[Entry]) {
+        let written = self.written(whole);
+        let mut advice = "put the whole value in quotes".to_owned();
+        let is_secret = |part: &Entry| part.key.secrecy == Secrecy::All;
+        if value.secrecy.shows_all(written) && !parts.iter().any(is_secret) {
+            advice += &format!(": {written:?}");
+        } else {
+            value.secrecy = Secrecy::All;
+        }
+        self.problems.error(whole, "between braces a comma ends a value", &advice);
+        *value = Node { value: Value::Unresolved, span: whole, ..*value };
     }
 
     /// Whether `part` most likely continues the value that ends with `before`, and is not a field

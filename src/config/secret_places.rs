@@ -112,7 +112,8 @@ fn hide_name(entry: &mut Entry, is_near_secret: bool) {
     let is_lower = !name.contains(|c: char| c.is_ascii_uppercase());
     let is_name = is_word && (is_lower || name.len() < MIN_SECRET_CHARS);
     let has_value = !matches!(entry.value.value, Value::Null);
-    let is_shown = if is_near_secret { is_name && has_value } else { is_name || has_value };
+    let has_secret = SECRET_FIELDS.iter().any(|secret| name.contains(secret));
+    let is_shown = if is_near_secret { is_name && has_value } else { has_value || !has_secret };
     if !is_shown {
         entry.key.secrecy = Secrecy::All;
     }
@@ -180,7 +181,7 @@ mod tests {
             ("admin: { token:x1 }", "admin"),
             ("admin: { token x1 }", "admin"),
             ("admin: { tokenx }", "admin"),
-            ("listeners: [{ tokenx }]", "listeners tokenx"),
+            ("listeners: [{ tokenx }, { X1,x2/x3 }]", "listeners X1 x2/x3"),
             ("admin: { token: x1,X2, address: a }", "admin token address a"),
             ("admin: { token: { x1 } }", "admin token"),
             ("routes: [{ headers: { x-a:x1, x-b: x2, x-c } }]", "routes headers x-b"),
