@@ -44,6 +44,7 @@ pub use problem::{Report, Reported};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
 use surroundings::Surroundings;
+use tollgate_limiter::time::Clock;
 pub(crate) use text_file::read;
 
 /// A configuration without mistakes, and warnings of what is most likely not intended.
@@ -146,7 +147,14 @@ fn compiled(
 ) -> Result<Compiled, (Report, Vec<PathBuf>)> {
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-    let around = Surroundings { env, directory, files: RefCell::default(), databases };
+    let around = Surroundings {
+        env,
+        directory,
+        now: Clock::System.wall(),
+        files: RefCell::default(),
+        certificates: RefCell::default(),
+        databases,
+    };
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
         let written = shown::shown(&tree);
         quotes::check(&mut tree, text, &problems);
