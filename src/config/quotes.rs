@@ -7,6 +7,7 @@
 use super::node::{Entry, Node, TextSpan, Value};
 use super::problem::Problems;
 use super::secrecy::Secrecy;
+use super::secret_places::contains_secret_field;
 
 /// Longer lines get no advice, because the search takes quadratic time.
 const MAX_LINE_BYTES: usize = 2000;
@@ -80,7 +81,9 @@ impl Checker<'_> {
     fn joined(&self, value: &mut Node, whole: TextSpan, parts: &[Entry]) {
         let written = self.written(whole);
         let mut advice = "put the whole value in quotes".to_owned();
-        let is_secret = |part: &Entry| part.key.secrecy == Secrecy::All;
+        // Of a URL, the parts are other hosts: credentials are seen in the whole.
+        let is_url = written.contains("://") && !contains_secret_field(written);
+        let is_secret = |part: &Entry| part.key.secrecy == Secrecy::All && !is_url;
         if value.secrecy.shows_all(written) && !parts.iter().any(is_secret) {
             advice += &format!(": {written:?}");
         } else {

@@ -112,11 +112,18 @@ fn hide_name(entry: &mut Entry, is_near_secret: bool) {
     let is_lower = !name.contains(|c: char| c.is_ascii_uppercase());
     let is_name = is_word && (is_lower || name.len() < MIN_SECRET_CHARS);
     let has_value = !matches!(entry.value.value, Value::Null);
-    let has_secret = SECRET_FIELDS.iter().any(|secret| name.contains(secret));
-    let is_shown = if is_near_secret { is_name && has_value } else { has_value || !has_secret };
+    let is_shown = match is_near_secret {
+        true => is_name && has_value,
+        false => has_value || !contains_secret_field(name),
+    };
     if !is_shown {
         entry.key.secrecy = Secrecy::All;
     }
+}
+
+/// Whether a text contains the name of a secret, which may follow.
+pub(super) fn contains_secret_field(text: &str) -> bool {
+    SECRET_FIELDS.iter().any(|secret| text.contains(secret))
 }
 
 /// Whether a field of the section itself may be secret.
