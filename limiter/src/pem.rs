@@ -16,8 +16,13 @@ const ENCRYPTED_KEY: &str = "ENCRYPTED PRIVATE KEY";
 /// The labels of public keys: RFC 7468, section 13, and PKCS #1.
 const PUBLIC_KEYS: [&str; 2] = ["PUBLIC KEY", "RSA PUBLIC KEY"];
 /// What files of certificates and keys contain beside them, and what is not used.
-const OTHERS: [&str; 5] =
-    ["DH PARAMETERS", "EC PARAMETERS", "CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST", "X509 CRL"];
+const OTHERS: [&str; 5] = [
+    "DH PARAMETERS",
+    "EC PARAMETERS",
+    "CERTIFICATE REQUEST",
+    "NEW CERTIFICATE REQUEST",
+    "X509 CRL",
+];
 /// What editors of Windows write before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// The most characters of a label that messages show.

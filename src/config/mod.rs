@@ -44,8 +44,8 @@ pub use problem::{Report, Reported};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
 use surroundings::Surroundings;
-use tollgate_limiter::time::Clock;
 pub(crate) use text_file::read;
+use tollgate_limiter::time::Clock;
 
 /// A configuration without mistakes, and warnings of what is most likely not intended.
 #[derive(Clone, Debug)]

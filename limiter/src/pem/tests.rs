@@ -25,7 +25,11 @@ fn texts_of_usual_tools_are_understood() {
     assert_eq!(ders(format!("{ONE}{TWO}").replace('\n', "\r")), both());
     let old = ONE.replace("CERTIFICATE", "X509 CERTIFICATE");
     assert_eq!(ders(old + TWO), both());
-    assert_eq!(ders(format!("{ONE}{KEY}{TWO}")), both(), "HAProxy has key and certificates together");
+    assert_eq!(
+        ders(format!("{ONE}{KEY}{TWO}")),
+        both(),
+        "HAProxy has key and certificates together"
+    );
 }
 
 /// `openssl x509 -text`, `openssl pkcs12`, and lists of authorities.
@@ -108,10 +112,9 @@ fn private_keys_have_three_forms() {
 #[test]
 fn an_encrypted_key_is_said_to_be_encrypted() {
     let new = KEY.replace("PRIVATE", "ENCRYPTED PRIVATE");
-    let old = KEY.replace("PRIVATE", "RSA PRIVATE").replace(
-        "BwgJ",
-        "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,B0A1\n\nBwgJ",
-    );
+    let old = KEY
+        .replace("PRIVATE", "RSA PRIVATE")
+        .replace("BwgJ", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,B0A1\n\nBwgJ");
     for text in [new, old] {
         assert_eq!(private_key(text.as_bytes()), Err(PemError::Encrypted), "{text}");
     }
@@ -119,7 +122,9 @@ fn an_encrypted_key_is_said_to_be_encrypted() {
 
 #[test]
 fn what_is_not_a_text_is_named() {
-    let utf16 = |mark: [u8; 2]| [&mark[..], &ONE.bytes().flat_map(|it| [it, 0]).collect::<Vec<_>>()].concat();
+    let utf16 = |mark: [u8; 2]| {
+        [&mark[..], &ONE.bytes().flat_map(|it| [it, 0]).collect::<Vec<_>>()].concat()
+    };
     for text in [utf16([0xff, 0xfe]), utf16([0xfe, 0xff])] {
         assert_eq!(ders(text), Err(PemError::Utf16));
     }

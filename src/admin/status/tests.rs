@@ -214,8 +214,13 @@ fn a_certificate_is_a_reason_before_its_beginning() {
 fn an_expired_certificate_is_said_to_have_expired() {
     let rule = RULES.iter().find(|rule| rule.code == "certificate_expires").expect("a rule");
     let (window, upstreams) = (Window::default(), []);
-    let present =
-        Present { failure: None, origin: None, upstreams: &upstreams, store: None, window: &window };
+    let present = Present {
+        failure: None,
+        origin: None,
+        upstreams: &upstreams,
+        store: None,
+        window: &window,
+    };
     for (left_s, text) in [
         (13.5 * 86_400.0, "the certificate a.test expires in 13 days"),
         (7200.0, "the certificate a.test expires in 2 hours"),

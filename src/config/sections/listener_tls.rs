@@ -128,9 +128,8 @@ fn warn_unused(certificates: &[(TextSpan, Certificate)], cx: &Context<'_>) {
     for (index, (span, certificate)) in certificates.iter().enumerate().skip(1) {
         let earlier = || certificates[..index].iter().map(|(_, earlier)| earlier);
         let is_taken = |name: &String| {
-            earlier().any(|it| {
-                it.algorithm() == certificate.algorithm() && it.names().contains(name)
-            })
+            earlier()
+                .any(|it| it.algorithm() == certificate.algorithm() && it.names().contains(name))
         };
         if certificate.names().iter().all(is_taken) {
             let (message, advice) = match certificate.names() {

@@ -80,7 +80,8 @@ fn files_of_certificates_are_read_beside_the_configuration() {
     let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
     fs::write(directory.path().join("key.pem"), other).unwrap();
     let report = parse(&text).unwrap_err().to_string();
-    let mismatch = "the file \"key.pem\" cannot be used: the key does not belong to the certificate";
+    let mismatch =
+        "the file \"key.pem\" cannot be used: the key does not belong to the certificate";
     assert!(report.contains(mismatch), "{report}");
 }
 

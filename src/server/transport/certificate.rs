@@ -221,7 +221,9 @@ pub(super) mod tests {
     use super::*;
 
     fn params(names: &[&str]) -> CertificateParams {
-        let mut params = CertificateParams::new(names.iter().copied().map(String::from).collect::<Vec<_>>()).unwrap();
+        let mut params =
+            CertificateParams::new(names.iter().copied().map(String::from).collect::<Vec<_>>())
+                .unwrap();
         params.distinguished_name.push(DnType::CommonName, *names.first().unwrap_or(&"none"));
         params
     }

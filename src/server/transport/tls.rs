@@ -171,9 +171,7 @@ impl ResolvesServerCert for ByName {
 
 #[cfg(test)]
 mod tests {
-    use SignatureScheme::{
-        ECDSA_NISTP256_SHA256, ED25519, RSA_PKCS1_SHA256, RSA_PSS_SHA256,
-    };
+    use SignatureScheme::{ECDSA_NISTP256_SHA256, ED25519, RSA_PKCS1_SHA256, RSA_PSS_SHA256};
     use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 
     use super::super::certificate::tests::signed;

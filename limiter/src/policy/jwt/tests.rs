@@ -32,7 +32,9 @@ fn signing_key(algorithm: Algorithm) -> EncodingKey {
 fn verifying_key(algorithm: Algorithm) -> VerifyingKey {
     match algorithm {
         Algorithm::RS256 => VerifyingKey::from_pem(RSA_PUBLIC.as_bytes(), &ALL),
-        Algorithm::ES256 => VerifyingKey::from_pem(include_bytes!("test_keys/p256.public.pem"), &ALL),
+        Algorithm::ES256 => {
+            VerifyingKey::from_pem(include_bytes!("test_keys/p256.public.pem"), &ALL)
+        }
         Algorithm::EdDSA => {
             VerifyingKey::from_pem(include_bytes!("test_keys/ed25519.public.pem"), &ALL)
         }

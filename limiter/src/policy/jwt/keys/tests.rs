@@ -60,7 +60,10 @@ fn a_text_that_is_not_a_public_key_is_refused() {
     assert!(matches!(VerifyingKey::from_pem(other_curve.as_bytes(), &ALL), Err(KeyError::Curve)));
     let certificate = RSA.replace("PUBLIC KEY", "CERTIFICATE");
     for text in ["", "secret", &certificate, &RSA[..RSA.len() / 2]] {
-        assert!(matches!(VerifyingKey::from_pem(text.as_bytes(), &ALL), Err(KeyError::Pem(_))), "{text}");
+        assert!(
+            matches!(VerifyingKey::from_pem(text.as_bytes(), &ALL), Err(KeyError::Pem(_))),
+            "{text}"
+        );
     }
 }
 
