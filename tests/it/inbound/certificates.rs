@@ -135,7 +135,7 @@ fn dates_of_certificates_are_in_the_check_the_log_the_status_and_the_metrics() {
         assert!(gateway.log().contains(check), "{}", gateway.log());
         let ask = |path: &str| {
             let mut curl = Command::new("curl");
-            curl.args(["-s", "--unix-socket"]).arg(&socket).arg(format!("http://admin{path}"));
+            curl.args(["-s", "--unix-socket"]).arg(&socket).arg(format!("http://localhost{path}"));
             let output = curl.output().expect("curl is installed");
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
