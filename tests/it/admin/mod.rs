@@ -10,6 +10,7 @@ mod node;
 mod page;
 mod patches;
 mod reveal;
+mod secrets;
 mod shared_patches;
 mod store;
 mod top;
