@@ -134,9 +134,7 @@ impl LogReport {
             to: facts.first_us.map(|_| text(facts.last_us)),
         }
     }
-}
 
-impl LogReport {
     /// The format, and what was around the lines: `combined`, or `combined in docker`.
     pub(super) fn form(&self) -> String {
         let inside = self.inside.iter().map(|inside| format!(" in {inside}"));

@@ -373,3 +373,19 @@ fn the_rules_are_those_of_the_alerts() {
         assert!(docs.contains(&row), "docs/admin.md lacks {row}");
     }
 }
+
+/// An operator finds each reason, with the advice of the program.
+#[test]
+fn each_reason_has_its_row_and_remedy_in_the_document() {
+    let docs = include_str!("../../../docs/operations.md");
+    let rows = docs.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect());
+    // The first row has the names of the columns.
+    let cells: Vec<Vec<&str>> = cells.skip(1).collect();
+    for Rule { code, advice, .. } in &RULES {
+        let status = format!("`{code}`");
+        let row = cells.iter().find(|row| row.get(2) == Some(&&*status));
+        let row = row.unwrap_or_else(|| panic!("docs/operations.md has no row for {code}"));
+        assert_eq!((row.len(), row[4]), (6, *advice), "{code}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The common and the combined log format of Apache and nginx, and what others make of them.
+//! The common and the combined log format of Apache and nginx, and formats that extend them.
 //!
 //! `CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES`, in the combined format followed by
 //! `"REFERER" "USER-AGENT"`. Apache's `vhost_combined` has `HOST:PORT` before the client, APISIX
@@ -25,7 +25,8 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     let stamp = cursor.bracketed()?;
     let time = time::common(stamp).or_else(|| time::rfc3339(stamp))?;
     let mut line = Line::at(time, Mark::End);
-    // No identity is an address, and no host is a time, which may stand before a whole line.
+    // An address in place of the identity is the client, after the host of `vhost_combined`. A
+    // time in place of the host was written before the line by another program.
     if second != b"-"
         && let Some(after_host) = client(second)
         && time::rfc3339(first).is_none()
@@ -58,7 +59,7 @@ fn read_rest<'l>(line: &mut Line<'l>, mut cursor: Cursor<'l>) {
             // A duration may stand in quotes, too.
             match (quoted.len(), duration(value)) {
                 (..2, Some(us)) => line.duration_us = line.duration_us.or(Some(us)),
-                // Others write other things here, such as the name of a router.
+                // Some writers have another text here, such as the name of a router.
                 (1, None) if !has_address(value) => {
                     quoted.next();
                 }

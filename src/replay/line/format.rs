@@ -5,7 +5,7 @@ use super::names::Names;
 use super::{alb, cloudfront, common, envoy, haproxy, own_text};
 use crate::telemetry::FieldNames;
 
-/// Words for what other formats read, too.
+/// Further words, and the format that reads their lines.
 const OTHER_WORDS: [(&str, &str); 4] = [
     ("common", "combined"),
     ("vhost_combined", "combined"),
@@ -72,7 +72,7 @@ impl Format {
         Self::all().into_iter().find(|format| format.name() == name)
     }
 
-    /// All words for formats; those for other formats' lines come last, but for `common`.
+    /// All words for formats: `common`, the names of the formats, and then the further words.
     pub(crate) fn words() -> Vec<&'static str> {
         let mut words: Vec<_> = Self::all().iter().map(Self::name).collect();
         words.extend(OTHER_WORDS.iter().map(|(word, _)| *word));
@@ -97,7 +97,7 @@ impl Format {
     /// format. Other programs write JSON with names such as `time` and `path`, too.
     pub(super) fn is_distinct(&self, line: &[u8]) -> bool {
         match self {
-            Self::Json(_, names) => names.is_marked(line),
+            Self::Json(_, names) => names.has_own_name(line),
             _ => true,
         }
     }

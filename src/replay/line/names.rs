@@ -56,7 +56,7 @@ pub(crate) struct Names {
     /// How the names of header fields begin in the outermost object.
     header_prefix: Option<&'static str>,
     /// A name that no other writer uses. It tells whose line it is if there is no client.
-    mark: Option<&'static str>,
+    own_name: Option<&'static str>,
 }
 
 /// Why the text of `--map` cannot be used.
@@ -110,7 +110,8 @@ impl Names {
         let namespace = if vocabulary == FieldNames::Own { "" } else { "tollgate." };
         names.push((format!("{namespace}{DROPPED_LINES}").into(), Meaning::Dropped));
         let outcome = FIELDS.iter().find(|named| named.field == Field::Outcome);
-        Self { mark: outcome.map(|named| named.name(vocabulary)), ..Self::default() }.with(names)
+        Self { own_name: outcome.map(|named| named.name(vocabulary)), ..Self::default() }
+            .with(names)
     }
 
     /// Caddy's access log. A request that failed has a second line there, of another logger.
@@ -128,7 +129,7 @@ impl Names {
             ("bytes_read", Meaning::RequestBytes),
             ("duration", Meaning::Duration(SECOND)),
         ]);
-        Self { headers: Some("request.headers"), mark: Some("resp_headers"), ..names }
+        Self { headers: Some("request.headers"), own_name: Some("resp_headers"), ..names }
     }
 
     /// Traefik's access log.
@@ -144,7 +145,7 @@ impl Names {
             ("RequestContentSize", Meaning::RequestBytes),
             ("Duration", Meaning::Duration(NANOSECOND)),
         ]);
-        Self { header_prefix: Some("request_"), mark: Some("RequestPath"), ..names }
+        Self { header_prefix: Some("request_"), own_name: Some("RequestPath"), ..names }
     }
 
     /// Envoy's JSON log, with the names that Envoy Gateway and Istio use.
@@ -166,7 +167,7 @@ impl Names {
             ("user_agent", Meaning::Header("user-agent".into())),
             ("user-agent", Meaning::Header("user-agent".into())),
         ]);
-        Self { mark: Some("response_flags"), ..names }
+        Self { own_name: Some("response_flags"), ..names }
     }
 
     /// The names that `--map` gives, as in `time=ts,client=remote.ip`.
@@ -206,8 +207,9 @@ impl Names {
     }
 
     /// Whether a line has the name that only this writer uses.
-    pub(super) fn is_marked(&self, line: &[u8]) -> bool {
-        self.mark.is_some_and(|mark| memmem::find(line, format!("\"{mark}\"").as_bytes()).is_some())
+    pub(super) fn has_own_name(&self, line: &[u8]) -> bool {
+        self.own_name
+            .is_some_and(|name| memmem::find(line, format!("\"{name}\"").as_bytes()).is_some())
     }
 
     /// The meaning of a name, and its place among all names.
@@ -398,8 +400,16 @@ impl<'l> Reading<'l> {
             _ => None,
         };
         self.line.client = last_forwarded(&list).or(self.line.client);
-        let joined = earlier.map(|earlier| Cow::Owned([&earlier, &b", "[..], &list].concat()));
-        self.clients = Some((place, joined.unwrap_or(list)));
+        let list = match earlier.map(Cow::into_owned) {
+            // An array may have thousands of elements: they are appended, and not copied anew.
+            Some(mut joined) => {
+                joined.extend_from_slice(b", ");
+                joined.extend_from_slice(&list);
+                Cow::Owned(joined)
+            }
+            None => list,
+        };
+        self.clients = Some((place, list));
     }
 }
 

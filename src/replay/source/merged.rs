@@ -36,7 +36,7 @@ struct Source {
     lines: Lines,
     next: Vec<u8>,
     /// The line with its envelopes.
-    sealed: Vec<u8>,
+    enclosed: Vec<u8>,
     number: u64,
     time_us: u64,
 }
@@ -63,7 +63,7 @@ impl Merged {
                 input: input.clone(),
                 lines: Lines::new(reader),
                 next: Vec::new(),
-                sealed: Vec::new(),
+                enclosed: Vec::new(),
                 number: 0,
                 time_us: 0,
             }),
@@ -151,10 +151,10 @@ impl Source {
         }
         self.next.clear();
         let mut is_any = false;
-        while self.lines.next(&mut self.sealed)? {
+        while self.lines.next(&mut self.enclosed)? {
             (self.number, is_any) = (self.number + 1, true);
-            let Some(content) = envelopes.open(&self.sealed) else {
-                self.next.extend_from_slice(&self.sealed);
+            let Some(content) = envelopes.open(&self.enclosed) else {
+                self.next.extend_from_slice(&self.enclosed);
                 break;
             };
             let room = MAX_LINE_BYTES.saturating_sub(self.next.len());
