@@ -115,3 +115,4 @@ pub use library::{
 };
 #[cfg(feature = "jwt")]
 pub use library::{Jwt, JwtError};
+pub use store::{Outage, OutageCause};

@@ -27,7 +27,7 @@ use self::lane::{Lane, LaneStore};
 use crate::decision::{Claims, Decision, Ending, Headroom, Judge, Lease, Outcome};
 use crate::policy::Policy;
 use crate::store::overrides::SharedOverrides;
-use crate::store::{MemoryStore, SharedStore};
+use crate::store::{MemoryStore, Outage, SharedStore};
 use crate::time::{Clock, Timestamp};
 
 /// The period of the maintenance of counters in memory.
@@ -38,6 +38,8 @@ const UPKEEP_US: u64 = 100_000;
 pub(crate) struct SharedLimiter {
     clock: Clock,
     storage: Storage,
+    /// The store of all lanes.
+    store: Option<SharedStore>,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl SharedLimiter {
     /// Decides by counters in memory, on the calling thread.
     pub(crate) const fn in_memory(store: MemoryStore, clock: Clock) -> Self {
         let memory = Memory { store, maintained_us: AtomicU64::new(0) };
-        Self { clock, storage: Storage::Memory(memory) }
+        Self { clock, storage: Storage::Memory(memory), store: None }
     }
 
     /// Decides by `store` on `lanes` threads. Each has at most `bound` decisions in
@@ -85,10 +87,15 @@ impl SharedLimiter {
         [lanes, bound]: [NonZeroUsize; 2],
         clock: Clock,
     ) -> io::Result<Self> {
-        let store = LaneStore { store, overrides, clock: clock.clone() };
+        let of_lane = LaneStore { store: store.clone(), overrides, clock: clock.clone() };
         let lanes: io::Result<Box<[Lane]>> =
-            (0..lanes.get()).map(|n| Lane::start(n, store.clone(), bound)).collect();
-        Ok(Self { clock, storage: Storage::Lanes(lanes?) })
+            (0..lanes.get()).map(|n| Lane::start(n, of_lane.clone(), bound)).collect();
+        Ok(Self { clock, storage: Storage::Lanes(lanes?), store: Some(store) })
+    }
+
+    /// The servers of the store that are not used.
+    pub(crate) fn outages(&self) -> Vec<Outage> {
+        self.store.as_ref().map_or_else(Vec::new, SharedStore::outages)
     }
 
     /// The clock of decisions.

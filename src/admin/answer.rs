@@ -14,6 +14,7 @@ use http_body::Frame;
 use http_body_util::{Either, Full, StreamBody};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tollgate_limiter::store::OutageCause;
 
 use super::audit::Change;
 use super::call::Call;
@@ -91,9 +92,23 @@ impl<T> Page<T> {
 }
 
 /// Whether the gateway is well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Health {
     pub(super) status: HealthWord,
+    /// What the gateway serves without, though it is ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    without: Vec<Without>,
+}
+
+/// What the gateway serves without. A client without a credential learns the cause, and no
+/// address, user or key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct Without {
+    /// The code of the reason in `/v1/status`.
+    code: &'static str,
+    /// The word of the cause, as in the metric `tollgate_store_away`.
+    cause: &'static str,
+    text: &'static str,
 }
 
 /// `alive` and `ready` have the status 200, `draining` has 503.
@@ -131,11 +146,25 @@ impl Answer {
 
     /// Whether the gateway is well.
     pub(super) fn health(status: HealthWord) -> Self {
+        Self::health_without(status, [])
+    }
+
+    /// The same of a gateway whose store has servers that are not used, for these causes.
+    pub(super) fn health_without(
+        status: HealthWord,
+        store: impl IntoIterator<Item = OutageCause>,
+    ) -> Self {
         let code = match status {
             HealthWord::Alive | HealthWord::Ready => StatusCode::OK,
             HealthWord::Draining => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self::document(code, JSON, &Health { status })
+        let without = |cause: OutageCause| Without {
+            code: "store_away",
+            cause: cause.code(),
+            text: cause.text(),
+        };
+        let without = store.into_iter().map(without).collect();
+        Self::document(code, JSON, &Health { status, without })
     }
 
     /// The same, with what the audit log is told.

@@ -258,7 +258,9 @@ impl Admin {
         match call.spec.action {
             Action::Alive => Ok(Answer::health(HealthWord::Alive)),
             Action::Ready => Ok(match view.phase {
-                Phase::Serving => Answer::health(HealthWord::Ready),
+                Phase::Serving => {
+                    Answer::health_without(HealthWord::Ready, self.status.store_causes())
+                }
                 Phase::Draining => Answer::health(HealthWord::Draining),
             }),
             Action::Metrics => Ok(Answer::metrics(node.metrics.render())),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::store::Standing;
+use tollgate_limiter::store::{OutageCause, Standing};
 use tollgate_limiter::time::Timestamp;
 
 use self::present::Present;
@@ -136,20 +136,28 @@ impl Status {
         if window.is_due(now) {
             window.read(&samples(), now);
         }
-        let present = self.present(view, &window);
+        let store = self.store.borrow();
+        let present = Self::present(view, store.as_ref(), &window);
         note(&mut self.since.borrow_mut(), &present, now);
     }
 
-    fn present<'p>(&self, view: &'p View, window: &'p Window) -> Present<'p> {
+    fn present<'p>(view: &'p View, store: Option<&'p Standing>, window: &'p Window) -> Present<'p> {
         let (failure, upstreams) = (view.failure.as_ref(), &view.snapshot.upstreams);
         let origin = view.origin.as_ref();
-        Present { failure, origin, upstreams, store: *self.store.borrow(), window }
+        Present { failure, origin, upstreams, store, window }
+    }
+
+    /// Why servers of the store are not used, each cause once.
+    pub(super) fn store_causes(&self) -> BTreeSet<OutageCause> {
+        let store = self.store.borrow();
+        store.iter().flat_map(|it| &it.outages).map(|outage| outage.cause).collect()
     }
 
     /// The answer to a call.
     pub(super) fn answer(&self, view: &View) -> State {
         let (since, window) = (self.since.borrow(), self.window.borrow());
-        let present = self.present(view, &window);
+        let store = self.store.borrow();
+        let present = Self::present(view, store.as_ref(), &window);
         // What has begun after the last update has no time yet.
         let found = reasons(&present).filter_map(|(reason, value)| {
             let (rule, since) = (&RULES[reason.0], since.get(&reason)?);

@@ -170,6 +170,10 @@ impl Observed {
         let keys = self.store.memory().counted_keys(&self.keys.lock());
         samples.set_whole(&families::STORE_KEYS, &[], whole(keys));
         samples.set_whole(&families::STORE_KEYS_MAX, &[], whole(self.max_keys));
+        for outage in self.store.outages() {
+            let labels = [&*outage.server, outage.cause.code()];
+            samples.set_whole(&families::STORE_AWAY, &labels, whole(outage.users));
+        }
         let losses = self.store.losses();
         samples.set_whole(&families::STORE_EVICTIONS, &["true"], losses.forgiven.states);
         if let Some(nodes) = self.store.nodes() {

@@ -13,6 +13,7 @@ use crate::decision::{Claims, Outcome};
 use crate::policy::{KeyTexts, Policy};
 use crate::request::RequestView;
 use crate::shared::SharedLimiter;
+use crate::store::Outage;
 use crate::time::Timestamp;
 
 /// The most policies that may judge one request.
@@ -156,6 +157,19 @@ impl Limiter {
     /// ```
     pub async fn ready(&self) {
         self.0.shared.ready().await;
+    }
+
+    /// The servers of the store that are not used, each with its cause and the remedy. Meanwhile
+    /// policies decide as [`on_store_failure`](crate::Policy::on_store_failure) says. The log
+    /// (`tracing`) has the same. With counters in memory there are none.
+    ///
+    /// ```
+    /// # let limiter = tollgate_limiter::Limiter::builder().build()?;
+    /// assert!(limiter.outages().is_empty());
+    /// # Ok::<_, tollgate_limiter::BuildError>(())
+    /// ```
+    pub fn outages(&self) -> Vec<Outage> {
+        self.0.shared.outages()
     }
 
     /// Sends the last counts to Redis, before the process ends. For later checks the store is

@@ -12,7 +12,8 @@ pub mod redis {
     use crate::digest::Counter;
     use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
     use crate::store::{
-        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState, Trial, Units,
+        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, Outage, ServerState, Trial,
+        Units,
     };
     use crate::time::{Clock, Timestamp};
 
@@ -34,6 +35,10 @@ pub mod redis {
         }
 
         pub(in crate::store) const fn units(&self) -> HashMap<Counter, Units> {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn outages(&self) -> Vec<Outage> {
             match *self {}
         }
 

@@ -135,6 +135,14 @@ impl Breaker {
         }
     }
 
+    /// The server refused a decision, and would refuse it again.
+    pub(super) fn refused(&mut self, now: Instant) -> Option<Change> {
+        match self.state {
+            State::Open { .. } => None,
+            State::Closed { .. } | State::HalfOpen { .. } => self.open(now),
+        }
+    }
+
     /// The connection broke under a decision. The server may be up all the same:
     /// it is worth another connection at once, until several broke in a row.
     pub(super) fn disconnected(&mut self, now: Instant) -> Option<Change> {

@@ -3,6 +3,7 @@
 #[cfg(feature = "redis")]
 use super::charge::fresh;
 use super::charge::{Charge, Source};
+use super::outage::Outage;
 use crate::algorithm::{Algorithm, Verdict};
 use crate::consistency::Consistency;
 use crate::digest::Key;
@@ -35,10 +36,10 @@ pub struct Inspection {
 pub struct StoreUnavailable(pub(crate) String);
 
 /// Whether a store that nodes share can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether all of its servers answer.
-    pub is_up: bool,
+    /// The servers that this node does not use.
+    pub outages: Vec<Outage>,
     /// The number of nodes that are known, this one among them.
     pub nodes: u64,
 }

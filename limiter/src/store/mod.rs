@@ -16,6 +16,7 @@ mod inspect;
 mod losses;
 mod mark;
 mod memory;
+mod outage;
 mod override_limit;
 #[cfg(feature = "overrides")]
 pub mod overrides;
@@ -43,6 +44,7 @@ pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
 pub use self::mark::{Mark, Marked};
 pub use self::memory::{Forgiven, KeyCount, MemoryStore, PromiseCounts};
+pub use self::outage::{Outage, OutageCause};
 use self::redis::RedisStore;
 pub use self::server_state::{
     BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,
@@ -119,6 +121,14 @@ impl SharedStore {
         match self {
             Self::Memory(_) => HashMap::new(),
             Self::Redis(shared) => shared.units(),
+        }
+    }
+
+    /// The servers that this node does not use, and why.
+    pub fn outages(&self) -> Vec<Outage> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(shared) => shared.outages(),
         }
     }
 

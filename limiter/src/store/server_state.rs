@@ -14,8 +14,9 @@ pub const BATCH_SIZES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 pub struct ServerState {
     /// Its address.
     pub server: String,
-    /// Whether the worker does not ask it, because it has failed repeatedly.
-    pub is_breaker_open: bool,
+    /// Whether the worker does not use it: it has failed repeatedly, and answered no decision
+    /// since.
+    pub is_away: bool,
     /// Batches of calls with a reply, over the present connections.
     pub answered: u64,
     /// Batches of calls that failed, over the present connections.

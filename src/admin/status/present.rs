@@ -16,7 +16,7 @@ pub(super) struct Present<'p> {
     /// The call that gave the configuration in use. None: it is that of the file.
     pub(super) origin: Option<&'p PutBy>,
     pub(super) upstreams: &'p [Arc<UpstreamShared>],
-    pub(super) store: Option<Standing>,
+    pub(super) store: Option<&'p Standing>,
     pub(super) window: &'p Window,
 }
 

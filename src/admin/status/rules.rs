@@ -4,6 +4,8 @@
 //! lasted for some time (`for`). Here a reason begins at once, and `since` says how long it has
 //! lasted. The alert `TollgateDown` has no rule: a node that does not run says nothing.
 
+use std::collections::BTreeMap;
+
 use tollgate_limiter::time::Span;
 
 use super::present::Present;
@@ -74,16 +76,10 @@ pub(super) const RULES: [Rule; 16] = [
         alert: Some("TollgateStoreUnavailable"),
         over: None,
         bound: Bound::Above(0.0),
-        values: |it| {
-            let is_away = it.store.is_some_and(|standing| !standing.is_up);
-            let breakers: f64 = it.window.gauges.breakers.iter().map(|(_, open)| open).sum();
-            vec![(String::new(), f64::from(is_away) + breakers)]
-        },
-        text: |_, _, _| {
-            "not all servers of the store answer: policies decide as their on_store_failure says"
-                .to_owned()
-        },
-        advice: "see whether Redis runs, and answers within store.redis.timeout",
+        values: stores_away,
+        text: |it, about, _| store_away(it, about),
+        advice: "see the cause in the text; until it ends, policies decide as their \
+                 on_store_failure says",
     },
     Rule {
         code: "failed_open",
@@ -264,6 +260,25 @@ pub(super) const RULES: [Rule; 16] = [
         advice: "see what reads it, or lower telemetry.access_log.sample",
     },
 ];
+
+/// The servers of the store that are not used: those that the node knows now, and those of which
+/// a worker has said so in the metrics.
+fn stores_away(it: &Present<'_>) -> Vec<(String, f64)> {
+    let outages = it.store.iter().flat_map(|standing| &standing.outages);
+    let mut away: BTreeMap<String, f64> = outages.map(|it| (it.server.clone(), 1.0)).collect();
+    for (server, open) in &it.window.gauges.breakers {
+        away.entry(server.clone()).or_insert(*open);
+    }
+    away.into_iter().collect()
+}
+
+fn store_away(it: &Present<'_>, server: &str) -> String {
+    let mut outages = it.store.iter().flat_map(|standing| &standing.outages);
+    match outages.find(|outage| outage.server == server) {
+        Some(outage) => format!("the store {outage}"),
+        None => format!("the store {server} is not used"),
+    }
+}
 
 fn endpoints_up(upstream: &UpstreamShared) -> (String, f64) {
     let is_up = |state| matches!(state, EndpointState::InService | EndpointState::Starting);

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tollgate_limiter::store::{Outage, OutageCause};
 use tollgate_limiter::time::Span;
 
 use super::rules::{Bound, Rule, UNUSUAL};
@@ -79,7 +80,7 @@ impl Node {
             failure,
             origin: self.origin.as_ref(),
             upstreams,
-            store: self.store,
+            store: self.store.as_ref(),
             window: &self.window,
         }
     }
@@ -137,6 +138,17 @@ impl Node {
 fn nothing(_: &mut Node) {}
 
 #[test]
+fn the_text_about_a_store_has_the_cause_and_the_remedy() {
+    let mut node = Node::new();
+    let outages = vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "raise maxmemory")];
+    node.store = Some(Standing { outages, nodes: 2 });
+    let rule = RULES.iter().find(|rule| rule.code == "store_away").expect("a rule");
+    let text = (rule.text)(&node.present(), "r:6379", 1.0);
+    let full = OutageCause::MemoryFull.text();
+    assert_eq!(text, format!("the store r:6379: {full}: OOM; raise maxmemory"));
+}
+
+#[test]
 fn what_is_wrong_now_ends_with_its_cause() {
     Node::new().expect(
         ("reload_failed", ""),
@@ -144,13 +156,15 @@ fn what_is_wrong_now_ends_with_its_cause() {
         |it| it.failure = None,
         1,
     );
-    let away = |is_up| Some(Standing { is_up, nodes: 2 });
-    let (down, up) =
-        (move |it: &mut Node| it.store = away(false), move |it: &mut Node| it.store = away(true));
-    Node::new().expect(("store_away", ""), down, up, 1);
+    let standing = |outages: Vec<Outage>| Some(Standing { outages, nodes: 2 });
+    let down = move |it: &mut Node| {
+        it.store =
+            standing(vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "add more")]);
+    };
+    Node::new().expect(("store_away", "r:6379"), down, move |it| it.store = standing(vec![]), 1);
     let breaker =
         |it: &mut Node, open| it.worker.counter(&families::BREAKER_OPEN, &["r:6379"]).set(open);
-    Node::new().expect(("store_away", ""), |it| breaker(it, 2), |it| breaker(it, 0), 5);
+    Node::new().expect(("store_away", "r:6379"), |it| breaker(it, 2), |it| breaker(it, 0), 5);
     let others = |it: &mut Node, nodes| it.state.set("others", nodes);
     Node::new().expect(
         ("configurations_differ", ""),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tollgate_limiter::consistency::StoreMode;
 use tollgate_limiter::digest::Secret;
 use tollgate_limiter::store::redis::{
-    Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
+    Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
 };
 use tollgate_limiter::store::shared::leased::LeaseLength;
 use tollgate_limiter::time::Span;
@@ -57,6 +57,9 @@ pub(super) struct RawRedis {
     /// The password of that user. Default: none.
     #[schemars(example = &"${REDIS_PASSWORD}")]
     password: Field<String>,
+    /// The user and the password of the Sentinels. Default: none, or those of the servers if the
+    /// Sentinels require a password.
+    sentinel: Field<RawSentinel>,
     /// The certificates for TLS. The scheme of the URL says whether TLS is used. Default: the
     /// authorities that the system trusts, and no certificate for the gateway.
     tls: Field<RawRedisTls>,
@@ -127,6 +130,19 @@ struct RawLease {
     length: Field<Period>,
 }
 
+/// How the gateway authenticates to the Sentinels.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "sentinel", default)]
+#[schemars(deny_unknown_fields)]
+struct RawSentinel {
+    /// The ACL user of the Sentinels. Default: their default user.
+    #[schemars(example = &"tollgate")]
+    username: Field<String>,
+    /// The password of that user. Default: none.
+    #[schemars(example = &"${SENTINEL_PASSWORD}")]
+    password: Field<String>,
+}
+
 /// The certificates for TLS with Redis. Paths name files in PEM format.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "tls", default)]
@@ -162,10 +178,12 @@ impl RawRedis {
             let message = "these settings have no effect: the servers are not reached over TLS";
             cx.error(given.span, message, "write rediss:// in place of redis://");
         }
-        let username = beside_url(&self.username, "user", settings.username.is_some(), cx);
-        let password = beside_url(&self.password, "password", settings.password.is_some(), cx);
-        settings.username = username.or(settings.username);
-        settings.password = password.map(Password::new).or(settings.password);
+        let Credentials { username, password } = &mut settings.credentials;
+        let other_user = beside_url(&self.username, "user", username.is_some(), cx);
+        let other_password = beside_url(&self.password, "password", password.is_some(), cx);
+        *username = other_user.or(username.take());
+        *password = other_password.map(Password::new).or(password.take());
+        settings.sentinel_credentials = self.sentinel(&settings.topology, cx);
         settings.tls = tls.or(settings.tls);
         settings.timeout = timeout.unwrap_or(settings.timeout);
         settings.interval = interval.unwrap_or(settings.interval);
@@ -177,6 +195,23 @@ impl RawRedis {
         settings.mode = self.mode.word().unwrap_or(settings.mode);
         settings.secret = secret;
         Some(settings)
+    }
+
+    /// The credentials of the Sentinels, which only one topology has.
+    fn sentinel(&self, topology: &Topology, cx: &Context<'_>) -> Option<Credentials> {
+        let given = self.sentinel.given()?;
+        if !matches!(topology, Topology::Sentinel { .. }) {
+            let message = "these settings have no effect: the URL names no Sentinels";
+            cx.error(given.span, message, "write redis+sentinel://, or leave them out");
+        }
+        let RawSentinel { username, password } = &given.value;
+        let text = |field: &Field<String>| field.value().filter(|it| !it.is_empty()).cloned();
+        if username.given().is_some() && password.is_absent() {
+            let advice = "write sentinel: { username: ..., password: ... }";
+            cx.error(given.span, "the user of the Sentinels has no password", advice);
+        }
+        let password = text(password).map(Password::new);
+        Some(Credentials { username: text(username), password })
     }
 
     /// Replicas can be read only in topologies that know replicas.

@@ -21,8 +21,8 @@ fn a_store_that_nodes_share_is_as_it_was_written() {
     let redis = store.redis.unwrap();
     let sentinels = vec![Address::tcp("10.0.0.1", 26379), Address::tcp("10.0.0.2", 26380)];
     assert_eq!(redis.topology, Topology::Sentinel { sentinels, master_name: "main".to_owned() });
-    assert_eq!((redis.database, redis.username.as_deref()), (3, Some("ann")));
-    let password = redis.password.unwrap();
+    assert_eq!((redis.database, redis.credentials.username.as_deref()), (3, Some("ann")));
+    let password = redis.credentials.password.unwrap();
     assert!(password.expose().starts_with("a secret of more than"), "it is the variable's value");
     assert!(redis.tls.is_some() && redis.secret.is_some());
     assert_eq!((redis.mode, redis.timeout), (StoreMode::Leased, Duration::from_millis(50)));
@@ -39,11 +39,11 @@ fn a_url_alone_has_the_defaults_and_no_redis_is_none() {
     assert_eq!(redis.topology, Topology::Standalone(Address::tcp("redis", 6379)));
     assert_eq!(redis.timeout, Duration::from_millis(20));
     assert_eq!((redis.prefix.as_str(), redis.expected_clients), ("tollgate", 1_000_000));
-    assert_eq!((redis.username, redis.mode), (None, StoreMode::Exact));
+    assert_eq!((redis.credentials.username, redis.mode), (None, StoreMode::Exact));
     assert_eq!(redis.interval, Span::SECOND);
     assert_eq!((redis.connections.get(), redis.read_from), (1, ReadFrom::Master));
     assert_eq!(redis.lease, LeaseLength { share_percent: 2, longest: Span::from_secs(10) });
-    assert!(redis.tls.is_none() && redis.secret.is_none() && redis.password.is_none());
+    assert!(redis.tls.is_none() && redis.secret.is_none() && redis.credentials.password.is_none());
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn shards_are_servers_in_the_order_of_the_file() {
         redis.topology,
         Topology::Shards(vec![Address::tcp("a", 6379), Address::tcp("b", 7000)])
     );
-    assert_eq!((redis.database, redis.password.unwrap().expose()), (1, "pass"));
+    assert_eq!((redis.database, redis.credentials.password.unwrap().expose()), (1, "pass"));
 }
 
 #[test]

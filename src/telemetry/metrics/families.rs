@@ -202,7 +202,13 @@ families! {
     );
     BREAKER_OPEN = Family::gauge(
         "tollgate_breaker_open", &["server"], "workers",
-        "Workers that do not ask a server of the store, because it has failed repeatedly.",
+        "Workers that do not use a server of the store: it has failed repeatedly, and answered no \
+         decision since.",
+    ).on_event();
+    STORE_AWAY = Family::gauge(
+        "tollgate_store_away", &["server", "cause"], "connections",
+        "Connections and tasks of this node that do not use a server of the store, by the cause \
+         that was found last.",
     ).on_event();
     STORE_CALLS = Family::counter(
         "tollgate_store_calls_total", &["server", "result"], "batches",

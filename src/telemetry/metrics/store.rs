@@ -111,12 +111,12 @@ impl StoreMetrics {
             }
         }
         for state in states {
-            let ServerState { server: name, is_breaker_open, answered, failed, .. } = state;
+            let ServerState { server: name, is_away, answered, failed, .. } = state;
             if let Some(offset_us) = state.clock_offset_us {
                 self.worker.set_latest(&STORE_CLOCK_OFFSET, &name, Some(seconds(offset_us)));
             }
             let server = servers.entry(name).or_insert_with_key(|name| self.server(name));
-            server.open.set(u64::from(is_breaker_open));
+            server.open.set(u64::from(is_away));
             server.answered.follow(answered);
             server.failed.follow(failed);
             server.durations.follow(state.calls.durations_us);
@@ -160,14 +160,14 @@ mod tests {
     fn counts_never_go_back_and_a_server_that_is_gone_is_not_open() {
         let metrics = Metrics::new(100);
         let store = StoreMetrics::new(&Rc::new(metrics.worker()));
-        let state = |is_breaker_open, answered, failed| {
+        let state = |is_away, answered, failed| {
             let server = "a:1".to_owned();
             let calls = CallStatistics {
                 durations_us: Buckets { counts: vec![answered, failed], sum: answered * 100 },
                 batch_sizes: Buckets::default(),
             };
             let clock_offset_us = Some(-1_500);
-            ServerState { server, is_breaker_open, answered, failed, calls, clock_offset_us }
+            ServerState { server, is_away, answered, failed, calls, clock_offset_us }
         };
         let shown = || {
             let text = metrics.render();

@@ -7,6 +7,7 @@ mod config;
 mod described;
 mod explain;
 mod node;
+mod outages;
 mod page;
 mod patches;
 mod reveal;

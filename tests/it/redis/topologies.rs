@@ -73,6 +73,22 @@ fn a_user_of_sentinels_who_may_do_no_more_than_the_documentation_says() {
     assert!(!denied.contains("reason\ncommand"), "{denied}");
 }
 
+/// Their password is not that of the servers.
+#[test]
+fn sentinels_with_a_user_and_a_password_of_their_own() {
+    let sentinels = Sentinels::start_with(
+        Options {
+            password: Some("admin"),
+            lines: vec![format!("user {}", acl_of_documentation())],
+            ..Options::default()
+        },
+        vec!["user tollgate on >other resetchannels +@all".to_owned()],
+    );
+    let store = format!("url: \"{}\", username: tollgate, password: secret", sentinels.url());
+    holds(&format!("{store}, sentinel: {{ username: tollgate, password: other }}"));
+    is_no_store(&store, "sentinel_password");
+}
+
 fn documentation() -> String {
     std::fs::read_to_string("docs/redis.md").expect("tests run in the project")
 }

@@ -4,21 +4,25 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redis::{ProtocolVersion, RedisConnectionInfo, RedisError, Value, cmd, pipe};
+use redis::{Cmd, Pipeline, Value, cmd, pipe};
 use tokio::time::timeout;
 
 use super::failure::{Refusal, StoreError};
 use super::script::Script;
-use super::settings::{Address, RedisSettings, Topology};
+use super::settings::{Address, Credentials, RedisSettings, Topology};
 use super::stream;
+use super::test_write::TestWrite;
 use super::wire::Wire;
 use crate::store::in_time::in_time;
+use crate::store::outage::OutageCause;
 
 /// The server that a connection leads to.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     /// The server at this address.
     Fixed(Address),
+    /// The node of a cluster at this address, which has this slot among others.
+    InCluster(Address, u16),
     /// The master that the sentinels of the settings name.
     Master,
     /// A replica that the sentinels name, for reads only.
@@ -27,11 +31,21 @@ pub(super) enum Target {
     ReplicaAt(Address),
 }
 
+impl Target {
+    /// The test write of a connection to it.
+    pub(super) const fn test_write(&self) -> TestWrite {
+        match self {
+            Self::InCluster(_, slot) => TestWrite::InSlot(*slot),
+            _ => TestWrite::OneKey,
+        }
+    }
+}
+
 /// The name of the target in logs.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Fixed(address) => address.fmt(f),
+            Self::Fixed(address) | Self::InCluster(address, _) => address.fmt(f),
             Self::Master => f.write_str("the sentinels' master"),
             Self::Replica => f.write_str("a replica of the sentinels' master"),
             Self::ReplicaAt(address) => write!(f, "the replica {address}"),
@@ -45,7 +59,8 @@ pub(super) fn handshake_timeout(settings: &RedisSettings) -> Duration {
     (settings.timeout * 10).max(Duration::from_millis(500))
 }
 
-/// Opens a connection to a master that has the script and answers in time.
+/// Opens a connection to a master that has the script, lets this gateway count, and answers in
+/// time.
 ///
 /// # Errors
 /// If a step of the handshake fails.
@@ -53,40 +68,59 @@ pub(super) async fn connect(
     settings: &RedisSettings,
     script: &Script,
     target: &Target,
+    test_write: &TestWrite,
 ) -> Result<Wire, StoreError> {
-    let mut wire = match target {
-        Target::Fixed(address) => open(settings, address, Peer::Server).await?,
-        Target::Master => open(settings, &master(settings).await?, Peer::Server).await?,
+    let address = match target {
+        Target::Fixed(address) | Target::InCluster(address, _) => address.clone(),
+        Target::Master => master(settings).await?,
         Target::Replica => return connect_replica(settings, &replica(settings).await?, None).await,
         Target::ReplicaAt(address) => {
             return connect_replica(settings, address, Some(cmd("READONLY"))).await;
         }
     };
-    let mut prepare = pipe();
-    prepare.cmd("ROLE").cmd("SCRIPT").arg("LOAD").arg(script.source);
-    let answers = wire.send(&prepare).await?;
-    let [role, loaded] = <[Value; 2]>::try_from(answers)
+    let mut first = pipe();
+    first.cmd("ROLE").add_command(test_write.command(&settings.prefix));
+    let (mut wire, answers) = open(settings, &address, Peer::Server, &first).await?;
+    let [role, written] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
-    // A user may not be allowed to ask for the role. Then the first write shows it.
-    if let Value::Array(role) = role
-        && role.first() == Some(&Value::BulkString(b"slave".to_vec()))
-    {
-        return Err(StoreError::Refused(Refusal::ReadOnly, "it is a replica".to_owned()));
-    }
-    loaded.extract_error()?;
+    check_role(&role)?;
+    test_write.check(written)?;
+    // The script is longer than what a server accepts without a password.
+    let mut load = cmd("SCRIPT");
+    load.arg("LOAD").arg(script.source);
+    wire.send_one(&load).await?.extract_error()?;
     ping(&mut wire, settings.timeout).await?;
     Ok(wire)
+}
+
+/// Checks that a server is a master. A user may not be allowed to ask for the role. Then the test
+/// write shows it.
+fn check_role(role: &Value) -> Result<(), StoreError> {
+    let Value::Array(role) = role else { return Ok(()) };
+    match role.first() {
+        Some(Value::BulkString(role)) if role == b"slave" => {
+            Err(StoreError::Refused(Refusal::ReadOnly, "ROLE is slave".to_owned()))
+        }
+        Some(Value::BulkString(role)) if role == b"sentinel" => {
+            Err(StoreError::NotConnected(OutageCause::Sentinel, "ROLE is sentinel".to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Opens a connection to a replica, which decides nothing.
 async fn connect_replica(
     settings: &RedisSettings,
     address: &Address,
-    prepare: Option<redis::Cmd>,
+    prepare: Option<Cmd>,
 ) -> Result<Wire, StoreError> {
-    let mut wire = open(settings, address, Peer::Server).await?;
-    if let Some(prepare) = prepare {
-        wire.send_one(&prepare).await?.extract_error()?;
+    let mut first = pipe();
+    if let Some(command) = prepare {
+        first.add_command(command);
+    }
+    let (mut wire, answers) = open(settings, address, Peer::Server, &first).await?;
+    for answer in answers {
+        answer.extract_error()?;
     }
     ping(&mut wire, settings.timeout).await?;
     Ok(wire)
@@ -107,48 +141,74 @@ pub(super) async fn ping(wire: &mut Wire, limit: Duration) -> Result<(), StoreEr
 }
 
 /// The kind of server at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Peer<'s> {
     /// A server that stores counters: it has the user, the password and the database.
     Server,
-    /// A sentinel. It has no password, or the same one.
-    Sentinel { with_password: bool },
+    /// A sentinel, with these credentials.
+    Sentinel(&'s Credentials),
 }
 
-/// Opens a connection on which no command has been sent.
+/// Opens a connection, authenticates, and sends the `first` commands together with that. Returns
+/// their replies, which may be errors.
 ///
 /// # Errors
 /// If a step of the handshake fails.
 pub(super) async fn open(
     settings: &RedisSettings,
     address: &Address,
-    peer: Peer,
-) -> Result<Wire, StoreError> {
+    peer: Peer<'_>,
+    first: &Pipeline,
+) -> Result<(Wire, Vec<Value>), StoreError> {
     #[cfg(test)]
     if let Some(stream) = super::checker::connect(settings, address).await {
-        return Wire::over(stream.map_err(RedisError::from)?, &client(settings, peer)).await;
+        let stream = stream.map_err(redis::RedisError::from)?;
+        return introduce(Wire::over(stream).await?, settings, peer, first).await;
     }
-    let stream = stream::connect(address, settings.tls.as_ref()).await;
-    Wire::over(stream.map_err(RedisError::from)?, &client(settings, peer)).await
+    let stream = stream::connect(address, settings.tls.as_ref()).await?;
+    let introduced = introduce(Wire::over(stream).await?, settings, peer, first).await;
+    introduced.map_err(|error| match error {
+        // In TLS 1.3 a server checks the client's certificate after its own handshake.
+        StoreError::Lost(said) if said.contains("fatal alert") => {
+            StoreError::NotConnected(OutageCause::Tls, said)
+        }
+        other => other,
+    })
 }
 
-/// What a connection tells the server about its client.
-fn client(settings: &RedisSettings, peer: Peer) -> RedisConnectionInfo {
-    let mut client = RedisConnectionInfo::default()
-        .set_protocol(ProtocolVersion::RESP2)
-        .set_lib_name("tollgate", env!("CARGO_PKG_VERSION"));
-    if peer != (Peer::Sentinel { with_password: false }) {
-        if let Some(username) = &settings.username {
-            client = client.set_username(username);
-        }
-        if let Some(password) = &settings.password {
-            client = client.set_password(password.expose());
-        }
+/// Tells the server about its client.
+async fn introduce(
+    mut wire: Wire,
+    settings: &RedisSettings,
+    peer: Peer<'_>,
+    first: &Pipeline,
+) -> Result<(Wire, Vec<Value>), StoreError> {
+    let (credentials, database) = match peer {
+        Peer::Server => (&settings.credentials, settings.database),
+        Peer::Sentinel(credentials) => (credentials, 0),
+    };
+    let mut commands = pipe();
+    if let Some(password) = &credentials.password {
+        commands.cmd("AUTH").arg(&credentials.username).arg(password.expose());
     }
-    if peer == Peer::Server {
-        client = client.set_db(settings.database.into());
+    if database != 0 {
+        commands.cmd("SELECT").arg(database);
     }
-    client
+    let checked = commands.len();
+    // Servers before Redis 7.2 do not know it.
+    let version = env!("CARGO_PKG_VERSION");
+    commands.cmd("CLIENT").arg("SETINFO").arg("LIB-NAME").arg("tollgate");
+    commands.cmd("CLIENT").arg("SETINFO").arg("LIB-VER").arg(version);
+    let before = commands.len();
+    for command in first.cmd_iter() {
+        commands.add_command(command.clone());
+    }
+    let mut answers = wire.send(&commands).await?;
+    let rest = answers.split_off(before.min(answers.len()));
+    for answer in answers.into_iter().take(checked) {
+        answer.extract_error()?;
+    }
+    Ok((wire, rest))
 }
 
 /// The address of the master, from the first sentinel that knows it
@@ -158,8 +218,8 @@ async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
         let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
             .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with host and port"))?
             .ok_or_else(|| {
-                let what = format!("the sentinels know no master \"{name}\"");
-                StoreError::Refused(Refusal::Other, what)
+                let what = format!("they know no master \"{name}\"");
+                StoreError::NotConnected(OutageCause::MasterUnknown, what)
             })?;
         Ok(Address::tcp(host, port))
     };
@@ -173,8 +233,8 @@ async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
             .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with replicas"))?;
         let well: Vec<Address> = replicas.iter().filter_map(healthy_replica).collect();
         fastrand::choice(well).ok_or_else(|| {
-            let what = format!("the sentinels know no replica of \"{name}\" that is well");
-            StoreError::Refused(Refusal::Other, what)
+            let what = format!("they know no replica of \"{name}\" that is well");
+            StoreError::NotConnected(OutageCause::Unreachable, what)
         })
     };
     ask_sentinels(settings, "REPLICAS", replica).await
@@ -206,31 +266,55 @@ async fn ask_sentinels(
         let answer = asked.unwrap_or(Err(StoreError::Timeout));
         match answer.and_then(|answer| read(answer, master_name)) {
             Ok(address) => return Ok(address),
-            Err(why) => error = why,
+            // One that refuses says more than one that does not answer.
+            Err(why) if error.cause().is_silence() => error = of_sentinel(why, sentinel),
+            Err(_) => {}
         }
     }
     Err(error)
 }
 
+/// The error of a sentinel, which is another server than the one that the settings are about.
+fn of_sentinel(error: StoreError, sentinel: &Address) -> StoreError {
+    let cause = match error.cause() {
+        OutageCause::PasswordMissing
+        | OutageCause::PasswordWrong
+        | OutageCause::PasswordUnknown
+        | OutageCause::CommandForbidden => OutageCause::SentinelPassword,
+        OutageCause::CommandMissing => OutageCause::NoSentinel,
+        cause => cause,
+    };
+    let said = error.said().unwrap_or("no answer");
+    StoreError::NotConnected(cause, format!("the sentinel {sentinel}: {said}"))
+}
+
+/// Asks a sentinel with its own credentials. Without any it is asked without a password, and then
+/// with that of the servers.
 async fn ask_sentinel(
     settings: &RedisSettings,
     sentinel: &Address,
     question: &str,
     master_name: &str,
 ) -> Result<Value, StoreError> {
-    let mut asked = cmd("SENTINEL");
-    asked.arg(question).arg(master_name);
-    let mut with_password = false;
-    loop {
-        let peer = Peer::Sentinel { with_password };
-        let mut wire = open(settings, sentinel, peer).await?;
-        let answer = wire.send_one(&asked).await?;
-        match answer.extract_error().map_err(StoreError::from) {
-            Err(StoreError::Refused(Refusal::Unauthorised, _)) if !with_password => {
-                with_password = true;
-            }
-            answer => return answer,
+    let mut asked = pipe();
+    asked.cmd("SENTINEL").arg(question).arg(master_name);
+    let ask = async |credentials: &Credentials| {
+        let peer = Peer::Sentinel(credentials);
+        let (_wire, answers) = open(settings, sentinel, peer, &asked).await?;
+        let missing = StoreError::InvalidReply("a sentinel does not answer");
+        Ok(answers.into_iter().next().ok_or(missing)?.extract_error()?)
+    };
+    if let Some(own) = &settings.sentinel_credentials {
+        return ask(own).await;
+    }
+    match ask(&Credentials::default()).await {
+        Err(StoreError::Refused(Refusal::Unusable(cause), _))
+            if matches!(cause, OutageCause::PasswordMissing | OutageCause::CommandForbidden)
+                && settings.credentials.password.is_some() =>
+        {
+            ask(&settings.credentials).await
         }
+        answer => answer,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Errors of calls to Redis, grouped by what the caller can do.
 
-use redis::{RedisError, ServerErrorKind};
+use redis::RedisError;
 use thiserror::Error;
 
 use super::codec::InvalidReply;
 use super::settings::Address;
+use crate::store::outage::OutageCause;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -21,6 +22,9 @@ pub enum StoreError {
     /// The server did not answer within the timeout. It may have counted the call.
     #[error("the server did not answer in time")]
     Timeout,
+    /// There is no connection, for this cause. Nothing was sent.
+    #[error("{cause}: {said}", cause = .0.text(), said = .1)]
+    NotConnected(OutageCause, String),
     /// The connection broke before the answer. The server may have counted the call.
     #[error("the connection broke before the answer: {0}")]
     Lost(String),
@@ -46,18 +50,10 @@ pub enum Refusal {
     TryAgain,
     /// It is a replica.
     ReadOnly,
-    /// It is loading its data from disk.
-    Loading,
-    /// It has no master, and its own data are old.
-    MasterDown,
-    /// The cluster lacks some of its slots.
-    ClusterDown,
-    /// Its memory is full.
-    OutOfMemory,
-    /// It runs another script that does not end.
-    Busy,
-    /// Authentication failed, or the user lacks a permission.
-    Unauthorised,
+    /// It cannot be used, for this cause. Nothing was counted.
+    Unusable(OutageCause),
+    /// The script failed for this cause. It may have counted a part of the call.
+    UnusableInScript(OutageCause),
     /// Any other error: a defect of this program, or of another program that writes to the
     /// same keys. If the script stopped in the middle of a batch, the calls before are
     /// counted.
@@ -68,10 +64,57 @@ impl StoreError {
     /// Whether the server may have counted the call.
     pub fn may_have_counted(&self) -> bool {
         match self {
-            Self::Refused(Refusal::Other, _) => true,
-            Self::Away | Self::Overloaded | Self::NotSent | Self::Refused(..) => false,
+            Self::Refused(Refusal::Other | Refusal::UnusableInScript(_), _) => true,
+            Self::Away | Self::Overloaded | Self::NotSent => false,
+            Self::NotConnected(..) | Self::Refused(..) => false,
             Self::Timeout | Self::Lost(_) | Self::InvalidReply(_) => true,
         }
+    }
+
+    /// Why the server is not used after this error.
+    pub fn cause(&self) -> OutageCause {
+        match self {
+            Self::NotConnected(cause, _)
+            | Self::Refused(Refusal::Unusable(cause) | Refusal::UnusableInScript(cause), _) => {
+                *cause
+            }
+            Self::Refused(refusal, text) => match refusal {
+                Refusal::ReadOnly => OutageCause::ReadOnly,
+                Refusal::Moved(_) | Refusal::Ask(_) => OutageCause::ClusterNode,
+                Refusal::TryAgain => OutageCause::ClusterDown,
+                Refusal::Other if text.starts_with("WRONGTYPE") => OutageCause::ForeignData,
+                _ => OutageCause::Refused,
+            },
+            Self::Away | Self::Overloaded | Self::NotSent | Self::Timeout => OutageCause::NoAnswer,
+            Self::Lost(_) => OutageCause::Closed,
+            Self::InvalidReply(_) => OutageCause::NotRedis,
+        }
+    }
+
+    /// What the server or the system said, if it said anything.
+    pub(super) fn said(&self) -> Option<&str> {
+        match self {
+            Self::Away | Self::Overloaded | Self::NotSent | Self::Timeout => None,
+            Self::NotConnected(_, said) | Self::Lost(said) | Self::Refused(_, said) => Some(said),
+            Self::InvalidReply(said) => Some(said),
+        }
+    }
+
+    /// The same error of a server that no map of a cluster has named: calls are not redirected
+    /// there.
+    #[must_use]
+    pub(super) fn outside_of_cluster(self) -> Self {
+        match self {
+            Self::Refused(Refusal::Moved(_) | Refusal::Ask(_), text) => {
+                Self::Refused(Refusal::Unusable(OutageCause::ClusterNode), text)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the error concerns the server, and not one call only.
+    pub(super) fn is_of_server(&self) -> bool {
+        !self.is_redirection() && !matches!(self, Self::Refused(Refusal::Other, _))
     }
 
     /// Whether another node of the cluster would have answered.
@@ -90,16 +133,13 @@ impl From<InvalidReply> for StoreError {
 /// Translates errors of redis-rs.
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
-        if let Some(refusal) = refusal(&error) {
-            return Self::Refused(refusal, error.to_string());
+        if let Some(refused) = refused(&error) {
+            return refused;
         }
         if error.is_timeout() {
             return Self::Timeout;
         }
         match error.kind() {
-            redis::ErrorKind::AuthenticationFailed => {
-                Self::Refused(Refusal::Unauthorised, error.to_string())
-            }
             redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => {
                 Self::InvalidReply("it does not follow the protocol")
             }
@@ -108,31 +148,94 @@ impl From<RedisError> for StoreError {
     }
 }
 
-fn refusal(error: &RedisError) -> Option<Refusal> {
+/// The error that a server returned, if it is one.
+fn refused(error: &RedisError) -> Option<StoreError> {
     let code = error.code()?;
-    let to = || {
-        let (node, _slot) = error.redirect_node()?;
-        let (host, port) = node.rsplit_once(':')?;
-        Some(Address::tcp(host, port.parse().ok()?))
+    let detail = readable(error.detail().unwrap_or_default());
+    let refusal = match code {
+        "NOSCRIPT" => Refusal::NoScript,
+        "MOVED" => redirection(error).map_or(Refusal::Other, Refusal::Moved),
+        "ASK" => redirection(error).map_or(Refusal::Other, Refusal::Ask),
+        "TRYAGAIN" => Refusal::TryAgain,
+        "READONLY" => Refusal::ReadOnly,
+        "ERR" => general(&detail),
+        _ => special(code, &detail).map_or(Refusal::Other, Refusal::Unusable),
     };
-    Some(match error.kind() {
-        redis::ErrorKind::Server(kind) => match kind {
-            ServerErrorKind::NoScript => Refusal::NoScript,
-            ServerErrorKind::Moved => to().map_or(Refusal::Other, Refusal::Moved),
-            ServerErrorKind::Ask => to().map_or(Refusal::Other, Refusal::Ask),
-            ServerErrorKind::TryAgain => Refusal::TryAgain,
-            ServerErrorKind::ReadOnly => Refusal::ReadOnly,
-            ServerErrorKind::BusyLoading => Refusal::Loading,
-            ServerErrorKind::MasterDown => Refusal::MasterDown,
-            ServerErrorKind::ClusterDown => Refusal::ClusterDown,
-            ServerErrorKind::NoPerm => Refusal::Unauthorised,
-            _ => Refusal::Other,
-        },
-        _ => match code {
-            "OOM" => Refusal::OutOfMemory,
-            "BUSY" => Refusal::Busy,
-            "NOAUTH" | "WRONGPASS" => Refusal::Unauthorised,
-            _ => Refusal::Other,
-        },
+    Some(StoreError::Refused(refusal, format!("{code} {detail}").trim_end().to_owned()))
+}
+
+fn redirection(error: &RedisError) -> Option<Address> {
+    let (node, _slot) = error.redirect_node()?;
+    let (host, port) = node.rsplit_once(':')?;
+    Some(Address::tcp(host, port.parse().ok()?))
+}
+
+/// The cause of an error whose code says it.
+fn special(code: &str, detail: &str) -> Option<OutageCause> {
+    Some(match code {
+        "NOAUTH" => OutageCause::PasswordMissing,
+        "WRONGPASS" => OutageCause::PasswordWrong,
+        // "no permissions to access one of the keys", "to run the 'get' command".
+        "NOPERM" if detail.contains("to access") => OutageCause::KeyForbidden,
+        "NOPERM" => OutageCause::CommandForbidden,
+        "OOM" => OutageCause::MemoryFull,
+        "NOREPLICAS" => OutageCause::TooFewReplicas,
+        "MISCONF" => OutageCause::CannotPersist,
+        "LOADING" => OutageCause::Loading,
+        "MASTERDOWN" => OutageCause::MasterDown,
+        "BUSY" => OutageCause::Busy,
+        "CLUSTERDOWN" => OutageCause::ClusterDown,
+        "CROSSSLOT" => OutageCause::ClusterNode,
+        "DENIED" => OutageCause::Protected,
+        _ => return None,
     })
 }
+
+/// The texts of errors without a code of their own, and their causes (server.c, config.c, acl.c,
+/// networking.c, db.c, script.c and cluster.c of Redis 6.2 to 8).
+const TEXTS: [(&str, OutageCause); 9] = [
+    ("max number of clients", OutageCause::TooManyConnections),
+    ("unauthenticated", OutageCause::PasswordMissing),
+    ("called without any password configured", OutageCause::PasswordUnknown),
+    ("unknown command", OutageCause::CommandMissing),
+    ("unknown subcommand", OutageCause::CommandMissing),
+    ("SELECT is not allowed", OutageCause::Database),
+    ("DB index is out of range", OutageCause::Database),
+    ("cluster support disabled", OutageCause::NoCluster),
+    ("No such master", OutageCause::MasterUnknown),
+];
+
+/// The same for errors inside of a script.
+const TEXTS_IN_SCRIPT: [(&str, OutageCause); 7] = [
+    ("executing the script can't access", OutageCause::KeyForbidden),
+    ("executing the script can't run", OutageCause::CommandForbidden),
+    ("ACL failure in script", OutageCause::CommandForbidden),
+    ("Unknown Redis command called from script", OutageCause::CommandMissing),
+    // Redis 6.2 has the error of a command inside of that of the script.
+    ("OOM command not allowed", OutageCause::MemoryFull),
+    ("Not enough good replicas", OutageCause::TooFewReplicas),
+    ("MISCONF Redis", OutageCause::CannotPersist),
+];
+
+fn general(detail: &str) -> Refusal {
+    let cause_in = |texts: &[(&str, OutageCause)]| {
+        texts.iter().find(|(text, _)| detail.contains(text)).map(|(_, cause)| *cause)
+    };
+    cause_in(&TEXTS_IN_SCRIPT)
+        .map(Refusal::UnusableInScript)
+        .or_else(|| cause_in(&TEXTS).map(Refusal::Unusable))
+        .unwrap_or(Refusal::Other)
+}
+
+/// The longest text of an error, in characters.
+const MAX_CHARS: usize = 200;
+
+/// The text of an error on one line, without the arguments of the command, which can be secret.
+fn readable(detail: &str) -> String {
+    let arguments = detail.find(", with args beginning with").unwrap_or(detail.len());
+    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    detail[..arguments].trim().chars().take(MAX_CHARS).map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests;

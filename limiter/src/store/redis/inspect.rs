@@ -77,6 +77,6 @@ impl RedisStore {
 
     /// See [`Store::standing`](crate::store::Store::standing).
     pub fn standing(&self) -> Standing {
-        Standing { is_up: self.servers.is_up(), nodes: self.nodes() }
+        Standing { outages: self.node.outages.all(), nodes: self.nodes() }
     }
 }

@@ -24,13 +24,15 @@ use super::connect::Target;
 use super::deadline::{Deadlines, PendingReply, ReplySender};
 use super::event::OnceEvent;
 use super::failure::{Refusal, StoreError};
-use super::outage_log::OutageLog;
+use super::outages::{Outages, ServerUse};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
+use super::test_write::TestWrite;
 use super::wire::Wire;
 use crate::store::CallStatistics;
 use crate::store::breaker::{Breaker, Change, Position};
 use crate::store::in_time::{catch_up, in_time};
+use crate::store::outage::OutageCause;
 use crate::time::monotonic;
 use redis::Value;
 use tokio::sync::Notify;
@@ -51,6 +53,8 @@ pub struct Health {
     pub server: String,
     /// The position of its breaker.
     pub position: Position,
+    /// Whether the server is not used: since its breaker has opened, no decision was answered.
+    pub is_away: bool,
     /// How often the breaker has opened.
     pub times_opened: u64,
     /// The number of batches with a reply.
@@ -68,7 +72,6 @@ struct Shared {
     settings: Rc<RedisSettings>,
     script: &'static Script,
     target: Target,
-    outage_log: OutageLog,
     state: RefCell<State>,
     clock_offset_us: Cell<Option<i64>>,
     /// Wakes the reconnect task when the connection is lost.
@@ -93,8 +96,10 @@ struct State {
     calls: CallStatistics,
     /// The number of batches that wait for late replies.
     late: usize,
-    /// Whether the outage log says that the server is away.
-    is_told: bool,
+    /// Whether the server is used, and if not, why.
+    server_use: ServerUse,
+    /// The test of each new connection.
+    test_write: TestWrite,
 }
 
 /// One connection and its number: the failure of an old one does not concern its successor.
@@ -123,7 +128,7 @@ impl Link {
         settings: Rc<RedisSettings>,
         script: &'static Script,
         target: Target,
-        outage_log: OutageLog,
+        outages: &Outages,
     ) -> Self {
         let state = State {
             queue: Queue::default(),
@@ -136,13 +141,13 @@ impl Link {
             failed: 0,
             calls: CallStatistics::default(),
             late: 0,
-            is_told: false,
+            server_use: outages.user(),
+            test_write: target.test_write(),
         };
         let shared = Rc::new(Shared {
             settings,
             script,
             target,
-            outage_log,
             state: RefCell::new(state),
             clock_offset_us: Cell::default(),
             lost: Notify::new(),
@@ -179,7 +184,7 @@ impl Link {
         let connection = self.shared.state.borrow().connection.clone();
         let mut connection = connection.ok_or(StoreError::Away)?;
         let answers = in_time(self.shared.settings.timeout, connection.wire.send(commands)).await;
-        answers.unwrap_or(Err(StoreError::Timeout))
+        answers.unwrap_or(Err(StoreError::Timeout)).map_err(|error| self.shared.understood(error))
     }
 
     /// The same for commands for which requests wait. It waits for a connection that is being
@@ -194,7 +199,11 @@ impl Link {
         let connected = in_time(self.shared.settings.timeout, self.shared.connection_number());
         let number = connected.await.flatten().ok_or(StoreError::Away)?;
         let answers = self.query(commands).await;
-        self.shared.judge(answers.as_ref().map(drop).map_err(Clone::clone), number);
+        let outcome = match &answers {
+            Ok(answers) => self.shared.refusal(answers).map_or(Ok(()), Err),
+            Err(error) => Err(error.clone()),
+        };
+        self.shared.judge(outcome, number);
         answers
     }
 
@@ -224,6 +233,7 @@ impl Link {
         Health {
             server: self.shared.target.to_string(),
             position: state.breaker.position(),
+            is_away: state.server_use.is_given_up(),
             times_opened: state.breaker.times_opened(),
             answered: state.answered,
             failed: state.failed,
@@ -241,9 +251,6 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.reconnect_task.abort();
-        if self.shared.state.borrow().is_told {
-            self.shared.outage_log.forget(&self.shared.target.to_string());
-        }
     }
 }
 
@@ -329,7 +336,10 @@ impl Shared {
             }
             Err(error) => {
                 state.failed += 1;
-                if is_fatal(error) {
+                if has_slots(error) {
+                    state.test_write = TestWrite::TwoSlots;
+                    state.breaker.refused(monotonic())
+                } else if is_fatal(error) {
                     state.connection = None;
                     state.breaker.disconnected(monotonic())
                 } else {
@@ -350,18 +360,36 @@ impl Shared {
         if state.connection.is_none() {
             self.lost.notify_one();
         }
-        let server = || self.target.to_string();
-        match change {
-            Some(Change::Opened) => {
-                state.is_told = true;
-                self.outage_log.lost(&server(), error.as_ref());
+        match (change, error) {
+            (Some(Change::Closed), _) => state.server_use.resume(),
+            (Some(Change::Opened), error) => {
+                self.give_up(state, &error.unwrap_or(StoreError::Away));
             }
-            Some(Change::Closed) => {
-                state.is_told = false;
-                self.outage_log.found(&server());
-            }
-            None => {}
+            (None, Some(error)) if state.server_use.is_given_up() => self.give_up(state, &error),
+            (None, _) => {}
         }
+    }
+
+    /// Records why the server is not used.
+    fn give_up(&self, state: &mut State, error: &StoreError) {
+        state.server_use.give_up(error.outage(self.target.to_string(), &self.settings));
+    }
+
+    /// An error of the server at the other end.
+    fn understood(&self, error: StoreError) -> StoreError {
+        match self.target {
+            Target::InCluster(..) => error,
+            _ => error.outside_of_cluster(),
+        }
+    }
+
+    /// The error among these replies that concerns the server, and not one command only.
+    fn refusal(&self, replies: &[Value]) -> Option<StoreError> {
+        let errors = replies.iter().filter_map(|reply| match reply {
+            Value::ServerError(error) => Some(redis::RedisError::from(error.clone()).into()),
+            _ => None,
+        });
+        errors.map(|error| self.understood(error)).find(StoreError::is_of_server)
     }
 }
 
@@ -371,10 +399,19 @@ fn is_fatal(error: &StoreError) -> bool {
         StoreError::Lost(_) | StoreError::InvalidReply(_) => true,
         // The server has become a replica. The sentinels or the name lead to the master.
         StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
-        StoreError::Away | StoreError::Overloaded | StoreError::NotSent | StoreError::Timeout => {
-            false
-        }
+        StoreError::NotConnected(..)
+        | StoreError::Away
+        | StoreError::Overloaded
+        | StoreError::NotSent
+        | StoreError::Timeout => false,
     }
+}
+
+/// Whether a server that should have all keys has slots. It then refuses some of the calls only,
+/// but always the same ones.
+fn has_slots(error: &StoreError) -> bool {
+    let refusal = Refusal::Unusable(OutageCause::ClusterNode);
+    matches!(error, StoreError::Refused(it, _) if *it == refusal)
 }
 
 #[cfg(test)]

@@ -15,10 +15,13 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::compact;
-use super::failure::StoreError;
+use super::failure::{Refusal, StoreError};
+use super::outages::{Outages, ServerUse};
 use super::server::Servers;
 use super::settings::RedisSettings;
 use crate::digest::Secret;
+use crate::store::breaker::FAILURES_TO_OPEN;
+use crate::store::outage::OutageCause;
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -82,6 +85,11 @@ pub(super) struct Membership {
     buckets: u64,
     nodes_alive: Arc<NodeCount>,
     cluster_state: watch::Sender<ClusterState>,
+    settings: RedisSettings,
+    /// Whether this node takes part, and if not, why.
+    server_use: ServerUse,
+    /// The visits that have failed in succession, though the server is connected.
+    failures: u8,
 }
 
 impl Membership {
@@ -104,7 +112,15 @@ impl Membership {
             buckets,
             nodes_alive,
             cluster_state,
+            settings: settings.clone(),
+            server_use: Outages::default().user(),
+            failures: 0,
         }
+    }
+
+    /// The same member, which reports to this register that it cannot take part.
+    pub(super) fn reporting_to(self, outages: &Outages) -> Self {
+        Self { server_use: outages.user(), ..self }
     }
 
     /// The same member under this name.
@@ -117,12 +133,33 @@ impl Membership {
         self.servers.settled().await;
         self.warn_of_eviction().await;
         loop {
-            let pause = match self.visit().await {
-                Ok(()) => INTERVAL,
-                // The links have logged the error.
-                Err(_) => RETRY,
-            };
+            let visited = self.visit().await;
+            let pause = if visited.is_ok() { INTERVAL } else { RETRY };
+            self.report(visited.err());
             sleep(pause).await;
+        }
+    }
+
+    /// Records the result of a visit. While there is no connection, the links report the cause.
+    fn report(&mut self, error: Option<StoreError>) {
+        let Some(error) = error else {
+            self.failures = 0;
+            return self.server_use.resume();
+        };
+        if error == StoreError::Away {
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= FAILURES_TO_OPEN {
+            let error = match error {
+                StoreError::InvalidReply(said) => {
+                    let cause = Refusal::Unusable(OutageCause::ForeignData);
+                    StoreError::Refused(cause, said.to_owned())
+                }
+                other => other,
+            };
+            let server = self.servers.name(self.key("nodes").as_bytes());
+            self.server_use.give_up(error.outage(server, &self.settings));
         }
     }
 

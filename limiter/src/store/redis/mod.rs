@@ -45,16 +45,18 @@ pub mod layout;
 mod link;
 mod membership;
 mod once;
-mod outage_log;
+mod outages;
 #[cfg(feature = "overrides")]
 mod overrides;
 mod pending;
+mod remedy;
 pub mod script;
 mod server;
 mod settings;
 mod store;
 mod stream;
 mod tasks;
+mod test_write;
 #[cfg(test)]
 mod testing;
 mod trial;
@@ -67,10 +69,12 @@ pub use control::{
 };
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
-pub use outage_log::OutageLog;
+pub use outages::Outages;
 #[cfg(feature = "overrides")]
 pub use overrides::{OverrideError, Overrides};
 pub use server::{Call, Destination, Servers};
-pub use settings::{Address, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology};
+pub use settings::{
+    Address, Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology,
+};
 pub use store::{NodeState, RedisStore};
 pub use url::UrlError;

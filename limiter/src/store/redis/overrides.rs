@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::failure::StoreError;
 use super::layout::Layout;
 use super::membership::{ClusterState, Membership};
-use super::outage_log::OutageLog;
+use super::outages::Outages;
 use super::script::SCRIPT;
 use super::server::{Destination, Servers};
 use super::settings::{ReadFrom, RedisSettings};
@@ -86,7 +86,7 @@ impl Overrides {
     pub async fn connect(settings: &RedisSettings) -> Result<(Self, Secret), StoreError> {
         let timeout = settings.timeout.max(PATIENCE);
         let settings = Rc::new(RedisSettings { timeout, ..settings.clone() });
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &OutageLog::default()));
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &Outages::default()));
         let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
         let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
         let proposal = Secret::random();

@@ -18,10 +18,10 @@ pub struct RedisSettings {
     pub topology: Topology,
     /// The database. It is 0 in a cluster, which has no other one.
     pub database: u32,
-    /// The ACL user. None: Redis' `default`.
-    pub username: Option<String>,
-    /// The password of that user.
-    pub password: Option<Password>,
+    /// The user and the password of the servers.
+    pub credentials: Credentials,
+    /// The user and the password of the sentinels. None: they have none, or those of the servers.
+    pub sentinel_credentials: Option<Credentials>,
     /// Whether TCP connections are encrypted, and which authorities are trusted. Unix sockets are
     /// never encrypted.
     pub tls: Option<TlsSettings>,
@@ -54,8 +54,8 @@ impl RedisSettings {
         Self {
             topology,
             database: 0,
-            username: None,
-            password: None,
+            credentials: Credentials::default(),
+            sentinel_credentials: None,
             tls: None,
             timeout: Duration::from_millis(20),
             connections: NonZeroU16::MIN,
@@ -156,6 +156,15 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// How a connection authenticates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The ACL user. None: Redis' `default`.
+    pub username: Option<String>,
+    /// The password of that user. None: the connection does not authenticate.
+    pub password: Option<Password>,
+}
+
 /// A password, which is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
@@ -186,7 +195,7 @@ mod tests {
     #[test]
     fn passwords_keys_and_secrets_are_not_printed() {
         let mut settings = RedisSettings::new(Topology::Standalone(Address::tcp("a", 1)));
-        settings.password = Some(Password::new("hunter2"));
+        settings.credentials.password = Some(Password::new("hunter2"));
         settings.secret = Some(Secret::from_bytes(*b"0123456789abcdef"));
         let identity = Identity { cert: b"c".to_vec(), key: b"k".to_vec() };
         settings.tls = Some(TlsSettings { ca: None, identity: Some(identity) });

@@ -16,20 +16,21 @@ use super::invalidation;
 use super::layout::Layout;
 use super::link::Health;
 use super::membership::{ClusterState, Membership, NodeCount};
-use super::outage_log::OutageLog;
+use super::outages::Outages;
 use super::script::{SCRIPT, Script};
 use super::server::Servers;
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
 use crate::digest::{Counter, SharedSecret};
-use crate::store::breaker::Position;
 use crate::store::shared::DenyCache;
 use crate::store::shared::fallback::Fallback;
 use crate::store::shared::in_flight::InFlight;
 use crate::store::shared::invalidation::Invalidations;
 use crate::store::shared::local_plan::LocalLedgers;
 use crate::store::shared::store_clock::StoreClock;
-use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source, Units};
+use crate::store::{
+    Correction, HoldingTimes, Losses, MemoryStore, Outage, ServerState, Source, Units,
+};
 use crate::time::{Clock, Timestamp};
 
 /// The maximum size of one worker's deny cache, in bytes.
@@ -64,7 +65,7 @@ pub struct NodeState {
     pub(super) publisher: Mutex<Option<watch::Sender<ClusterState>>>,
     /// The ledgers by which the node decides without the store.
     pub(super) local: LocalLedgers,
-    pub(super) outage_log: OutageLog,
+    pub(super) outages: Outages,
     pub(super) invalidations: Arc<Invalidations>,
 }
 
@@ -90,7 +91,7 @@ impl NodeState {
             nodes_alive: Arc::default(),
             publisher,
             local,
-            outage_log: OutageLog::default(),
+            outages: Outages::default(),
             invalidations: Arc::default(),
         }
     }
@@ -111,6 +112,11 @@ impl NodeState {
         self.local.add_units(&mut sums);
         self.fallback.add_units(&mut sums);
         sums
+    }
+
+    /// See [`SharedStore::outages`](super::SharedStore::outages).
+    pub(in crate::store) fn outages(&self) -> Vec<Outage> {
+        self.outages.all()
     }
 
     /// See [`SharedStore::losses`](super::SharedStore::losses).
@@ -139,7 +145,7 @@ impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(node: &Arc<NodeState>, clock: Clock) -> Self {
         let settings = Rc::new(node.settings.clone());
-        let servers = Rc::new(Servers::connect(&settings, script(), &node.outage_log));
+        let servers = Rc::new(Servers::connect(&settings, script(), &node.outages));
         if let Some(cluster_state) = node.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let invalidations = Arc::clone(&node.invalidations);
@@ -149,7 +155,8 @@ impl RedisStore {
             let (servers, secret) = (Rc::clone(&servers), node.secret.get());
             let nodes_alive = Arc::clone(&node.nodes_alive);
             let membership =
-                Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state);
+                Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state)
+                    .reporting_to(&node.outages);
             spawn_local(membership.named(node.id).keep());
         }
         let mut cluster_state = node.cluster_state.clone();
@@ -254,11 +261,10 @@ impl RedisStore {
         let mut states: Vec<ServerState> = Vec::new();
         // There may be several connections to one server.
         for health in self.servers.health() {
-            let Health { server, position, answered, failed, calls, clock_offset_us, .. } = health;
-            let is_breaker_open = position == Position::Open;
+            let Health { server, is_away, answered, failed, calls, clock_offset_us, .. } = health;
             match states.iter_mut().find(|state| state.server == server) {
                 Some(state) => {
-                    state.is_breaker_open |= is_breaker_open;
+                    state.is_away |= is_away;
                     state.answered += answered;
                     state.failed += failed;
                     state.calls.merge(&calls);
@@ -266,7 +272,7 @@ impl RedisStore {
                 }
                 None => states.push(ServerState {
                     server,
-                    is_breaker_open,
+                    is_away,
                     answered,
                     failed,
                     calls,

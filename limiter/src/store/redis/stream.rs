@@ -12,7 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
+use super::failure::StoreError;
 use super::settings::{Address, TlsSettings};
+use crate::store::outage::OutageCause;
 
 /// The stream of a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -26,17 +28,42 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 pub(super) async fn connect(
     address: &Address,
     tls: Option<&TlsSettings>,
-) -> io::Result<Box<dyn Stream>> {
-    let (host, port) = match address {
-        Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
-        Address::Tcp { host, port } => (host, *port),
-    };
-    let stream = TcpStream::connect((host.as_str(), port)).await?;
-    stream.set_nodelay(true)?;
-    let Some(tls) = tls else { return Ok(Box::new(stream)) };
-    let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+) -> Result<Box<dyn Stream>, StoreError> {
+    let stream = open(address).await.map_err(|error| failed(OutageCause::Unreachable, &error))?;
+    match (stream, address, tls) {
+        (Opened::Tcp(stream), Address::Tcp { host, .. }, Some(tls)) => {
+            let encrypted = encrypt(stream, host, tls).await;
+            encrypted.map_err(|error| failed(OutageCause::Tls, &error))
+        }
+        (Opened::Tcp(stream), ..) => Ok(Box::new(stream)),
+        (Opened::Unix(stream), ..) => Ok(Box::new(stream)),
+    }
+}
+
+enum Opened {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+async fn open(address: &Address) -> io::Result<Opened> {
+    match address {
+        Address::Unix(path) => Ok(Opened::Unix(UnixStream::connect(path).await?)),
+        Address::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Opened::Tcp(stream))
+        }
+    }
+}
+
+async fn encrypt(stream: TcpStream, host: &str, tls: &TlsSettings) -> io::Result<Box<dyn Stream>> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let connector = TlsConnector::from(Arc::new(client_config(tls)?));
     Ok(Box::new(connector.connect(name, stream).await?))
+}
+
+fn failed(cause: OutageCause, error: &io::Error) -> StoreError {
+    StoreError::NotConnected(cause, error.to_string())
 }
 
 fn client_config(tls: &TlsSettings) -> io::Result<ClientConfig> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-use super::settings::{Address, Password, RedisSettings, TlsSettings, Topology};
+use super::settings::{Address, Credentials, Password, RedisSettings, TlsSettings, Topology};
 
 /// A URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,8 @@ impl RedisSettings {
     pub fn parse_url(url: &str) -> Result<Self, UrlError> {
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| UrlError::new("the URL has no scheme", SCHEMES))?;
-        let (tls, kind) = match scheme {
+        // Schemes and hosts are the same in capitals (RFC 3986, section 6.2.2.1).
+        let (tls, kind) = match scheme.to_ascii_lowercase().as_str() {
             "redis" => (false, Kind::Standalone),
             "rediss" => (true, Kind::Standalone),
             "unix" | "redis+unix" => (false, Kind::Unix),
@@ -74,8 +75,7 @@ impl RedisSettings {
         let (topology, database) = kind.place(&parts)?;
         let mut settings = Self::new(topology);
         settings.database = database;
-        settings.username = parts.username;
-        settings.password = parts.password.map(Password::new);
+        settings.credentials = parts.credentials;
         settings.tls = tls.then(TlsSettings::default);
         Ok(settings)
     }
@@ -112,8 +112,8 @@ impl RedisSettings {
     }
 
     fn let_in_alike(&self, other: &Self) -> bool {
-        (self.database, &self.username, &self.password, &self.tls)
-            == (other.database, &other.username, &other.password, &other.tls)
+        (self.database, &self.credentials, &self.tls)
+            == (other.database, &other.credentials, &other.tls)
     }
 }
 
@@ -166,8 +166,7 @@ impl Kind {
 
 /// `user:password@hosts/path?query`.
 struct Parts<'a> {
-    username: Option<String>,
-    password: Option<String>,
+    credentials: Credentials,
     hosts: &'a str,
     /// Without the slashes at its start and its end.
     path: &'a str,
@@ -200,13 +199,11 @@ impl<'a> Parts<'a> {
             None => (None, None),
         };
         let given = |part: Option<&str>| part.filter(|part| !part.is_empty()).map(decoded);
-        Ok(Self {
+        let credentials = Credentials {
             username: given(username).transpose()?,
-            password: given(password).transpose()?,
-            hosts,
-            path: path.strip_suffix('/').unwrap_or(path),
-            query,
-        })
+            password: given(password).transpose()?.map(Password::new),
+        };
+        Ok(Self { credentials, hosts, path: path.strip_suffix('/').unwrap_or(path), query })
     }
 }
 
@@ -275,7 +272,7 @@ fn tcp(text: &str, default_port: u16) -> Result<Address, UrlError> {
         None if port.is_empty() => default_port,
         None => return Err(invalid()),
     };
-    Ok(Address::tcp(host, port))
+    Ok(Address::tcp(host.to_ascii_lowercase(), port))
 }
 
 #[cfg(test)]

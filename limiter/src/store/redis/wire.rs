@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, Value};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -37,14 +37,15 @@ impl Drop for Driver {
 }
 
 impl Wire {
-    /// Performs the handshake over `stream` as `client`.
+    /// A connection over `stream`, on which nothing was sent: a handshake of redis-rs would hide
+    /// the errors of the server.
     ///
     /// # Errors
-    /// If the handshake fails.
-    pub(super) async fn over(
-        stream: Box<dyn Stream>,
-        client: &RedisConnectionInfo,
-    ) -> Result<Self, StoreError> {
+    /// If the system refuses the stream.
+    pub(super) async fn over(stream: Box<dyn Stream>) -> Result<Self, StoreError> {
+        let client = &RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP2)
+            .set_skip_set_lib_name();
         // Callers have their own deadlines: redis-rs' limit is off.
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)

@@ -94,7 +94,7 @@ pub(super) async fn connect(
     let world = World::here()?;
     let Address::Tcp { host, .. } = address else { return None };
     let server = server::server_of(host)?;
-    let node = settings.username.as_ref()?.parse().ok()?;
+    let node = settings.credentials.username.as_ref()?.parse().ok()?;
     let connected = world.network.connect(&world, node, server).await;
     Some(connected.map(|pipe: Pipe| Box::new(pipe) as Box<dyn Stream>))
 }

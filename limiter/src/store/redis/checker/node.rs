@@ -86,8 +86,8 @@ impl Fleet {
         let mut settings = RedisSettings::new(scenario.topology());
         settings.timeout = scenario.timeout;
         settings.interval = scenario.interval;
-        settings.username = Some(number.to_string());
-        settings.password = Some(Password::new("secret"));
+        settings.credentials.username = Some(number.to_string());
+        settings.credentials.password = Some(Password::new("secret"));
         settings.expected_clients = 1000;
         settings.secret = Some(Secret::from_bytes([7; 16]));
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([7; 16])));

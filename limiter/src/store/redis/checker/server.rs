@@ -199,6 +199,7 @@ impl Servers {
                 Reply::List(pair.map(|text| Reply::Text(text.to_vec())).to_vec())
             }
             b"CLUSTER" => self.slots(),
+            b"EVAL" if word(3).ends_with(b":meta:test") => Reply::List(Vec::new()),
             b"EVAL" => self.sign_of_life(world, node, server, word(4)),
             b"SET" => {
                 server.strings.borrow_mut().entry(word(1)).or_insert_with(|| word(2));

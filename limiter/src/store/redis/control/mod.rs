@@ -47,7 +47,7 @@ impl ControlStore {
             read_from: ReadFrom::Master,
             ..node.settings.clone()
         });
-        let servers = Servers::connect(&settings, &SCRIPT, &node.outage_log);
+        let servers = Servers::connect(&settings, &SCRIPT, &node.outages);
         Self { servers, prefix: settings.prefix.clone(), node: node.id }
     }
 

@@ -1,6 +1,6 @@
 //! The exchange of marks with a real server.
 
-use super::super::outage_log::OutageLog;
+use super::super::outages::Outages;
 use super::super::script::SCRIPT;
 use super::super::testing::{PATIENCE, Process, run, settings};
 use super::*;
@@ -16,7 +16,7 @@ fn another_node_reads_the_announced_marks() {
     run(async {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), PATIENCE);
-        let servers = Servers::connect(&settings, &SCRIPT, &OutageLog::default());
+        let servers = Servers::connect(&settings, &SCRIPT, &Outages::default());
         servers.settled().await;
         let (one, other, clock) =
             (Invalidations::default(), Invalidations::default(), Clock::System);
@@ -44,7 +44,7 @@ fn marks_that_could_not_be_written_are_written_the_next_time() {
     run(async {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), PATIENCE);
-        let servers = Servers::connect(&settings, &SCRIPT, &OutageLog::default());
+        let servers = Servers::connect(&settings, &SCRIPT, &Outages::default());
         servers.settled().await;
         let node = Invalidations::default();
         node.announce(&key(7));

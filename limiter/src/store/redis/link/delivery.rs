@@ -29,7 +29,8 @@ impl Shared {
         let Connection { mut wire, number } = connection;
         self.pump();
         let (started, calls) = (monotonic(), batch.len());
-        let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
+        let mut exchange =
+            pin!(exchange::run(&mut wire, self.script, batch, |error| { self.understood(error) }));
         let finished = in_time(self.settings.timeout, exchange.as_mut()).await;
         self.state.borrow_mut().calls.add(calls, monotonic().duration_since(started));
         match finished {

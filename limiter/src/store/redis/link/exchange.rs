@@ -22,19 +22,24 @@ pub(super) struct BatchResult {
     pub(super) again: Vec<Call>,
 }
 
-/// Sends a batch and passes the replies to the callers. If the server does not know the
+/// Sends a batch and passes the replies to the callers, with errors as `understood` sees them. If the server does not know the
 /// script, nothing was counted. Then the script is loaded and the calls are sent once more.
-pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> BatchResult {
+pub(super) async fn run(
+    wire: &mut Wire,
+    script: &Script,
+    batch: Vec<Call>,
+    understood: impl Fn(StoreError) -> StoreError,
+) -> BatchResult {
     #[cfg(test)]
     batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
     let mut tally = Tally::default();
-    let mut unknown = send(wire, script, groups, Round::First, &mut tally).await;
+    let mut unknown = send(wire, script, groups, Round::First, &mut tally, &understood).await;
     // Calls whose deadline has passed are not sent again.
     unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));
     unknown.retain(|group| !group.is_empty());
     if !unknown.is_empty() {
-        send(wire, script, unknown, Round::Second, &mut tally).await;
+        send(wire, script, unknown, Round::Second, &mut tally, &understood).await;
     }
     tally.finished()
 }
@@ -95,6 +100,7 @@ async fn send(
     groups: Vec<Group>,
     round: Round,
     tally: &mut Tally,
+    understood: &impl Fn(StoreError) -> StoreError,
 ) -> Vec<Group> {
     let (commands, leading) = commands(script, &groups, round);
     let mut answers = match wire.send(&commands).await {
@@ -113,7 +119,7 @@ async fn send(
             }
             Err(error) => Err(error.clone()),
         };
-        match answer {
+        match answer.map_err(understood) {
             Err(StoreError::Refused(Refusal::NoScript, _)) if round == Round::First => {
                 unknown.push(group);
             }
@@ -182,8 +188,7 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Reply>, StoreError> {
 /// The error that counts against the server's health, if there is one. An error of the
 /// script in one call does not.
 fn refusal(answers: &[Reply]) -> Option<&StoreError> {
-    let is_of_call = |it: &StoreError| matches!(it, StoreError::Refused(Refusal::Other, _));
-    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| !is_of_call(it))
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| it.is_of_server())
 }
 
 /// Ends all calls of a group with this error, or has them sent again.

@@ -11,6 +11,7 @@ use super::super::connect;
 use super::super::failure::StoreError;
 use super::super::wire::Wire;
 use super::{Connection, Shared};
+use crate::store::breaker::Position;
 use crate::store::in_time::in_time;
 use crate::time::monotonic;
 
@@ -60,7 +61,8 @@ impl Shared {
     /// for an answer. A call that is made just before the timeout may still wait, so the
     /// server counts as away only after twice that time.
     async fn connect(&self) -> Result<Wire, StoreError> {
-        let handshake = connect::connect(&self.settings, self.script, &self.target);
+        let test_write = self.state.borrow().test_write.clone();
+        let handshake = connect::connect(&self.settings, self.script, &self.target, &test_write);
         let handshake = timeout(connect::handshake_timeout(&self.settings), handshake);
         pin!(handshake);
         if self.state.borrow().breaker.admits() {
@@ -89,7 +91,7 @@ impl Shared {
             self.conclude(&mut state, change, Some(error));
         } else {
             state.breaker.probed(false, now);
-            self.outage_log.explain(&self.target.to_string(), &error);
+            self.give_up(&mut state, &error);
         }
     }
 
@@ -121,11 +123,37 @@ impl Shared {
                 let now_answered = self.state.borrow().answered;
                 let idle = self.state.borrow().queue.is_idle() && now_answered == answered;
                 answered = now_answered;
-                if idle && let Err(error) = connect::ping(&mut wire, self.settings.timeout).await {
-                    let why = StoreError::Lost(format!("a probe failed: {error}"));
-                    self.judge(Err(why), connection.number);
+                if !idle {
+                    continue;
+                }
+                match connect::ping(&mut wire, self.settings.timeout).await {
+                    Ok(()) => self.answered_while_idle(connection),
+                    Err(error) => self.silent_while_idle(connection, error),
                 }
             }
+        }
+    }
+
+    /// A server that has let this gateway write on a new connection, and that answers while no
+    /// decision is asked for, is used again.
+    fn answered_while_idle(&self, connection: &Connection) {
+        if self.has(connection) {
+            let mut state = self.state.borrow_mut();
+            if state.breaker.position() == Position::HalfOpen {
+                let change = state.breaker.succeeded();
+                self.conclude(&mut state, change, None);
+            }
+        }
+    }
+
+    /// A probe failed: calls must not use this connection any more.
+    fn silent_while_idle(&self, connection: &Connection, error: StoreError) {
+        if self.has(connection) {
+            let mut state = self.state.borrow_mut();
+            state.failed += 1;
+            state.connection = None;
+            let change = state.breaker.disconnected(monotonic());
+            self.conclude(&mut state, change, Some(error));
         }
     }
 

@@ -17,7 +17,6 @@ use redis::{Pipeline, Value, pipe};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{sleep, timeout};
-use tracing::debug;
 
 pub(super) use self::call::ClusterCall;
 use super::super::batch::Repeat;
@@ -26,11 +25,12 @@ use super::super::deadline::PendingReply;
 use super::super::event::OnceEvent;
 use super::super::failure::{Refusal, StoreError};
 use super::super::link::Link;
-use super::super::outage_log::OutageLog;
+use super::super::outages::{Outages, ServerUse};
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, ReadFrom, RedisSettings};
 use super::slots::{self, Range, SLOTS};
-use crate::store::breaker::Position;
+use crate::store::breaker::{FAILURES_TO_OPEN, Position};
+use crate::store::outage::OutageCause;
 
 /// The time between two reads of the map if it seems right.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -48,9 +48,11 @@ pub(super) struct Cluster {
 struct Shared {
     settings: Rc<RedisSettings>,
     script: &'static Script,
-    outage_log: OutageLog,
+    outages: Outages,
     seeds: Vec<Address>,
     map: RefCell<Map>,
+    /// Whether the map can be read, and if not, why.
+    map_use: RefCell<ServerUse>,
     /// Notified when the map may be wrong.
     stale: Notify,
     settled: OnceEvent,
@@ -87,15 +89,16 @@ impl Cluster {
         settings: Rc<RedisSettings>,
         script: &'static Script,
         seeds: Vec<Address>,
-        outage_log: OutageLog,
+        outages: Outages,
     ) -> Self {
         let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
         let shared = Rc::new(Shared {
             settings,
             script,
             seeds,
-            outage_log,
             map: RefCell::new(map),
+            map_use: RefCell::new(outages.user()),
+            outages,
             stale: Notify::new(),
             settled: OnceEvent::default(),
             turn: Cell::new(0),
@@ -244,17 +247,17 @@ impl Shared {
         if let Some(node) = self.map.borrow().nodes.iter().find(known) {
             return Rc::clone(node.link(slot));
         }
-        let node = self.node(address.clone());
+        let node = self.node(address.clone(), slot);
         let link = Rc::clone(node.link(slot));
         self.map.borrow_mut().nodes.push(Rc::new(node));
         link
     }
 
-    fn node(&self, address: Address) -> Node {
+    /// A node that has this slot, with new links.
+    fn node(&self, address: Address, slot: u16) -> Node {
         let link = |_| {
-            let target = Target::Fixed(address.clone());
-            let (settings, outage_log) = (Rc::clone(&self.settings), self.outage_log.clone());
-            Rc::new(Link::new(settings, self.script, target, outage_log))
+            let target = Target::InCluster(address.clone(), slot);
+            Rc::new(Link::new(Rc::clone(&self.settings), self.script, target, &self.outages))
         };
         let links = (0..self.settings.connections.get()).map(link).collect();
         Node { address, links, replica: None }
@@ -270,21 +273,39 @@ impl Shared {
         }
         node.replica = fastrand::choice(replicas).map(|address| {
             let target = Target::ReplicaAt(address.clone());
-            let (settings, outage_log) = (Rc::clone(&self.settings), self.outage_log.of_replicas());
-            (address.clone(), Rc::new(Link::new(settings, self.script, target, outage_log)))
+            let (settings, outages) = (Rc::clone(&self.settings), self.outages.of_replicas());
+            (address.clone(), Rc::new(Link::new(settings, self.script, target, &outages)))
         });
     }
 
     async fn keep(self: Rc<Self>) {
+        let mut failures: u8 = 0;
         loop {
             match self.read().await {
-                Ok(ranges) => self.adopt(ranges),
-                Err(error) => debug!(%error, "no node of the cluster reports its slots"),
+                Ok(ranges) => {
+                    failures = 0;
+                    self.map_use.borrow_mut().resume();
+                    self.adopt(ranges);
+                }
+                Err(error) => {
+                    failures = failures.saturating_add(1);
+                    self.unread(&error, failures);
+                }
             }
             self.settled.set();
             sleep(SHORTEST_REFRESH).await;
             // Either is a reason to read the map again.
             let _ = timeout(REFRESH, self.stale.notified()).await;
+        }
+    }
+
+    /// The map could not be read, for the last `failures` times. While there is a map, the links
+    /// of its nodes say most, so the first failures are not reported.
+    fn unread(&self, error: &StoreError, failures: u8) {
+        if failures >= FAILURES_TO_OPEN || self.map.borrow().nodes.is_empty() {
+            let seeds: Vec<String> = self.seeds.iter().map(ToString::to_string).collect();
+            let outage = error.outage(seeds.join(","), &self.settings);
+            self.map_use.borrow_mut().give_up(outage);
         }
     }
 
@@ -310,15 +331,16 @@ impl Shared {
                     .await;
             match asked.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(ranges) => return Ok(ranges),
-                Err(why) => error = why,
+                // One that refuses says more than one that does not answer.
+                Err(why) if error.cause().is_silence() => error = why,
+                Err(_) => {}
             }
         }
         Err(error)
     }
 
     async fn ask(&self, seed: &Address, question: &Pipeline) -> Result<Vec<Range>, StoreError> {
-        let mut wire = connect::open(&self.settings, seed, Peer::Server).await?;
-        let answers = wire.send(question).await?;
+        let (_wire, answers) = connect::open(&self.settings, seed, Peer::Server, question).await?;
         understood(answers, seed)
     }
 
@@ -331,7 +353,7 @@ impl Shared {
             let index = nodes.iter().position(known).unwrap_or_else(|| {
                 let old = map.nodes.iter().find(|node| known(node));
                 let old = old.map(|node| Node::clone(node));
-                nodes.push(old.unwrap_or_else(|| self.node(address.clone())));
+                nodes.push(old.unwrap_or_else(|| self.node(address.clone(), *range.start())));
                 nodes.len() - 1
             });
             self.take_replica(&mut nodes[index], &replicas);
@@ -367,7 +389,8 @@ fn understood(answers: Vec<Value>, asked: &Address) -> Result<Vec<Range>, StoreE
     let answer = answers.into_iter().next().unwrap_or_default();
     let ranges = slots::ranges(answer, asked)?;
     if ranges.is_empty() {
-        return Err(StoreError::InvalidReply("no slot has a node"));
+        let said = "CLUSTER SLOTS names no node".to_owned();
+        return Err(StoreError::NotConnected(OutageCause::ClusterDown, said));
     }
     Ok(ranges)
 }

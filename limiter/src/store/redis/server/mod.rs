@@ -26,7 +26,7 @@ use super::connect::Target;
 use super::deadline::{LateReply, PendingReply, Reply};
 use super::failure::StoreError;
 use super::link::{Health, Link};
-use super::outage_log::OutageLog;
+use super::outages::Outages;
 use super::script::{Encoded, Script};
 use super::settings::{ReadFrom, RedisSettings, Topology};
 use crate::store::breaker::Position;
@@ -158,13 +158,11 @@ impl Servers {
     pub fn connect(
         settings: &Rc<RedisSettings>,
         script: &'static Script,
-        outage_log: &OutageLog,
+        outages: &Outages,
     ) -> Self {
-        let link =
-            |target| Rc::new(Link::new(Rc::clone(settings), script, target, outage_log.clone()));
+        let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, outages));
         let replica = |target| {
-            let (settings, outage_log) = (Rc::clone(settings), outage_log.of_replicas());
-            Rc::new(Link::new(settings, script, target, outage_log))
+            Rc::new(Link::new(Rc::clone(settings), script, target, &outages.of_replicas()))
         };
         let each = settings.connections.get();
         let kind = match &settings.topology {
@@ -184,7 +182,7 @@ impl Servers {
             }
             Topology::Cluster(seeds) => {
                 let (settings, seeds) = (Rc::clone(settings), seeds.clone());
-                Kind::Cluster(Cluster::new(settings, script, seeds, outage_log.clone()))
+                Kind::Cluster(Cluster::new(settings, script, seeds, outages.clone()))
             }
         };
         Self { kind, timeout: settings.timeout }
@@ -242,6 +240,16 @@ impl Servers {
             },
             Kind::Cluster(cluster) => cluster.query(destination.0, commands).await,
         }
+    }
+
+    /// The name of the server of `key`.
+    pub(super) fn name(&self, key: &[u8]) -> String {
+        let links = self.links();
+        let link = match &self.kind {
+            Kind::Apart(apart) => apart.link(self.destination(key)),
+            Kind::Cluster(_) => links.first(),
+        };
+        link.map_or_else(|| "the cluster".to_owned(), |link| link.health().server)
     }
 
     /// Sends the same commands to all servers that may have a copy of `key` for all nodes: to

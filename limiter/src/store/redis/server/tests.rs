@@ -14,7 +14,7 @@ impl Servers {
 }
 
 async fn connected(topology: Topology) -> Servers {
-    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &OutageLog::default());
+    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
     servers.settled().await;
     servers
 }
@@ -133,7 +133,7 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_is_up() {
         node.tell(&[(0, 16_383, &node)]);
         node.sleep(true);
         let topology = Topology::Cluster(vec![node.address()]);
-        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &OutageLog::default());
+        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
         let (answer, waited) = timed(servers.ask(FIRST)).await;
         assert!(answer.is_err());
         assert!(waited < PATIENCE * 2, "{waited:?}");
@@ -200,7 +200,7 @@ fn calls_are_sent_in_the_order_in_which_they_were_made() {
     run(async {
         let server = Process::start(&[]);
         let servers =
-            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &OutageLog::default());
+            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &Outages::default());
         servers.settled().await;
         let destination = servers.destination(b"k");
         let made: Vec<_> =
@@ -215,7 +215,7 @@ fn calls_are_sent_in_the_order_in_which_they_were_made() {
 async fn with_three(topology: Topology, script: &'static Script) -> Servers {
     let mut settings = RedisSettings::clone(&settings(topology, PATIENCE));
     settings.connections = 3.try_into().expect("it is not zero");
-    let servers = Servers::connect(&Rc::new(settings), script, &OutageLog::default());
+    let servers = Servers::connect(&Rc::new(settings), script, &Outages::default());
     servers.settled().await;
     servers
 }

@@ -34,13 +34,34 @@ fn the_schemes_with_a_second_s_use_tls() {
     }
 }
 
+/// RFC 3986, section 6.2.2.1. Users, passwords and names of masters keep their capitals.
+#[test]
+fn schemes_and_hosts_may_have_capitals() {
+    for (shouted, usual) in [
+        ("REDIS://Cache.Internal:7000/3", "redis://cache.internal:7000/3"),
+        ("RedisS://H", "rediss://h"),
+        ("Redis+Unix:///Run/Redis.sock", "redis+unix:///Run/Redis.sock"),
+        ("REDIS+CLUSTER://A,B:7001", "redis+cluster://a,b:7001"),
+        ("Rediss+Cluster://A", "rediss+cluster://a"),
+        ("REDIS+Sentinel://H/MyMaster", "redis+sentinel://h/MyMaster"),
+        ("redis://[::FFFF]", "redis://[::ffff]"),
+    ] {
+        assert_eq!(parsed(shouted), parsed(usual), "{shouted}");
+    }
+    assert_ne!(topology("redis+unix:///A"), topology("redis+unix:///a"));
+    assert_ne!(topology("redis+sentinel://h/A"), topology("redis+sentinel://h/a"));
+    assert_ne!(parsed("redis://A:B@h").credentials, parsed("redis://a:b@h").credentials);
+    let twice = RedisSettings::parse_shards(["redis://a", "REDIS://A"]);
+    assert_eq!(twice.expect_err("one server").problem, "the shard a:6379 is named twice");
+}
+
 #[test]
 fn a_user_and_password_are_decoded() {
     let both = parsed("redis://us%40er:p%3Aa%2Fss@h");
-    assert_eq!(both.username.as_deref(), Some("us@er"));
-    assert_eq!(both.password, Some(Password::new("p:a/ss")));
-    let password = parsed("redis://:secret@h");
-    assert_eq!((password.username, password.password), (None, Some(Password::new("secret"))));
+    assert_eq!(both.credentials.username.as_deref(), Some("us@er"));
+    assert_eq!(both.credentials.password, Some(Password::new("p:a/ss")));
+    let alone = Credentials { username: None, password: Some(Password::new("secret")) };
+    assert_eq!(parsed("redis://:secret@h").credentials, alone);
 }
 
 #[test]
@@ -74,7 +95,7 @@ fn shards_are_several_servers_with_the_same_credentials() {
         shards.topology,
         Topology::Shards(vec![Address::tcp("a", 6379), Address::tcp("b", 6379)])
     );
-    assert_eq!((shards.database, shards.password), (1, Some(Password::new("x"))));
+    assert_eq!((shards.database, shards.credentials.password), (1, Some(Password::new("x"))));
     let cases: [(&[&str], &str); 4] = [
         (&[], "there are no shards"),
         (&["redis://a", "redis://a:6379"], "the shard a:6379 is named twice"),

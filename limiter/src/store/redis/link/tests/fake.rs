@@ -48,14 +48,17 @@ fn a_server_that_answers_again_is_used_again() {
 #[test]
 fn a_refusal_is_reported_with_its_kind_and_counts_as_a_failure() {
     let cases = [
-        ("LOADING Redis is loading the dataset in memory", Refusal::Loading),
-        ("CLUSTERDOWN Hash slot not served", Refusal::ClusterDown),
-        ("MASTERDOWN Link with MASTER is down", Refusal::MasterDown),
+        ("LOADING Redis is loading the dataset in memory", Refusal::Unusable(OutageCause::Loading)),
+        ("CLUSTERDOWN Hash slot not served", Refusal::Unusable(OutageCause::ClusterDown)),
+        ("MASTERDOWN Link with MASTER is down", Refusal::Unusable(OutageCause::MasterDown)),
         ("TRYAGAIN Multiple keys request during rehashing of slot", Refusal::TryAgain),
-        ("OOM command not allowed when used memory > 'maxmemory'.", Refusal::OutOfMemory),
-        ("BUSY Redis is busy running a script.", Refusal::Busy),
-        ("NOAUTH Authentication required.", Refusal::Unauthorised),
-        ("NOPERM this user has no permissions", Refusal::Unauthorised),
+        (
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            Refusal::Unusable(OutageCause::MemoryFull),
+        ),
+        ("BUSY Redis is busy running a script.", Refusal::Unusable(OutageCause::Busy)),
+        ("NOAUTH Authentication required.", Refusal::Unusable(OutageCause::PasswordMissing)),
+        ("NOPERM this user has no permissions", Refusal::Unusable(OutageCause::CommandForbidden)),
         ("ERR something else", Refusal::Other),
     ];
     run(async {
@@ -85,7 +88,11 @@ fn an_error_in_a_batch_is_that_of_one_call_unless_it_concerns_the_server() {
         for (line, expected, counts) in [
             ("WRONGTYPE Operation against a key of another kind", Refusal::Other, false),
             ("READONLY You can't write against a read only replica.", Refusal::ReadOnly, true),
-            ("OOM command not allowed when used memory > 'maxmemory'.", Refusal::OutOfMemory, true),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                Refusal::Unusable(OutageCause::MemoryFull),
+                true,
+            ),
         ] {
             let server = FakeServer::start(Manner::Echo).await;
             let link = linked(server.topology(), PATIENCE).await;
@@ -105,7 +112,10 @@ fn an_error_in_a_batch_is_that_of_one_call_unless_it_concerns_the_server() {
 fn a_redirection_names_the_other_node_and_is_no_failure() {
     run(async {
         let server = FakeServer::start(Manner::error("MOVED 5 10.0.0.9:7001")).await;
-        let link = linked(server.topology(), PATIENCE).await;
+        let target = Target::InCluster(server.address(), 5);
+        let settings = settings(server.topology(), PATIENCE);
+        let link = Link::new(settings, &ECHO, target, &Outages::default());
+        link.settled().await;
         let there = Address::tcp("10.0.0.9", 7001);
         for _ in 0..5 {
             let Err(StoreError::Refused(refusal, _)) = link.ask("k", "b").await else {
@@ -250,7 +260,7 @@ fn a_server_that_is_away_at_the_start_delays_no_call_and_is_used_when_it_is_up()
             settings(topology, SHORT),
             &ECHO,
             Target::Fixed(address),
-            OutageLog::default(),
+            &Outages::default(),
         );
         let (answer, waited) = timed(link.ask("k", "b")).await;
         assert!(matches!(answer, Err(StoreError::NotSent | StoreError::Away)), "{answer:?}");

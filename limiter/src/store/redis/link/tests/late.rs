@@ -66,7 +66,7 @@ fn a_call_that_was_never_sent_has_no_late_reply() {
             settings(server.topology(), SHORT),
             &ECHO,
             Target::Fixed(server.address()),
-            OutageLog::default(),
+            &Outages::default(),
         );
         let mut call = link.begin("k", "b", Repeat::Never);
         assert_eq!((&mut call).await, Err(StoreError::NotSent));

@@ -183,7 +183,10 @@ fn a_server_without_memory_is_away() {
         assert_eq!(count(&link, 1).await, 1);
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         let answer = link.ask("k", "b").await;
-        let full = matches!(answer, Err(StoreError::Refused(Refusal::OutOfMemory, _)));
+        let full = matches!(
+            answer,
+            Err(StoreError::Refused(Refusal::Unusable(OutageCause::MemoryFull), _))
+        );
         assert!(full, "{answer:?}");
         server.command(&["CONFIG", "SET", "maxmemory", "0"]);
         eventually("the server is used again", async || link.ask("k", "b").await.is_ok()).await;
@@ -196,12 +199,12 @@ fn a_correct_password_connects_and_a_wrong_one_does_not() {
         let server = Process::start(&["--requirepass", "open sesame"]);
         let with = |password: &str| {
             let mut settings = (*settings(server.topology(), PATIENCE)).clone();
-            settings.password = Some(Password::new(password));
+            settings.credentials.password = Some(Password::new(password));
             Link::new(
                 Rc::new(settings),
                 &ECHO,
                 Target::Fixed(server.address()),
-                OutageLog::default(),
+                &Outages::default(),
             )
         };
         assert_eq!(with("open sesame").ask("k", "b").await, Ok("b".into()));

@@ -1,0 +1,184 @@
+//! The servers that this node does not use, and why.
+//!
+//! Each connection of each worker, and each task that needs a server for itself, has a
+//! [`ServerUse`]: either it uses the server, or it has a cause not to. The register joins the
+//! uses of all workers: the log has one line when the first of them gives a server up and one
+//! when the last of them uses it again. Status and metrics read the register.
+//!
+//! The log is bounded: during one outage of a server it has each cause at most once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use crate::store::outage::{Outage, OutageCause};
+
+/// The register of one node.
+#[derive(Clone, Debug, Default)]
+pub struct Outages {
+    servers: Arc<Mutex<BTreeMap<Id, OneServer>>>,
+    role: Role,
+}
+
+/// What servers are used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    /// Counters.
+    #[default]
+    Counts,
+    /// Reads only, for which the master can replace them.
+    Reads,
+}
+
+type Id = (Role, String);
+
+/// A server that is not used.
+#[derive(Debug)]
+struct OneServer {
+    /// The number of uses that have given it up.
+    users: usize,
+    /// The cause that was reported last.
+    last: Outage,
+    /// The causes that the log has.
+    logged: BTreeSet<OutageCause>,
+}
+
+impl OneServer {
+    /// Whether the log needs this cause. That the server does not answer says little, and once is
+    /// enough: a server that crashes first closes its connections, and then refuses others.
+    fn is_worth_a_line(&self, cause: OutageCause) -> bool {
+        let only_timeouts = self.logged.iter().all(|it| *it == OutageCause::NoAnswer);
+        !self.logged.contains(&cause) && (!cause.is_silence() || only_timeouts)
+    }
+}
+
+impl Outages {
+    /// The register for servers that are used for reads only.
+    pub(super) fn of_replicas(&self) -> Self {
+        Self { role: Role::Reads, ..self.clone() }
+    }
+
+    /// A use of a server, which is not given up yet.
+    pub(super) fn user(&self) -> ServerUse {
+        ServerUse { outages: self.clone(), given_up: None }
+    }
+
+    /// The servers that are not used for counters, by their names.
+    pub(crate) fn all(&self) -> Vec<Outage> {
+        let servers = self.servers.lock();
+        let counted = servers.iter().filter(|((role, _), _)| *role == Role::Counts);
+        counted.map(|(_, it)| Outage { users: it.users, ..it.last.clone() }).collect()
+    }
+
+    fn lost(&self, outage: Outage) {
+        let id = (self.role, outage.server.clone());
+        let mut servers = self.servers.lock();
+        let Some(server) = servers.get_mut(&id) else {
+            self.log_loss(&outage);
+            let logged = BTreeSet::from([outage.cause]);
+            servers.insert(id, OneServer { users: 1, last: outage, logged });
+            return;
+        };
+        server.users += 1;
+        self.explain(server, outage);
+    }
+
+    fn still_lost(&self, outage: Outage) {
+        let id = (self.role, outage.server.clone());
+        if let Some(server) = self.servers.lock().get_mut(&id) {
+            self.explain(server, outage);
+        }
+    }
+
+    fn explain(&self, server: &mut OneServer, outage: Outage) {
+        let Outage { server: name, cause, error, remedy, .. } = &outage;
+        if self.role == Role::Counts && server.is_worth_a_line(*cause) {
+            server.logged.insert(*cause);
+            warn!(server = %name, cause = cause.code(), %error, %remedy, "Redis is still away");
+        }
+        // A timeout does not hide a cause that says more.
+        if *cause != OutageCause::NoAnswer || server.last.cause.is_silence() {
+            server.last = outage;
+        }
+    }
+
+    fn log_loss(&self, outage: &Outage) {
+        let Outage { server, cause, error, remedy, .. } = outage;
+        let cause = cause.code();
+        match self.role {
+            Role::Counts => warn!(
+                %server, cause, %error, %remedy, "Redis is away; policies apply on_store_failure"
+            ),
+            Role::Reads => warn!(
+                %server, cause, %error, %remedy, "a replica is away; the master is read instead"
+            ),
+        }
+    }
+
+    /// Records the end of a use that had given up the server. True for the last one.
+    fn forget(&self, server: &str) -> bool {
+        let id = (self.role, server.to_owned());
+        let mut servers = self.servers.lock();
+        let Some(entry) = servers.get_mut(&id) else { return false };
+        entry.users -= 1;
+        if entry.users > 0 {
+            return false;
+        }
+        servers.remove(&id);
+        true
+    }
+}
+
+/// One use of one server.
+#[derive(Debug)]
+pub(super) struct ServerUse {
+    outages: Outages,
+    /// The name of the server, if it is not used.
+    given_up: Option<String>,
+}
+
+impl ServerUse {
+    /// Whether the server is not used.
+    pub(super) const fn is_given_up(&self) -> bool {
+        self.given_up.is_some()
+    }
+
+    /// The server is not used, or still not used, for this cause.
+    pub(super) fn give_up(&mut self, outage: Outage) {
+        if self.given_up.as_ref() == Some(&outage.server) {
+            return self.outages.still_lost(outage);
+        }
+        self.end();
+        self.given_up = Some(outage.server.clone());
+        self.outages.lost(outage);
+    }
+
+    /// The server is used.
+    pub(super) fn resume(&mut self) {
+        let Some(server) = self.given_up.take() else { return };
+        if self.outages.forget(&server) {
+            match self.outages.role {
+                Role::Counts => info!(%server, "Redis decides"),
+                Role::Reads => info!(%server, "the replica is read again"),
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(server) = self.given_up.take() {
+            self.outages.forget(&server);
+        }
+    }
+}
+
+/// A use that ends says nothing about the server.
+impl Drop for ServerUse {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

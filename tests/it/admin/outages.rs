@@ -1,0 +1,204 @@
+//! Each way in which Redis is there and does not count: the log, the status, the metrics and
+//! `/readyz` name the cause and the remedy, from the start on and while the gateway runs, and the
+//! end of the fault is noticed.
+
+use super::{AdminClient, METRICS, READ, settles, statuses};
+use crate::support::Gateway;
+use crate::support::redis::{Cluster, Options, Redis};
+
+/// A fault of a server: commands that begin and end it, its cause, and a part of its remedy.
+struct Fault {
+    begin: &'static [&'static str],
+    end: &'static [&'static str],
+    cause: &'static str,
+    remedy: &'static str,
+}
+
+const FAULTS: [Fault; 6] = [
+    Fault {
+        begin: &["ACL SETUSER tg resetkeys ~other:*"],
+        end: &["ACL SETUSER tg allkeys"],
+        cause: "key_forbidden",
+        remedy: "ACL SETUSER tg ~tollgate:*",
+    },
+    Fault {
+        begin: &["ACL SETUSER tg -hset"],
+        end: &["ACL SETUSER tg +hset"],
+        cause: "command_forbidden",
+        remedy: "+hset",
+    },
+    Fault {
+        begin: &["ACL SETUSER tg -eval -evalsha"],
+        end: &["ACL SETUSER tg +eval +evalsha"],
+        cause: "command_forbidden",
+        remedy: "+evalsha",
+    },
+    Fault {
+        begin: &["CONFIG SET maxmemory 1"],
+        end: &["CONFIG SET maxmemory 0"],
+        cause: "memory_full",
+        remedy: "raise maxmemory",
+    },
+    Fault {
+        begin: &["CONFIG SET min-replicas-to-write 1"],
+        end: &["CONFIG SET min-replicas-to-write 0"],
+        cause: "too_few_replicas",
+        remedy: "min-replicas-to-write 0",
+    },
+    Fault {
+        begin: &["ACL SETUSER tg resetpass >other", "CLIENT KILL USER tg"],
+        end: &["ACL SETUSER tg resetpass >ab"],
+        cause: "password_wrong",
+        remedy: "the password with that of the user tg",
+    },
+];
+
+fn server() -> Redis {
+    Redis::start(Options { lines: vec!["user tg on >ab ~* +@all".into()], ..Options::default() })
+}
+
+fn run(redis: &Redis, commands: &[&str]) {
+    for command in commands {
+        // The number of connections that were closed may be 0.
+        let words: Vec<&str> = command.split(' ').collect();
+        redis.cli(&words);
+    }
+}
+
+fn yaml(url: &str) -> String {
+    super::yaml(&format!("store: {{ redis: {{ url: \"{url}\", timeout: 1s }} }}"), "")
+}
+
+fn gateway(redis: &Redis) -> Gateway {
+    Gateway::start(&yaml(&redis.url().replace("redis://", "redis://tg:ab@")))
+}
+
+/// Requests of clients of whom Redis knows nothing, so that they would be counted.
+fn requests(gateway: &Gateway) -> Vec<u16> {
+    let of = |_| statuses(gateway, &format!("c{}", fastrand::u64(..)), 1)[0];
+    (0..4).map(of).collect()
+}
+
+/// All places name the cause.
+fn is_told(gateway: &Gateway, cause: &str, remedy: &str) {
+    settles(&format!("the status names {cause}"), || {
+        requests(gateway);
+        let status = AdminClient::new(gateway, READ).get("/v1/status").json();
+        let reason = &status["reasons"][0];
+        reason["code"] == "store_away"
+            && reason["text"].as_str().is_some_and(|it| it.contains(remedy))
+    });
+    settles("readyz names it, and is ready", || {
+        let ready = AdminClient::without_token(gateway).get("/readyz");
+        let without = &ready.json()["without"][0];
+        ready.status == 200 && without["code"] == "store_away" && without["cause"] == cause
+    });
+    let metrics = AdminClient::new(gateway, METRICS).get("/metrics").text().to_owned();
+    let is_counted = |line: &&str| {
+        line.starts_with("tollgate_store_away{") && line.contains(&format!("cause=\"{cause}\""))
+    };
+    assert!(metrics.lines().any(|line| is_counted(&line)), "{metrics}");
+    let log = gateway.log();
+    let line = log.lines().find(|line| line.contains(cause) && line.contains("Redis is"));
+    assert!(line.is_some_and(|line| line.contains("WARN") && line.contains(remedy)), "{log}");
+    // Whatever was asked for and tried meanwhile, the log has one line, and one more if a better
+    // cause was found.
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(lines("Redis is away"), 1, "{log}");
+    assert!(lines("Redis is still away") <= 1, "{log}");
+    assert!(!log.contains(":ab@") && !log.contains("'ab'"), "{log}");
+}
+
+/// The end of the fault is noticed without a request, and said once.
+fn has_ended(gateway: &Gateway) {
+    settles("the status does not name the store", || {
+        let status = AdminClient::new(gateway, READ).get("/v1/status").json();
+        let reasons = status["reasons"].as_array().cloned().unwrap_or_default();
+        reasons.iter().all(|reason| reason["code"] != "store_away")
+    });
+    let log = gateway.log();
+    let lines = log.lines().filter(|line| line.contains("Redis decides")).count();
+    assert_eq!(lines, 1, "{log}");
+    let ready = AdminClient::without_token(gateway).get("/readyz").json();
+    assert!(ready["without"].is_null(), "{ready}");
+    let metrics = AdminClient::new(gateway, METRICS).get("/metrics").text().to_owned();
+    assert!(!metrics.contains("tollgate_store_away{"), "{metrics}");
+}
+
+#[test]
+fn a_server_that_refuses_from_the_start_on_is_named_with_its_remedy() {
+    for fault in &FAULTS {
+        let redis = server();
+        run(&redis, fault.begin);
+        let gateway = gateway(&redis);
+        is_told(&gateway, fault.cause, fault.remedy);
+        run(&redis, fault.end);
+        has_ended(&gateway);
+    }
+}
+
+#[test]
+fn a_server_that_refuses_while_the_gateway_runs_is_named_with_its_remedy() {
+    for fault in &FAULTS {
+        let redis = server();
+        let gateway = gateway(&redis);
+        settles("the store decides", || {
+            let status = AdminClient::new(&gateway, READ).get("/v1/status").json();
+            requests(&gateway);
+            status["state"] == "ok"
+        });
+        run(&redis, fault.begin);
+        is_told(&gateway, fault.cause, fault.remedy);
+        run(&redis, fault.end);
+        has_ended(&gateway);
+    }
+}
+
+/// Requests that are refused for want of the store have the same cause in the status.
+#[test]
+fn a_policy_that_denies_without_its_store_has_the_cause_in_the_status() {
+    let redis = server();
+    run(&redis, FAULTS[0].begin);
+    let url = redis.url().replace("redis://", "redis://tg:ab@");
+    let yaml = yaml(&url).replace("limit: 3/day", "limit: 3/day, on_store_failure: deny");
+    let gateway = Gateway::start(&yaml);
+    assert_eq!(requests(&gateway), [503; 4]);
+    is_told(&gateway, FAULTS[0].cause, FAULTS[0].remedy);
+    run(&redis, FAULTS[0].end);
+    has_ended(&gateway);
+    assert_eq!(requests(&gateway), [200; 4]);
+}
+
+#[test]
+fn a_missing_password_is_named() {
+    let redis = Redis::start(Options { password: Some("hunter2"), ..Options::default() });
+    let gateway = Gateway::start(&yaml(&redis.url()));
+    is_told(&gateway, "password_missing", "store.redis.password");
+}
+
+#[test]
+fn a_node_of_a_cluster_that_a_url_of_one_server_names_is_named() {
+    let cluster = Cluster::start();
+    for node in cluster.masters() {
+        let gateway = Gateway::start(&yaml(&node.url()));
+        is_told(&gateway, "cluster_node", "redis+cluster://");
+    }
+}
+
+#[test]
+fn a_single_server_that_a_url_of_a_cluster_names_is_named() {
+    let redis = Redis::start(Options::default());
+    let gateway = Gateway::start(&yaml(&redis.url().replace("redis://", "redis+cluster://")));
+    is_told(&gateway, "no_cluster", "write redis://");
+}
+
+/// A value of another program under the prefix keeps this node from counting.
+#[test]
+fn data_of_another_program_under_the_prefix_are_named() {
+    let redis = server();
+    redis.cli(&["SET", "tollgate:meta:secret", "not a secret"]);
+    let gateway = gateway(&redis);
+    is_told(&gateway, "foreign_data", "under tollgate:");
+    redis.cli(&["DEL", "tollgate:meta:secret"]);
+    has_ended(&gateway);
+}
