@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use redis::Value;
 
 use super::codec::{self, Ahead, Ask, Asked};
-use super::server::slots;
 use super::settings::Address;
+use super::slots;
 use crate::algorithm::{
     Algorithm, Ban, Concurrency, FixedWindow, LeakyBucket, Op, Quota, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,

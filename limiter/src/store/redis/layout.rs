@@ -100,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::redis::server::slots::slot;
+    use crate::store::redis::slots::slot;
 
     #[test]
     fn there_is_a_bucket_for_every_64_expected_clients() {

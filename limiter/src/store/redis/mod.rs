@@ -53,6 +53,7 @@ mod remedy;
 pub mod script;
 mod server;
 mod settings;
+mod slots;
 mod store;
 mod stream;
 mod tasks;

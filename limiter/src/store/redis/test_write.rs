@@ -7,7 +7,7 @@
 use redis::{Cmd, Value, cmd};
 
 use super::failure::{Refusal, StoreError};
-use super::server::slots;
+use super::slots;
 
 const SCRIPT: &str = include_str!("test_write.lua");
 

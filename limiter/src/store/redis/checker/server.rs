@@ -10,7 +10,7 @@ use super::wire::{Command, Reply};
 use super::world::World;
 use crate::digest::Key;
 use crate::store::redis::layout::Layout;
-use crate::store::redis::server::slots::{SLOTS, slot};
+use crate::store::redis::slots::{SLOTS, slot};
 
 /// A node that has been silent for so long is not alive.
 const SILENCE_S: u64 = 15;

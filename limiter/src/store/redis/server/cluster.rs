@@ -28,7 +28,7 @@ use super::super::link::Link;
 use super::super::outages::{Outages, ServerUse};
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, ReadFrom, RedisSettings};
-use super::slots::{self, Range, SLOTS};
+use super::super::slots::{self, Range, SLOTS};
 use crate::store::breaker::{FAILURES_TO_OPEN, Position};
 use crate::store::outage::OutageCause;
 

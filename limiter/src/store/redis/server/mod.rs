@@ -9,7 +9,6 @@
 mod cluster;
 mod rendezvous;
 mod replica;
-pub(super) mod slots;
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -29,6 +28,7 @@ use super::link::{Health, Link};
 use super::outages::Outages;
 use super::script::{Encoded, Script};
 use super::settings::{ReadFrom, RedisSettings, Topology};
+use super::slots;
 use crate::store::breaker::Position;
 use crate::time::monotonic;
 

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use redis::Value;
 
-use super::super::failure::StoreError;
-use super::super::settings::Address;
+use super::failure::StoreError;
+use super::settings::Address;
 
 /// The number of slots in a cluster.
 pub(in crate::store::redis) const SLOTS: u16 = 16_384;
