@@ -22,6 +22,7 @@ pub use ambiguity::Ambiguity;
 pub use disguise::{folded_name, is_disguised, is_plain_name, plain_len};
 pub use fields::Fields;
 pub use host::normal_host;
+pub(crate) use host::without_port;
 pub use malformed::Malformed;
 pub use params::Params;
 pub use path::{is_path_character, loose_path, normal_path, slashed_path, without_parameters};

@@ -123,21 +123,37 @@ impl Rules {
         &self.routes[index]
     }
 
-    /// The principal that policies with the key `key` count under `text`.
+    /// The principal that policies with the key `key` count under `text`, which a person or a
+    /// program has written.
     ///
     /// # Errors
     /// If no request can have this key, or it is not written as it should be.
     pub(crate) fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
-        let is_route = |name: &str| self.routes.iter().any(|route| &*route.name == name);
-        let (client, secret) = (self.clients.settings(), self.clients.secret());
-        KeyTexts { client, secret, is_route: &is_route }.principal(key, text)
+        self.keys(|texts| texts.principal(key, text))
+    }
+
+    /// The principal of a client for whose words `value` returns the values, see
+    /// [`KeyTexts::principal_of`].
+    ///
+    /// # Errors
+    /// If no request can have this key.
+    pub(crate) fn principal_of<'v>(
+        &self,
+        key: &KeyExpr,
+        value: impl Fn(&KeyExpr) -> Option<&'v str>,
+    ) -> Result<Principal, KeyTextError> {
+        self.keys(|texts| texts.principal_of(key, value))
     }
 
     /// The text of a key for operators, see [`KeyTexts::shown`].
     pub(crate) fn shown_key(&self, key: &KeyExpr, text: &str) -> Option<String> {
+        self.keys(|texts| texts.shown(key, text))
+    }
+
+    fn keys<T>(&self, read: impl FnOnce(KeyTexts<'_>) -> T) -> T {
         let is_route = |name: &str| self.routes.iter().any(|route| &*route.name == name);
         let (client, secret) = (self.clients.settings(), self.clients.secret());
-        KeyTexts { client, secret, is_route: &is_route }.shown(key, text)
+        read(KeyTexts { client, secret, is_route: &is_route })
     }
 
     /// The policies of all routes.

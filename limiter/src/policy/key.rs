@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use http::HeaderName;
+use smallvec::SmallVec;
 
 use crate::request::is_parameter_name;
 
@@ -149,9 +150,7 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
 impl KeyExpr {
     /// Whether a part of the key comes from the client's certificate.
     pub fn asks_for_certificate(&self) -> bool {
-        let mut asks = false;
-        self.visit(&mut |key| asks |= *key == Self::TlsSubject);
-        asks
+        self.has(&Self::TlsSubject)
     }
 
     /// The parts of the key that come from the place of the client's address.
@@ -186,6 +185,55 @@ impl KeyExpr {
         }
     }
 
+    /// Adds to `chosen` what a request counts by that has the words for which `has` returns true,
+    /// in the order in which it is digested: words, and each list of [`All`](Self::All) before
+    /// its own. Returns whether the request has the key. If not, nothing is added.
+    pub(super) fn choose<'k>(
+        &'k self,
+        has: &impl Fn(&Self) -> bool,
+        chosen: &mut SmallVec<[&'k Self; 4]>,
+    ) -> bool {
+        let before = chosen.len();
+        let found = match self {
+            Self::First(keys) => keys.iter().any(|key| key.choose(has, chosen)),
+            Self::All(keys) => {
+                chosen.push(self);
+                keys.iter().all(|key| key.choose(has, chosen))
+            }
+            word => {
+                chosen.push(word);
+                *word == Self::Global || has(word)
+            }
+        };
+        if !found {
+            chosen.truncate(before);
+        }
+        found
+    }
+
+    /// Whether `word` is a part of the key.
+    pub fn has(&self, word: &Self) -> bool {
+        let mut has = false;
+        self.visit(&mut |part| has |= part == word);
+        has
+    }
+
+    /// Whether a request with these words has this key.
+    pub fn can_consist_of(&self, words: &[Self]) -> bool {
+        self.choose(&|word| words.contains(word), &mut SmallVec::new())
+    }
+
+    /// Whether `word` counts for some request that has no words but these.
+    pub fn can_use(&self, word: &Self, words: &[Self]) -> bool {
+        match self {
+            Self::First(keys) => keys.iter().any(|key| key.can_use(word, words)),
+            Self::All(keys) => {
+                self.can_consist_of(words) && keys.iter().any(|key| key.can_use(word, words))
+            }
+            own => own == word && words.contains(word),
+        }
+    }
+
     /// Calls `see` with this key and all its parts.
     pub fn visit<'k>(&'k self, see: &mut impl FnMut(&'k Self)) {
         see(self);
@@ -200,6 +248,34 @@ impl KeyExpr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_needs_certain_words_and_uses_certain_words() {
+        let word = |text: &str| text.parse::<KeyExpr>().unwrap();
+        let words = |text: &str| text.split_whitespace().map(word).collect::<Vec<_>>();
+        let (all, first) = (KeyExpr::All, KeyExpr::First);
+        let either = first(words("api_key ip"));
+        let both = all(vec![either.clone(), word("global"), word("path")]);
+        let nested = first(vec![all(words("ip path")), word("user")]);
+        // A key, the words that are known, whether they are enough, and those that count.
+        let cases = [
+            (&either, "ip", true, "ip"),
+            (&either, "api_key ip", true, "api_key ip"),
+            (&either, "path", false, ""),
+            (&both, "ip path", true, "ip path"),
+            (&both, "api_key ip path user", true, "api_key ip path"),
+            (&both, "ip api_key", false, ""),
+            (&nested, "ip user", true, "user"),
+            (&nested, "ip", false, ""),
+        ];
+        for (key, known, is_enough, counting) in cases {
+            let known = words(known);
+            assert_eq!(key.can_consist_of(&known), is_enough, "{key:?} {known:?}");
+            let used: Vec<_> = known.iter().filter(|it| key.can_use(it, &known)).collect();
+            assert_eq!(used, words(counting).iter().collect::<Vec<_>>(), "{key:?} {known:?}");
+        }
+        assert!(word("global").can_consist_of(&[]) && !word("ip").can_consist_of(&[]));
+    }
 
     #[test]
     fn every_form_of_a_single_word_is_parsed() {

@@ -1,10 +1,11 @@
-//! Keys as text that a person writes: `10.0.0.1`, or `user=ann&path=/x` if a key has
-//! several parts.
+//! Keys that are written down: as text that a person writes, or as words with their values.
 //!
-//! The text leads to the same principal as a request that has this key. The text of a
-//! single word is its value. The text of several words has the form of a query: each word
-//! of the configuration with its value, separated by `&`. A value contains `%26` for `&`
-//! and `%25` for `%`.
+//! Both lead to the same principal as a request that has this key.
+//!
+//! The text of a single word is its value. The text of several words has the form of a query:
+//! each word of the configuration with its value, separated by `&`, like `user=ann&path=/x`. A
+//! value contains `%26` for `&` and `%25` for `%`. A program that has values hands over words and
+//! values, and no text: a value that it does not escape could name another key.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +13,8 @@ use std::net::IpAddr;
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::fields::credential;
@@ -21,7 +23,14 @@ use super::partition::{with_network, with_single, with_value};
 use super::value::{Single, Tag, key_path};
 use super::{ClientSettings, GeoCode, KeyExpr};
 use crate::digest::{Digest, Principal, Secret};
-use crate::request::{normal_host, normal_path};
+use crate::request::{normal_host, normal_path, without_port};
+
+/// The most words of a text.
+const MAX_WORDS: usize = 128;
+/// The text of the key that all clients have.
+const GLOBAL: &str = "global";
+/// What is escaped in a word of a text.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%').add(b'&').add(b'=');
 
 /// Parses keys according to a configuration.
 #[derive(Clone, Copy)]
@@ -51,6 +60,9 @@ pub enum KeyTextError {
         /// The expected form.
         why: &'static str,
     },
+    /// An escape in the text is no part of a character.
+    #[error("\"{0}\" has an escape that is not UTF-8, and no key is written like this")]
+    Escape(String),
     /// The key has several parts, and the text lacks a required one.
     #[error("the policy's key is made of several words; write it as {0}")]
     Composed(String),
@@ -70,58 +82,80 @@ impl KeyTexts<'_> {
     /// # Errors
     /// If no request can have this key, or the text does not have the expected form.
     pub fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
-        let empty = self.secret.digest();
-        let digest = match key {
-            KeyExpr::First(_) | KeyExpr::All(_) => self.composed(key, text, empty)?,
-            single => self.with(single, text, empty)?,
-        };
-        Ok(Principal::from_bits(digest.finish()))
-    }
-
-    fn composed(&self, key: &KeyExpr, text: &str, empty: Digest) -> Result<Digest, KeyTextError> {
-        let mut pairs = Pairs::read(text);
-        let found = self.with_any(key, &mut pairs, empty)?;
-        let form = || Form(key).to_string();
-        if let Some(word) = pairs.unused() {
-            return Err(KeyTextError::Unknown { word: word.into(), form: form() });
+        match key {
+            KeyExpr::First(_) | KeyExpr::All(_) => self.composed(key, text),
+            single => self.digested(&[single], |_| Some(text)),
         }
-        found.ok_or_else(|| KeyTextError::Composed(form()))
     }
 
-    /// `digest` with the values of `key` in the pairs, if the pairs contain all of them.
-    fn with_any(
+    /// The principal of a request for which `value` returns the values of words, for policies
+    /// with the key `key`. As in a request, an empty value counts as absent, a path may have a
+    /// query, and a host may have a port.
+    ///
+    /// # Errors
+    /// If the request lacks the key, or no request can have one of the values.
+    pub fn principal_of<'v>(
         &self,
         key: &KeyExpr,
-        pairs: &mut Pairs<'_>,
-        digest: Digest,
-    ) -> Result<Option<Digest>, KeyTextError> {
-        match key {
-            KeyExpr::First(keys) => {
-                for key in keys {
-                    let before = pairs.clone();
-                    match self.with_any(key, pairs, digest)? {
-                        None => *pairs = before,
-                        found => return Ok(found),
-                    }
-                }
-                Ok(None)
-            }
-            KeyExpr::All(keys) => {
-                let mut digest = with_value(digest, Tag::All, b"");
-                for key in keys {
-                    match self.with_any(key, pairs, digest)? {
-                        Some(next) => digest = next,
-                        None => return Ok(None),
-                    }
-                }
-                Ok(Some(digest))
-            }
-            KeyExpr::Global => self.with(key, "global", digest).map(Some),
-            single => match pairs.take(&Word(single).to_string()) {
-                Some(value) => self.with(single, &value, digest).map(Some),
-                None => Ok(None),
-            },
+        value: impl Fn(&KeyExpr) -> Option<&'v str>,
+    ) -> Result<Principal, KeyTextError> {
+        let value = |word: &KeyExpr| match (word, value(word)?) {
+            (_, "") => None,
+            (KeyExpr::Path, target) => target.split('?').next(),
+            (KeyExpr::Host, authority) => Some(without_port(authority)),
+            (_, other) => Some(other),
+        };
+        let mut chosen = SmallVec::new();
+        if !key.choose(&|word| value(word).is_some(), &mut chosen) {
+            return Err(KeyTextError::Composed(key.form()));
         }
+        self.digested(&chosen, value)
+    }
+
+    /// Whether some request can have this value of a word.
+    ///
+    /// # Errors
+    /// If no request can have it.
+    pub fn check(&self, word: &KeyExpr, value: &str) -> Result<(), KeyTextError> {
+        self.principal_of(word, |_| Some(value)).map(drop)
+    }
+
+    fn composed(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
+        let pairs = read(text)?;
+        let find = |word: &KeyExpr| pairs.iter().find(|pair| pair.word.as_ref() == Some(word));
+        let mut chosen = SmallVec::new();
+        let is_whole = key.choose(&|word| find(word).is_some(), &mut chosen);
+        let counts = |pair: &Pair<'_>| {
+            let Some(word) = &pair.word else { return false };
+            let is_part = if is_whole { chosen.contains(&word) } else { key.has(word) };
+            is_part && find(word).is_some_and(|first| std::ptr::eq(first, pair))
+        };
+        match pairs.iter().position(|pair| !counts(pair)) {
+            Some(index) => {
+                let word = pairs[index].written.to_string();
+                Err(KeyTextError::Unknown { word, form: key.form() })
+            }
+            None if !is_whole => Err(KeyTextError::Composed(key.form())),
+            None => self.digested(&chosen, |word| find(word).map(|pair| &*pair.value)),
+        }
+    }
+
+    /// The principal with the values of these words, in their order.
+    fn digested<'v>(
+        &self,
+        words: &[&KeyExpr],
+        value: impl Fn(&KeyExpr) -> Option<&'v str>,
+    ) -> Result<Principal, KeyTextError> {
+        let mut digest = self.secret.digest();
+        for word in words {
+            digest = match word {
+                KeyExpr::All(_) => with_value(digest, Tag::All, b""),
+                // It is left out in a text of several words.
+                KeyExpr::Global => self.with(word, value(word).unwrap_or(GLOBAL), digest)?,
+                word => self.with(word, value(word).unwrap_or_default(), digest)?,
+            };
+        }
+        Ok(Principal::from_bits(digest.finish()))
     }
 
     /// `digest` with the value `text` of a single word.
@@ -189,7 +223,7 @@ impl KeyTexts<'_> {
             ),
             KeyExpr::Route if (self.is_route)(text) => Single::new(Tag::Route, plain()),
             KeyExpr::Route => return Err("no route has this name"),
-            KeyExpr::Global if text == "global" => Single::new(Tag::Global, &b""[..]),
+            KeyExpr::Global if text == GLOBAL => Single::new(Tag::Global, &b""[..]),
             KeyExpr::Global => return Err("the policy has one counter for all; write global"),
             KeyExpr::Ip | KeyExpr::First(_) | KeyExpr::All(_) => {
                 return Err("this key does not have a single value");
@@ -243,29 +277,27 @@ fn segment(text: &str) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// The text of a key of several words.
-#[derive(Clone)]
-struct Pairs<'t>(Vec<(Cow<'t, str>, Cow<'t, str>, bool)>);
+/// A word with its value in the text of a key of several words.
+struct Pair<'t> {
+    written: Cow<'t, str>,
+    /// The word. None: it is the word of no key, or has no value to write.
+    word: Option<KeyExpr>,
+    value: Cow<'t, str>,
+}
 
-impl<'t> Pairs<'t> {
-    fn read(text: &'t str) -> Self {
-        let decoded = |part: &'t str| percent_decode_str(part).decode_utf8_lossy();
-        let pair = |pair: &'t str| {
-            let (word, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(word), decoded(value), false)
-        };
-        Self(text.split('&').map(pair).collect())
-    }
-
-    fn take(&mut self, word: &str) -> Option<Cow<'t, str>> {
-        let (_, value, used) = self.0.iter_mut().find(|(it, _, used)| it == word && !used)?;
-        *used = true;
-        Some(value.clone())
-    }
-
-    fn unused(&self) -> Option<&str> {
-        self.0.iter().find(|(_, _, used)| !used).map(|(word, ..)| &**word)
-    }
+/// The words of a text, up to one more than a key has.
+fn read(text: &str) -> Result<Vec<Pair<'_>>, KeyTextError> {
+    let decoded = |part| {
+        percent_decode_str(part).decode_utf8().map_err(|_| KeyTextError::Escape(part.to_owned()))
+    };
+    let pair = |(index, pair): (usize, _)| {
+        let (written, value) = str::split_once(pair, '=').unwrap_or((pair, ""));
+        let (written, value) = (decoded(written)?, decoded(value)?);
+        let word = written.parse().ok();
+        let word = word.filter(|word| index < MAX_WORDS && *word != KeyExpr::Global);
+        Ok(Pair { written, word, value })
+    };
+    text.split('&').take(MAX_WORDS + 1).enumerate().map(pair).collect()
 }
 
 impl KeyExpr {
@@ -317,7 +349,10 @@ impl fmt::Display for Form<'_> {
             KeyExpr::First(keys) => (keys, " or "),
             KeyExpr::All(keys) => (keys, "&"),
             KeyExpr::Global => return Ok(()),
-            single => return write!(f, "{}=...", Word(single)),
+            single => {
+                let word = Word(single).to_string();
+                return write!(f, "{}=...", utf8_percent_encode(&word, ESCAPED));
+            }
         };
         for (index, key) in keys.iter().filter(|key| **key != KeyExpr::Global).enumerate() {
             let before = if index > 0 { between } else { "" };

@@ -19,6 +19,11 @@ pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
     host_of_field(host)
 }
 
+/// The text without the port that may follow the host in it.
+pub(crate) fn without_port(text: &str) -> &str {
+    host_and_port(text).map_or(text, |(host, _)| host)
+}
+
 /// The host in the value of a Host field, which may be empty (RFC 9110, section 7.2), in
 /// the form that routes compare: in lower case, without its port and without the dot that
 /// may end a name (RFC 3986, section 3.2.2). An IPv6 address has its canonical text (RFC

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Algorithm;
 use tollgate_limiter::digest::{Principal, Secret};
-use tollgate_limiter::policy::{Mode, Policy};
+use tollgate_limiter::policy::{KeyExpr, Mode, Policy};
 
 use super::plan::Limited;
 use super::{Descriptor, Entry, Matched, Override, Plan, Series, Slot, Unit};
@@ -23,9 +23,9 @@ pub(crate) struct NativeRule {
     pub(crate) entries: Vec<EntryMatch>,
     /// The name of the policy.
     pub(crate) policy: Box<str>,
-    /// The words of the policy's key, and the entry that has the value of each. Empty: the values
+    /// The words of the policy's key, and the entry that has the value of each. None: the values
     /// that the rule leaves free name the counter.
-    pub(crate) key: Vec<(Box<str>, Box<str>)>,
+    pub(crate) key: Option<Vec<(KeyExpr, Box<str>)>>,
     /// Whether hits are counted even if they are over the limit.
     pub(crate) counts_always: bool,
 }
@@ -49,37 +49,19 @@ pub(crate) trait Policies<'p> {
     /// The policy of this name. None: it is off.
     fn policy(&self, name: &str) -> Option<&'p Arc<Policy>>;
 
-    /// The principal of this text for the policy. None: no request has such a key.
-    fn principal(&self, policy: &Policy, text: &str) -> Option<Principal>;
+    /// The principal of a client for the policy. `value` returns the values of the words of its
+    /// key. None: no request has such a key.
+    fn principal<'v>(
+        &self,
+        policy: &Policy,
+        value: impl Fn(&KeyExpr) -> Option<&'v str>,
+    ) -> Option<Principal>;
 }
 
 impl NativeRule {
     fn fits(&self, entries: &[Entry<'_>]) -> bool {
         self.entries.len() == entries.len()
             && self.entries.iter().zip(entries).all(|(it, entry)| it.fits(*entry))
-    }
-
-    /// The text of the policy's key, as a person writes it.
-    fn text(&self, entries: &[Entry<'_>]) -> Option<String> {
-        let value = |name: &str| entries.iter().find(|it| it.key == name).map(|it| it.value);
-        if let [(_, entry)] = &self.key[..] {
-            return value(entry).map(str::to_owned);
-        }
-        let mut text = String::new();
-        for (word, entry) in &self.key {
-            if !text.is_empty() {
-                text.push('&');
-            }
-            text.extend([word, "="]);
-            for c in value(entry)?.chars() {
-                match c {
-                    '%' => text.push_str("%25"),
-                    '&' => text.push_str("%26"),
-                    other => text.push(other),
-                }
-            }
-        }
-        (!text.is_empty()).then_some(text)
     }
 
     /// The owner of the counter. Values that cannot be a key of the policy count as free.
@@ -90,18 +72,27 @@ impl NativeRule {
         policies: &impl Policies<'p>,
         secret: Secret,
     ) -> Principal {
-        let text = self.text(entries);
-        text.and_then(|text| policies.principal(policy, &text)).unwrap_or_else(|| {
-            let mut digest = secret.digest();
-            digest.value(DIGESTED_FIRST);
-            for (it, entry) in self.entries.iter().zip(entries) {
-                if it.value.is_none() {
-                    digest.value(entry.key.as_bytes());
-                    digest.value(entry.value.as_bytes());
-                }
+        let known = self.key.as_ref().and_then(|key| {
+            let value = |word: &KeyExpr| {
+                let (_, name) = key.iter().find(|(own, _)| own == word)?;
+                entries.iter().find(|entry| *entry.key == **name).map(|entry| entry.value)
+            };
+            policies.principal(policy, value)
+        });
+        known.unwrap_or_else(|| self.free(entries, secret))
+    }
+
+    /// The owner that the values name which the rule leaves free.
+    fn free(&self, entries: &[Entry<'_>], secret: Secret) -> Principal {
+        let mut digest = secret.digest();
+        digest.value(DIGESTED_FIRST);
+        for (it, entry) in self.entries.iter().zip(entries) {
+            if it.value.is_none() {
+                digest.value(entry.key.as_bytes());
+                digest.value(entry.value.as_bytes());
             }
-            Principal::from_bits(digest.finish())
-        })
+        }
+        Principal::from_bits(digest.finish())
     }
 
     fn series(&self) -> Arc<Series> {

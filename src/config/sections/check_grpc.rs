@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check_askers::Askers;
-use super::check_grpc_limits::{RawEnvoy, RawLimits, RawNativeRule};
+use super::check_grpc_limits::{RawEnvoy, RawLimits};
+use super::check_grpc_rules::RawNativeRule;
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
 use super::references::References;

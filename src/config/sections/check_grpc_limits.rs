@@ -4,13 +4,11 @@ use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::policy::{Count, KeyExpr, Policy};
 
+use super::check_grpc_rules::RawNativeRule;
 use super::context::Context;
-use super::policies::Named;
 use super::references::References;
-use crate::check::rls::{Dialect, EntryMatch, NativeRule, RateLimits, Switches};
+use crate::check::rls::{Dialect, NativeRule, RateLimits, Switches};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::ratelimit;
@@ -82,43 +80,6 @@ words! {
         "retry_after" => Dialect::RetryAfter,
         /// RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit writes them.
         "erl" => Dialect::Erl,
-    }
-}
-
-/// Which policy judges the descriptors that match.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename = "rule of a domain", default)]
-#[schemars(deny_unknown_fields, extend("required" = ["match", "policy"]))]
-pub(super) struct RawNativeRule {
-    /// The entries of the descriptor, in their order: a key alone, or a key and its value.
-    #[serde(rename = "match")]
-    #[schemars(example = ["generic_key=login", "remote_address"])]
-    entries: List<String>,
-    /// The policy.
-    #[schemars(example = &"per-client")]
-    policy: Field<String>,
-    /// The words of the policy's key, and the entry that has the value of each. Default: the values
-    /// that `match` leaves free name the counter.
-    #[schemars(example = serde_json::json!({ "ip": "remote_address" }))]
-    key: Field<Entries<String>>,
-    /// Whether hits are counted even if they are over the limit. Default: admitted.
-    #[schemars(example = &"always")]
-    count: Field<Word<Counts>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
-    Admitted,
-    Always,
-}
-
-words! {
-    /// Which hits are counted.
-    Counts as "count of a rule" {
-        /// Those of requests that are within all of their limits.
-        "admitted" => Counts::Admitted,
-        /// All.
-        "always" => Counts::Always,
     }
 }
 
@@ -243,93 +204,4 @@ impl RawEnvoy {
             together: self.counting.word() == Some(Counting::Together),
         }
     }
-}
-
-impl RawNativeRule {
-    fn compile(
-        &self,
-        span: TextSpan,
-        known: &References<'_>,
-        cx: &Context<'_>,
-    ) -> Option<NativeRule> {
-        cx.required(
-            &self.entries,
-            span,
-            "the rule has no \"match\"",
-            "like match: [remote_address]",
-        );
-        cx.not_empty(&self.entries, "a descriptor has entries", "like match: [remote_address]");
-        let advice = "name one of the policies";
-        cx.required(&self.policy, span, "the rule has no \"policy\"", advice);
-        let entries: Vec<EntryMatch> = self.entries.items().map(|it| entry(it, cx)).collect();
-        let name = self.policy.given()?;
-        let policy = known.judge(name, "the rule", cx)?;
-        if let Some(policy) = &policy.compiled {
-            check_policy(policy, name.span, cx);
-        }
-        Some(NativeRule {
-            key: self.key(&entries, policy, cx),
-            entries,
-            policy: name.value.as_str().into(),
-            counts_always: self.count.word() == Some(Counts::Always),
-        })
-    }
-
-    /// The words of the policy's key with the entries that have their values.
-    fn key(
-        &self,
-        entries: &[EntryMatch],
-        policy: &Named,
-        cx: &Context<'_>,
-    ) -> Vec<(Box<str>, Box<str>)> {
-        let mut key = Vec::new();
-        for (word, entry) in self.key.entries() {
-            let Some(entry) = entry.given() else { continue };
-            if !entries.iter().any(|it| *it.key == *entry.value) {
-                let message = format!("\"match\" has no entry \"{}\"", entry.shown());
-                cx.error(entry.span, &message, "name one of its keys");
-            }
-            let parsed = word.value.parse::<KeyExpr>().ok();
-            let is_part = |policy: &Policy| {
-                let mut is_part = false;
-                policy.key.visit(&mut |part| is_part |= Some(part) == parsed.as_ref());
-                is_part
-            };
-            if policy.compiled.as_deref().is_some_and(|policy| !is_part(policy)) {
-                let message = format!(
-                    "the key of the policy \"{}\" has no part \"{}\"",
-                    policy.name,
-                    word.shown()
-                );
-                cx.error(word.span, &message, "name the words of its key");
-            }
-            key.push((word.value.as_str().into(), entry.value.as_str().into()));
-        }
-        key
-    }
-}
-
-/// An entry: `key`, or `key=value`.
-fn entry(text: &Spanned<String>, cx: &Context<'_>) -> EntryMatch {
-    let (key, value) = match text.value.split_once('=') {
-        Some((key, value)) => (key, Some(value)),
-        None => (text.value.as_str(), None),
-    };
-    if key.is_empty() {
-        cx.error(text.span, "the entry has no key", "like remote_address, or generic_key=login");
-    }
-    EntryMatch { key: key.into(), value: value.map(Box::from) }
-}
-
-/// Reports policies that need more of a request than its descriptors.
-fn check_policy(policy: &Policy, span: TextSpan, cx: &Context<'_>) {
-    let what = match policy.algorithm {
-        Algorithm::Concurrency(_) => "learn when a request ends",
-        Algorithm::LeakyBucket(_) => "hold requests",
-        _ if !matches!(policy.count, Count::All) => "learn the status of a response",
-        _ => return,
-    };
-    let message =
-        format!("the policy \"{}\" would have to {what}, which no service can", policy.name);
-    cx.error(span, &message, "use another policy");
 }

@@ -19,6 +19,7 @@ mod check;
 mod check_askers;
 mod check_grpc;
 mod check_grpc_limits;
+mod check_grpc_rules;
 mod check_http;
 mod client;
 mod combinations;

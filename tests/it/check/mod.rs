@@ -3,5 +3,6 @@
 mod api;
 mod auth;
 mod authorization;
+mod domains;
 mod grpc;
 mod store;

@@ -69,6 +69,59 @@ fn several_words_are_written_with_their_names() {
     let either = KeyExpr::First(vec![KeyExpr::All(vec![one("ip"), one("user")]), one("ip")]);
     assert_eq!(read(&either, "ip=192.0.2.1"), Ok(of(&with(&[]), &either)));
     assert_eq!(read(&either, "user=ann&ip=10.9.8.7"), Ok(of(&case(), &either)));
+    // Names of header fields have no case, and a name is escaped like a value.
+    let header = KeyExpr::All(vec![one("header:x-user"), one("ip")]);
+    assert_eq!(read(&header, "header:X-User=ann&ip=10.9.8.7"), Ok(of(&case(), &header)));
+    let odd = KeyExpr::First(vec![one("query:a=b&c"), one("ip")]);
+    assert_eq!(odd.form(), "query:a%3Db%26c=... or ip=...");
+    assert!(read(&odd, "query:a%3Db%26c=x").is_ok());
+}
+
+/// The principal of words and their values.
+fn of_words(key: &KeyExpr, words: &[(&str, &'static str)]) -> Result<Principal, KeyTextError> {
+    let Case { client, .. } = with(&[]);
+    let secret = Secret::from_bytes([3; 16]);
+    let value = |word: &KeyExpr| words.iter().find(|(it, _)| one(it) == *word).map(|it| it.1);
+    KeyTexts { client: &client, secret, is_route: &|name| name == "r" }.principal_of(key, value)
+}
+
+#[test]
+fn words_with_values_lead_to_the_request_that_has_them() {
+    let first = KeyExpr::First(vec![one("cookie:no"), one("api_key"), one("ip")]);
+    let all = KeyExpr::All(vec![first.clone(), one("global"), one("path")]);
+    let (words, whole) =
+        ([("api_key", "k=1&2"), ("path", "/t/a%7Cb?c=d&path=/")], of(&case(), &all));
+    assert_eq!(of_words(&all, &words), Ok(whole));
+    assert_eq!(of_words(&first, &words), Ok(of(&case(), &first)));
+    assert_eq!(of_words(&one("path"), &words), Ok(of(&case(), &one("path"))));
+    // As in a request, an empty value is absent, and the first that is present counts.
+    let ip = ("ip", "192.0.2.1");
+    for words in [&[ip][..], &[ip, ("cookie:no", "")], &[("api_key", ""), ip, ("path", "/")]] {
+        assert_eq!(of_words(&first, words), Ok(of(&with(&[]), &first)), "{words:?}");
+    }
+    assert_eq!(of_words(&first, &[ip, ("api_key", "k=1&2")]), Ok(of(&case(), &first)));
+    for host in ["a.test", "A.test:80", "a.test."] {
+        assert_eq!(of_words(&one("host"), &[("host", host)]), Ok(of(&case(), &one("host"))));
+    }
+    let header = one("header:X-User");
+    assert_eq!(of_words(&header, &[("header:x-USER", "ann")]), Ok(of(&case(), &header)));
+    assert_eq!(of_words(&one("global"), &[]), Ok(of(&case(), &one("global"))));
+}
+
+#[test]
+fn no_value_of_a_word_names_another_word() {
+    let first = KeyExpr::First(vec![one("api_key"), one("ip")]);
+    let all = KeyExpr::All(vec![one("ip"), one("path")]);
+    for value in ["api_key=victim", "ip=192.0.2.1", "192.0.2.1&path=/x", "192.0.2.1%26path=/x"] {
+        assert!(of_words(&first, &[("ip", value)]).is_err(), "{value}");
+        assert!(of_words(&all, &[("ip", value)]).is_err(), "{value}");
+        assert!(of_words(&all, &[("ip", value), ("path", "/")]).is_err(), "{value}");
+    }
+    let key = |value: &'static str| of_words(&first, &[("api_key", value)]);
+    assert_ne!(key("victim"), key("api_key=victim"));
+    assert_ne!(key("a&b"), key("a%26b"));
+    let path = |value: &'static str| of_words(&all, &[("ip", "192.0.2.1"), ("path", value)]);
+    assert!(path("/x").is_ok() && path("/x") != path("/x&ip=192.0.2.2"));
 }
 
 #[test]
@@ -93,6 +146,10 @@ fn a_key_that_no_request_can_have_is_refused_with_advice() {
         (all.clone(), "ip=10.0.0.1", "write it as (api_key=... or ip=...)&path=..."),
         (all.clone(), "ip=10.0.0.1&path=/&user=x", "has no \"user\""),
         (all.clone(), "ip=10.0.0.1&ip=10.0.0.2&path=/", "has no \"ip\""),
+        (all.clone(), "ip=10.0.0.1&path=/&api_key=k", "has no \"ip\""),
+        (all.clone(), "ip=10.0.0.1&path=/&global=x", "has no \"global\""),
+        (all.clone(), "api_key=%ff&path=/", "not UTF-8"),
+        (all.clone(), &"&".repeat(1 << 20), "has no \"\""),
         (all, "ip=x&path=/", "write an address"),
     ];
     for (key, text, problem) in cases {

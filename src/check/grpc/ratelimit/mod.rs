@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use http::{Request, Response};
 use tollgate_limiter::digest::Principal;
-use tollgate_limiter::policy::Policy;
+use tollgate_limiter::policy::{KeyExpr, Policy};
 use tollgate_limiter::time::monotonic;
 
 use self::charge::Charging;
@@ -114,7 +114,11 @@ impl<'p> Policies<'p> for Known<'p> {
         self.0.policies.iter().find(|policy| &*policy.name == name)
     }
 
-    fn principal(&self, policy: &Policy, text: &str) -> Option<Principal> {
-        self.0.rules.principal(&policy.key, text).ok()
+    fn principal<'v>(
+        &self,
+        policy: &Policy,
+        value: impl Fn(&KeyExpr) -> Option<&'v str>,
+    ) -> Option<Principal> {
+        self.0.rules.principal_of(&policy.key, value).ok()
     }
 }
