@@ -12,7 +12,7 @@ mod replay;
 mod routes;
 mod top;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -81,7 +81,10 @@ impl Failure {
 
 /// Runs the command of the process arguments.
 pub fn main() -> ExitCode {
-    let done = match Args::parse().command {
+    let command = Args::parse().command;
+    // The operator at the terminal can read the file.
+    let shows_lines = matches!(command, Command::Check { .. }) && io::stderr().is_terminal();
+    let done = match command {
         Command::Run(args) => run(args),
         Command::Check { config, routes } => check(&config, routes),
         Command::Override(args) => override_limit(&args),
@@ -105,15 +108,19 @@ pub fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            say(&prefixed(&failure));
+            say(&prefixed(&failure, shows_lines));
             failure.exit_code()
         }
     }
 }
 
-/// The text of a failure. In a report each line has its own prefix.
-fn prefixed(failure: &Failure) -> String {
+/// The text of a failure. In a report each line has its own prefix. `shows_lines`: it also shows the
+/// lines of a file that is not YAML as they are.
+fn prefixed(failure: &Failure, shows_lines: bool) -> String {
     match failure {
+        Failure::Config(LoadError::Mistakes { report, .. }) if shows_lines => {
+            report.with_whole_lines().to_string()
+        }
         Failure::Config(LoadError::Mistakes { report, .. })
         | Failure::Explain(explain::Problem::Config(LoadError::Mistakes { report, .. })) => {
             report.to_string()

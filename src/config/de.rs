@@ -34,11 +34,13 @@ pub(super) fn read<'de, T: Deserialize<'de>>(
 pub(super) struct Mistake {
     message: String,
     advice: String,
+    /// Whether the message may quote the value.
+    quotes_value: bool,
 }
 
 impl Mistake {
     fn new(message: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { message: message.into(), advice: advice.into() }
+        Self { message: message.into(), advice: advice.into(), quotes_value: true }
     }
 }
 
@@ -73,9 +75,10 @@ impl<'de> Reader<'de> {
     /// Messages quote the value that they refuse. If the value may be secret, the message shows
     /// only how it was written. The advice is general and does not change.
     fn record(self, mistake: Mistake) {
-        let message = match self.node.written() {
-            Some(written) => format!("the value of {written:?} is not valid here"),
-            None => mistake.message,
+        let may_quote = mistake.quotes_value || self.node.written().is_some();
+        let message = match self.node.shown() {
+            Some(shown) if may_quote => format!("the value of {shown:?} is not valid here"),
+            _ => mistake.message,
         };
         self.problems.error(self.node.span, &message, &mistake.advice);
     }
@@ -86,7 +89,8 @@ impl<'de> Reader<'de> {
     }
 
     fn expected(self, what: &str, advice: &str) -> Mistake {
-        Mistake::new(format!("expected {what}, found {}", self.node.kind()), advice)
+        let message = format!("expected {what}, found {}", self.node.kind());
+        Mistake { quotes_value: false, ..Mistake::new(message, advice) }
     }
 
     fn entries(self, what: &str, advice: &str) -> Result<&'de [Entry], Mistake> {
@@ -105,10 +109,9 @@ impl<'de> Reader<'de> {
     }
 
     fn unknown_field(self, section: &str, fields: &[&'static str], entry: &Entry) {
-        let name = entry.name();
-        let message = format!("\"{name}\" is not a field of \"{section}\"");
+        let message = format!("\"{}\" is not a field of \"{section}\"", entry.shown_name());
         let fields = fields.iter().copied();
-        let advice = suggest::advice(name, fields, "its fields are", self.problems);
+        let advice = suggest::advice(&entry.shown_name(), fields, "its fields are", self.problems);
         self.problems.error(entry.key.span, &message, &advice);
     }
 
@@ -121,7 +124,7 @@ impl<'de> Reader<'de> {
             return self.expected("a single word", &format!("one of: {}", variants.join(", ")));
         }
         // A suggestion for a secret value would reveal a part of it.
-        let advice = if self.node.written().is_some() {
+        let advice = if self.node.shown().is_some() {
             format!("one of: {}", variants.join(", "))
         } else {
             suggest::advice(written, variants.iter().copied(), "one of", self.problems)
@@ -258,7 +261,7 @@ impl<'de> SeqAccess<'de> for FieldParts<'de> {
                 let place = [node.span.line, node.span.column, node.span.length];
                 seed.deserialize(SeqDeserializer::new(place.into_iter())).map(Some)
             }
-            _ => node.written().map(|text| seed.deserialize(text.into_deserializer())).transpose(),
+            _ => node.shown().map(|text| seed.deserialize(text.into_deserializer())).transpose(),
         }
     }
 }

@@ -12,10 +12,12 @@ use serde_json::Value as Json;
 use tollgate_limiter::policy::{Overridable, Policy};
 use tollgate_limiter::time::Span;
 
+use super::excerpt::Excerpts;
 use super::model::Config;
 use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
 use super::scalar::{Period, ScalarError};
+use super::secrecy::Secrecy;
 use super::sections::RawConfig;
 use super::shown;
 use super::surroundings::Surroundings;
@@ -165,7 +167,7 @@ fn beside(live: &Policy, candidate: Policy) -> Policy {
 }
 
 fn mistakes(problems: Problems) -> Vec<Mistake> {
-    let report = problems.report("", "");
+    let report = problems.report("", "", &Excerpts::default());
     let errors = report.problems().filter(|problem| !problem.is_warning);
     errors.map(|problem| Mistake::new(problem.message, problem.advice)).collect()
 }
@@ -211,5 +213,5 @@ fn text(value: &str) -> Node {
 }
 
 const fn at_file(value: Value) -> Node {
-    Node { value, span: TextSpan::FILE }
+    Node { value, span: TextSpan::FILE, secrecy: Secrecy::OfUrl }
 }

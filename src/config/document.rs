@@ -6,7 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::effective::Effective;
+use super::excerpt::Excerpts;
+use super::kind;
+use super::node::Node;
 use super::problem::{Problems, Report};
+use super::secret_places;
 use super::shown;
 use super::yaml;
 use crate::patches::Resolved;
@@ -18,13 +22,22 @@ pub(crate) struct Document {
     pub(crate) text: Arc<str>,
     /// As JSON: with `${...}` as they are written, and without secrets.
     pub(crate) written: Arc<Value>,
+    /// The same with keyed digests in the places of secrets. It differs if only a secret differs, and
+    /// says nothing of the secret.
+    pub(crate) identity: Arc<Value>,
     /// The same with the values of `${...}`. It is not to be shown as it is.
     expanded: Arc<Value>,
 }
 
 impl Document {
-    pub(super) fn new(text: &str, written: Value, expanded: Value) -> Self {
-        Self { text: text.into(), written: Arc::new(written), expanded: Arc::new(expanded) }
+    /// The document of a tree in which `${...}` were replaced. `written`: the tree as JSON before.
+    pub(super) fn new(text: &str, written: Value, tree: &Node) -> Self {
+        Self {
+            text: text.into(),
+            written: Arc::new(written),
+            identity: Arc::new(shown::identity(tree)),
+            expanded: Arc::new(shown::shown_expanded(tree)),
+        }
     }
 
     /// What is true of the configuration while these patches are in force.
@@ -44,10 +57,13 @@ impl fmt::Debug for Document {
 /// replaced by its mask. None: there are none.
 pub(crate) fn masked(text: &str, name: &str) -> Option<Report> {
     let problems = Problems::default();
-    let masks = shown::masks(&yaml::parse(text, &Problems::default())?);
+    let mut tree = yaml::parse(text, &Problems::default())?;
+    secret_places::mark(&mut tree);
+    let masks = shown::masks(&tree);
     for span in &masks {
         let advice = "write the secret itself, or better ${VARIABLE} or ${file:/path}";
         problems.error(*span, "this is the mask of a secret that is not shown", advice);
     }
-    (!masks.is_empty()).then(|| problems.report(name, text))
+    (!masks.is_empty())
+        .then(|| problems.report(name, text, &Excerpts::of_names(&kind::NAMES).with_values(&tree)))
 }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::node::{Node, Value};
 use super::problem::Problems;
+use super::secrecy::MASK;
 use super::surroundings::Surroundings;
 
 /// The largest sum of all inserted values, in bytes. An alias can insert a value many times.
@@ -14,17 +15,20 @@ const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
 
 /// Replaces references in every text of `root`, but not in the keys of maps.
 pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
-    Expander { around, problems, left_bytes: MAX_TOTAL_BYTES }.node(root);
+    Expander { around, problems, left_bytes: MAX_TOTAL_BYTES, is_shown: true }.node(root);
 }
 
 struct Expander<'a> {
     around: &'a Surroundings<'a>,
     problems: &'a Problems,
     left_bytes: usize,
+    /// Whether all of the text in hand may be shown.
+    is_shown: bool,
 }
 
 impl Expander<'_> {
     fn node(&mut self, node: &mut Node) {
+        self.is_shown = node.scalar().is_none_or(|text| node.secrecy.shows_all(text));
         match &mut node.value {
             Value::Text(text) if text.value.contains("${") => match self.text(&text.value) {
                 Ok(value) => {
@@ -86,6 +90,7 @@ impl Expander<'_> {
         };
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(valid) {
+            let inner = if self.is_shown { inner } else { MASK };
             return Err(Mistake {
                 message: format!("\"${{{inner}}}\" is not the name of an environment variable"),
                 advice: "write ${NAME}, ${NAME:-default} or ${file:/path}",

@@ -1,28 +1,32 @@
 //! The configuration: a compiler from the text of `gateway.yaml` to settings.
 //!
-//! It has five passes. `yaml` parses the text into a tree of nodes with their positions. `quotes`
-//! finds values that YAML ends too early because they are not in quotes. `expand` replaces
-//! `${...}`. `de` reads the tree into the types of `sections`, which mirror the file. These types
-//! compile to a [`Config`]. Each pass continues after a mistake, so that the [`Report`] shows all
-//! mistakes at once. `effective` goes the other way: it shows what is true of a file, with all
-//! defaults.
+//! It has six passes. `yaml` parses the text into a tree of nodes with their positions.
+//! `secret_places` marks what may be secret, so that no report shows it. `quotes` finds values that
+//! YAML ends too early because they are not in quotes. `expand` replaces `${...}`. `de` reads the
+//! tree into the types of `sections`, which mirror the file. These types compile to a [`Config`].
+//! Each pass continues after a mistake, so that the [`Report`] shows all mistakes at once.
+//! `effective` goes the other way: it shows what is true of a file, with all defaults.
 
 mod de;
 mod definitions;
 mod document;
 mod edit;
 mod effective;
+mod excerpt;
 mod expand;
 mod field;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod geo_file;
+mod kind;
 mod model;
 mod node;
 mod problem;
 mod quotes;
 mod ratelimit;
 mod scalar;
+mod secrecy;
+mod secret_places;
 mod sections;
 mod shown;
 mod suggest;
@@ -38,6 +42,7 @@ use std::sync::Arc;
 pub(crate) use document::{Document, masked};
 pub(crate) use edit::{NotInPlace, edited};
 pub(crate) use effective::Effective;
+use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::{Report, Reported};
@@ -118,7 +123,7 @@ pub(crate) fn load_text(
 
 /// The JSON Schema of the file, for editors (draft 2020-12).
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(RawConfig).to_value()
+    kind::SCHEMA.clone()
 }
 
 impl Config {
@@ -147,17 +152,21 @@ fn compiled(
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let around = Surroundings { env, directory, files: RefCell::default(), databases };
+    let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
+        secret_places::mark(&mut tree);
         let written = shown::shown(&tree);
         quotes::check(&mut tree, text, &problems);
+        excerpts = std::mem::take(&mut excerpts).with_values(&tree);
+        yaml::check_names(&mut tree, &problems);
         expand::expand(&mut tree, &around, &problems);
         let raw: RawConfig = de::read(&tree, &problems)?;
         let config = raw.compile(&around, &problems)?;
         let definitions = definitions::definitions(&tree, &written, raw, &config);
-        let document = Document::new(text, written, shown::shown_expanded(&tree));
+        let document = Document::new(text, written, &tree);
         Some((Config { definitions: Arc::new(definitions), ..config }, document))
     });
-    let (report, files) = (problems.report(name, text), around.files.into_inner());
+    let (report, files) = (problems.report(name, text, &excerpts), around.files.into_inner());
     match compiled {
         Some((config, document)) => Ok(Compiled { config, warnings: report, files, document }),
         None => Err((report, files)),

@@ -3,6 +3,10 @@
 //! It does not depend on YAML or on the sections. Every node keeps its position, so that a report
 //! can show the text that a mistake is about.
 
+use std::borrow::Cow;
+
+use super::secrecy::{MASK, Secrecy};
+
 /// A position in the file, counted in characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TextSpan {
@@ -24,6 +28,8 @@ impl TextSpan {
 pub(super) struct Node {
     pub(super) value: Value,
     pub(super) span: TextSpan,
+    /// What of it may be shown.
+    pub(super) secrecy: Secrecy,
 }
 
 /// The value of a node.
@@ -50,15 +56,14 @@ pub(super) enum Value {
 pub(super) struct Text {
     /// The value.
     pub(super) value: String,
-    /// The original text, if a `${...}` was replaced in it. Then `value` may be secret, and
-    /// messages show the original text instead.
+    /// The original text, if a `${...}` was replaced in it. Then `value` may be secret.
     pub(super) written: Option<String>,
 }
 
 /// A field of a map.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// Always a text.
+    /// A text, or a number, which is a mistake.
     pub(super) key: Node,
     pub(super) value: Node,
 }
@@ -67,6 +72,11 @@ impl Entry {
     /// The field's name.
     pub(super) fn name(&self) -> &str {
         self.key.scalar().unwrap_or_default()
+    }
+
+    /// The name in the form that messages may show.
+    pub(super) fn shown_name(&self) -> Cow<'_, str> {
+        self.key.shown().unwrap_or_else(|| self.name().into())
     }
 }
 
@@ -86,6 +96,22 @@ impl Node {
     pub(super) fn written(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => text.written.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The form of a scalar that messages show in place of its value: with `${...}` as they are
+    /// written, and without secrets. None: they may show the value.
+    pub(super) fn shown(&self) -> Option<Cow<'_, str>> {
+        match &self.value {
+            Value::Text(Text { value, written }) => {
+                let text = written.as_ref().unwrap_or(value);
+                if !self.secrecy.shows_all(text) {
+                    return Some(self.secrecy.form(text).into());
+                }
+                written.as_deref().map(Cow::from)
+            }
+            Value::Bool(_) | Value::Number(_) if self.secrecy == Secrecy::All => Some(MASK.into()),
             _ => None,
         }
     }

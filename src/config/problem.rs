@@ -7,14 +7,11 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use super::excerpt::{Excerpt, Excerpts, printable};
 use super::node::TextSpan;
 
 /// The most problems that are kept. A file with more of them has some general mistake.
 const MAX_PROBLEMS: usize = 1000;
-/// The most characters of a line that are shown.
-const MAX_SHOWN_CHARS: usize = 160;
-/// The characters before the mistake that are shown of a longer line.
-const SHOWN_BEFORE_CHARS: usize = 60;
 /// The most characters of a message, which may quote a value of the file.
 const MAX_MESSAGE_CHARS: usize = 400;
 
@@ -82,7 +79,7 @@ impl Problems {
     }
 
     /// The report on the file `name` with this `text`.
-    pub(super) fn report(self, name: &str, text: &str) -> Report {
+    pub(super) fn report(self, name: &str, text: &str, excerpts: &Excerpts) -> Report {
         let mut problems = self.kept.into_inner();
         // A mistake in an alias is recorded once for each use.
         problems.sort();
@@ -95,9 +92,14 @@ impl Problems {
                 line = lines.next().unwrap_or_default();
                 passed += 1;
             }
-            Shown { excerpt: Excerpt::new(line, problem.span), problem }
+            let (excerpt, whole) =
+                (excerpts.of(line, problem.span), Excerpt::whole(line, problem.span));
+            Shown { problem, excerpt, whole }
         });
-        Report { name: name.to_owned(), shown: shown.collect(), left_out: self.left_out.get() }
+        let shown: Vec<Shown> = shown.collect();
+        let lacks_values = excerpts.is_empty() && shown.iter().any(|it| it.excerpt != it.whole);
+        let left_out = self.left_out.get();
+        Report { name: name.to_owned(), shown, left_out, lacks_values }
     }
 }
 
@@ -110,19 +112,17 @@ fn shortened(message: &str) -> String {
     kept
 }
 
-fn printable(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
-}
-
 /// The problems of one file, in the form that users see.
 ///
 /// [`fmt::Display`] writes for each problem its position, the message, the line, and the advice
-/// after the carets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// after the carets. Neither messages nor lines contain secrets of the file.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Report {
     name: String,
     shown: Vec<Shown>,
     left_out: usize,
+    /// Whether the values in the lines are not shown because the file is not YAML.
+    lacks_values: bool,
 }
 
 impl Report {
@@ -163,15 +163,30 @@ pub struct Reported<'r> {
     pub advice: &'r str,
 }
 
-impl std::error::Error for Report {}
+impl Report {
+    /// The same, but if the file is not YAML, with the lines as they are, secrets included: only for
+    /// the terminal of an operator who can read the file.
+    pub(crate) fn with_whole_lines(&self) -> impl fmt::Display {
+        struct Whole<'r>(&'r Report);
+        impl fmt::Display for Whole<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let lacks_values = self.0.lacks_values;
+                self.0.write(f, |it| if lacks_values { &it.whole } else { &it.excerpt })
+            }
+        }
+        Whole(self)
+    }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        excerpt: impl Fn(&Shown) -> &Excerpt,
+    ) -> fmt::Result {
         for (index, shown) in self.shown.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            shown.write(&self.name, f)?;
+            shown.problem.write(&self.name, excerpt(shown), f)?;
         }
         if self.left_out > 0 {
             write!(f, "\n{}: and {} more problems", self.name, self.left_out)?;
@@ -180,15 +195,42 @@ impl fmt::Display for Report {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Shown {
-    problem: Problem,
-    excerpt: Excerpt,
+impl std::error::Error for Report {}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, |shown| &shown.excerpt)?;
+        if self.lacks_values {
+            let name = &self.name;
+            write!(
+                f,
+                "\n{name}: values are not shown, because they may be secret: at a terminal, \
+                 \"tollgate check -c {name}\" shows them"
+            )?;
+        }
+        Ok(())
+    }
 }
 
-impl Shown {
-    fn write(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { span, severity, message, advice } = &self.problem;
+/// Without the lines, which may have secrets.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Report").field(&self.to_string()).finish()
+    }
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Shown {
+    problem: Problem,
+    /// The line without secrets.
+    excerpt: Excerpt,
+    /// The line as it is.
+    whole: Excerpt,
+}
+
+impl Problem {
+    fn write(&self, name: &str, excerpt: &Excerpt, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { span, severity, message, advice } = self;
         if span.line == 0 {
             write!(f, "{name}: {severity}: {message}")?;
             if !advice.is_empty() {
@@ -196,35 +238,12 @@ impl Shown {
             }
             return Ok(());
         }
-        let Excerpt { text, indent, carets } = &self.excerpt;
+        let Excerpt { text, indent, carets } = excerpt;
         writeln!(f, "{name}:{}:{}: {severity}: {message}", span.line, span.column)?;
         writeln!(f, "{:>5} | {text}", span.line)?;
         let gutter = span.line.to_string().len().max(5);
         let marked = format!("{:gutter$} | {:indent$}{:^<carets$} {advice}", "", "", "");
         f.write_str(marked.trim_end())
-    }
-}
-
-/// The part of a line that is shown, and the position of the carets in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Excerpt {
-    text: String,
-    indent: usize,
-    carets: usize,
-}
-
-impl Excerpt {
-    fn new(line: &str, span: TextSpan) -> Self {
-        let column = usize::try_from(span.column.saturating_sub(1)).unwrap_or(usize::MAX);
-        let length = usize::try_from(span.length).unwrap_or(usize::MAX);
-        let chars = line.chars().count();
-        let first =
-            if chars > MAX_SHOWN_CHARS { column.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
-        // Control characters would move the carets, or change the terminal.
-        let text: String = line.chars().skip(first).take(MAX_SHOWN_CHARS).map(printable).collect();
-        let indent = column.saturating_sub(first).min(MAX_SHOWN_CHARS);
-        let visible = text.trim_end().chars().count().saturating_sub(indent);
-        Self { text: text.trim_end().to_owned(), indent, carets: length.min(visible).max(1) }
     }
 }
 
@@ -237,7 +256,8 @@ mod tests {
         for span in spans {
             problems.error(*span, "wrong", "right");
         }
-        problems.report("a.yaml", text).to_string()
+        let report = problems.report("a.yaml", text, &Excerpts::default());
+        report.with_whole_lines().to_string()
     }
 
     #[test]
@@ -264,7 +284,7 @@ mod tests {
         let line = format!("{}bad{}", "x".repeat(5000), "y".repeat(5000));
         let report = report(&line, &[TextSpan { line: 1, column: 5001, length: 3 }]);
         let lines: Vec<&str> = report.lines().collect();
-        assert_eq!(lines[1].chars().count(), "    1 | ".len() + MAX_SHOWN_CHARS);
+        assert_eq!(lines[1].chars().count(), "    1 | ".len() + 160);
         assert_eq!(lines[1].find("bad"), lines[2].find("^^^"));
     }
 
@@ -279,6 +299,7 @@ mod tests {
         let problems = Problems::default();
         problems.error(TextSpan::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
         let expected = format!("a.yaml: error:  [2J{}...\n      | a b", "x".repeat(396));
-        assert_eq!(problems.report("a.yaml", "").to_string(), expected);
+        let report = problems.report("a.yaml", "", &Excerpts::default());
+        assert_eq!(report.to_string(), expected);
     }
 }

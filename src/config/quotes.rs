@@ -6,6 +6,7 @@
 
 use super::node::{Entry, Node, TextSpan, Value};
 use super::problem::Problems;
+use super::secrecy::{Secrecy, contains_secret_field};
 
 /// Longer lines get no advice, because the search takes quadratic time.
 const MAX_LINE_BYTES: usize = 2000;
@@ -65,17 +66,30 @@ impl Checker<'_> {
                 end = if is_part { part.key.span } else { end };
                 is_part
             });
-            let parts = parts.count();
-            if parts > 0 && entries[index - 1].value.scalar().is_some() {
+            let parts = index..index + parts.count();
+            if !parts.is_empty() && entries[index - 1].value.scalar().is_some() {
+                let parts: Vec<Entry> = entries.drain(parts).collect();
                 let length = end.column + end.length - start.column;
-                let whole = TextSpan { length, ..start };
-                let advice = format!("put the whole value in quotes: {:?}", self.written(whole));
-                self.problems.error(whole, "between braces a comma ends a value", &advice);
-                entries[index - 1].value.value = Value::Unresolved;
-                entries.drain(index..index + parts);
+                self.joined(&mut entries[index - 1].value, TextSpan { length, ..start }, &parts);
             }
             index += 1;
         }
+    }
+
+    /// Reports a value that continues in `parts` and is `whole`.
+    fn joined(&self, value: &mut Node, whole: TextSpan, parts: &[Entry]) {
+        let written = self.written(whole);
+        let mut advice = "put the whole value in quotes".to_owned();
+        // Of a URL, the parts are other hosts: credentials are seen in the whole.
+        let is_url = written.contains("://") && !contains_secret_field(written);
+        let is_secret = |part: &Entry| part.key.secrecy == Secrecy::All && !is_url;
+        if value.secrecy.shows_all(written) && !parts.iter().any(is_secret) {
+            advice += &format!(": {written:?}");
+        } else {
+            value.secrecy = Secrecy::All;
+        }
+        self.problems.error(whole, "between braces a comma ends a value", &advice);
+        *value = Node { value: Value::Unresolved, span: whole, ..*value };
     }
 
     /// Whether `part` most likely continues the value that ends with `before`, and is not a field

@@ -1,23 +1,26 @@
 //! A configuration file in a form that may be shown: with `${...}` as it is written, and without
 //! secrets that stand in the file itself.
-//!
-//! What may be secret is decided by the names of fields, so that a mistake in the file does not
-//! reveal anything.
 
+use std::sync::LazyLock;
+
+use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
+use aws_lc_rs::rand;
 use serde_json::{Map, Value as Json};
 
 use super::node::{Entry, Node, TextSpan, Value};
+use super::secrecy::Secrecy;
 
-/// Replaces a text that is not shown.
-const MASK: &str = "***";
-/// The fields whose texts are secret.
-const SECRET_FIELDS: [&str; 3] = ["password", "secret", "token"];
-/// The maps of header fields, whose values may be secret.
-const FIELD_MAPS: [&str; 2] = ["headers", "set"];
+/// The key of the digests that stand for secrets. Each process has its own, so that a digest says
+/// nothing of a secret.
+static KEY: LazyLock<Key> = LazyLock::new(|| {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes).expect("the system has random bytes");
+    Key::new(HMAC_SHA256, &bytes)
+});
 
 /// The tree as JSON.
 pub(super) fn shown(node: &Node) -> Json {
-    value(node, Secrecy::None)
+    tree(node, &|node, text| Json::from(node.secrecy.form(text)))
 }
 
 /// The same after the replacement of `${...}`, with the values in its places. A value may be
@@ -26,6 +29,20 @@ pub(super) fn shown_expanded(node: &Node) -> Json {
     let mut node = node.clone();
     forget_references(&mut node);
     shown(&node)
+}
+
+/// The tree as JSON with keyed digests in the places of secrets: two trees are equal in this form
+/// if their secrets are equal, too. `${...}` must have been replaced.
+pub(super) fn identity(node: &Node) -> Json {
+    tree(node, &|node, text| {
+        if node.secrecy != Secrecy::All && node.secrecy.shows_all(text) {
+            return Json::from(text);
+        }
+        let value = node.scalar().unwrap_or_default();
+        let digest = sign(&KEY, format!("{text}\0{value}").as_bytes());
+        let digits = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}"));
+        Json::from(digits.collect::<String>())
+    })
 }
 
 fn forget_references(node: &mut Node) {
@@ -39,110 +56,37 @@ fn forget_references(node: &mut Node) {
     }
 }
 
-/// What of a value is secret.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Secrecy {
-    /// Only passwords in URLs.
-    None,
-    /// The texts of a map.
-    OfMap,
-    /// Every text.
-    All,
-}
-
-fn value(node: &Node, secrecy: Secrecy) -> Json {
+/// The tree as JSON, with its texts as `scalar` shows them.
+fn tree(node: &Node, scalar: &dyn Fn(&Node, &str) -> Json) -> Json {
     match &node.value {
         Value::Null | Value::Unresolved => Json::Null,
-        Value::Number(_) if secrecy == Secrecy::All => Json::from(MASK),
+        Value::Bool(_) | Value::Number(_) if node.secrecy == Secrecy::All => {
+            scalar(node, node.scalar().unwrap_or_default())
+        }
         Value::Bool(value) => Json::from(*value),
         Value::Number(text) => text.parse::<u64>().map_or_else(|_| Json::from(&**text), Json::from),
-        Value::Text(text) => {
-            let text = text.written.as_deref().unwrap_or(&text.value);
-            let is_hidden = secrecy == Secrecy::All && !is_reference(text);
-            Json::from(if is_hidden { MASK.to_owned() } else { without_credentials(text) })
-        }
-        Value::List(items) => {
-            let secrecy = if secrecy == Secrecy::All { secrecy } else { Secrecy::None };
-            items.iter().map(|item| value(item, secrecy)).collect()
-        }
+        Value::Text(text) => scalar(node, text.written.as_deref().unwrap_or(&text.value)),
+        Value::List(items) => items.iter().map(|item| tree(item, scalar)).collect(),
         Value::Map(entries) => {
-            let mut map = Map::new();
-            for entry in entries {
-                let name = entry.name();
-                map.insert(name.to_owned(), value(&entry.value, secrecy_of(entry, secrecy)));
-            }
-            Json::Object(map)
+            let entry = |entry: &Entry| (entry.name().to_owned(), tree(&entry.value, scalar));
+            Json::Object(entries.iter().map(entry).collect::<Map<_, _>>())
         }
-    }
-}
-
-/// Whether a text that was shown is not shown whole.
-pub(super) fn is_masked(text: &str) -> bool {
-    text == MASK || text.contains("://***@") || text.ends_with("?***")
-}
-
-/// What of the value of a field is secret, if its map has this secrecy.
-fn secrecy_of(entry: &Entry, secrecy: Secrecy) -> Secrecy {
-    let name = entry.name();
-    match (secrecy, &entry.value.value) {
-        (Secrecy::All, _) => Secrecy::All,
-        _ if SECRET_FIELDS.contains(&name) => Secrecy::All,
-        // A section may have the name of such a map; its lists are not secret.
-        (Secrecy::OfMap, Value::List(_) | Value::Map(_)) => Secrecy::None,
-        (Secrecy::OfMap, _) => Secrecy::All,
-        (Secrecy::None, Value::Map(_)) if FIELD_MAPS.contains(&name) => Secrecy::OfMap,
-        (Secrecy::None, _) => Secrecy::None,
     }
 }
 
 /// Where a file has texts that were masked when it was shown: it lacks the secrets themselves.
 pub(super) fn masks(node: &Node) -> Vec<TextSpan> {
     let mut found = Vec::new();
-    find_masks(node, Secrecy::None, &mut found);
+    find_masks(node, &mut found);
     found
 }
 
-fn find_masks(node: &Node, secrecy: Secrecy, found: &mut Vec<TextSpan>) {
+fn find_masks(node: &Node, found: &mut Vec<TextSpan>) {
     match &node.value {
-        Value::Text(text) => {
-            let is_mask = text.value == MASK && secrecy == Secrecy::All;
-            if is_mask || text.value.contains("://***@") {
-                found.push(node.span);
-            }
-        }
-        Value::List(items) => {
-            let secrecy = if secrecy == Secrecy::All { secrecy } else { Secrecy::None };
-            items.iter().for_each(|item| find_masks(item, secrecy, found));
-        }
-        Value::Map(entries) => {
-            for entry in entries {
-                find_masks(&entry.value, secrecy_of(entry, secrecy), found);
-            }
-        }
+        Value::Text(text) if node.secrecy.is_mask(&text.value) => found.push(node.span),
+        Value::List(items) => items.iter().for_each(|item| find_masks(item, found)),
+        Value::Map(entries) => entries.iter().for_each(|entry| find_masks(&entry.value, found)),
         _ => {}
-    }
-}
-
-/// Whether a text is one reference without a default, which tells only where the value is.
-fn is_reference(text: &str) -> bool {
-    let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    inner.is_some_and(|inner| !inner.contains(['{', '}']) && !inner.contains(":-"))
-}
-
-/// A text without what precedes `@` in the authority of a URL, and without its query.
-fn without_credentials(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A password may contain a slash by mistake.
-    let end = rest.rfind('@').map_or(end, |at| end.max(at + 1));
-    let (authority, path) = rest.split_at(end);
-    let host = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("{MASK}@{host}"),
-        None => authority.to_owned(),
-    };
-    match path.split_once('?') {
-        Some((path, _)) => format!("{scheme}://{host}{path}?{MASK}"),
-        None => format!("{scheme}://{host}{path}"),
     }
 }
 
@@ -152,10 +96,16 @@ mod tests {
 
     use super::*;
     use crate::config::problem::Problems;
-    use crate::config::yaml;
+    use crate::config::{secret_places, yaml};
+
+    fn marked(text: &str) -> Node {
+        let mut tree = yaml::parse(text, &Problems::default()).expect("it is YAML");
+        secret_places::mark(&mut tree);
+        tree
+    }
 
     fn of(text: &str) -> Json {
-        shown(&yaml::parse(text, &Problems::default()).expect("it is YAML"))
+        shown(&marked(text))
     }
 
     #[test]
@@ -185,12 +135,26 @@ mod tests {
 
     #[test]
     fn masked_texts_are_found_where_secrets_are() {
-        let masks = |text: &str| {
-            let tree = yaml::parse(text, &Problems::default()).expect("it is YAML");
-            masks(&tree).into_iter().map(|span| span.line).collect::<Vec<_>>()
+        let masks =
+            |text: &str| masks(&marked(text)).into_iter().map(|span| span.line).collect::<Vec<_>>();
+        let file = "listeners:\n- address: '***'\nadmin:\n  token: '***'\n  hosts: ['***']\n\
+            routes:\n- request_headers:\n    set:\n      x: '***'\n      y: x\n\
+            store:\n  redis:\n    url: redis://***@r\n    shards: [redis://u@r]\n\
+            client:\n  user:\n    jwt:\n      jwks: https://i.example/keys?***\n";
+        assert_eq!(masks(file), [4, 9, 13, 18]);
+    }
+
+    #[test]
+    fn a_tree_is_identified_with_its_secrets_but_does_not_show_them() {
+        let of = |token: &str, path: &str| {
+            identity(&marked(&format!("{{ admin: {{ token: {token}, address: {path} }} }}")))
         };
-        let file = "a: '***'\ntoken: '***'\nset:\n  x: '***'\nurl: redis://***@r\nb: redis://u@r\n";
-        assert_eq!(masks(file), [2, 4, 5]);
+        let [one, other] = [of("hunter2", "a"), of("hunter3", "a")];
+        assert!(!one.to_string().contains("hunter"), "{one}");
+        assert_eq!(one, of("hunter2", "a"));
+        assert_ne!(one["admin"]["token"], other["admin"]["token"]);
+        assert_eq!(one["admin"]["address"], other["admin"]["address"]);
+        assert_ne!(one, of("hunter2", "b"));
     }
 
     #[test]
@@ -206,19 +170,5 @@ mod tests {
         assert_eq!(file["policies"]["p"]["exempt"]["headers"]["x-number"], "***");
         let set = &file["routes"][0]["request_headers"]["set"];
         assert_eq!(*set, json!({ "authorization": "***", "x-from": "${FROM}" }));
-    }
-
-    #[test]
-    fn urls_lose_passwords_and_queries() {
-        for (text, expected) in [
-            ("redis://:hunter2@r:1/0", "redis://***@r:1/0"),
-            ("redis://u:hun/ter2@r:1/0", "redis://***@r:1/0"),
-            ("${R:-redis://:hunter2@r}", "${R:-redis://***@r}"),
-            ("https://i.example/keys?key=hunter2", "https://i.example/keys?***"),
-            ("https://i.example/keys", "https://i.example/keys"),
-            ("user@host", "user@host"),
-        ] {
-            assert_eq!(without_credentials(text), expected);
-        }
     }
 }

@@ -7,6 +7,7 @@ mod geo;
 mod patches;
 mod policies;
 mod routes;
+mod secrets;
 mod store;
 mod upstreams;
 

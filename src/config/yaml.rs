@@ -1,8 +1,8 @@
 //! Parses YAML into [`Node`]s. Only this file uses the YAML crate.
 //!
 //! Parsing stops at a syntax error, at a YAML bomb (the parser has a budget of nodes, depth,
-//! aliases and bytes) and at a file above [`MAX_BYTES`]. It does not stop at duplicate keys, so
-//! that they are reported together with other mistakes.
+//! aliases and bytes) and at a file above [`MAX_BYTES`]. It does not stop at duplicate keys:
+//! [`check_names`] reports them together with other mistakes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,11 +13,13 @@ use serde_yaml::{DuplicateKeyPolicy, NonFiniteFloatPolicy, RenderOptions, Spanne
 use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
 use super::quotes;
+use super::secrecy::Secrecy;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The tree of `text`. None if `text` is not YAML. Mistakes go to `problems`.
+/// The tree of `text`, with all entries of the same name. None if `text` is not YAML. Mistakes go to
+/// `problems`.
 pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
     parse_advised(text, "write at least listeners, routes and upstreams", problems)
 }
@@ -30,7 +32,7 @@ pub(super) fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> 
     }
     let options = serde_yaml::options! {
         strict_booleans: true,
-        // The visitor below gets both entries, and reports them.
+        // The visitor below gets both entries.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     };
@@ -39,13 +41,41 @@ pub(super) fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> 
             problems.error(TextSpan::FILE, "the file is empty", if_empty);
             None
         }
-        Ok(tree) => Some(Source { text, problems }.node(tree)),
+        Ok(tree) => Some(Source { text }.node(tree)),
         Err(error) => {
             let span = error.location().map_or(TextSpan::FILE, span);
             let (message, advice) = reason(&error, text, span);
             problems.error(span, &message, advice);
             None
         }
+    }
+}
+
+/// Reports names that appear a second time in a map, and removes their values; and names that are
+/// numbers.
+pub(super) fn check_names(node: &mut Node, problems: &Problems) {
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| check_names(item, problems)),
+        Value::Map(entries) => {
+            let mut seen = HashSet::new();
+            entries.retain(|entry| {
+                // If a map has a number as a key, the parser keeps only the last of equal keys, so a
+                // duplicate could be hidden.
+                if let Value::Number(_) = entry.key.value {
+                    let message = format!("the name {} is a number", entry.shown_name());
+                    problems.error(entry.key.span, &message, "put it in quotes");
+                    return true;
+                }
+                let is_new = seen.insert(entry.name().to_owned());
+                if !is_new {
+                    let message = format!("{:?} appears a second time", entry.shown_name());
+                    problems.error(entry.key.span, &message, "remove or rename one of them");
+                }
+                is_new
+            });
+            entries.iter_mut().for_each(|entry| check_names(&mut entry.value, problems));
+        }
+        _ => {}
     }
 }
 
@@ -59,7 +89,26 @@ fn reason(error: &serde_yaml::Error, text: &str, span: TextSpan) -> (String, &'s
     let words = error.without_snippet().render_with_options(RenderOptions::new(&formatter));
     let first = words.lines().next().unwrap_or_default();
     let first = first.split(" at line ").next().unwrap_or(first);
+    // A part of a secret may look like a tag.
+    let first = if quotes_file(error) { "this value cannot be read" } else { first };
     (format!("this is not valid YAML: {first}"), quotes::advice(text, span))
+}
+
+/// Whether the message of the parser contains texts of the file.
+fn quotes_file(error: &serde_yaml::Error) -> bool {
+    use serde_yaml::Error;
+    match error.without_snippet() {
+        Error::UnsupportedTag { .. }
+        | Error::TaggedEnumMismatch { .. }
+        | Error::DuplicateMappingKey { .. }
+        | Error::NonFiniteFloat { .. }
+        | Error::SerdeInvalidType { .. }
+        | Error::SerdeInvalidValue { .. }
+        | Error::SerdeUnknownVariant { .. }
+        | Error::SerdeUnknownField { .. } => true,
+        Error::AliasError { error, .. } => quotes_file(error),
+        _ => false,
+    }
 }
 
 /// Whether the budget of the parser was exceeded, in the file or in an alias.
@@ -88,7 +137,6 @@ enum Untyped {
 /// The text of a tree.
 struct Source<'a> {
     text: &'a str,
-    problems: &'a Problems,
 }
 
 impl Source<'_> {
@@ -107,28 +155,20 @@ impl Source<'_> {
             }
             Untyped::Map(entries) => self.map(entries),
         };
-        Node { value, span: span(tree.defined) }
+        Node { value, span: span(tree.defined), secrecy: Secrecy::default() }
     }
 
     fn map(&self, pairs: Vec<(Spanned<String>, Spanned<Untyped>)>) -> Value {
-        let mut seen = HashSet::new();
-        let mut entries = Vec::with_capacity(pairs.len());
-        for (key, value) in pairs {
-            let place = span(key.defined);
-            // If a map has a number as a key, the parser keeps only the last of equal keys, so a
-            // duplicate could be hidden.
-            if self.written(key.defined).is_some_and(is_number) {
-                let message = format!("the name {} is a number", key.value);
-                self.problems.error(place, &message, "put it in quotes");
-            } else if !seen.insert(key.value.clone()) {
-                let message = format!("{:?} appears a second time", key.value);
-                self.problems.error(place, &message, "remove or rename one of them");
-                continue;
-            }
-            let text = Value::Text(Text { value: key.value, written: None });
-            entries.push(Entry { key: Node { value: text, span: place }, value: self.node(value) });
-        }
-        Value::Map(entries)
+        let entry = |(key, value): (Spanned<String>, _)| {
+            let name = match self.written(key.defined).is_some_and(is_number) {
+                true => Value::Number(key.value),
+                false => Value::Text(Text { value: key.value, written: None }),
+            };
+            let secrecy = Secrecy::default();
+            let key = Node { value: name, span: span(key.defined), secrecy };
+            Entry { key, value: self.node(value) }
+        };
+        Value::Map(pairs.into_iter().map(entry).collect())
     }
 
     fn written(&self, location: serde_yaml::Location) -> Option<&str> {

@@ -5,22 +5,17 @@
 //! configuration that compiles to the same settings. Fields whose default is no value that could
 //! be written ("none", "as many as the policy admits") are left out.
 
-mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
-
 use serde_json::{Map, Value, json};
 
-use super::shown::is_masked;
+use super::kind::{self, Kind, SCHEMA, Schema};
+use super::secrecy::is_masked;
 use crate::patches::{Resolved, Values};
-use schema::{Kind, Schema};
 
 /// Sections within sections. Keys may contain keys, and nothing else goes deeper.
 const MAX_DEPTH: usize = 32;
-
-static SCHEMA: LazyLock<Value> = LazyLock::new(super::schema);
 
 /// The settings, and where those that are not written in the file come from, as JSON Pointers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,23 +94,23 @@ impl Effective {
     ) {
         let schema = Schema::new(&SCHEMA);
         let algorithm = expanded["algorithm"].as_str().unwrap_or("sliding_window");
-        for (name, field) in schema::fields(section) {
+        for (name, field) in kind::fields(section) {
             let at = at.inner(name);
             if let Some(value) = fields.get_mut(name) {
                 self.complete(field, value, &expanded[name], &at);
                 continue;
             }
-            let owners = schema::algorithms(field);
+            let owners = kind::algorithms(field);
             let is_other = !owners.is_empty() && !owners.iter().any(|owner| owner == algorithm);
-            if is_other || schema::is_excluded(name, fields) {
+            if is_other || kind::is_excluded(name, fields) {
                 continue;
             }
             if let Some(value) = schema.default(section, name) {
                 self.by_default.push(at.path.clone());
                 fields.insert(name.to_owned(), value);
             } else if let Kind::Section(inner) = schema.kind(field)
-                && !schema::is_absent_by_default(field)
-                && !schema::has_required(inner)
+                && !kind::is_absent_by_default(field)
+                && !kind::has_required(inner)
             {
                 let mut added = Map::new();
                 self.section(inner, &mut added, &Value::Null, &at);

@@ -51,7 +51,8 @@ impl Reading {
     /// Adds the domain of the file with this text.
     pub(super) fn file(&mut self, text: &str, problems: &Problems) {
         let advice = "write at least a domain";
-        let Some(tree) = yaml::parse_advised(text, advice, problems) else { return };
+        let Some(mut tree) = yaml::parse_advised(text, advice, problems) else { return };
+        yaml::check_names(&mut tree, problems);
         let Some(root) = Fields::read(&tree, "file", IN_FILE, problems) else { return };
         let Some((domain, span)) = root.text("domain").filter(|(name, _)| !name.is_empty()) else {
             root.error(tree.span, "the file has no domain", "like domain: edge");

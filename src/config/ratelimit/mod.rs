@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::excerpt::Excerpts;
 use super::problem::{Problems, Report};
 use super::text_file;
 use crate::check::rls::{Domains, Level};
@@ -54,7 +55,7 @@ pub(super) fn read(path: &Path, merge: bool) -> Result<Directory, String> {
         let problems = Problems::default();
         reading.file(&text, &problems);
         directory.is_faulty |= problems.any_errors();
-        let report = problems.report(&name, &text);
+        let report = problems.report(&name, &text, &Excerpts::default());
         if !report.is_empty() {
             directory.reports.push((path.clone(), report));
         }

@@ -151,7 +151,7 @@ impl Context<'_> {
                 Ok(FieldName(parsed)) => Some((parsed, value.value()?.0.clone())),
                 Err(_) => {
                     let message =
-                        format!("\"{}\" is not a valid name of a header field", name.value);
+                        format!("\"{}\" is not a valid name of a header field", name.shown());
                     self.error(name.span, &message, "use letters, digits and -");
                     None
                 }

@@ -3,7 +3,22 @@
 //! The descriptions of fields tell their defaults ("Default: 10s."), and tests/configuration
 //! compares each of them with the compiler.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
+
+use super::sections::RawConfig;
+
+/// The JSON Schema of the file (draft 2020-12).
+pub(super) static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| schemars::schema_for!(RawConfig).to_value());
+
+/// The names of all fields of the file.
+pub(super) static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let sections = SCHEMA["$defs"].as_object().into_iter().flat_map(|defs| defs.values());
+    std::iter::once(&*SCHEMA).chain(sections).flat_map(fields).map(|(name, _)| name).collect()
+});
 
 /// Defaults that are no values of their fields: the field is left out.
 const NO_VALUE: [&str; 7] = ["none", "any", "all", "empty", "never", "auto", "required"];
@@ -38,6 +53,11 @@ pub(super) enum Kind<'s> {
     Plain,
     /// Any other text.
     Text,
+}
+
+/// The form of a text, by its name in the schema. None: it has no form of its own.
+pub(super) fn form(value: &Value) -> Option<&str> {
+    value["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
 impl<'s> Schema<'s> {
