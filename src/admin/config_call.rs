@@ -1,9 +1,9 @@
 //! A change of the configuration that an operator asks for, on its way to the task that makes it.
 
 use http::StatusCode;
-use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::masked_config::MaskedConfig;
 use super::problem::{ConfigProblem, Mistake, Problem};
 use crate::patches::{IfMatch, NewPatch, Rejected};
 
@@ -39,10 +39,10 @@ pub(crate) enum ConfigRequest {
 /// The new configuration runs, or could run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replaced {
-    /// What differs from the configuration before.
-    pub(crate) before: Value,
-    /// The configuration as the file shows it.
-    pub(crate) after: Value,
+    /// The configuration that ran before.
+    pub(crate) before: MaskedConfig,
+    /// The configuration that runs.
+    pub(crate) after: MaskedConfig,
     /// The names of changes that need a restart.
     pub(crate) needs_restart: Vec<&'static str>,
     /// The warnings about it.

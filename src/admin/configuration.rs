@@ -106,7 +106,9 @@ pub(super) fn show(view: &View, call: &Call) -> Answer {
     let effective = (call.parameter("view") == Some("effective")).then_some(document).flatten();
     let mut answer = match effective.map(|it| (it.effective)(&view.snapshot.patches)) {
         Some(effective) => Answer::json(&EffectiveConfiguration { running, effective }),
-        None => Answer::json(&Configuration { running, file: document.map(|it| &*it.written) }),
+        None => {
+            Answer::json(&Configuration { running, file: document.map(|it| &*it.masked.written) })
+        }
     };
     answer.etag = document.map(|it| it.tag.clone());
     answer
@@ -132,8 +134,8 @@ pub(super) async fn check(
     let failed = |_| Problem::unavailable("the configuration could not be checked");
     let Checked { document, problems } = checked.await.map_err(failed)?;
     let Some(document) = document else { return Err(invalid(&problems)) };
-    let before = view.document.as_ref().map_or(&Value::Null, |it| &*it.written);
-    let differences = Differences::between(before, &document);
+    let before = view.document.as_ref().map(|it| it.masked.clone()).unwrap_or_default();
+    let differences = Differences::between(&before, &document);
     Ok(Answer::json(&Valid { valid: true, warnings: problems, differences }))
 }
 
@@ -161,8 +163,13 @@ pub(super) async fn put(
     let view = node.view();
     let running = Running { needs_restart, ..Running::of(&view) };
     let at: Vec<&str> = differences.changes.iter().take(20).map(|it| &*it.at).collect();
-    let after = json!({ "digest": running.digest, "written": write, "at": at });
-    let change = Change { before: json!({ "digest": before }), after, ..Change::default() };
+    let change = Change {
+        before: json!({ "digest": before, "keyed_digest": old.keyed_digest }),
+        after: json!({
+            "digest": running.digest, "keyed_digest": new.keyed_digest, "written": write, "at": at,
+        }),
+        ..Change::default()
+    };
     let body = Replacement { running, warnings, written: write, differences };
     let mut answer = Answer::changed(&body, change);
     answer.etag = view.document.map(|it| it.tag);

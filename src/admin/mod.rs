@@ -22,6 +22,7 @@ mod events;
 mod explain;
 mod figures;
 mod keys;
+mod masked_config;
 mod node;
 mod nodes;
 mod openapi;
@@ -46,6 +47,7 @@ pub(crate) use client::Access;
 pub(crate) use cluster::{ClusterFigures, Publisher};
 pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
 pub(crate) use credentials::Token;
+pub(crate) use masked_config::MaskedConfig;
 pub(crate) use node::{
     Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
 };

@@ -16,6 +16,7 @@ use tollgate_limiter::time::Timestamp;
 use super::AdminSettings;
 use super::cluster::{Cluster, ClusterFigures, Own};
 use super::config_call::ConfigCall;
+use super::masked_config::MaskedConfig;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
 use crate::patches::{PatchCall, Resolved};
@@ -54,11 +55,11 @@ pub(crate) struct View {
     pub(crate) failure: Option<(Timestamp, String)>,
 }
 
-/// A configuration without its secrets.
+/// A configuration as it is shown.
 #[derive(Clone)]
 pub(crate) struct ShownConfig {
-    /// As it is written.
-    pub(crate) written: Arc<Value>,
+    /// The configuration without its secrets.
+    pub(crate) masked: MaskedConfig,
     /// What is true of it with these patches.
     pub(crate) effective: Arc<dyn Fn(&Resolved) -> EffectiveConfig + Send + Sync>,
     /// Identifies the text: the contents of an entity tag.
@@ -105,7 +106,7 @@ pub(crate) struct PutBy {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// The configuration without secrets, if it can be used.
-    pub(crate) document: Option<Value>,
+    pub(crate) document: Option<MaskedConfig>,
     /// Its mistakes and warnings.
     pub(crate) problems: Vec<ConfigProblem>,
 }

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::process::geteuid;
-use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{self, Stop};
@@ -21,8 +20,8 @@ use super::shown_config::{Tags, problems};
 use super::supervisor::Supervisor;
 use super::worker::Command;
 use crate::admin::{
-    Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigCall, Node, Phase, ProbeSettings,
-    Publisher, PutBy, Readers, View,
+    Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigCall, MaskedConfig, Node, Phase,
+    ProbeSettings, Publisher, PutBy, Readers, View,
 };
 use crate::config::{Config, Document, KeyLimit};
 use crate::engine::StoreCall;
@@ -242,14 +241,9 @@ impl AdminListener {
     }
 
     /// The configuration in use, without secrets.
-    pub(super) fn written(&self) -> Arc<Value> {
+    pub(super) fn masked(&self) -> MaskedConfig {
         let view = self.view.borrow();
-        view.document.as_ref().map_or_else(Arc::default, |it| Arc::clone(&it.written))
-    }
-
-    /// The configuration in use is not that of the file, but of a call.
-    pub(super) fn runs_by(&self, by: PutBy) {
-        self.view.send_modify(|view| view.origin = Some(by));
+        view.document.as_ref().map(|it| it.masked.clone()).unwrap_or_default()
     }
 
     /// A reload has failed.
@@ -333,7 +327,10 @@ fn readers(file: &Path) -> Readers {
         let env = |variable: &str| std::env::var(variable).ok();
         match Config::parse(text, &name, &env) {
             Ok(compiled) => {
-                let document = Some(compiled.document.written.as_ref().clone());
+                let Document { written, identity, .. } = compiled.document;
+                // It is only compared.
+                let keyed_digest = String::new();
+                let document = Some(MaskedConfig { written, identity, keyed_digest });
                 Checked { document, problems: problems(&compiled.warnings) }
             }
             Err(report) => Checked { document: None, problems: problems(&report) },

@@ -4,62 +4,78 @@
 //! one, and onto the disk. Then the new file takes the place of the old one. Links stay: the file
 //! behind them is replaced.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::config::FileStamp;
+use crate::platform::is_mount;
 
 /// A text on the disk beside the file that it is to replace. It is removed if it does not.
 #[derive(Debug)]
 pub(super) struct NewFile {
     path: PathBuf,
     target: PathBuf,
+    /// The old text, which can come back. None: this one is to come back.
+    old: Option<Box<NewFile>>,
 }
 
 impl NewFile {
-    /// Writes `text` beside the file at `path`.
+    /// Writes `text` beside the file at `path`, and the old text for the case that it must come back.
     ///
     /// # Errors
-    /// If the file or its directory is read-only, or has no room; or if the new file cannot have
-    /// the owner of the old one.
+    /// If the file or its directory is read-only, is mounted itself, or has no room; or if the new
+    /// file cannot have the owner of the old one.
     pub(super) fn write(path: &Path, text: &str) -> io::Result<Self> {
         let target = fs::canonicalize(path)?;
-        let old = fs::metadata(&target)?;
-        if old.mode() & 0o222 == 0 {
+        let about = fs::metadata(&target)?;
+        if about.mode() & 0o222 == 0 {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "the file is read-only"));
+        }
+        if is_mount(&target) {
+            let why = "the file itself is mounted, so that no other can take its place; mount its \
+                       directory";
+            return Err(io::Error::new(ErrorKind::ResourceBusy, why));
         }
         // Tells whether this process may write the file itself. Its contents stay.
         OpenOptions::new().write(true).open(&target)?;
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let beside = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
-        // Of an earlier process with this number, which has ended in between.
-        let _ = fs::remove_file(&beside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        let new = Self { path: beside, target };
-        let made = file.metadata()?;
-        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
-        }
-        file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        let old = Self::beside(&target, "old", &fs::read(&target)?, &about)?;
+        let mut new = Self::beside(&target, "new", text.as_bytes(), &about)?;
+        new.old = Some(Box::new(old));
         Ok(new)
     }
 
-    /// Replaces the file, and returns the stamp that it has now.
+    /// Writes a text beside the file at `target`, with the owner and the mode of that.
+    fn beside(target: &Path, kind: &str, text: &[u8], about: &Metadata) -> io::Result<Self> {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let path = target.with_file_name(format!(".{name}.{}.{kind}", std::process::id()));
+        // Of an earlier process with this number, which has ended in between.
+        let _ = fs::remove_file(&path);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let written = Self { path, target: target.to_owned(), old: None };
+        let made = file.metadata()?;
+        if (made.uid(), made.gid()) != (about.uid(), about.gid()) {
+            fchown(&file, Some(about.uid()), Some(about.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(about.mode() & 0o7777))?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        Ok(written)
+    }
+
+    /// Replaces the file, and returns the stamp that it has now, and the old text.
     ///
     /// # Errors
     /// If the system refuses it. Then the file is as it was.
-    pub(super) fn replace(self) -> io::Result<Option<FileStamp>> {
+    pub(super) fn replace(mut self) -> io::Result<(Option<FileStamp>, Option<Box<Self>>)> {
         let stamp = FileStamp::of(&self.path);
         fs::rename(&self.path, &self.target)?;
         // The name itself is on the disk only with its directory. The text is there either way.
         if let Some(directory) = self.target.parent() {
             let _ = File::open(directory).and_then(|directory| directory.sync_all());
         }
-        Ok(stamp)
+        Ok((stamp, self.old.take()))
     }
 }
 
@@ -95,12 +111,26 @@ mod tests {
         symlink("inner/gateway.yaml", &link).unwrap();
         let new = NewFile::write(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&link).unwrap(), "old");
-        let stamp = new.replace().unwrap();
+        let (stamp, old) = new.replace().unwrap();
         assert!(stamp.is_some() && stamp == FileStamp::of(&link));
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        drop(old);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(files(&inner), ["gateway.yaml"]);
+    }
+
+    #[test]
+    fn the_old_text_can_come_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gateway.yaml");
+        fs::write(&file, "old").unwrap();
+        let (_, old) = NewFile::write(&file, "new").unwrap().replace().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        let (stamp, older) = old.unwrap().replace().unwrap();
+        assert!(stamp.is_some() && stamp == FileStamp::of(&file) && older.is_none());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+        assert_eq!(files(directory.path()), ["gateway.yaml"]);
     }
 
     #[test]

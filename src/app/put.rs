@@ -1,12 +1,13 @@
 //! Changes of the configuration that operators ask for by the admin API.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tollgate_limiter::time::Clock;
-use tracing::{info, warn};
+use tracing::{error, info};
 
 use super::admin::AdminListener;
 use super::config_file::NewFile;
@@ -75,7 +76,8 @@ impl Changing<'_> {
         }
     }
 
-    /// Runs the configuration with this text, and then writes it into the file.
+    /// Writes the configuration with this text into the file if `write`, and runs it. If one of both
+    /// fails, neither is done.
     async fn replace(
         &mut self,
         text: String,
@@ -91,34 +93,50 @@ impl Changing<'_> {
             return Err(Refused::conflict("the call has taken too long"));
         }
         let warnings = problems(&compiled.warnings);
-        let after = Arc::clone(&compiled.document.written);
         let by = PutBy { actor: actor.to_owned(), at: Clock::System.wall() };
         let source = match write || is_file {
             true => Source::File,
-            false => Source::Call(Arc::clone(&compiled.document.text), by.clone()),
+            false => Source::Call(Arc::clone(&compiled.document.text), by),
         };
-        let before = self.admin.written();
+        let before = self.admin.masked();
+        // A file that cannot be written is known before anything of the text is in force.
+        let old_file = self.write(new_file)?;
         let applied = apply(self.supervisor, self.loaded, Some(self.admin), compiled, source).await;
-        let cannot = |why: String| {
-            Refused::conflict(format!("it cannot run here, so nothing has changed: {why}"))
-        };
-        let needs_restart = applied.map_err(cannot)?;
+        let needs_restart = applied.map_err(|why| self.undo(old_file, &why))?;
         self.supervisor.reloaded(true);
         info!(%actor, written = write, "the configuration was replaced by a call");
-        match new_file.map(NewFile::replace) {
+        Ok(Replaced { before, after: self.admin.masked(), needs_restart, warnings })
+    }
+
+    /// Replaces the file, if there is a new one. Returns the old one.
+    fn write(&mut self, new: Option<NewFile>) -> Result<Option<Box<NewFile>>, Refused> {
+        let Some(new) = new else { return Ok(None) };
+        let (stamp, old) = new.replace().map_err(|error| unwritable(self.file(), &error))?;
+        self.loaded.watch.wrote(stamp);
+        Ok(old)
+    }
+
+    /// Gives the file its old text: the new one cannot run here, for the reason `why`.
+    fn undo(&mut self, old: Option<Box<NewFile>>, why: &str) -> Refused {
+        match old.map(|old| old.replace()) {
             None => {}
-            Some(Ok(stamp)) => self.loaded.watch.wrote(stamp),
-            Some(Err(error)) => {
-                warn!(%error, "the configuration runs, but the file could not be written");
-                self.loaded.tried = Source::Call(Arc::clone(&self.loaded.text), by.clone());
-                self.supervisor.set_from_file(false);
-                self.admin.runs_by(by);
-                let why = format!("it runs, but the file could not be written: {error}");
-                return Err(Refused::conflict(why));
+            Some(Ok((stamp, _))) => self.loaded.watch.wrote(stamp),
+            Some(Err(cause)) => {
+                let file = self.file().display();
+                error!(
+                    "{file} has a configuration that cannot run here, and not its old text: {cause}"
+                );
+                return Refused::conflict(format!(
+                    "it cannot run here: {why}; but {file} has it now, because the old text could \
+                     not be written: {cause}"
+                ));
             }
         }
-        let (before, after) = (before.as_ref().clone(), after.as_ref().clone());
-        Ok(Replaced { before, after, needs_restart, warnings })
+        Refused::conflict(format!("it cannot run here, so nothing has changed: {why}"))
+    }
+
+    fn file(&self) -> &Path {
+        self.loaded.watch.file()
     }
 
     /// The text of the file with these values of a policy.
@@ -165,8 +183,10 @@ fn prepare(
 }
 
 fn new_file(file: &Path, text: &str) -> Result<NewFile, Refused> {
-    NewFile::write(file, text).map_err(|error| {
-        let file = file.display();
-        Refused::conflict(format!("the file {file} cannot be written, so nothing changes: {error}"))
-    })
+    NewFile::write(file, text).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Refused {
+    let file = file.display();
+    Refused::conflict(format!("the file {file} cannot be written, so nothing changes: {error}"))
 }

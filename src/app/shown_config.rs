@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::rand;
 
-use crate::admin::{ConfigProblem, EffectiveConfig, Origins, ShownConfig};
+use crate::admin::{ConfigProblem, EffectiveConfig, MaskedConfig, Origins, ShownConfig};
 use crate::config::{Document, Effective, Report, Reported};
 
 /// Makes entity tags. Without the random bytes, a tag says nothing of the text.
@@ -26,10 +26,19 @@ impl Tags {
         digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// The configuration of this document without its secrets.
+    pub(super) fn masked(&self, document: &Document) -> MaskedConfig {
+        MaskedConfig {
+            written: Arc::clone(&document.written),
+            identity: Arc::clone(&document.identity),
+            keyed_digest: self.of(&document.identity.to_string()),
+        }
+    }
+
     /// The configuration of this document.
     pub(super) fn shown(&self, document: Document) -> ShownConfig {
         ShownConfig {
-            written: Arc::clone(&document.written),
+            masked: self.masked(&document),
             tag: self.of(&document.text),
             effective: Arc::new(move |patches| effective(document.effective(patches))),
         }

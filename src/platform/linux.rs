@@ -3,8 +3,10 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 
 use listenfd::ListenFd;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use sd_notify::NotifyState;
 use socket2::{SockFilter, SockRef};
@@ -44,6 +46,13 @@ const DROP_SYN: [SockFilter; 4] = [
 /// If the kernel refuses the filter.
 pub(crate) fn refuse_new_connections(socket: &SockRef<'_>) -> io::Result<()> {
     socket.attach_filter(&DROP_SYN)
+}
+
+/// Whether a file or directory is mounted in its place (`statx(2)`), so that no other one can take
+/// it. False if it is not known.
+pub(crate) fn is_mount(path: &Path) -> bool {
+    statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS)
+        .is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// The sockets that systemd opened for this process (`sd_listen_fds(3)`), each with the

@@ -18,12 +18,12 @@ use tokio_util::either::Either;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, refuse_new_connections,
+    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, refuse_new_connections,
     report_service_state,
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{
-    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, refuse_new_connections,
+    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, refuse_new_connections,
     report_service_state,
 };
 
@@ -47,6 +47,7 @@ pub(crate) enum ServiceState {
 mod tests {
     use std::io::{self, Read as _};
     use std::net::TcpStream;
+    use std::path::Path;
 
     use socket2::SockRef;
 
@@ -67,12 +68,19 @@ mod tests {
     }
 
     #[test]
+    fn the_root_is_a_mount_and_a_new_file_is_none() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(is_mount(Path::new("/")) && !is_mount(file.path()));
+    }
+
+    #[test]
     fn the_portable_forms_change_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         portable::refuse_new_connections(&SockRef::from(&listener)).unwrap();
         TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(portable::inherited_sockets().is_empty());
         portable::report_service_state(ServiceState::Ready).unwrap();
+        assert!(!portable::is_mount(Path::new("/")));
         assert_ne!(portable::KERNEL_BALANCES_LISTENERS, KERNEL_BALANCES_LISTENERS);
     }
 }

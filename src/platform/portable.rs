@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 
 use socket2::SockRef;
 
@@ -34,6 +35,11 @@ pub(crate) fn refuse_new_connections(_: &SockRef<'_>) -> io::Result<()> {
 /// No sockets.
 pub(crate) fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
     Vec::new()
+}
+
+/// Not known.
+pub(crate) fn is_mount(_: &Path) -> bool {
+    false
 }
 
 /// Does nothing.

@@ -11,6 +11,7 @@ mod outages;
 mod page;
 mod patches;
 mod reveal;
+mod secrets;
 mod shared_patches;
 mod store;
 mod top;

@@ -127,6 +127,13 @@ impl Gateway {
         Self::start_by(shell, &yaml, "json")
     }
 
+    /// Starts with this configuration, whose file itself is mounted, in a mount namespace of its own.
+    pub(crate) fn start_mounted(yaml: &str) -> Self {
+        let mounted = "mount --bind \"$3\" \"$3\" && exec \"$0\" \"$@\"";
+        let script = format!("exec unshare -m sh -c '{mounted}' \"$0\" \"$@\"");
+        Self::start_by(Program::by_shell(&script), yaml, "json")
+    }
+
     fn start_by(mut command: Command, yaml: &str, format: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let (file, access_log) =
