@@ -39,7 +39,7 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
-//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `drain` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; stopping |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `drain` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; stopping |
 //! | 2 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
 //! | 3 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
 //! | 4 | `shared` | decisions from any thread |
@@ -83,6 +83,10 @@ mod library;
 mod meter;
 #[cfg(feature = "gateway")]
 pub mod meter;
+#[cfg(all(feature = "jwt", not(feature = "gateway")))]
+mod pem;
+#[cfg(all(feature = "jwt", feature = "gateway"))]
+pub mod pem;
 #[cfg(not(feature = "gateway"))]
 mod policy;
 #[cfg(feature = "gateway")]

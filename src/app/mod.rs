@@ -3,6 +3,7 @@
 //! request.
 
 mod admin;
+mod certificates;
 mod config_file;
 mod echo;
 mod error;

@@ -15,7 +15,7 @@ use tollgate_limiter::time::{Clock, Span, monotonic};
 use super::process_state::ProcessState;
 use crate::platform::process_usage;
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
-use crate::server::{ListenerSettings, OpenConnections};
+use crate::server::{CertificateDates, ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines};
 
@@ -40,6 +40,8 @@ struct Current {
     snapshot: Arc<Snapshot>,
     /// All listeners with their connections.
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
+    /// The certificates that the gateway shows.
+    certificates: Arc<[CertificateDates]>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
     serves_rate_limits: bool,
     generation: u64,
@@ -62,6 +64,7 @@ impl Observed {
         let current = Current {
             snapshot,
             listeners,
+            certificates: Arc::default(),
             serves_rate_limits: false,
             generation: 1,
             is_reload_successful: true,
@@ -87,6 +90,16 @@ impl Observed {
     ) {
         let mut current = self.current.lock();
         (current.listeners, current.serves_rate_limits) = (listeners, serves_rate_limits);
+    }
+
+    /// The gateway shows these certificates now.
+    pub(super) fn set_certificates(&self, certificates: Arc<[CertificateDates]>) {
+        self.current.lock().certificates = certificates;
+    }
+
+    /// The certificates that the gateway shows.
+    pub(super) fn certificates(&self) -> Arc<[CertificateDates]> {
+        Arc::clone(&self.current.lock().certificates)
     }
 
     /// Another configuration is in use.
@@ -209,7 +222,7 @@ impl Source for Observed {
         for (address, open) in connections {
             samples.set_whole(&families::CONNECTIONS, &[&address], whole(open));
         }
-        collect_certificates(&current.listeners, samples);
+        collect_certificates(&current.certificates, samples);
         let lost = lost_process_lines().count();
         samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);
         if let Some(log) = &self.log {
@@ -249,20 +262,17 @@ fn collect_units(name: &str, units: &Units, samples: &mut Samples) {
     }
 }
 
-/// If several certificates have one name, the first to expire is shown.
-fn collect_certificates(
-    listeners: &[(Arc<ListenerSettings>, OpenConnections)],
-    samples: &mut Samples,
-) {
-    let mut expiries = BTreeMap::<&str, u64>::new();
-    let certificates =
-        listeners.iter().filter_map(|it| it.0.tls.as_ref()).flat_map(|tls| &tls.certificates);
-    for certificate in certificates {
-        let expiry = expiries.entry(certificate.name()).or_insert(u64::MAX);
-        *expiry = certificate.expires_s().min(*expiry);
+/// If several certificates have one name, the first to expire and the last to become valid are
+/// shown.
+fn collect_certificates(certificates: &[CertificateDates], samples: &mut Samples) {
+    let mut dates = BTreeMap::<&str, (u64, u64)>::new();
+    for CertificateDates { name, from_s, until_s } in certificates {
+        let (from, until) = dates.entry(name).or_insert((0, u64::MAX));
+        (*from, *until) = ((*from).max(*from_s), (*until).min(*until_s));
     }
-    for (name, expires_s) in expiries {
-        samples.set_whole(&families::CERTIFICATE_EXPIRY, &[name], expires_s);
+    for (name, (from_s, until_s)) in dates {
+        samples.set_whole(&families::CERTIFICATE_START, &[name], from_s);
+        samples.set_whole(&families::CERTIFICATE_EXPIRY, &[name], until_s);
     }
 }
 

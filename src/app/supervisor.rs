@@ -17,6 +17,7 @@ use tollgate_limiter::drain::{Drain, Stop};
 use tollgate_limiter::time::Clock;
 use tracing::{info, warn};
 
+use super::certificates;
 use super::error::RunError;
 use super::key_set::{self, Fetched};
 use super::observed::Observed;
@@ -104,9 +105,11 @@ impl Supervisor {
         let max_clients = open_files::for_clients(open_files::raise(), workers);
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
+        let certificates = Arc::clone(&config.certificates);
         let snapshot = Arc::new(state.snapshot(config, &[]));
         let log_lost = outputs.log.map(AccessLog::lost_lines);
         let observed = Observed::new(&state, &snapshot, log_lost);
+        observed.set_certificates(certificates);
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -146,6 +149,7 @@ impl Supervisor {
         supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
         spawn_local(patches.keep());
         spawn_local(Arc::clone(&supervisor.observed).count_keys());
+        spawn_local(certificates::watch(Arc::clone(&supervisor.observed)));
         supervisor.start_workers(opened, workers, outputs, drain)?;
         Ok(supervisor)
     }
@@ -204,6 +208,7 @@ impl Supervisor {
         let (wanted, drain_limit) = (wanted(&config), config.runtime.drain);
         let check = Arc::new(std::mem::take(&mut config.check));
         let geo_files = std::mem::take(&mut config.geo_files);
+        let certificates = Arc::clone(&config.certificates);
         let before = &self.snapshot.upstreams;
         let snapshot = self.state.snapshot(config, before);
         let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
@@ -219,6 +224,7 @@ impl Supervisor {
         let policies = &self.snapshot.policies;
         self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
+        self.observed.set_certificates(certificates);
         self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;

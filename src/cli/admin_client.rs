@@ -13,8 +13,7 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,6 +21,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tollgate_limiter::pem;
 
 /// The longest time of a call. A gateway answers within 5 s.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -224,11 +224,10 @@ fn connector(ca: Option<&Path>) -> Result<TlsConnector, AdminError> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
-            let pem = read(path)?;
-            let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
-            if roots.add_parsable_certificates(certificates).0 == 0 {
-                let why = "there is no certificate of an authority in it".to_owned();
-                return Err(AdminError::File { path: path.into(), why });
+            let unusable = |why: String| AdminError::File { path: path.into(), why };
+            let found = pem::certificates(&read(path)?).map_err(|why| unusable(why.to_string()))?;
+            for certificate in found {
+                roots.add(certificate.into()).map_err(|why| unusable(why.to_string()))?;
             }
         }
         None => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value as Json;
 use tollgate_limiter::policy::{Overridable, Policy};
-use tollgate_limiter::time::Span;
+use tollgate_limiter::time::{Span, Timestamp};
 
 use super::excerpt::Excerpts;
 use super::model::Config;
@@ -60,7 +60,9 @@ pub(super) fn definitions(
         let around = Surroundings {
             env: &|_| None,
             directory: Path::new(""),
+            now: Timestamp::default(),
             files: RefCell::default(),
+            certificates: RefCell::default(),
             databases: &[],
         };
         let policy = raw.compile_policy(&name, &changed, (&client, &store), &around, &problems);

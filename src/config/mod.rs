@@ -50,6 +50,7 @@ pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
 use surroundings::Surroundings;
 pub(crate) use text_file::read;
+use tollgate_limiter::time::Clock;
 
 /// A configuration without mistakes, and warnings of what is most likely not intended.
 #[derive(Clone, Debug)]
@@ -151,7 +152,14 @@ fn compiled(
 ) -> Result<Compiled, (Report, Vec<PathBuf>)> {
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-    let around = Surroundings { env, directory, files: RefCell::default(), databases };
+    let around = Surroundings {
+        env,
+        directory,
+        now: Clock::System.wall(),
+        files: RefCell::default(),
+        certificates: RefCell::default(),
+        databases,
+    };
     let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
         secret_places::mark(&mut tree);

@@ -20,7 +20,7 @@ use crate::proxy::{
     UpstreamSettings,
 };
 use crate::routes;
-use crate::server::{ListenAddress, ListenerSettings};
+use crate::server::{CertificateDates, ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
 use crate::telemetry::TelemetrySettings;
 
@@ -57,6 +57,8 @@ pub struct Config {
     pub(crate) check: CheckSettings,
     /// The admin listener. None: there is none.
     pub(crate) admin: Option<AdminSettings>,
+    /// The dates of all certificates that the gateway shows to clients and servers.
+    pub(crate) certificates: Arc<[CertificateDates]>,
 }
 
 impl Config {
@@ -106,6 +108,7 @@ impl Config {
             runtime: RuntimeSettings::default(),
             check: CheckSettings::default(),
             admin: None,
+            certificates: Arc::default(),
         })
     }
 }

@@ -7,11 +7,16 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use tollgate_limiter::time::Timestamp;
+
 use super::geo_file::GeoFile;
 use super::ratelimit;
+use crate::server::CertificateDates;
 
 /// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// What editors and shells of Windows write before a text in UTF-8.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The environment and the files around a configuration file.
 pub(super) struct Surroundings<'a> {
@@ -19,31 +24,46 @@ pub(super) struct Surroundings<'a> {
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     /// The directory of the file, where relative paths begin.
     pub(super) directory: &'a Path,
+    /// The present time, by which certificates have expired or not.
+    pub(super) now: Timestamp,
     /// The files that were read, or that do not exist, each once.
     pub(super) files: RefCell<Vec<PathBuf>>,
+    /// The certificates that the gateway shows, each once.
+    pub(super) certificates: RefCell<Vec<CertificateDates>>,
     /// The databases in use, which need not be read again.
     pub(super) databases: &'a [GeoFile],
 }
 
 impl Surroundings<'_> {
-    /// The text of the file at `path`, which may have at most 1 MiB.
+    /// The text of the file at `path`, which may have at most 1 MiB. A byte order mark before it
+    /// is not a part of it.
     ///
     /// # Errors
     /// A sentence with the path, but without the contents.
     pub(super) fn read(&self, path: &str) -> Result<String, String> {
-        let place = self.directory.join(path);
-        let unreadable = |error: std::io::Error| match error.kind() {
-            ErrorKind::InvalidData => format!("the file {path:?} is not UTF-8 text"),
-            _ => format!("the file {path:?} cannot be read: {error}"),
-        };
-        let file = File::open(&place).map_err(unreadable);
-        self.note(place);
-        let mut text = String::new();
-        file?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-        if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
-            return Err(format!("the file {path:?} is larger than 1 MiB"));
+        let mut text = String::from_utf8(self.bytes(path)?)
+            .map_err(|_| format!("the file {path:?} is not UTF-8 text"))?;
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.remove(0);
         }
         Ok(text)
+    }
+
+    /// The contents of the file at `path`, at most 1 MiB.
+    ///
+    /// # Errors
+    /// A sentence with the path, but without the contents.
+    pub(super) fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        let place = self.directory.join(path);
+        let unreadable = |error| format!("the file {path:?} cannot be read: {error}");
+        let file = File::open(&place).map_err(unreadable);
+        self.note(place);
+        let mut bytes = Vec::new();
+        file?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if u64::try_from(bytes.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
+            return Err(format!("the file {path:?} is larger than 1 MiB"));
+        }
+        Ok(bytes)
     }
 
     /// The database in the file at `path`.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -22,10 +21,10 @@ pub(crate) struct TlsSettings {
 /// The parts from which TLS settings are made.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TlsParts {
-    /// Certificates of the trusted authorities, in PEM. None: those of the system.
-    pub(crate) ca: Option<Vec<u8>>,
-    /// The gateway's own certificate chain and its key, in PEM.
-    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// Certificates of the trusted authorities. None: those of the system.
+    pub(crate) ca: Option<Vec<CertificateDer<'static>>>,
+    /// The gateway's own certificate chain and its key.
+    pub(crate) identity: Option<(Vec<CertificateDer<'static>>, Arc<PrivateKeyDer<'static>>)>,
     /// The name for which the endpoints' certificates must be valid. None: the host of
     /// each endpoint.
     pub(crate) server_name: Option<ServerName<'static>>,
@@ -42,17 +41,17 @@ impl Default for TlsParts {
 /// Why TLS settings cannot be made from their parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TlsError {
-    /// The file of authorities contains no certificate, or an invalid one.
+    /// There is no authority, or one that cannot be used.
     #[error("there is no certificate of an authority in it")]
     Authority,
     /// The system has no certificates of authorities.
     #[error("the system has no certificates of authorities")]
     NoAuthorities,
     /// The gateway's own certificate is missing or invalid.
-    #[error("there is no certificate in it")]
+    #[error("there is no certificate in it that can be used")]
     Certificate,
-    /// The gateway's own key is missing or invalid.
-    #[error("there is no private key in it")]
+    /// The gateway's own key is invalid, too short, or of a kind that is not supported.
+    #[error("the private key in it cannot be used")]
     Key,
     /// The key does not match the certificate.
     #[error("the key does not belong to the certificate")]
@@ -113,12 +112,10 @@ fn client_config(parts: &TlsParts) -> Result<ClientConfig, TlsError> {
     };
     let mut config = match &parts.identity {
         None => builder.with_no_client_auth(),
+        Some((chain, _)) if chain.is_empty() => return Err(TlsError::Certificate),
         Some((chain, key)) => {
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
-            let chain = chain.ok().filter(|chain| !chain.is_empty());
-            let chain = chain.ok_or(TlsError::Certificate)?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::Key)?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+            let made = builder.with_client_auth_cert(chain.clone(), key.clone_key());
+            made.map_err(|error| match error {
                 Error::InconsistentKeys(_) => TlsError::Mismatch,
                 Error::InvalidCertificate(_) => TlsError::Certificate,
                 _ => TlsError::Key,
@@ -129,13 +126,12 @@ fn client_config(parts: &TlsParts) -> Result<ClientConfig, TlsError> {
     Ok(config)
 }
 
-fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, TlsError> {
+fn roots(ca: Option<&[CertificateDer<'static>]>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     match ca {
-        Some(pem) => {
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate = certificate.map_err(|_| TlsError::Authority)?;
-                roots.add(certificate).map_err(|_| TlsError::Authority)?;
+        Some(authorities) => {
+            for certificate in authorities {
+                roots.add(certificate.clone()).map_err(|_| TlsError::Authority)?;
             }
             if roots.is_empty() { Err(TlsError::Authority) } else { Ok(roots) }
         }

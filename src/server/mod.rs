@@ -33,5 +33,7 @@ pub(crate) use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
 };
 pub(crate) use state::{ClientBody, ClientLink, HeadLines, Interim, Pace, Peer};
-pub(crate) use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
+pub(crate) use transport::{
+    Certificate, CertificateDates, TlsError, TlsSettings, TlsVersion, Validity,
+};
 pub(crate) use tunnel::TunnelEnd;

@@ -9,7 +9,7 @@ use crate::tree::{File, Finding, Tree};
 const ROWS: [&[&str]; 16] = [
     // tollgate-limiter
     &["time"],
-    &["drain", "request", "digest", "algorithm", "consistency", "meter"],
+    &["drain", "request", "digest", "algorithm", "consistency", "meter", "pem"],
     &["policy", "store"],
     &["decision"],
     &["shared"],

@@ -56,7 +56,7 @@ impl Jwt {
     /// # Errors
     /// If the text is not such a key.
     pub fn public_key(pem: &str) -> Result<Self, JwtError> {
-        Ok(Self::new(vec![VerifyingKey::from_pem(pem, &PUBLIC)?], PUBLIC.to_vec()))
+        Ok(Self::new(vec![VerifyingKey::from_pem(pem.as_bytes(), &PUBLIC)?], PUBLIC.to_vec()))
     }
 
     /// Tokens that are signed for one of the keys in this JSON Web Key Set (RFC 7517).

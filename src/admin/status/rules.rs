@@ -60,8 +60,16 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A time in days, or in hours if it is short.
+fn rough(seconds: f64) -> String {
+    match seconds / 3600.0 {
+        hours if hours < 48.0 => format!("{} hours", hours.floor()),
+        hours => format!("{} days", (hours / 24.0).floor()),
+    }
+}
+
 /// All rules, in the order in which answers list them: the worst first.
-pub(super) const RULES: [Rule; 16] = [
+pub(super) const RULES: [Rule; 17] = [
     Rule {
         code: "upstream_down",
         alert: Some("TollgateUpstreamDown"),
@@ -233,11 +241,25 @@ pub(super) const RULES: [Rule; 16] = [
             let left = |(name, expires_s): &(String, f64)| (name.clone(), expires_s - it.now_s());
             it.window.gauges.certificates.iter().map(left).collect()
         },
-        text: |_, about, left_s| {
-            let days = (left_s / 86_400.0).floor();
-            format!("the certificate {about} expires in {days} days")
+        text: |_, about, left_s| match left_s < 0.0 {
+            true => format!("the certificate {about} has expired {} ago", rough(-left_s)),
+            false => format!("the certificate {about} expires in {}", rough(left_s)),
         },
         advice: "renew it; a reload is enough",
+    },
+    Rule {
+        code: "certificate_not_yet_valid",
+        alert: Some("TollgateCertificateNotYetValid"),
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| {
+            let until = |(name, from_s): &(String, f64)| (name.clone(), from_s - it.now_s());
+            it.window.gauges.certificate_starts.iter().map(until).collect()
+        },
+        text: |_, about, s| {
+            format!("the certificate {about} is not valid yet, but will be in {}", rough(s))
+        },
+        advice: "compare the clocks of this machine and of the authority",
     },
     Rule {
         code: "few_files_left",

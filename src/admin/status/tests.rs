@@ -44,6 +44,7 @@ impl Source for State {
                 "evictions" => samples.set(&families::STORE_EVICTIONS, &["true"], *value),
                 "broken" => samples.set(&families::PROMISES, &["p", "false"], *value),
                 "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &[], *value),
+                "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
                 "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),
@@ -207,6 +208,41 @@ fn a_certificate_is_a_reason_two_weeks_before_its_end() {
     expires_in(&mut node, two_weeks + 60);
     node.after(50);
     assert_eq!(node.reasons(), []);
+}
+
+#[test]
+fn a_certificate_is_a_reason_before_its_beginning() {
+    let starts_in = |it: &mut Node, s: u64| {
+        let at = it.now.plus(Span::from_secs(s)).as_secs();
+        it.state.set("start", f64::from(u32::try_from(at).expect("this century")));
+    };
+    Node::new().expect(
+        ("certificate_not_yet_valid", "a.test"),
+        |it| starts_in(it, 86_400),
+        |it| it.state.set("start", 1.0),
+        5,
+    );
+}
+
+#[test]
+fn an_expired_certificate_is_said_to_have_expired() {
+    let rule = RULES.iter().find(|rule| rule.code == "certificate_expires").expect("a rule");
+    let (window, upstreams) = (Window::default(), []);
+    let present = Present {
+        failure: None,
+        origin: None,
+        upstreams: &upstreams,
+        store: None,
+        window: &window,
+    };
+    for (left_s, text) in [
+        (13.5 * 86_400.0, "the certificate a.test expires in 13 days"),
+        (7200.0, "the certificate a.test expires in 2 hours"),
+        (-86_400.0, "the certificate a.test has expired 24 hours ago"),
+        (-5.0 * 86_400.0, "the certificate a.test has expired 5 days ago"),
+    ] {
+        assert_eq!((rule.text)(&present, "a.test", left_s), text);
+    }
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub(super) struct Gauges {
     pub(super) other_configs: f64,
     /// When certificates expire, in seconds since the epoch.
     pub(super) certificates: Vec<(String, f64)>,
+    /// When they become valid, in seconds since the epoch.
+    pub(super) certificate_starts: Vec<(String, f64)>,
     /// The part of all file descriptors that is open.
     pub(super) open_files: f64,
 }
@@ -254,6 +256,9 @@ fn gauges_of(samples: &Samples) -> Gauges {
     });
     samples.each(&families::CERTIFICATE_EXPIRY, |labels, numbers| {
         gauges.certificates.push((labels[0].to_string(), numbers[0]));
+    });
+    samples.each(&families::CERTIFICATE_START, |labels, numbers| {
+        gauges.certificate_starts.push((labels[0].to_string(), numbers[0]));
     });
     let one = |family| {
         let mut value = 0.0;

@@ -5,8 +5,6 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_limiter::time::Span;
 
 use crate::config::field::{Entries, Field, List, Spanned};
@@ -162,7 +160,15 @@ impl Context<'_> {
 
     /// The text of the file at `path`. There is an error if the file cannot be read.
     pub(super) fn file(&self, path: &Spanned<String>) -> Option<String> {
-        let read = self.around.read(&path.value);
+        self.readable(path, self.around.read(&path.value))
+    }
+
+    /// The contents of the file at `path`. There is an error if the file cannot be read.
+    pub(super) fn file_bytes(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
+        self.readable(path, self.around.bytes(&path.value))
+    }
+
+    fn readable<T>(&self, path: &Spanned<String>, read: Result<T, String>) -> Option<T> {
         read.map_err(|message| {
             let message = match &path.written {
                 Some(written) => format!("the file that {written:?} names cannot be read"),
@@ -171,33 +177,5 @@ impl Context<'_> {
             self.error(path.span, &message, "");
         })
         .ok()
-    }
-
-    /// A file of certificates in PEM, at least one, all of which can be read.
-    pub(super) fn certificates_file(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
-        self.pem_file(path, "no certificate", |pem| {
-            let mut found = CertificateDer::pem_slice_iter(pem).peekable();
-            found.peek().is_some() && found.all(|certificate| certificate.is_ok())
-        })
-    }
-
-    /// A file with a private key in PEM.
-    pub(super) fn private_key_file(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
-        self.pem_file(path, "no private key", |pem| PrivateKeyDer::from_pem_slice(pem).is_ok())
-    }
-
-    fn pem_file(
-        &self,
-        path: &Spanned<String>,
-        lack: &str,
-        is_good: impl Fn(&[u8]) -> bool,
-    ) -> Option<Vec<u8>> {
-        let pem = self.file(path)?.into_bytes();
-        if !is_good(&pem) {
-            let message = format!("the file {:?} holds {lack} in PEM", path.shown());
-            self.error(path.span, &message, "");
-            return None;
-        }
-        Some(pem)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderValue;
+use rustls::pki_types::CertificateDer;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_limiter::time::Span;
@@ -95,9 +96,9 @@ impl RawJwks {
     }
 
     /// The authorities, if some are named. The outer option is none if they cannot be used.
-    fn authorities(&self, cx: &Context<'_>) -> Option<Option<Vec<u8>>> {
+    fn authorities(&self, cx: &Context<'_>) -> Option<Option<Vec<CertificateDer<'static>>>> {
         match self.ca.given() {
-            Some(path) => cx.certificates_file(path).map(Some),
+            Some(path) => cx.authorities_file(path).map(Some),
             None => Some(None),
         }
     }
@@ -106,7 +107,7 @@ impl RawJwks {
         &self,
         parsed: &DocumentUrl,
         url: &Spanned<String>,
-        authorities: Option<Vec<u8>>,
+        authorities: Option<Vec<CertificateDer<'static>>>,
         cx: &Context<'_>,
     ) -> Option<TlsSettings> {
         let ca = self.ca.given();

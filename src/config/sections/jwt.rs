@@ -142,12 +142,12 @@ fn accepted(raw: &OneOrMore<String>, name: &str, cx: &Context<'_>) -> Vec<String
     raw.one_or_more().cloned().collect()
 }
 
-/// The text itself if it is PEM, or else the text of the file with this path.
-fn pem(key: &Spanned<String>, cx: &Context<'_>) -> Option<String> {
+/// The text itself if it is PEM, or else the contents of the file with this path.
+fn pem(key: &Spanned<String>, cx: &Context<'_>) -> Option<Vec<u8>> {
     if key.value.contains("-----BEGIN") {
-        return Some(key.value.clone());
+        return Some(key.value.clone().into_bytes());
     }
-    cx.file(key)
+    cx.file_bytes(key)
 }
 
 fn jwks_file(

@@ -37,6 +37,7 @@ mod key;
 mod listener_tls;
 mod listeners;
 mod path_match;
+mod pem_files;
 mod penalty;
 mod plans;
 mod policies;
@@ -174,6 +175,8 @@ impl RawConfig {
             definitions: Arc::default(),
             routes: routes.into_iter().flatten().collect(),
             upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
+            // All files have been read.
+            certificates: around.certificates.take().into(),
         };
         counters::check(&self.policies, &config, &cx);
         if problems.any_errors() {

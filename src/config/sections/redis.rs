@@ -271,10 +271,21 @@ impl RawRedisTls {
             let message = "\"cert\" and \"key\" belong together";
             cx.error(span, message, "write both of them, or neither");
         }
-        let ca = ca.given().and_then(|path| cx.certificates_file(path));
-        let cert = cert.given().and_then(|path| cx.certificates_file(path));
+        let ca = ca.given().and_then(|path| cx.authorities_file(path));
+        let chain = cert.given().and_then(|path| cx.chain_file(path));
         let key = key.given().and_then(|path| cx.private_key_file(path));
-        TlsSettings { ca, identity: cert.zip(key).map(|(cert, key)| Identity { cert, key }) }
+        let identity = chain.zip(key).map(|(chain, key)| Identity { chain, key });
+        let problem = identity.as_ref().and_then(|it| it.check().err());
+        if let (Some(error), Some(path)) = (problem, self.key.given()) {
+            let why = match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    "the key does not belong to the certificate".to_owned()
+                }
+                error => format!("certificate and key cannot be used together: {error}"),
+            };
+            cx.unusable(path, &why, "name the key of \"cert\"");
+        }
+        TlsSettings { ca, identity }
     }
 }
 

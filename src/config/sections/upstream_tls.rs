@@ -62,11 +62,11 @@ impl RawUpstreamTls {
             cx.warning(given.span, message, "name the authority in \"ca\" instead");
         }
         // All files are read before the first return, so that all mistakes are reported.
-        let ca = ca.given().map(|path| cx.certificates_file(path));
-        let cert = cert.given().map(|path| cx.certificates_file(path));
+        let ca = ca.given().map(|path| cx.authorities_file(path));
+        let cert = cert.given().map(|path| cx.chain_file(path));
         let key = key.given().map(|path| cx.private_key_file(path));
-        let is_whole = [&ca, &cert, &key].iter().all(|file| !matches!(file, Some(None)));
-        is_whole.then(|| TlsParts {
+        let is_whole = [&ca, &cert].iter().all(|file| !matches!(file, Some(None)));
+        (is_whole && !matches!(key, Some(None))).then(|| TlsParts {
             ca: ca.flatten(),
             identity: cert.flatten().zip(key.flatten()),
             server_name: server_name.value().map(|name| name.0.clone()),
@@ -84,9 +84,8 @@ fn report(error: TlsError, tls: Option<&RawUpstreamTls>, upstream: TextSpan, cx:
         TlsError::Mismatch => (tls.map(|tls| &tls.key), "name the key of \"cert\""),
     };
     let file: Option<&Spanned<String>> = field.and_then(Field::given);
-    let message = match file {
-        None => error.to_string(),
-        Some(file) => format!("the file {:?} cannot be used: {error}", file.shown()),
-    };
-    cx.error(file.map_or(upstream, |file| file.span), &message, advice);
+    match file {
+        None => cx.error(upstream, &error.to_string(), advice),
+        Some(file) => cx.unusable(file, &error.to_string(), advice),
+    }
 }

@@ -71,10 +71,18 @@ fn files_of_certificates_are_read_beside_the_configuration() {
     let parse = |text: &str| Config::parse(text, &name.to_string_lossy(), &|_| None);
     let tls = parse(&text).unwrap().config.store.redis.unwrap().tls.unwrap();
     let identity = tls.identity.unwrap();
-    assert_eq!((tls.ca, identity.cert), (Some(cert.clone().into_bytes()), cert.into_bytes()));
-    assert_eq!(identity.key, key.into_bytes());
+    let der = vec![made.cert.der().clone()];
+    assert_eq!((tls.ca, identity.chain), (Some(der.clone()), der));
+    assert_eq!(identity.key.secret_der(), made.signing_key.serialize_der());
     let report = parse(&text.replace("ca: cert.pem", "ca: key.pem")).unwrap_err().to_string();
-    assert!(report.contains("the file \"key.pem\" holds no certificate in PEM"), "{report}");
+    let lack = "the file \"key.pem\" cannot be used: there is no certificate in it, but a";
+    assert!(report.contains(lack), "{report}");
+    let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    fs::write(directory.path().join("key.pem"), other).unwrap();
+    let report = parse(&text).unwrap_err().to_string();
+    let mismatch =
+        "the file \"key.pem\" cannot be used: the key does not belong to the certificate";
+    assert!(report.contains(mismatch), "{report}");
 }
 
 #[test]

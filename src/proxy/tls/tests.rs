@@ -4,10 +4,17 @@ use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 
 use super::*;
 
-fn pair() -> (Vec<u8>, Vec<u8>) {
+type Chain = Vec<CertificateDer<'static>>;
+type Key = Arc<PrivateKeyDer<'static>>;
+
+fn pair() -> (Chain, Key) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed([String::from("a.test")]).unwrap();
-    (cert.pem().into_bytes(), signing_key.serialize_pem().into_bytes())
+    (vec![cert.der().clone()], key(&signing_key))
+}
+
+fn key(pair: &KeyPair) -> Key {
+    Arc::new(PrivateKeyDer::try_from(pair.serialize_der()).unwrap())
 }
 
 fn error(parts: TlsParts) -> Option<TlsError> {
@@ -16,21 +23,21 @@ fn error(parts: TlsParts) -> Option<TlsError> {
 
 #[test]
 fn each_invalid_part_has_its_own_error() {
-    let (certificate, key) = pair();
-    let other_key = KeyPair::generate().unwrap().serialize_pem().into_bytes();
-    let ca = |ca: &[u8]| TlsParts { ca: Some(ca.to_vec()), ..TlsParts::default() };
-    let identity = |certificate: &[u8], key: &[u8]| TlsParts {
-        identity: Some((certificate.to_vec(), key.to_vec())),
-        ..ca(certificate)
+    let (certificate, own) = pair();
+    let other = key(&KeyPair::generate().unwrap());
+    let nonsense = Arc::new(PrivateKeyDer::Pkcs8(vec![1, 2].into()));
+    let ca = |ca: &Chain| TlsParts { ca: Some(ca.clone()), ..TlsParts::default() };
+    let identity = |chain: &Chain, key: &Key| TlsParts {
+        identity: Some((chain.clone(), Arc::clone(key))),
+        ..ca(&certificate)
     };
     assert_eq!(error(ca(&certificate)), None);
-    assert_eq!(error(ca(b"nothing")), Some(TlsError::Authority));
-    assert_eq!(error(ca(&key)), Some(TlsError::Authority));
-    assert_eq!(error(identity(&certificate, &key)), None);
-    assert_eq!(error(identity(&certificate, &other_key)), Some(TlsError::Mismatch));
-    assert_eq!(error(identity(&certificate, b"nothing")), Some(TlsError::Key));
-    let nothing = TlsParts { identity: Some((vec![], key)), ..ca(&certificate) };
-    assert_eq!(error(nothing), Some(TlsError::Certificate));
+    assert_eq!(error(ca(&Chain::new())), Some(TlsError::Authority));
+    assert_eq!(error(ca(&vec![vec![1, 2].into()])), Some(TlsError::Authority));
+    assert_eq!(error(identity(&certificate, &own)), None);
+    assert_eq!(error(identity(&certificate, &other)), Some(TlsError::Mismatch));
+    assert_eq!(error(identity(&certificate, &nonsense)), Some(TlsError::Key));
+    assert_eq!(error(identity(&Chain::new(), &own)), Some(TlsError::Certificate));
 }
 
 #[test]

@@ -1,20 +1,17 @@
-//! TLS for clients: choice of the certificate by name, and session resumption.
+//! TLS for clients: choice of the certificate by name and signature, and session resumption.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs::{self, Ticketer};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig};
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use rustls::{RootCertStore, ServerConfig, SignatureScheme};
+use smallvec::SmallVec;
 
-use super::identity::alternatives;
+use super::certificate::{Certificate, TlsError};
 
 /// The protocol names of HTTP/2 and HTTP/1.1 (RFC 7301).
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
@@ -23,7 +20,8 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// The TLS settings of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsSettings {
-    /// At least one. The first is used if no other has the name that a client asks for.
+    /// At least one. The first is used if no other has the name that a client asks for. Several
+    /// may have one name: a client gets the first whose signature it can verify.
     pub(crate) certificates: Vec<Certificate>,
     /// Clients must present a certificate signed by one of these. Empty: they need none.
     pub(crate) client_ca: Vec<CertificateDer<'static>>,
@@ -39,90 +37,6 @@ pub(crate) enum TlsVersion {
     Tls12,
     /// RFC 8446
     Tls13,
-}
-
-/// A certificate with its chain, its key, and its names.
-#[derive(Clone)]
-pub(crate) struct Certificate {
-    certified: Arc<CertifiedKey>,
-    key: Arc<PrivateKeyDer<'static>>,
-    names: Vec<String>,
-    /// When it expires, in seconds since 1970.
-    expires_s: u64,
-}
-
-/// Why something cannot be used for TLS.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TlsError {
-    /// There is no certificate, or it cannot be read.
-    #[error("there is no certificate in it that could be read")]
-    NoCertificate,
-    /// There is no private key, or it cannot be read.
-    #[error("there is no private key in it that could be read")]
-    NoKey,
-    /// Certificate and key do not belong together, or their kind is not supported.
-    #[error("certificate and key cannot be used together: {0}")]
-    Mismatch(String),
-    /// The certificates cannot be used to verify clients.
-    #[error("it cannot be used to verify clients: {0}")]
-    ClientCa(String),
-}
-
-impl Certificate {
-    /// Reads a chain, which begins with the certificate of the server, and its key, both
-    /// in PEM.
-    ///
-    /// # Errors
-    /// If one of the two cannot be read, or they do not belong together.
-    pub(crate) fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let chain = certificates(chain)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
-        let names = chain.first().map_or_else(Vec::new, names);
-        let expires_s = chain.first().and_then(expiry).unwrap_or_default();
-        let provider = aws_lc_rs::default_provider();
-        let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider)
-            .map_err(|error| TlsError::Mismatch(error.to_string()))?;
-        Ok(Self { certified: Arc::new(certified), key: Arc::new(key), names, expires_s })
-    }
-
-    /// The first of its names; empty if it has none.
-    pub(crate) fn name(&self) -> &str {
-        self.names.first().map_or("", String::as_str)
-    }
-
-    /// When it expires, in seconds since 1970.
-    pub(crate) fn expires_s(&self) -> u64 {
-        self.expires_s
-    }
-}
-
-/// When a certificate expires, in seconds since 1970.
-fn expiry(certificate: &CertificateDer<'_>) -> Option<u64> {
-    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    u64::try_from(certificate.validity().not_after.timestamp()).ok()
-}
-
-/// All certificates in a PEM text.
-///
-/// # Errors
-/// If there is none, or one cannot be read.
-pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    found.ok().filter(|found| !found.is_empty()).ok_or(TlsError::NoCertificate)
-}
-
-impl PartialEq for Certificate {
-    fn eq(&self, other: &Self) -> bool {
-        self.certified.cert == other.certified.cert && self.key == other.key
-    }
-}
-
-impl Eq for Certificate {}
-
-impl fmt::Debug for Certificate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificate").field("names", &self.names).finish_non_exhaustive()
-    }
 }
 
 impl TlsSettings {
@@ -144,7 +58,11 @@ impl TlsSettings {
             [] => builder.with_no_client_auth(),
             roots => {
                 let mut store = RootCertStore::empty();
-                store.add_parsable_certificates(roots.iter().cloned());
+                for (index, root) in roots.iter().enumerate() {
+                    store.add(root.clone()).map_err(|error| {
+                        TlsError::ClientCa(format!("its certificate {}: {error}", index + 1))
+                    })?;
+                }
                 let verifier = WebPkiClientVerifier::builder_with_provider(store.into(), provider)
                     .build()
                     .map_err(|error| TlsError::ClientCa(error.to_string()))?;
@@ -175,104 +93,151 @@ impl TlsSettings {
     }
 }
 
-/// Chooses the certificate by the name that a client asks for (SNI, RFC 6066).
+/// Chooses the certificate by the name that a client asks for (SNI, RFC 6066), and by the
+/// signatures that it can verify (RFC 8446, section 4.2.3).
 #[derive(Debug)]
 struct ByName {
-    /// By name in lower case. In `*.example.com` the star stands for one label.
-    names: HashMap<String, Arc<CertifiedKey>>,
-    default: Option<Arc<CertifiedKey>>,
+    /// By name in lower case. In `*.example.com` the star stands for one label. Each list is in
+    /// the order of the file.
+    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// The first certificate, and others with the same names.
+    default: Vec<Arc<CertifiedKey>>,
 }
 
 impl ByName {
     fn new(certificates: &[Certificate]) -> Self {
-        let mut names = HashMap::new();
+        let mut names = HashMap::<_, Vec<_>>::new();
+        let mut default = Vec::new();
         for certificate in certificates {
+            let certified = &certificate.certified;
             for name in &certificate.names {
-                let certified = Arc::clone(&certificate.certified);
-                names.entry(name.clone()).or_insert(certified);
+                names.entry(name.clone()).or_default().push(Arc::clone(certified));
+            }
+            if is_same_server(certificate, &certificates[0]) {
+                default.push(Arc::clone(certified));
             }
         }
-        let default = certificates.first().map(|first| Arc::clone(&first.certified));
         Self { names, default }
     }
 
-    fn find(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
+    /// The certificates for a name, the best first.
+    fn named(&self, name: &str) -> impl Iterator<Item = &Arc<CertifiedKey>> {
         let name = name.to_ascii_lowercase();
-        self.names.get(&name).or_else(|| {
-            let (_, parent) = name.split_once('.')?;
-            self.names.get(&format!("*.{parent}"))
-        })
+        let wildcard = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+        let of = |name: &String| self.names.get(name);
+        of(&name).into_iter().chain(wildcard.as_ref().and_then(of)).flatten()
+    }
+
+    /// The first certificate for the name that the client can verify. The first one if there is
+    /// none: the handshake then fails with an alert that says why.
+    fn choose(
+        &self,
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+    ) -> Option<&Arc<CertifiedKey>> {
+        let named = name.into_iter().flat_map(|name| self.named(name));
+        let mut candidates: SmallVec<[_; 4]> = named.collect();
+        if candidates.is_empty() {
+            candidates.extend(&self.default);
+        }
+        // A client of TLS 1.3 may offer old signatures that it accepts in chains only.
+        let is_new = |scheme: &SignatureScheme| !PKCS1.contains(scheme);
+        let new: SmallVec<[_; 24]> = schemes.iter().copied().filter(is_new).collect();
+        let able = |schemes: &[SignatureScheme]| {
+            candidates.iter().find(|it| it.key.choose_scheme(schemes).is_some())
+        };
+        able(&new).or_else(|| able(schemes)).or(candidates.first()).copied()
     }
 }
+
+/// Whether two certificates are for the same names.
+fn is_same_server(one: &Certificate, other: &Certificate) -> bool {
+    one.names.len() == other.names.len() && one.names.iter().all(|it| other.names.contains(it))
+}
+
+/// The signatures of RSA that TLS 1.3 does not use in handshakes (RFC 8446, section 4.2.3).
+const PKCS1: [SignatureScheme; 4] = [
+    SignatureScheme::RSA_PKCS1_SHA1,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let named = hello.server_name().and_then(|name| self.find(name));
-        named.or(self.default.as_ref()).cloned()
+        self.choose(hello.server_name(), hello.signature_schemes()).cloned()
     }
-}
-
-/// The DNS names of a certificate, in lower case.
-fn names(certificate: &CertificateDer<'static>) -> Vec<String> {
-    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
-    alternatives(&parsed, |name| match name {
-        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
-        _ => None,
-    })
 }
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, KeyPair, generate_simple_self_signed};
+    use SignatureScheme::{ECDSA_NISTP256_SHA256, ED25519, RSA_PKCS1_SHA256, RSA_PSS_SHA256};
+    use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 
+    use super::super::certificate::tests::signed;
     use super::*;
 
-    fn certificate(names: &[&str]) -> Certificate {
-        let names: Vec<_> = names.iter().copied().map(String::from).collect();
-        let made = generate_simple_self_signed(names).unwrap();
-        let key = made.signing_key.serialize_pem();
-        Certificate::from_pem(made.cert.pem().as_bytes(), key.as_bytes()).unwrap()
+    /// The place of the certificate that a client gets.
+    fn chosen(
+        certificates: &[Certificate],
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+    ) -> Option<usize> {
+        let by_name = ByName::new(certificates);
+        let found = by_name.choose(name, schemes)?;
+        certificates.iter().position(|one| Arc::ptr_eq(&one.certified, found))
     }
 
     #[test]
     fn a_name_selects_its_certificate_and_an_unknown_name_the_first() {
+        let certificate = |names| signed(names, &PKCS_ECDSA_P256_SHA256);
         let certificates =
             [certificate(&["a.example"]), certificate(&["*.b.example", "B.example"])];
-        let by_name = ByName::new(&certificates);
-        let found = |name: &str| {
-            let found = by_name.find(name)?;
-            certificates.iter().position(|one| Arc::ptr_eq(&one.certified, found))
+        let found = |name| chosen(&certificates, name, &[ECDSA_NISTP256_SHA256]);
+        assert_eq!(found(Some("A.example")), Some(0));
+        assert_eq!(found(Some("b.example")), Some(1));
+        assert_eq!(found(Some("x.b.example")), Some(1));
+        assert_eq!(found(Some("y.x.b.example")), Some(0), "a star stands for one label");
+        assert_eq!(found(Some("other")), Some(0));
+        assert_eq!(found(None), Some(0));
+    }
+
+    #[test]
+    fn of_certificates_for_one_name_a_client_gets_one_that_it_can_verify() {
+        let certificates = [
+            signed(&["a.test"], &PKCS_RSA_SHA256),
+            signed(&["a.test"], &PKCS_ECDSA_P256_SHA256),
+            signed(&["*.test"], &PKCS_ED25519),
+        ];
+        for (schemes, expected) in [
+            (&[RSA_PSS_SHA256, ECDSA_NISTP256_SHA256][..], 0),
+            (&[ECDSA_NISTP256_SHA256, RSA_PSS_SHA256], 0),
+            (&[ECDSA_NISTP256_SHA256], 1),
+            (&[RSA_PKCS1_SHA256], 0),
+            // TLS 1.3 would fail with the first.
+            (&[ECDSA_NISTP256_SHA256, RSA_PKCS1_SHA256], 1),
+            (&[ED25519], 2),
+            (&[], 0),
+        ] {
+            let found = chosen(&certificates, Some("a.test"), schemes);
+            assert_eq!(found, Some(expected), "{schemes:?}");
+        }
+        // Without a name: those with the names of the first.
+        assert_eq!(chosen(&certificates, None, &[ECDSA_NISTP256_SHA256]), Some(1));
+        assert_eq!(chosen(&certificates, None, &[ED25519]), Some(0));
+    }
+
+    #[test]
+    fn an_authority_that_cannot_be_used_is_not_left_out() {
+        let certificate = signed(&["a.test"], &PKCS_ED25519);
+        let good = certificate.certified.cert[0].clone();
+        let settings = |client_ca| TlsSettings {
+            certificates: vec![certificate.clone()],
+            client_ca,
+            min_version: TlsVersion::Tls12,
         };
-        assert_eq!(found("A.example"), Some(0));
-        assert_eq!(found("b.example"), Some(1));
-        assert_eq!(found("x.b.example"), Some(1));
-        assert_eq!(found("y.x.b.example"), None, "a star stands for one label");
-        assert_eq!(found("other"), None);
-        assert!(Arc::ptr_eq(by_name.default.as_ref().unwrap(), &certificates[0].certified));
-    }
-
-    #[test]
-    fn a_certificate_has_its_first_name_and_its_expiry() {
-        let certificate = certificate(&["a.test", "b.test"]);
-        // The default of the library that makes it: 4096-01-01.
-        assert_eq!((certificate.name(), certificate.expires_s()), ("a.test", 67_090_118_400));
-    }
-
-    #[test]
-    fn a_key_of_another_certificate_is_refused() {
-        let (one, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-        let made = CertificateParams::default().self_signed(&one).unwrap().pem();
-        let load = |chain: &str, key: &str| Certificate::from_pem(chain.as_bytes(), key.as_bytes());
-        assert!(load(&made, &one.serialize_pem()).is_ok());
-        let mismatch = load(&made, &other.serialize_pem());
-        assert!(matches!(mismatch, Err(TlsError::Mismatch(_))), "{mismatch:?}");
-        assert_eq!(load("", &one.serialize_pem()), Err(TlsError::NoCertificate));
-        assert_eq!(load(&made, &made), Err(TlsError::NoKey));
-    }
-
-    #[test]
-    fn a_key_is_never_printed() {
-        let shown = format!("{:?}", certificate(&["a.example"]));
-        assert_eq!(shown, "Certificate { names: [\"a.example\"], .. }");
+        assert_eq!(settings(vec![good.clone()]).check(), Ok(()));
+        let error = settings(vec![good, CertificateDer::from(vec![1, 2])]).check().unwrap_err();
+        assert!(error.to_string().contains("certificate 2"), "{error}");
     }
 }

@@ -353,7 +353,11 @@ families! {
     );
     CERTIFICATE_EXPIRY = Family::gauge(
         "tollgate_certificate_expiry_timestamp_seconds", &["name"], "seconds",
-        "When the certificate of a listener expires, in seconds since 1970. name: its first name.",
+        "When a certificate that the gateway shows expires, in seconds since 1970. name: its first name.",
+    ).on_event();
+    CERTIFICATE_START = Family::gauge(
+        "tollgate_certificate_not_before_timestamp_seconds", &["name"], "seconds",
+        "When a certificate that the gateway shows becomes valid, in seconds since 1970. name: its first name.",
     ).on_event();
     LOG_LINES_DROPPED = Family::counter(
         "tollgate_log_lines_dropped_total", &["log"], "lines",

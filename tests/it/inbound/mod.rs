@@ -1,5 +1,6 @@
 //! Listeners for other protocols than plain HTTP/1.1 over TCP.
 
+mod certificates;
 mod http2;
 mod proxied;
 mod sockets;

@@ -52,6 +52,11 @@ impl Certificates {
         (certificate, key)
     }
 
+    /// A certificate with these parameters and this key, as PEM.
+    pub(crate) fn sign_with(&self, params: &CertificateParams, key: &KeyPair) -> String {
+        params.signed_by(key, &self.issuer).expect("a certificate").pem()
+    }
+
     pub(crate) fn ca(&self) -> PathBuf {
         self.directory.join("ca.pem")
     }

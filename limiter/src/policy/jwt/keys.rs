@@ -4,6 +4,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicK
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
 
+use crate::pem::{self, PemError};
 use crate::policy::VerifyingKey;
 
 /// The shortest secret for HS256, in bytes: as long as the hash (RFC 7518, section 3.2).
@@ -41,9 +42,12 @@ pub enum KeyError {
     /// A private key in place of a public one.
     #[error("this is a private key: the gateway needs the public one only")]
     Private,
+    /// Not a public key in PEM.
+    #[error("this is not a public key in PEM form (`BEGIN PUBLIC KEY`): {0}")]
+    Pem(#[from] PemError),
     /// Neither an RSA key, nor one of P-256, nor one of Ed25519.
-    #[error("this is not a public key in PEM form (`BEGIN PUBLIC KEY`) for RSA, P-256 or Ed25519")]
-    Pem,
+    #[error("this is not a public key for RSA, P-256 or Ed25519")]
+    Kind,
     /// An elliptic curve other than P-256.
     #[error("ES256 needs a key of the curve P-256, and this is one of another curve")]
     Curve,
@@ -90,20 +94,18 @@ impl VerifyingKey {
     ///
     /// # Errors
     /// If the text is not such a key, or its algorithm is not among the algorithms.
-    pub fn from_pem(pem: &str, algorithms: &[Algorithm]) -> Result<Self, KeyError> {
+    pub fn from_pem(text: &[u8], algorithms: &[Algorithm]) -> Result<Self, KeyError> {
         check_algorithms(algorithms)?;
-        if pem.contains("PRIVATE KEY-----") {
+        if pem::private_key(text).is_ok() {
             return Err(KeyError::Private);
         }
         // A certificate is refused: its key would be used, and its signature would not be
         // checked.
-        if !pem.contains("PUBLIC KEY-----") {
-            return Err(KeyError::Pem);
-        }
+        let pem = pem::public_key(text)?;
         let key = DecodingKey::from_rsa_pem(pem.as_bytes())
             .or_else(|_| DecodingKey::from_ec_pem(pem.as_bytes()))
             .or_else(|_| DecodingKey::from_ed_pem(pem.as_bytes()))
-            .map_err(|_| KeyError::Pem)?;
+            .map_err(|_| KeyError::Kind)?;
         Self::new(None, key, algorithms)
     }
 

@@ -31,10 +31,12 @@ fn signing_key(algorithm: Algorithm) -> EncodingKey {
 /// The public key for each algorithm.
 fn verifying_key(algorithm: Algorithm) -> VerifyingKey {
     match algorithm {
-        Algorithm::RS256 => VerifyingKey::from_pem(RSA_PUBLIC, &ALL),
-        Algorithm::ES256 => VerifyingKey::from_pem(include_str!("test_keys/p256.public.pem"), &ALL),
+        Algorithm::RS256 => VerifyingKey::from_pem(RSA_PUBLIC.as_bytes(), &ALL),
+        Algorithm::ES256 => {
+            VerifyingKey::from_pem(include_bytes!("test_keys/p256.public.pem"), &ALL)
+        }
         Algorithm::EdDSA => {
-            VerifyingKey::from_pem(include_str!("test_keys/ed25519.public.pem"), &ALL)
+            VerifyingKey::from_pem(include_bytes!("test_keys/ed25519.public.pem"), &ALL)
         }
         _ => VerifyingKey::from_secret(SECRET, &ALL),
     }
@@ -106,7 +108,7 @@ fn a_token_without_signature_is_never_valid() {
 #[test]
 fn a_public_key_is_never_used_as_a_secret() {
     let pem = RSA_PUBLIC.as_bytes();
-    let der = VerifyingKey::from_pem(RSA_PUBLIC, &ALL).unwrap();
+    let der = VerifyingKey::from_pem(RSA_PUBLIC.as_bytes(), &ALL).unwrap();
     let der = der.key.try_get_as_bytes().unwrap().to_vec();
     let mut confused = verifying_key(Algorithm::RS256);
     confused.algorithms = ALL.to_vec();

@@ -4,7 +4,10 @@
 use std::fmt;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::consistency::StoreMode;
 use crate::digest::Secret;
@@ -134,8 +137,8 @@ impl fmt::Display for Address {
 /// The TLS settings of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The trusted authorities as PEM. None: those that the system trusts.
-    pub ca: Option<Vec<u8>>,
+    /// The trusted authorities. None: those that the system trusts.
+    pub ca: Option<Vec<CertificateDer<'static>>>,
     /// The client certificate, for servers that request one.
     pub identity: Option<Identity>,
 }
@@ -143,10 +146,10 @@ pub struct TlsSettings {
 /// A certificate and its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The chain of certificates as PEM, with the client's certificate first.
-    pub cert: Vec<u8>,
-    /// The private key as PEM.
-    pub key: Vec<u8>,
+    /// The chain of certificates, with the client's certificate first.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The private key.
+    pub key: Arc<PrivateKeyDer<'static>>,
 }
 
 /// Never prints the private key.
@@ -197,7 +200,8 @@ mod tests {
         let mut settings = RedisSettings::new(Topology::Standalone(Address::tcp("a", 1)));
         settings.credentials.password = Some(Password::new("hunter2"));
         settings.secret = Some(Secret::from_bytes(*b"0123456789abcdef"));
-        let identity = Identity { cert: b"c".to_vec(), key: b"k".to_vec() };
+        let key = Arc::new(PrivateKeyDer::Pkcs8(b"k".to_vec().into()));
+        let identity = Identity { chain: Vec::new(), key };
         settings.tls = Some(TlsSettings { ca: None, identity: Some(identity) });
         let printed = format!("{settings:?}");
         for shown in ["Password(..)", "Identity(..)", "Secret(..)"] {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, Error, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::failure::StoreError;
-use super::settings::{Address, TlsSettings};
+use super::settings::{Address, Identity, TlsSettings};
 use crate::store::outage::OutageCause;
 
 /// The stream of a connection.
@@ -66,6 +65,20 @@ fn failed(cause: OutageCause, error: &io::Error) -> StoreError {
     StoreError::NotConnected(cause, error.to_string())
 }
 
+impl Identity {
+    /// Checks that certificate and key can be used together.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(RootCertStore::empty());
+        builder.with_client_auth_cert(self.chain.clone(), self.key.clone_key()).map(drop)
+    }
+}
+
 fn client_config(tls: &TlsSettings) -> io::Result<ClientConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let roots = Arc::new(roots(tls.ca.as_deref())?);
@@ -74,20 +87,19 @@ fn client_config(tls: &TlsSettings) -> io::Result<ClientConfig> {
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .with_webpki_verifier(verifier.build().map_err(io::Error::other)?);
-    let Some(identity) = &tls.identity else { return Ok(builder.with_no_client_auth()) };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&identity.cert).collect();
-    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(io::Error::other)?;
-    builder.with_client_auth_cert(chain.map_err(io::Error::other)?, key).map_err(io::Error::other)
+    let Some(Identity { chain, key }) = &tls.identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(io::Error::other)
 }
 
 /// The authorities of the settings, or those that the system trusts.
-fn roots(ca: Option<&[u8]>) -> io::Result<RootCertStore> {
+fn roots(ca: Option<&[CertificateDer<'static>]>) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     match ca {
-        Some(pem) => {
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate = certificate.map_err(io::Error::other)?;
-                roots.add(certificate).map_err(io::Error::other)?;
+        Some(authorities) => {
+            for certificate in authorities {
+                roots.add(certificate.clone()).map_err(io::Error::other)?;
             }
         }
         None => {
