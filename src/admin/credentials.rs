@@ -11,6 +11,7 @@ use http::header::AUTHORIZATION;
 use tollgate_limiter::time::Timestamp;
 
 use super::{AdminSettings, Role, TokenDigest};
+use crate::server::is_allowed;
 
 /// What a caller shows of itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +83,7 @@ pub(super) fn authenticate(
     wall: Timestamp,
 ) -> Result<Actor, Denied> {
     if let Some(uid) = shown.uid {
-        let may = uid == 0 || uid == own_uid || settings.uids.contains(&uid);
+        let may = is_allowed(uid, own_uid, &settings.uids);
         let actor = Actor { name: format!("uid {uid}"), role: Role::Operate };
         return if may { Ok(actor) } else { Err(Denied::User(uid)) };
     }

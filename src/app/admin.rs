@@ -26,7 +26,7 @@ use crate::admin::{
 use crate::config::{Config, Document, KeyLimit};
 use crate::engine::StoreCall;
 use crate::server::{
-    self, BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle,
+    self, BindError, Callers, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle,
     ListenerSettings,
 };
 use crate::snapshot::Snapshot;
@@ -63,9 +63,14 @@ impl BoundAdmin {
     pub(super) fn bind(settings: AdminSettings) -> Result<Self, RunError> {
         let listener = bind(settings.listener.clone())?;
         let probe = settings.probe.as_ref().map(|probe| {
-            let bounds =
-                ListenerSettings { tls: None, socket_mode: None, ..settings.listener.clone() };
-            bind(ListenerSettings { address: probe.address.clone(), ..bounds })
+            let bounds = settings.listener.clone();
+            bind(ListenerSettings {
+                address: probe.address.clone(),
+                tls: None,
+                socket_mode: None,
+                callers: Callers::All,
+                ..bounds
+            })
         });
         Ok(Self { listener, probe: probe.transpose()?, settings })
     }

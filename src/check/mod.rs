@@ -19,6 +19,5 @@ pub(crate) use http::Shared as SharedState;
 pub(crate) use services::Services;
 pub(crate) use settings::{
     CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, RpcServices, Statuses,
-    Trust,
 };
 pub(crate) use wildcard::Wildcard;

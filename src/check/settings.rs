@@ -1,11 +1,9 @@
 //! The settings of the listeners that answer questions.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use ipnet::IpNet;
 
 use super::rls::RateLimits;
 use super::wildcard::Wildcard;
@@ -37,10 +35,8 @@ impl CheckSettings {
 /// The listener for questions over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSettings {
-    /// Where it listens, with its bounds.
+    /// Where it listens, with its bounds. Its callers are the peers that may ask.
     pub(crate) listener: ListenerSettings,
-    /// Which peers may ask.
-    pub(crate) trust: Trust,
     /// The tokens, one of which each call of the JSON API needs. None: it needs no token.
     pub(crate) tokens: Vec<CheckToken>,
     /// The statuses of answers about requests of other proxies.
@@ -52,10 +48,8 @@ pub(crate) struct HttpSettings {
 /// The listener for questions over gRPC.
 #[derive(Clone, Debug)]
 pub(crate) struct GrpcSettings {
-    /// Where it listens, with its bounds.
+    /// Where it listens, with its bounds. Its callers are the peers that may ask.
     pub(crate) listener: ListenerSettings,
-    /// Which peers may ask.
-    pub(crate) trust: Trust,
     /// The services that it serves.
     pub(crate) services: RpcServices,
     /// Whether it tells what the services and their messages are.
@@ -72,33 +66,6 @@ pub(crate) struct RpcServices {
     /// `envoy.service.auth.v3.Authorization`.
     pub(crate) authorization: bool,
 }
-
-/// The peers that may ask. A Unix socket counts as the loopback.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trust(Vec<IpNet>);
-
-impl Trust {
-    /// The peers in these blocks.
-    pub(crate) const fn new(blocks: Vec<IpNet>) -> Self {
-        Self(blocks)
-    }
-
-    /// Whether the peer at this address may ask.
-    pub(crate) fn includes(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.0.iter().any(|block| block.contains(&address))
-    }
-}
-
-impl Default for Trust {
-    /// The loopback addresses.
-    fn default() -> Self {
-        let loopback = [IpNet::new_assert([127, 0, 0, 0].into(), 8), IpNet::from(LOOPBACK_V6)];
-        Self(loopback.into())
-    }
-}
-
-const LOOPBACK_V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 
 /// A token for the JSON API, and what it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,21 +113,5 @@ pub(crate) struct LeaseSettings {
 impl Default for LeaseSettings {
     fn default() -> Self {
         Self { ttl: Duration::from_secs(60), max_ttl: Duration::from_secs(3600), max: 100_000 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_loopback_may_ask_unless_others_are_named() {
-        let loopback = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"];
-        let others = ["10.0.0.1", "::2", "::ffff:10.0.0.1", "128.0.0.1"];
-        let includes = |trust: &Trust, text: &str| trust.includes(text.parse().expect("it is one"));
-        assert!(loopback.iter().all(|text| includes(&Trust::default(), text)));
-        assert!(!others.iter().any(|text| includes(&Trust::default(), text)));
-        let trust = Trust::new(vec!["10.0.0.0/8".parse().expect("it is one")]);
-        assert!(includes(&trust, "::ffff:10.0.0.1") && !includes(&trust, "127.0.0.1"));
     }
 }

@@ -22,8 +22,8 @@ use super::http2;
 use super::observed::PREFACE;
 use super::service::RequestService;
 use super::settings::ListenerSettings;
-use super::state::activity::Activity;
-use super::state::{ClientLink, Peer};
+use super::state::activity::{Activity, Watched};
+use super::state::{ClientLink, Peer, Place};
 use super::ticker::{Ticker, idle_drain};
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
@@ -55,6 +55,11 @@ impl Protocols {
 }
 
 impl Protocols {
+    /// Whether the listener is for this client.
+    pub(super) fn are_for(&self, peer: &Peer) -> bool {
+        self.settings.callers.include(peer)
+    }
+
     /// Whether anything comes before HTTP.
     fn have_handshake(&self) -> bool {
         self.settings.proxy_protocol.is_some() || self.tls.is_some()
@@ -98,10 +103,10 @@ impl HandshakeError {
 }
 
 /// Serves one connection to its end, with the service that `service` makes for its peer, and
-/// counts it.
+/// counts it. If it has a place that another connection takes, it ends at once.
 pub(super) async fn serve<F, S>(
     transport: Transport,
-    peer: Peer,
+    (peer, place): (Peer, Option<Arc<Place>>),
     protocols: Rc<Protocols>,
     mut drain: Drain,
     service: &F,
@@ -109,7 +114,18 @@ pub(super) async fn serve<F, S>(
     F: Fn(Peer, Option<ClientLink>, &ListenerSettings) -> S,
     S: RequestService,
 {
-    let ended = serve_requests(transport, peer, &protocols, &mut drain, service).await;
+    let ended = {
+        let served = serve_requests(transport, (peer, &place), &protocols, &mut drain, service);
+        let mut served = pin!(served);
+        match &place {
+            None => served.await,
+            Some(place) => tokio::select! {
+                biased;
+                ended = &mut served => ended,
+                () = place.given_up() => Ended::Closed("gave_way"),
+            },
+        }
+    };
     if let Some(metrics) = &protocols.metrics {
         metrics.ended(ended.cause());
     }
@@ -121,7 +137,7 @@ pub(super) async fn serve<F, S>(
 /// Serves one connection. Returns how it has ended.
 async fn serve_requests<F, S>(
     transport: Transport,
-    peer: Peer,
+    (peer, place): (Peer, &Option<Arc<Place>>),
     protocols: &Protocols,
     drain: &mut Drain,
     service: &F,
@@ -135,18 +151,21 @@ where
         Ok(opened) => opened,
         Err(cause) => return Ended::Closed(cause),
     };
-    let (since, traffic) = (monotonic(), || Traffic::new(protocols.metrics.clone()));
+    let (since, watched) = (monotonic(), || Watched {
+        traffic: Traffic::new(protocols.metrics.clone()),
+        place: place.clone(),
+    });
     let version = detect(&mut stream, protocols, drain).await;
     if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
         let (ticks, drain) = (protocols.ticker.ticks(), drain.clone());
-        let begun = (since, traffic());
+        let begun = (since, watched());
         let service = service(peer, None, settings);
         let served = http2::serve(stream, bounds, settings, begun, ticks, drain, service);
         return Ended::Closed(Box::pin(served).await.name());
     }
     let mut begun = Begun::Accepted(since);
     loop {
-        let begun_with = (begun, traffic());
+        let begun_with = (begun, watched());
         let served = protocols.http1.serve(stream, peer.clone(), begun_with, drain, service);
         // Boxed, so that an idle connection keeps no memory for its next request.
         let (idle, since) = match Box::pin(served).await {

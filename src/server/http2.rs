@@ -27,14 +27,13 @@ use super::observed::{Frames, Observed};
 use super::service::RequestService;
 use super::settings::{Http2Settings, ListenerSettings};
 use super::state::ClientBody;
-use super::state::activity::{Activity, TrackedBody};
+use super::state::activity::{Activity, TrackedBody, Watched};
 use super::syntax::is_method;
 use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
 use crate::coalesced::Coalesced;
 use crate::message::{content_length, join_cookies, switch_to_websocket, websocket_key};
-use crate::telemetry::Traffic;
 
 /// How many bytes of one body a client may send before the endpoint has read them. The
 /// window of the connection has room for this many bytes of each stream, so that uploads
@@ -88,12 +87,12 @@ pub(super) async fn serve<S: RequestService>(
     stream: Stream,
     bounds: Http2Settings,
     settings: &ListenerSettings,
-    (since, traffic): (Instant, Traffic),
+    (since, watched): (Instant, Watched),
     ticks: Ticks,
     mut drain: Drain,
     service: S,
 ) -> End {
-    let activity = Activity::of_http2(since, settings.demand()).with_traffic(traffic);
+    let activity = Activity::of_http2(since, settings.demand()).watched(watched);
     let activity = Rc::new(activity);
     let frames = Some(Frames::new(bounds, monotonic()));
     let io = Coalesced::new(Observed::new(stream, &activity, frames));

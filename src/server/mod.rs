@@ -7,6 +7,7 @@
 //! starts no other.
 
 mod accept;
+mod callers;
 mod connection;
 mod drive;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -26,11 +27,12 @@ pub(crate) use accept::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenConnections, OpenSocket,
     serve,
 };
+pub(crate) use callers::{Callers, Trust, is_allowed};
 pub(crate) use http1::chunks::Chunks;
 pub(crate) use http1::head::check_request_line;
 pub(crate) use service::RequestService;
 pub(crate) use settings::{
-    Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
+    Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts, WhenFull,
 };
 pub(crate) use state::{ClientBody, ClientLink, HeadLines, Interim, Pace, Peer};
 pub(crate) use transport::{

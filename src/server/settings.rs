@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::callers::Callers;
 use super::transport::TlsSettings;
 
 /// One address to listen on, and the bounds of its connections.
@@ -23,8 +24,12 @@ pub(crate) struct ListenerSettings {
     pub(crate) proxy_protocol: Option<Vec<IpNet>>,
     /// The bounds of HTTP/2. None: HTTP/1 only.
     pub(crate) http2: Option<Http2Settings>,
-    /// Connections open at once, over all workers; more wait in the kernel's queue.
+    /// The clients that it is for.
+    pub(crate) callers: Callers,
+    /// Connections open at once, over all workers.
     pub(crate) max_connections: usize,
+    /// What happens to a connection above that.
+    pub(crate) when_full: WhenFull,
     /// The time limits of clients.
     pub(crate) timeouts: ListenerTimeouts,
     /// Bytes a second that a client must read of a response, or send of a body with a
@@ -36,6 +41,15 @@ pub(crate) struct ListenerSettings {
     pub(crate) max_target_bytes: usize,
     /// The most header fields.
     pub(crate) max_headers: usize,
+}
+
+/// What happens when a client connects and as many connections are open as may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// It waits in the kernel until another connection ends.
+    Wait,
+    /// The connection that has waited longest without a request is closed for it.
+    CloseIdle,
 }
 
 /// An address to listen on.
@@ -150,7 +164,9 @@ impl ListenerSettings {
             tls: None,
             proxy_protocol: None,
             http2: Some(Http2Settings::default()),
+            callers: Callers::All,
             max_connections: 10_000,
+            when_full: WhenFull::Wait,
             timeouts: ListenerTimeouts::default(),
             min_rate: 100,
             max_head_bytes: 32 * 1024,

@@ -46,7 +46,7 @@ impl Called<'_> {
             *response.status_mut() = status;
             return response;
         }
-        if !self.settings.trust.includes(peer.address.ip()) {
+        if !self.settings.listener.callers.include(peer) {
             let message = "check.grpc.trust does not include your address";
             return Failed::new(GrpcCode::PermissionDenied, message).response();
         }

@@ -32,7 +32,7 @@ pub(super) async fn answer(
     peer: &Peer,
     request: Request<ClientBody>,
 ) -> Response<ResponseBody> {
-    if !settings.trust.includes(peer.address.ip()) {
+    if !settings.listener.callers.include(peer) {
         return plain(StatusCode::FORBIDDEN, "check.http.trust does not include your address\n");
     }
     if let Some(&malformed) = request.extensions().get::<Malformed>() {

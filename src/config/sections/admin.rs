@@ -13,7 +13,9 @@ use crate::admin::{AdminSettings, ClientSettings, ProbeSettings};
 use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar;
-use crate::server::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
+use crate::server::{
+    Callers, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts, WhenFull,
+};
 
 /// Only the user of the gateway and root may connect.
 const PRIVATE: u32 = 0o600;
@@ -22,7 +24,9 @@ const SHARED: u32 = 0o666;
 const MAX_CONNECTIONS: usize = 64;
 const MAX_STREAMS: u32 = 16;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-const REQUEST_HEAD: Duration = Duration::from_secs(5);
+/// For TLS, and then for each head. Connections without a credential end soon.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+const REQUEST_HEAD: Duration = Duration::from_secs(2);
 const REQUEST_BODY: Duration = Duration::from_secs(10);
 /// The list of allowed hosts is searched for each call.
 const MAX_HOSTS: usize = 64;
@@ -99,6 +103,9 @@ pub(super) fn compile(
     let uids = raw.uids(cx);
     let mut listener = listener(address.value.0.clone());
     listener.socket_mode = Some(if uids.is_empty() { PRIVATE } else { SHARED });
+    if listener.address.tcp().is_none() {
+        listener.callers = Callers::Users(uids.clone());
+    }
     listener.tls = raw.tls.given().and_then(|tls| tls.value.compile(tls.span, cx));
     Some(AdminSettings {
         listener,
@@ -116,9 +123,11 @@ pub(super) fn compile(
 fn listener(address: ListenAddress) -> ListenerSettings {
     ListenerSettings {
         max_connections: MAX_CONNECTIONS,
+        when_full: WhenFull::CloseIdle,
         max_head_bytes: MAX_HEAD_BYTES,
         http2: Some(Http2Settings { max_streams: MAX_STREAMS, ..Http2Settings::default() }),
         timeouts: ListenerTimeouts {
+            handshake: HANDSHAKE,
             request_head: REQUEST_HEAD,
             request_body: REQUEST_BODY,
             ..ListenerTimeouts::default()

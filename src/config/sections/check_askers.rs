@@ -5,10 +5,9 @@ use ipnet::IpNet;
 use super::admin::is_loopback;
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
-use crate::check::Trust;
 use crate::config::field::{Field, List, Spanned};
 use crate::config::scalar::{self, Cidr};
-use crate::server::{ListenAddress, ListenerSettings};
+use crate::server::{Callers, ListenAddress, ListenerSettings, Trust, WhenFull};
 
 /// All blocks are compared with the address of each peer.
 const MAX_TRUSTED: usize = 256;
@@ -26,7 +25,7 @@ pub(super) struct Askers<'a> {
 
 impl Askers<'_> {
     /// The peers that may ask. All peers may, if they need a token or a certificate.
-    pub(super) fn trust(&self, cx: &Context<'_>) -> Trust {
+    fn trust(&self, cx: &Context<'_>) -> Trust {
         cx.at_most(self.trust, "trust", MAX_TRUSTED);
         cx.not_empty(self.trust, "no peer may ask", "like trust: [10.0.0.0/8]");
         if !self.trust.is_absent() {
@@ -45,16 +44,17 @@ impl Askers<'_> {
         Trust::default()
     }
 
-    /// The listener, with the bounds of `usual`.
+    /// The listener for them, with the bounds of `usual`.
     pub(super) fn listener(
         &self,
         usual: impl FnOnce(ListenAddress) -> ListenerSettings,
         cx: &Context<'_>,
     ) -> ListenerSettings {
-        let tls = self.tls.given().and_then(|tls| tls.value.compile(tls.span, cx));
         ListenerSettings {
-            tls,
+            tls: self.tls.given().and_then(|tls| tls.value.compile(tls.span, cx)),
+            callers: Callers::At(self.trust(cx)),
             max_connections: MAX_CONNECTIONS,
+            when_full: WhenFull::CloseIdle,
             ..usual(self.address.value.0.clone())
         }
     }

@@ -99,7 +99,6 @@ impl RawCheckGrpc {
         listener.timeouts.age = Some(age);
         Some(GrpcSettings {
             listener,
-            trust: askers.trust(cx),
             services: RpcServices {
                 ratelimit: serves(RpcService::RateLimit),
                 authorization: serves(RpcService::Authorization),

@@ -115,7 +115,6 @@ impl RawCheckHttp {
         let leases = self.leases.value().map(|it| it.compile(span, cx));
         Some(HttpSettings {
             listener: askers.listener(ListenerSettings::new, cx),
-            trust: askers.trust(cx),
             tokens: tokens.collect(),
             statuses: self.statuses.value().map(|it| it.compile(cx)).unwrap_or_default(),
             leases: leases.unwrap_or_default(),

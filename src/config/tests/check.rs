@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use super::*;
-use crate::check::{LeaseSettings, RpcServices, Statuses, Trust, Wildcard};
+use crate::check::{LeaseSettings, RpcServices, Statuses, Wildcard};
+use crate::server::{Callers, Trust, WhenFull};
 
 #[test]
 fn an_address_alone_is_enough_and_only_this_machine_may_ask() {
     let check = compile("check: { http: 127.0.0.1:9902, grpc: \"unix:/run/check.sock\" }\n").check;
     let (http, grpc) = (check.http.expect("it is there"), check.grpc.expect("it is there"));
     assert_eq!(http.listener.address.to_string(), "127.0.0.1:9902");
-    assert_eq!((&http.trust, &grpc.trust), (&Trust::default(), &Trust::default()));
+    for listener in [&http.listener, &grpc.listener] {
+        assert_eq!(listener.callers, Callers::At(Trust::default()));
+        assert_eq!(listener.when_full, WhenFull::CloseIdle);
+    }
     assert_eq!((http.statuses, http.leases), (Statuses::default(), LeaseSettings::default()));
     assert!(http.tokens.is_empty());
     assert_eq!(grpc.services, RpcServices { ratelimit: true, authorization: true });
@@ -20,7 +24,8 @@ fn an_address_alone_is_enough_and_only_this_machine_may_ask() {
 fn the_listeners_are_as_they_were_written() {
     let check = compile(LARGEST).check;
     let (http, grpc) = (check.http.expect("it is there"), check.grpc.expect("it is there"));
-    assert_eq!(http.trust, Trust::new(vec!["10.0.0.0/8".parse().unwrap()]));
+    let trust = |block: &str| Callers::At(Trust::new(vec![block.parse().unwrap()]));
+    assert_eq!(http.listener.callers, trust("10.0.0.0/8"));
     let statuses = [http.statuses.admitted, http.statuses.refused, http.statuses.unavailable];
     assert_eq!(statuses.map(|status| status.as_u16()), [204, 403, 500]);
     let [ttl, max_ttl] = [30, 600].map(Duration::from_secs);
@@ -29,13 +34,15 @@ fn the_listeners_are_as_they_were_written() {
     assert_eq!(patterns, Some(&[Wildcard::new("chat-*")][..]));
     assert!(http.tokens[0].dynamic);
     assert_eq!(grpc.services, RpcServices { ratelimit: true, authorization: false });
-    assert_eq!(grpc.trust, Trust::new(vec!["192.0.2.0/24".parse().unwrap()]));
+    assert_eq!(grpc.listener.callers, trust("192.0.2.0/24"));
 }
 
 #[test]
 fn with_tokens_every_peer_may_ask() {
     let section = "{ address: 0.0.0.0:1, tokens: [{ token: 0123456789abcdef }] }";
     let check = compile(&format!("check: {{ http: {section} }}\n")).check;
-    let trust = &check.http.expect("it is there").trust;
+    let Callers::At(trust) = &check.http.as_ref().expect("it is there").listener.callers else {
+        unreachable!("peers are known by their addresses")
+    };
     assert!(["192.0.2.1", "2001:db8::1"].iter().all(|it| trust.includes(it.parse().unwrap())));
 }

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::either::Either;
 
 use super::permits::Permit;
-use crate::server::state::Peer;
+use crate::server::state::{Peer, Place};
 use crate::server::transport::{Tcp, Transport};
 
 /// How many other workers are compared for each connection.
@@ -39,7 +39,7 @@ pub(super) struct Accepted {
 pub(super) struct Assignment {
     workers: Arc<Workers>,
     worker: usize,
-    _permit: Permit,
+    permit: Permit,
 }
 
 impl Drop for Assignment {
@@ -155,7 +155,7 @@ impl Balancer {
     fn count(&self, worker: usize, permit: Permit) -> Assignment {
         let workers = Arc::clone(&self.workers);
         workers.0[worker].open.fetch_add(1, Ordering::Relaxed);
-        Assignment { workers, worker, _permit: permit }
+        Assignment { workers, worker, permit }
     }
 
     /// Chooses this worker unless another has fewer connections. A handoff costs
@@ -184,6 +184,11 @@ impl Workers {
 }
 
 impl Assignment {
+    /// The place of the connection, which another one may take. None: none may.
+    pub(super) fn place(&self) -> Option<Arc<Place>> {
+        self.permit.place()
+    }
+
     fn move_to(&mut self, worker: usize) {
         self.workers.0[worker].open.fetch_add(1, Ordering::Relaxed);
         self.workers.0[self.worker].open.fetch_sub(1, Ordering::Relaxed);

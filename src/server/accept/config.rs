@@ -49,7 +49,8 @@ pub(super) struct WorkerView {
 
 impl ListenerHandle {
     pub(super) fn new(config: ListenerConfig, capacity: Capacity, open: OpenConnections) -> Self {
-        let permits = Permits::new(config.settings.max_connections, capacity);
+        let ListenerSettings { max_connections, when_full, .. } = *config.settings;
+        let permits = Permits::new(max_connections, when_full, capacity);
         Self { config: watch::Sender::new(config), permits, open }
     }
 

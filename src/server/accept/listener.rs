@@ -21,7 +21,7 @@ use tracing::warn;
 use super::balance::{self, Accepted, Balancer, Handoff};
 use super::config::{ListenerConfig, ListenerHandle, WorkerView};
 use super::error::BindError;
-use super::permits::Capacity;
+use super::permits::{Capacity, STRANGERS};
 use super::socket::{Acceptor, OpenSocket, WorkerSocket};
 use crate::server::connection::{self, Protocols};
 use crate::server::service::RequestService;
@@ -137,14 +137,23 @@ where
     let server = ConnectionServer::new(config, drain.clone(), metrics, service);
     let accepting = async {
         let mut closed = pin!(close(&acceptor, drain.clone()));
-        let mut warned = None;
+        let (mut warned, mut turned_away) = (None, None);
         loop {
             let accepted = tokio::select! {
                 biased;
                 accepted = accept(&acceptor, &mut warned) => accepted,
                 () = &mut closed => return,
             };
-            let Some(permit) = permits.acquire().await else { return };
+            let permit = if server.is_for(&accepted.1) {
+                let Some(permit) = permits.acquire().await else { return };
+                permit
+            } else {
+                let Some(permit) = permits.for_stranger() else {
+                    turn_away(&accepted.1, &mut turned_away);
+                    continue;
+                };
+                permit
+            };
             if let Some(accepted) = balancer.assign(accepted, permit) {
                 server.spawn(accepted);
             }
@@ -198,12 +207,17 @@ impl<F> ConnectionServer<F> {
             Err(error) => return warn!(%error, "cannot hand off a connection; it is closed"),
         };
         let (protocols, service) = (self.protocols(), Rc::clone(&self.service));
-        let drain = self.drain.clone();
+        let (drain, place) = (self.drain.clone(), assignment.place());
         // Boxed, because the runtime moves a task several times.
         spawn_local(Box::pin(async move {
-            connection::serve(transport, peer, protocols, drain, &*service).await;
+            connection::serve(transport, (peer, place), protocols, drain, &*service).await;
             drop(assignment);
         }));
+    }
+
+    /// Whether the listener is for this client.
+    fn is_for(&self, peer: &Peer) -> bool {
+        self.protocols().are_for(peer)
     }
 
     fn protocols(&self) -> Rc<Protocols> {
@@ -255,6 +269,21 @@ async fn accept(acceptor: &Acceptor, warned: &mut Option<Instant>) -> (Transport
                 sleep(EXHAUSTED_PAUSE).await;
             }
         }
+    }
+}
+
+/// A client that the listener is not for gets no answer, because too many like it have not ended.
+/// That is logged from time to time; `warned` is the time of the last warning.
+fn turn_away(peer: &Peer, warned: &mut Option<Instant>) {
+    let now = monotonic();
+    if warned.is_none_or(|warned| now >= warned + WARNING_INTERVAL) {
+        *warned = Some(now);
+        let client = peer.uid.map_or_else(|| peer.address.to_string(), |uid| format!("uid {uid}"));
+        warn!(
+            client,
+            "a client that may not use this listener is closed without an answer: {STRANGERS} \
+             such connections are open"
+        );
     }
 }
 

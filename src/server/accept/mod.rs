@@ -6,6 +6,7 @@ mod config;
 mod error;
 mod listener;
 mod permits;
+mod places;
 mod socket;
 
 pub(crate) use balance::OpenConnections;

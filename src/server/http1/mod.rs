@@ -32,14 +32,13 @@ use super::drive::{End, drive};
 use super::observed::Observed;
 use super::service::RequestService;
 use super::settings::ListenerSettings;
-use super::state::activity::{Activity, TrackedBody};
+use super::state::activity::{Activity, TrackedBody, Watched};
 use super::state::exchange::Exchange;
 use super::state::{ClientBody, ClientLink, Peer};
 use super::syntax::REFUSED_METHOD;
 use super::ticker::{Ticker, idle_drain};
 use super::transport::{Stream, reset, socket};
 use super::tunnel::{OptionalBody, Tunnel};
-use crate::telemetry::Traffic;
 use guard::Guard;
 
 /// After this time an idle connection gives back its memory.
@@ -72,7 +71,7 @@ impl Http1 {
         &self,
         stream: Stream,
         peer: Peer,
-        (phase, traffic): (Begun, Traffic),
+        (phase, watched): (Begun, Watched),
         drain: &mut Drain,
         service: &F,
     ) -> Served
@@ -85,7 +84,7 @@ impl Http1 {
             Begun::Accepted(since) => Activity::new(since, settings.demand()),
             Begun::Idle(since) => Activity::new(since, settings.demand()).idle_since(since),
         };
-        let activity = Rc::new(activity.with_traffic(traffic));
+        let activity = Rc::new(activity.watched(watched));
         if self.ticker.is_draining() {
             activity.begin_drain();
         }

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use tokio::task::AbortHandle;
 use tollgate_limiter::time::monotonic;
 
 use super::pace::Pace;
+use super::place::Place;
 use super::responses::Responses;
 use crate::server::settings::{Demand, ListenerTimeouts};
 use crate::telemetry::Traffic;
@@ -81,7 +83,18 @@ pub(crate) struct Activity {
     /// HTTP/2: the responses, because a client can stop reading one and still read the
     /// others.
     responses: Option<RefCell<Responses>>,
-    traffic: Traffic,
+    /// Requests that the service has not answered in full.
+    in_service: Cell<usize>,
+    watched: Watched,
+}
+
+/// What others learn of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Its bytes.
+    pub(crate) traffic: Traffic,
+    /// Its place, which another connection may take. None: none may.
+    pub(crate) place: Option<Arc<Place>>,
 }
 
 impl Activity {
@@ -104,7 +117,8 @@ impl Activity {
             is_shut: Cell::new(false),
             resumptions: Cell::new(0),
             responses: None,
-            traffic: Traffic::default(),
+            in_service: Cell::new(0),
+            watched: Watched::default(),
         }
     }
 
@@ -113,9 +127,9 @@ impl Activity {
         Self { responses: Some(RefCell::default()), ..Self::new(since, demand) }
     }
 
-    /// The same connection, whose bytes are counted in `traffic`.
-    pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
-        Self { traffic, ..self }
+    /// The same connection, of which others learn this.
+    pub(crate) fn watched(self, watched: Watched) -> Self {
+        Self { watched, ..self }
     }
 
     /// The same connection, which is idle since then.
@@ -125,7 +139,7 @@ impl Activity {
 
     /// The bytes of the connection.
     pub(crate) const fn traffic(&self) -> &Traffic {
-        &self.traffic
+        &self.watched.traffic
     }
 
     fn enter(&self, phase: Phase) {
@@ -138,7 +152,20 @@ impl Activity {
         self.phase.set(Phase::Busy);
         self.requests.set(self.requests.get() + 1);
         let slot = self.responses.as_ref().map(|responses| responses.borrow_mut().begin());
-        ActiveRequest { activity: Rc::clone(self), slot }
+        if let Some(place) = &self.watched.place {
+            self.in_service.set(self.in_service.get() + 1);
+            place.is_busy();
+        }
+        let is_in_service = self.watched.place.is_some();
+        ActiveRequest { activity: Rc::clone(self), slot, is_in_service }
+    }
+
+    /// The service answers fewer requests than before, or a request has ended.
+    fn is_answered(&self, count: usize) {
+        self.in_service.set(self.in_service.get() - count);
+        if let (Some(place), 0) = (&self.watched.place, self.in_service.get()) {
+            place.waits(self.since.get());
+        }
     }
 
     /// The task that serves the latest request has started.
@@ -260,7 +287,7 @@ impl Activity {
         self.is_flushed.set(false);
         match written {
             Poll::Ready(Ok(bytes)) => {
-                self.traffic.sent(*bytes);
+                self.watched.traffic.sent(*bytes);
                 self.pace.borrow_mut().moves(*bytes, self.demand);
             }
             Poll::Ready(Err(_)) => {}
@@ -317,9 +344,20 @@ pub(crate) struct ActiveRequest {
     activity: Rc<Activity>,
     /// HTTP/2: its slot among the responses.
     slot: Option<usize>,
+    /// Whether the service has to answer it, on a connection with a place.
+    is_in_service: bool,
 }
 
 impl ActiveRequest {
+    /// The service has given the response with this body. If it is whole, only the client is
+    /// waited for: one that reads nothing cannot keep its place in this way.
+    fn is_responded<B: Body>(&mut self, body: &B) {
+        if self.is_in_service && body.size_hint().exact().is_some() {
+            self.is_in_service = false;
+            self.activity.is_answered(1);
+        }
+    }
+
     /// The client has room for another piece of the response. `given`: the bytes of that
     /// piece, which the client is now to read; None if the service has none yet.
     fn polled(&self, given: Option<usize>) {
@@ -343,6 +381,7 @@ impl Drop for ActiveRequest {
             let has_next = self.activity.has_partial_head.get();
             self.activity.enter(if has_next { Phase::Head } else { Phase::Idle });
         }
+        self.activity.is_answered(usize::from(self.is_in_service));
     }
 }
 
@@ -353,8 +392,9 @@ pub(crate) struct TrackedBody<B> {
     active: ActiveRequest,
 }
 
-impl<B> TrackedBody<B> {
-    pub(crate) fn new(body: B, active: ActiveRequest) -> Self {
+impl<B: Body> TrackedBody<B> {
+    pub(crate) fn new(body: B, mut active: ActiveRequest) -> Self {
+        active.is_responded(&body);
         // The first poll comes when the client has room.
         active.polled(Some(0));
         Self { body, active }
@@ -385,5 +425,35 @@ impl<B: Body + Unpin> Body for TrackedBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+
+    /// An HTTP/2 client that gives no window reads nothing of a response: the request stays active
+    /// for a long time.
+    #[test]
+    fn a_response_that_is_not_read_keeps_no_place() {
+        let now = monotonic();
+        let place = Arc::new(Place::new(now, now));
+        let watched = Watched { place: Some(Arc::clone(&place)), ..Watched::default() };
+        let activity = Rc::new(Activity::of_http2(now, Demand::NONE).watched(watched));
+        assert!(place.waiting().is_some());
+        let (page, stream) = (activity.begin(), activity.begin());
+        assert!(place.waiting().is_none());
+        let page = TrackedBody::new(Full::new(Bytes::from_static(b"page")), page);
+        assert!(place.waiting().is_none(), "the other one has no answer yet");
+        let frames = futures_util::stream::pending::<Result<Frame<Bytes>, io::Error>>();
+        let stream = TrackedBody::new(StreamBody::new(frames), stream);
+        assert!(place.waiting().is_none(), "a stream goes on");
+        drop(stream);
+        assert!(place.waiting().is_some() && activity.is_busy());
+        drop(page);
+        assert!(place.waiting().is_some() && !activity.is_busy());
     }
 }

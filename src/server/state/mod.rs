@@ -8,6 +8,7 @@ pub(super) mod interim;
 mod link;
 mod pace;
 mod peer;
+mod place;
 mod responses;
 
 pub(crate) use client_body::ClientBody;
@@ -16,3 +17,4 @@ pub(crate) use interim::Interim;
 pub(crate) use link::ClientLink;
 pub(crate) use pace::Pace;
 pub(crate) use peer::Peer;
+pub(crate) use place::Place;

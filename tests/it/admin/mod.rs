@@ -4,6 +4,7 @@ mod access;
 mod calls;
 mod cluster;
 mod config;
+mod crowd;
 mod described;
 mod explain;
 mod node;

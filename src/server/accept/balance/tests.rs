@@ -18,6 +18,7 @@ use tower::service_fn;
 use super::*;
 use crate::server::accept::permits::Permits;
 use crate::server::accept::socket::WorkerSocket;
+use crate::server::settings::WhenFull;
 use crate::server::{
     Capacity, ClientBody, ListenAddress, Listener, ListenerConfig, ListenerSettings, serve,
 };
@@ -25,7 +26,7 @@ use crate::server::{
 const WORKERS: usize = 4;
 
 fn permit() -> Permit {
-    let permits = Permits::new(1, Capacity::new(1));
+    let permits = Permits::new(1, WhenFull::Wait, Capacity::new(1));
     permits.acquire().now_or_never().flatten().expect("there is one")
 }
 
