@@ -5,8 +5,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use rustix::process::geteuid;
 
-use super::state::Peer;
-
 /// The clients that a listener is for. Others are answered that they are not, and keep none of
 /// these out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,14 +18,13 @@ pub(crate) enum Callers {
 }
 
 impl Callers {
-    /// Whether the client at the other end of a new connection is one of them.
-    pub(crate) fn include(&self, peer: &Peer) -> bool {
+    /// Whether a client at this address is one of them. `uid`: the user of its process, if it uses a
+    /// Unix socket.
+    pub(crate) fn include(&self, address: IpAddr, uid: Option<u32>) -> bool {
         match self {
             Self::All => true,
-            Self::Users(users) => {
-                peer.uid.is_some_and(|uid| is_allowed(uid, geteuid().as_raw(), users))
-            }
-            Self::At(trust) => trust.includes(peer.address.ip()),
+            Self::Users(users) => uid.is_some_and(|uid| is_allowed(uid, geteuid().as_raw(), users)),
+            Self::At(trust) => trust.includes(address),
         }
     }
 }

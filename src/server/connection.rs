@@ -57,7 +57,7 @@ impl Protocols {
 impl Protocols {
     /// Whether the listener is for this client.
     pub(super) fn are_for(&self, peer: &Peer) -> bool {
-        self.settings.callers.include(peer)
+        self.settings.callers.include(peer.address.ip(), peer.uid)
     }
 
     /// Whether anything comes before HTTP.

@@ -46,7 +46,7 @@ impl Called<'_> {
             *response.status_mut() = status;
             return response;
         }
-        if !self.settings.listener.callers.include(peer) {
+        if !self.settings.listener.callers.include(peer.address.ip(), peer.uid) {
             let message = "check.grpc.trust does not include your address";
             return Failed::new(GrpcCode::PermissionDenied, message).response();
         }

@@ -32,7 +32,7 @@ pub(super) async fn answer(
     peer: &Peer,
     request: Request<ClientBody>,
 ) -> Response<ResponseBody> {
-    if !settings.listener.callers.include(peer) {
+    if !settings.listener.callers.include(peer.address.ip(), peer.uid) {
         return plain(StatusCode::FORBIDDEN, "check.http.trust does not include your address\n");
     }
     if let Some(&malformed) = request.extensions().get::<Malformed>() {
