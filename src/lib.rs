@@ -7,7 +7,7 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 1 | `platform`, `telemetry`, `gradient`, `gather`, `coalesced`, `message`, [`routes`], `patches` | what needs Linux, with portable forms; logs; whether an upstream slows down; how small messages are written, one by one and together; what the gateway itself says; which route a request takes; changes of policies at run time |
+//! | 1 | `platform`, `telemetry`, `gradient`, `gather`, `coalesced`, `message`, [`routes`], `patches`, `turn` | what needs Linux, with portable forms; logs; whether an upstream slows down; how small messages are written, one by one and together; what the gateway itself says; which route a request takes; changes of policies at run time; when the runtime asks the system |
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
@@ -41,3 +41,4 @@ pub mod routes;
 mod server;
 mod snapshot;
 mod telemetry;
+mod turn;

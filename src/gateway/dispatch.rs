@@ -7,11 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
 use tollgate_limiter::decision::X_RATELIMIT_SOFT;
-use tollgate_limiter::request::RequestView;
+use tollgate_limiter::request::{Malformed, RequestView};
 use tollgate_limiter::time::{Span, monotonic};
 
 use super::body::ResponseBody;
@@ -205,12 +206,12 @@ impl Gateway {
         strip_request(&mut head.headers, |name| {
             name == X_RATELIMIT_SOFT.as_str() || (!is_trusted && Forwarding::is_claim(name))
         });
-        // A target in absolute form names the host, even if there is no `Host` (RFC 9112,
-        // section 3.2.2).
+        // A target in absolute form names the host, whatever `Host` says (RFC 9112, section 3.2.2).
         let target =
             head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
         if let Some(Ok(host)) = target {
-            head.headers.entry(HOST).or_insert(host);
+            head.headers.insert(HOST, host);
+            begin_path(&mut head.uri)?;
         }
         let rules = &self.snapshot.rules;
         if !is_trusted {
@@ -228,6 +229,18 @@ impl Gateway {
         }
         Ok(true)
     }
+}
+
+/// Gives a target in absolute form that has a query and no path the path `/` (RFC 9110, section
+/// 4.2.3): the target that is sent begins with it.
+fn begin_path(uri: &mut Uri) -> Result<(), Failure> {
+    if let Some(target) = uri.path_and_query().filter(|it| it.as_str().starts_with('?')) {
+        let target = PathAndQuery::try_from(format!("/{target}"));
+        let mut parts = uri.clone().into_parts();
+        parts.path_and_query = Some(target.map_err(|_| Malformed::TargetTooLong)?);
+        *uri = Uri::from_parts(parts).map_err(|_| Malformed::BadTarget)?;
+    }
+    Ok(())
 }
 
 /// If the client sends its body only after `100 Continue`, the body is held until the

@@ -124,14 +124,21 @@ fn strip_named(headers: &mut HeaderMap) {
 /// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0
 /// has no expectations (RFC 9110, section 10.1.1).
 pub(crate) fn has_unknown_expectation(version: Version, fields: Fields<'_>) -> bool {
-    let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    let is_known = |value: &HeaderValue| {
+        value.as_bytes().eq_ignore_ascii_case(b"100-continue") || is_empty_list(value)
+    };
     version > Version::HTTP_10 && fields.get_all(&EXPECT).any(|value| !is_known(value))
+}
+
+/// Whether a list has no element (RFC 9110, section 5.6.1).
+fn is_empty_list(value: &HeaderValue) -> bool {
+    value.as_bytes().iter().all(|byte| matches!(byte, b',' | b' ' | b'\t'))
 }
 
 /// Whether a client may wait for `100 Continue` before it sends its body. Requests with
 /// unknown expectations must have been refused before.
 pub(crate) fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
-    version > Version::HTTP_10 && headers.contains_key(EXPECT)
+    version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_empty_list(value))
 }
 
 /// Decrements `Max-Forwards` of an OPTIONS request. Returns whether the request may be
@@ -291,7 +298,8 @@ mod tests {
         for (version, value, unknown) in [
             (Version::HTTP_11, "100-Continue", false),
             (Version::HTTP_11, "100-continue, 200-ok", true),
-            (Version::HTTP_2, "", true),
+            (Version::HTTP_2, "", false),
+            (Version::HTTP_11, " , ", false),
             (Version::HTTP_10, "200-ok", false),
         ] {
             let headers = fields(&[("expect", value)]);

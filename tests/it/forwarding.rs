@@ -160,6 +160,45 @@ fn a_target_in_absolute_form_reaches_the_origin_as_a_path() {
     assert_eq!(got.fields("host"), ["shop.example"]);
 }
 
+/// One host has several spellings (RFC 9110, section 4.2.3). The origin gets that of the target (RFC
+/// 9112, section 3.2.2), and a path that begins with a slash.
+#[test]
+fn a_target_in_absolute_form_may_spell_its_host_otherwise() {
+    for (target, host, line, sent) in [
+        ("http://A.example/x", "a.example", "GET /x HTTP/1.1", "A.example"),
+        ("http://a.example:80/x", "a.example", "GET /x HTTP/1.1", "a.example:80"),
+        ("http://a.example/x", "a.example:80", "GET /x HTTP/1.1", "a.example"),
+        ("http://a.example:/x", "a.example", "GET /x HTTP/1.1", "a.example:"),
+        ("https://a.example/x", "a.example:443", "GET /x HTTP/1.1", "a.example"),
+        ("http://a.example./x", "a.example", "GET /x HTTP/1.1", "a.example."),
+        ("http://a.example/x", "a.example.:80", "GET /x HTTP/1.1", "a.example"),
+        ("http://[::1]/x", "[0:0::1]:80", "GET /x HTTP/1.1", "[::1]"),
+        ("http://a.example:81/x", "A.example:0081", "GET /x HTTP/1.1", "a.example:81"),
+        ("http://a.example", "a.example", "GET / HTTP/1.1", "a.example"),
+        ("http://a.example?x=1", "a.example", "GET /?x=1 HTTP/1.1", "a.example"),
+        ("http://a.example?", "a.example", "GET /? HTTP/1.1", "a.example"),
+        ("http://a.example?/x", "a.example", "GET /?/x HTTP/1.1", "a.example"),
+    ] {
+        let got = arrived("", &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!((got.line(), got.fields("host")), (line, vec![sent]), "{target} {host}");
+        assert_eq!(got.fields("x-forwarded-host"), [sent], "{target} {host}");
+    }
+}
+
+/// A list of expectations may be empty (RFC 9110, sections 5.6.1 and 10.1.1).
+#[test]
+fn an_empty_expectation_is_none() {
+    for expect in ["", " ", ","] {
+        let got = arrived(
+            "",
+            &format!(
+                "POST / HTTP/1.1\r\nHost: a\r\nExpect:{expect}\r\nContent-Length: 2\r\n\r\nhi"
+            ),
+        );
+        assert_eq!((got.fields("expect"), &got.body[..]), (vec![], &b"hi"[..]), "{expect:?}");
+    }
+}
+
 /// The host of the target takes precedence, and a client of HTTP/1.0 need not send a
 /// `Host` (RFC 9112, section 3.2.2).
 #[test]

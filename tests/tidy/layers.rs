@@ -16,7 +16,17 @@ const ROWS: [&[&str]; 16] = [
     &["library"],
     &["layer"],
     // tollgate
-    &["platform", "telemetry", "gradient", "gather", "coalesced", "message", "routes", "patches"],
+    &[
+        "platform",
+        "telemetry",
+        "gradient",
+        "gather",
+        "coalesced",
+        "message",
+        "routes",
+        "patches",
+        "turn",
+    ],
     &["server", "engine"],
     &["proxy"],
     &["snapshot"],

@@ -81,6 +81,21 @@ fn plain_host(text: &str) -> Option<&str> {
     (!is_label_empty && is_port && bytes.len() <= 255).then(|| &text[..end])
 }
 
+/// Whether two values of Host fields name the same port. Without a port, or with an empty one, it is
+/// that of the scheme (RFC 9110, sections 4.2.1 and 4.2.2).
+pub(super) fn has_same_port(one: &str, other: &str, scheme: Option<&str>) -> bool {
+    let default = match scheme {
+        Some("http") => "80",
+        Some("https") => "443",
+        _ => "",
+    };
+    let port = |text| {
+        let port = host_and_port(text).ok()?.1.filter(|port| !port.is_empty());
+        Some(port.map_or(default, |port| port.trim_start_matches('0')).to_owned())
+    };
+    port(one).is_some_and(|one| port(other) == Some(one))
+}
+
 fn host_and_port(text: &str) -> Result<(&str, Option<&str>), Ambiguity> {
     let (host, port) = match text.rfind(':') {
         Some(colon) if !text.ends_with(']') => (&text[..colon], Some(&text[colon + 1..])),
@@ -158,6 +173,24 @@ mod tests {
         assert_eq!(normal_host("A.example").as_deref(), Ok("a.example"));
         for bad in ["", "a.example:80", "a.example:", "[::1]:80"] {
             assert_eq!(normal_host(bad), Err(Ambiguity::BadHost), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_port_has_several_spellings() {
+        for (one, other, scheme, expected) in [
+            ("a", "a:80", Some("http"), true),
+            ("a:", "a", Some("http"), true),
+            ("a:0080", "a", Some("http"), true),
+            ("[::1]", "[::1]:443", Some("https"), true),
+            ("a:8080", "a:08080", None, true),
+            ("a", "a:80", Some("https"), false),
+            ("a", "a:443", Some("http"), false),
+            ("a", "a:80", None, false),
+            ("a:80", "a:81", Some("http"), false),
+        ] {
+            assert_eq!(has_same_port(one, other, scheme), expected, "{one} {other} {scheme:?}");
+            assert_eq!(has_same_port(other, one, scheme), expected, "{other} {one} {scheme:?}");
         }
     }
 

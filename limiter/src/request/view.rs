@@ -13,7 +13,7 @@ use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use super::host::host_of_field;
+use super::host::{has_same_port, host_of_field};
 use super::path::normal_path;
 use super::{Ambiguity, Fields};
 
@@ -269,10 +269,11 @@ fn host_of(parts: &Parts) -> Result<Cow<'_, str>, Ambiguity> {
         return Ok(named);
     };
     let host = host_of_field(target.as_str()).map_err(|_| Ambiguity::BadTarget)?;
-    let is_same = parts
-        .headers
-        .get(HOST)
-        .is_none_or(|host| host.as_bytes().eq_ignore_ascii_case(target.as_str().as_bytes()));
+    let is_same =
+        parts.headers.get(HOST).and_then(|field| field.to_str().ok()).is_none_or(|field| {
+            field.eq_ignore_ascii_case(target.as_str())
+                || (named == host && has_same_port(field, target.as_str(), parts.uri.scheme_str()))
+        });
     if is_same { Ok(host) } else { Err(Ambiguity::TwoHosts) }
 }
 

@@ -1,11 +1,13 @@
 //! Counts the bytes of a connection to an endpoint, below HTTP and above TLS.
 
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::stream::Transport;
 use crate::gather::poll_write_gathered;
 use crate::telemetry::UpstreamTraffic;
 
@@ -71,5 +73,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<T> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<T: Transport> Transport for Counted<T> {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.socket()
     }
 }

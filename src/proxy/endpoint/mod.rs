@@ -200,8 +200,9 @@ impl Endpoint {
         settings: &UpstreamSettings,
         traffic: &UpstreamTraffic,
     ) -> Self {
+        let excess = http1::Excess::new(&settings.name, &shared.shown, traffic);
         let pools = Rc::new(Pools {
-            http1: http1::Pool::new(settings.max_idle, settings.idle_timeout),
+            http1: http1::Pool::new(settings.max_idle, settings.idle_timeout, excess),
             http2: http2::Pool::new(settings.idle_timeout),
             is_http2: Cell::new(matches!(shared.protocol, Protocol::Http2)),
         });

@@ -257,6 +257,11 @@ families! {
         "tollgate_upstream_connections_total", &["upstream", "kind"], "connections",
         "Connections that attempts used: new, or reused from the pool.",
     );
+    UPSTREAM_EXCESS = Family::counter(
+        "tollgate_upstream_excess_total", &["upstream"], "connections",
+        "Connections that were closed because the endpoint has sent bytes behind the end of a \
+         response.",
+    );
     // The process
     CONNECTIONS = Family::gauge(
         "tollgate_connections", &["listener"], "connections", "Open connections of clients.",

@@ -12,7 +12,8 @@ use tollgate_limiter::time::Span;
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::families::{
-    CLIENT_DURATION, RECEIVED_BYTES, SENT_BYTES, UPSTREAM_CONNECTIONS, UPSTREAM_RETRIES,
+    CLIENT_DURATION, RECEIVED_BYTES, SENT_BYTES, UPSTREAM_CONNECTIONS, UPSTREAM_EXCESS,
+    UPSTREAM_RETRIES,
 };
 use super::worker::WorkerMetrics;
 
@@ -27,13 +28,15 @@ pub(crate) struct UpstreamMetrics {
     traffic: UpstreamTraffic,
     received: Counter,
     sent: Counter,
+    excess: Counter,
 }
 
-/// The bytes of connections to an upstream that are not in the metrics yet. A connection may
-/// change its protocol, and so must be able to leave its thread; but one worker drives it, so
+/// What happened on connections to an upstream and is not in the metrics yet: bytes in both
+/// directions, and connections that were closed because of bytes behind a response. A connection
+/// may change its protocol, and so must be able to leave its thread; but one worker drives it, so
 /// a load and a store are enough to count. Bytes of health checks are not counted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UpstreamTraffic(Arc<[AtomicU64; 2]>);
+pub(crate) struct UpstreamTraffic(Arc<[AtomicU64; 3]>);
 
 impl UpstreamTraffic {
     /// An endpoint has sent these bytes.
@@ -44,6 +47,11 @@ impl UpstreamTraffic {
     /// These bytes were sent to an endpoint.
     pub(crate) fn sent(&self, bytes: usize) {
         Self::add(&self.0[1], bytes);
+    }
+
+    /// An endpoint has sent bytes behind a response.
+    pub(crate) fn excess(&self) {
+        Self::add(&self.0[2], 1);
     }
 
     fn add(sum: &AtomicU64, bytes: usize) {
@@ -63,6 +71,7 @@ impl UpstreamMetrics {
             traffic: UpstreamTraffic::default(),
             received: worker.counter(&RECEIVED_BYTES, &["upstream"]),
             sent: worker.counter(&SENT_BYTES, &["upstream"]),
+            excess: worker.counter(&UPSTREAM_EXCESS, &[upstream]),
         }
     }
 
@@ -71,11 +80,11 @@ impl UpstreamMetrics {
         &self.traffic
     }
 
-    /// Adds the bytes of its connections to the metrics.
+    /// Adds what happened on its connections to the metrics.
     pub(crate) fn count_traffic(&self) {
-        let UpstreamTraffic(bytes) = &self.traffic;
-        for (bytes, counter) in bytes.iter().zip([&self.received, &self.sent]) {
-            counter.add(bytes.swap(0, Ordering::Relaxed));
+        let UpstreamTraffic(sums) = &self.traffic;
+        for (sum, counter) in sums.iter().zip([&self.received, &self.sent, &self.excess]) {
+            counter.add(sum.swap(0, Ordering::Relaxed));
         }
     }
 

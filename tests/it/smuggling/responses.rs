@@ -2,10 +2,16 @@
 //! client gets their remaining bytes.
 
 use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
 
 use crate::support::frames::{DATA, frame, head};
 use crate::support::http::{Http, block_on, nothing, request};
-use crate::support::{Endpoint, Gateway, Origin, Response};
+use crate::support::{Endpoint, Gateway, Origin, Response, eventually};
+
+/// When an origin sends what belongs to no response: after the gateway has the response, and can
+/// use the connection again.
+const LATER: Duration = Duration::from_millis(20);
 
 /// The responses to two requests of one client, when the backend sends these bytes for the
 /// first, which has this method, and `second` for the second.
@@ -105,6 +111,58 @@ fn leftover_bytes_are_never_a_response() {
         let (first, second) = exchange(method, said);
         assert_eq!(first.text(), text, "{name}");
         assert_eq!((second.status, second.text().as_str()), (200, "second"), "{name}");
+    }
+}
+
+/// An origin that sends these bytes for `/first`, and the bytes of another response a moment later.
+fn saying_more_later(said: &'static [u8]) -> Origin {
+    Origin::serving(move |stream, read| {
+        while let Some(request) = read() {
+            let is_first = request.line().contains("/first");
+            let second = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond";
+            let _ = stream.write_all(if is_first { said } else { second });
+            if is_first {
+                thread::sleep(LATER);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+            }
+        }
+    })
+}
+
+/// Some endpoints send a body that its response must not have. If it comes in a later segment, the
+/// connection was given to the next request before, and the body was its response.
+#[test]
+fn a_body_that_follows_a_response_without_one_is_never_a_response() {
+    let cases: [(&str, &[u8]); 5] = [
+        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
+        ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        ("HEAD", b"HTTP/1.1 200 OK\r\n\r\n"),
+        ("GET", b"HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n"),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"),
+    ];
+    for (method, said) in cases {
+        let origin = saying_more_later(said);
+        let gateway = Gateway::on_one_worker(origin.address(), "");
+        let mut client = gateway.client();
+        for _ in 0..10 {
+            gateway.client().request(method, "/first", &[], b"");
+            assert_eq!(client.get("/second", &[]).text(), "second", "{method}");
+        }
+    }
+}
+
+/// What comes behind a response that has all of its content cannot be expected. After it was seen
+/// once, it is.
+#[test]
+fn an_endpoint_that_was_seen_to_send_too_much_is_suspected() {
+    let origin = saying_more_later(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let gateway = Gateway::on_one_worker(origin.address(), "");
+    assert_eq!(gateway.client().get("/first", &[]).text(), "ok");
+    eventually("it is seen", || gateway.log().contains("bytes behind the end of a response"));
+    let mut client = gateway.client();
+    for _ in 0..10 {
+        assert_eq!(gateway.client().get("/first", &[]).text(), "ok");
+        assert_eq!(client.get("/second", &[]).text(), "second");
     }
 }
 

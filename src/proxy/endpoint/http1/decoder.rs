@@ -40,6 +40,7 @@ impl Decoder {
         match framing {
             Framing::Length(length) => Self::Length(length),
             Framing::Closed => Self::Closed,
+            Framing::Without { .. } => Self::ENDED,
             Framing::Chunked => {
                 Self::Chunked(ChunkedDecoder { chunks: Chunks::new(), trailers: Vec::new() })
             }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{Header, Status};
 use hyper::ext::ReasonPhrase;
@@ -29,6 +29,12 @@ pub(super) enum Framing {
     Chunked,
     /// By the end of the connection.
     Closed,
+    /// There is no body, whatever the fields say.
+    Without {
+        /// Whether the fields say that there is one, so that an endpoint that does not know the
+        /// rules may send it nevertheless.
+        is_announced: bool,
+    },
 }
 
 /// The head of a response.
@@ -111,7 +117,7 @@ pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
 /// If the length is invalid, or HTTP/1.0 has a transfer coding.
 pub(super) fn framing(response: &mut Response<()>, method: &Method) -> Result<Framing, Fault> {
     if has_no_body(response.status(), method) {
-        return Ok(Framing::Length(0));
+        return Ok(Framing::Without { is_announced: announces_body(response, method) });
     }
     let codings = Fields::of(response.headers()).get_all(&TRANSFER_ENCODING);
     match (codings.last().map(ends_chunked), response.version()) {
@@ -128,11 +134,25 @@ pub(super) fn framing(response: &mut Response<()>, method: &Method) -> Result<Fr
 /// Whether a response with this status to a request with this method has no body, whatever its
 /// fields say.
 fn has_no_body(status: StatusCode, method: &Method) -> bool {
-    let is_bare = matches!(
+    is_bare(status) || method == Method::HEAD
+}
+
+/// Whether a response with this status has no body, whatever its request was.
+fn is_bare(status: StatusCode) -> bool {
+    matches!(
         status,
         StatusCode::SWITCHING_PROTOCOLS | StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-    );
-    is_bare || method == Method::HEAD
+    )
+}
+
+/// Whether the fields of a response that has no body say that there is one. A response to HEAD
+/// without a length has the fields of one whose body ends with its connection.
+fn announces_body(response: &Response<()>, method: &Method) -> bool {
+    let fields = response.headers();
+    let has_length = |length: &HeaderValue| length.as_bytes() != b"0";
+    let is_bare = is_bare(response.status());
+    fields.contains_key(TRANSFER_ENCODING)
+        || fields.get(CONTENT_LENGTH).map_or(method == Method::HEAD && !is_bare, has_length)
 }
 
 /// Whether the last of these codings is `chunked`.
@@ -249,14 +269,25 @@ mod tests {
             ("1 200 OK\r\nTransfer-Encoding: chunked, gzip", Ok(Framing::Closed)),
             ("0 200 OK\r\nTransfer-Encoding: chunked", Err(Fault::Unreadable)),
             ("0 200 OK", Ok(Framing::Closed)),
-            ("1 204 No Content\r\nContent-Length: 5", Ok(Framing::Length(0))),
-            ("1 304 Not Modified\r\nContent-Length: 5", Ok(Framing::Length(0))),
-            ("1 101 Switching Protocols", Ok(Framing::Length(0))),
         ] {
             assert_eq!(framing(lines, &Method::GET), expected, "{lines}");
         }
-        let of_head = framing("1 200 OK\r\nContent-Length: 5", &Method::HEAD);
-        assert_eq!(of_head, Ok(Framing::Length(0)));
+        for (lines, method, is_announced) in [
+            ("1 204 No Content", Method::GET, false),
+            ("1 204 No Content\r\nContent-Length: 0", Method::GET, false),
+            ("1 204 No Content\r\nContent-Length: 5", Method::GET, true),
+            ("1 304 Not Modified\r\nContent-Length: 5", Method::GET, true),
+            ("1 304 Not Modified\r\nTransfer-Encoding: chunked", Method::GET, true),
+            ("1 304 Not Modified", Method::HEAD, false),
+            ("1 101 Switching Protocols", Method::GET, false),
+            ("1 200 OK\r\nContent-Length: 5", Method::HEAD, true),
+            ("1 200 OK\r\nContent-Length: 0", Method::HEAD, false),
+            ("1 200 OK\r\nTransfer-Encoding: chunked", Method::HEAD, true),
+            ("1 200 OK", Method::HEAD, true),
+        ] {
+            let expected = Ok(Framing::Without { is_announced });
+            assert_eq!(framing(lines, &method), expected, "{method} {lines}");
+        }
     }
 
     #[test]

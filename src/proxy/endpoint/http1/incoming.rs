@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
@@ -17,6 +19,17 @@ use crate::proxy::endpoint::stream::Stream;
 const SMALL_BYTES: usize = 8 * 1024;
 /// The most bytes that are read at once.
 const LARGE_BYTES: usize = 128 * 1024;
+
+/// What comes behind a response, before the next request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Nothing.
+    Nothing,
+    /// Bytes that belong to no response.
+    Bytes,
+    /// The connection has ended.
+    End,
+}
 
 /// The bytes that an endpoint sends.
 #[derive(Debug)]
@@ -84,14 +97,29 @@ impl Incoming {
         Poll::Ready(Ok(count > 0))
     }
 
-    /// Whether the endpoint has sent nothing that is not used, and has not closed the
-    /// connection, as far as is known.
-    pub(super) fn is_quiet(&mut self) -> bool {
+    /// What has come behind the bytes that were used, as far as the runtime knows.
+    pub(super) fn behind(&mut self) -> Behind {
+        if !self.unused.is_empty() {
+            return Behind::Bytes;
+        }
         let cx = &mut Context::from_waker(Waker::noop());
         let mut room = [MaybeUninit::uninit(); 1];
         let mut byte = ReadBuf::uninit(&mut room);
-        let read = Pin::new(&mut *self.wire.stream.borrow_mut()).poll_read(cx, &mut byte);
-        self.unused.is_empty() && read.is_pending()
+        match Pin::new(&mut *self.wire.stream.borrow_mut()).poll_read(cx, &mut byte) {
+            Poll::Pending => Behind::Nothing,
+            Poll::Ready(Ok(())) if !byte.filled().is_empty() => Behind::Bytes,
+            Poll::Ready(_) => Behind::End,
+        }
+    }
+
+    /// Whether nothing has come to the socket, not even its end, that was not read. That is a call
+    /// of the system. The runtime may know of it in its next turn only.
+    pub(super) fn is_socket_empty(&self) -> bool {
+        let stream = self.wire.stream.borrow();
+        let Some(socket) = stream.socket() else { return true };
+        let mut byte = [MaybeUninit::uninit(); 1];
+        let peeked = recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        peeked.err() == Some(Errno::AGAIN)
     }
 
     /// The stream, and the bytes that were not used. None if an upload still uses the stream.

@@ -3,6 +3,7 @@
 //! The request that uses a connection drives it: no task and no queue stands between the two.
 
 mod decoder;
+mod excess;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod head;
@@ -30,8 +31,9 @@ use crate::proxy::interim::InterimRelay;
 use crate::server::TunnelEnd;
 pub(super) use decoder::BrokenBody;
 use decoder::Decoder;
-use head::{Head, framing, parse};
-use incoming::Incoming;
+pub(super) use excess::Excess;
+use head::{Framing, Head, framing, parse};
+use incoming::{Behind, Incoming};
 pub(super) use pool::Pool;
 use upload::{Progress, RestTask, Upload};
 use wire::Wire;
@@ -45,6 +47,8 @@ pub(in crate::proxy) struct Connection {
     decoder: Decoder,
     /// Whether it can carry another request after the current one.
     is_reusable: bool,
+    /// Whether the endpoint may send a body that the response must not have: its head announces it.
+    may_be_followed: bool,
     /// Sends the rest of a request whose response has begun.
     rest: Option<RestTask>,
 }
@@ -63,6 +67,7 @@ impl Connection {
             incoming: Incoming::new(Wire::new(stream)),
             decoder: Decoder::ENDED,
             is_reusable: true,
+            may_be_followed: false,
             rest: None,
         }
     }
@@ -155,7 +160,9 @@ impl Connection {
     /// Begins a final response.
     fn begin(&mut self, head: Head, method: &Method) -> Result<Response<()>, Fault> {
         let Head { mut response, keeps_alive } = head;
-        self.decoder = Decoder::new(framing(&mut response, method)?);
+        let framing = framing(&mut response, method)?;
+        self.may_be_followed = matches!(framing, Framing::Without { is_announced: true });
+        self.decoder = Decoder::new(framing);
         self.is_reusable = keeps_alive;
         Ok(response)
     }
@@ -200,10 +207,14 @@ impl Connection {
         self.is_reusable && self.decoder.has_ended()
     }
 
-    /// Whether the endpoint has sent nothing since the last response, and has not closed the
-    /// connection, as far as is known.
-    fn is_quiet(&mut self) -> bool {
-        self.incoming.is_quiet()
+    /// What has come behind the last response, as far as the runtime knows.
+    fn behind(&mut self) -> Behind {
+        self.incoming.behind()
+    }
+
+    /// See [`Incoming::is_socket_empty`].
+    fn is_socket_empty(&self) -> bool {
+        self.incoming.is_socket_empty()
     }
 
     /// The connection after its protocol has changed. None if its request is still being sent.

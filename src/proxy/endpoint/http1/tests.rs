@@ -1,5 +1,8 @@
 //! A connection between a request and a simulated endpoint.
 
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -7,13 +10,16 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tollgate_limiter::time::monotonic;
 
+use super::pool::REST;
 use super::*;
 use crate::proxy::endpoint;
+use crate::telemetry::UpstreamTraffic;
 
 const AUTHORITY: HeaderValue = HeaderValue::from_static("a.test");
 
 fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
     LocalSet::new().block_on(&runtime, test);
 }
 
@@ -53,6 +59,11 @@ async fn read(connection: Connection) -> Result<(Bytes, Connection), BrokenBody>
     Ok((read, connection))
 }
 
+fn pool() -> Pool {
+    let excess = Excess::new("app", "10.0.0.1:80", &UpstreamTraffic::default());
+    Pool::new(9, Duration::from_secs(60), excess)
+}
+
 async fn idle() {
     for _ in 0..20 {
         yield_now().await;
@@ -77,7 +88,7 @@ fn a_connection_carries_one_request_after_another() {
         ),
     ] {
         run(async {
-            let pool = Pool::new(9, Duration::from_secs(60));
+            let pool = pool();
             let mut next = Some(connection(response, 9));
             for _ in 0..3 {
                 let mut connection = next.take().expect("it can be used again");
@@ -87,10 +98,126 @@ fn a_connection_carries_one_request_after_another() {
                 assert_eq!(body.len(), bytes);
                 pool.keep(connection);
                 idle().await;
-                next = pool.reuse(monotonic());
+                next = pool.reuse(monotonic() + REST);
             }
         });
     }
+}
+
+/// Some endpoints send a body that its response must not have.
+#[test]
+fn a_connection_rests_after_a_response_that_announces_a_body_and_has_none() {
+    let long = "Content-Length: 5\r\n";
+    for (method, status, fields, rests) in [
+        (Method::HEAD, "200 OK", long, true),
+        (Method::HEAD, "200 OK", "", true),
+        (Method::HEAD, "200 OK", "Transfer-Encoding: chunked\r\n", true),
+        (Method::HEAD, "200 OK", "Content-Length: 0\r\n", false),
+        (Method::GET, "204 No Content", long, true),
+        (Method::GET, "204 No Content", "", false),
+        (Method::GET, "304 Not Modified", long, true),
+        (Method::GET, "304 Not Modified", "ETag: \"1\"\r\n", false),
+        (Method::GET, "200 OK", "Content-Length: 0\r\n", false),
+    ] {
+        run(async {
+            let pool = pool();
+            let mut connection = connection(&format!("HTTP/1.1 {status}\r\n{fields}\r\n"), 9);
+            get(&mut connection, method.clone()).await.expect("a response");
+            pool.keep(connection);
+            let now = monotonic();
+            let at_once = pool.reuse(now);
+            assert_eq!(at_once.is_none(), rests, "{method} {status} {fields}");
+            pool.keep(at_once.or_else(|| pool.reuse(now + REST)).expect("it can be used later"));
+        });
+    }
+}
+
+#[test]
+fn connections_that_rest_are_bounded_too_and_expire() {
+    run(async {
+        let pool = pool();
+        for _ in 0..12 {
+            let mut connection = connection("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", 1);
+            get(&mut connection, Method::HEAD).await.expect("a response");
+            pool.keep(connection);
+        }
+        assert_eq!(pool.idle(), 9);
+        pool.close_expired(monotonic() + Duration::from_secs(60));
+        assert_eq!(pool.idle(), 0);
+    });
+}
+
+/// A connection with a response, on a socket, and its other end. The runtime does not know what
+/// the endpoint sends after it.
+async fn answered() -> (Connection, UnixStream) {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    let near = tokio::net::UnixStream::from_std(near).unwrap();
+    let mut connection = Connection::over(Box::new(near));
+    far.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    // What comes before the request would be no response to it.
+    connection.incoming.wire().output.borrow_mut().is_begun = true;
+    let sent = get(&mut connection, Method::GET).await;
+    assert_eq!(sent.expect("a response").status(), StatusCode::OK);
+    (connection, far)
+}
+
+/// Regression: a connection was used again in the same turn without a look at its socket. Bytes
+/// behind its last response became the response to another client.
+#[test]
+fn a_socket_is_asked_before_its_connection_is_used_again_in_the_same_turn() {
+    for what in ["bytes", "an end"] {
+        run(async {
+            let (connection, mut far) = answered().await;
+            let pool = pool();
+            pool.keep(connection);
+            let quiet = pool.reuse(monotonic()).expect("nothing has come");
+            match what {
+                "bytes" => far.write_all(b"HTTP/1.1 200 OK\r\n\r\nevil").unwrap(),
+                _ => far.shutdown(Shutdown::Both).unwrap(),
+            }
+            pool.keep(quiet);
+            assert!(pool.reuse(monotonic()).is_none(), "{what}");
+            idle().await;
+            pool.close_expired(monotonic());
+            assert_eq!(pool.idle(), 0, "{what}");
+        });
+    }
+}
+
+#[test]
+fn an_endpoint_that_has_sent_too_much_is_suspected_for_a_while() {
+    run(async {
+        let pool = pool();
+        let (connection, mut far) = answered().await;
+        pool.keep(connection);
+        far.write_all(b"x").unwrap();
+        idle().await;
+        assert!(pool.reuse(monotonic()).is_none());
+        let (connection, _far) = answered().await;
+        pool.keep(connection);
+        let now = monotonic();
+        assert!(pool.reuse(now).is_none(), "it rests");
+        let connection = pool.reuse(now + REST).expect("it has rested");
+        pool.keep(connection);
+        assert_eq!(pool.idle(), 1);
+    });
+}
+
+/// Some servers say that they close a connection that was idle for too long.
+#[test]
+fn a_late_word_of_an_endpoint_makes_no_suspicion() {
+    run(async {
+        let pool = pool();
+        let (connection, mut far) = answered().await;
+        pool.keep(connection);
+        far.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap();
+        idle().await;
+        assert!(pool.reuse(monotonic() + Duration::from_secs(5)).is_none());
+        let (connection, _far) = answered().await;
+        pool.keep(connection);
+        assert!(pool.reuse(monotonic()).is_some());
+    });
 }
 
 #[test]
@@ -106,7 +233,7 @@ fn a_connection_that_cannot_carry_another_request_is_not_kept() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", 9),
     ] {
         run(async {
-            let pool = Pool::new(9, Duration::from_secs(60));
+            let pool = pool();
             let mut connection = connection(response, requests);
             get(&mut connection, Method::GET).await.expect("a response");
             let (_, connection) = read(connection).await.expect("a whole body");
@@ -120,7 +247,7 @@ fn a_connection_that_cannot_carry_another_request_is_not_kept() {
 #[test]
 fn an_idle_connection_that_the_endpoint_closes_is_closed() {
     run(async {
-        let pool = Pool::new(9, Duration::from_secs(60));
+        let pool = pool();
         let (near, far) = duplex(1000);
         pool.keep(Connection::over(Box::new(near)));
         pool.close_expired(monotonic());
