@@ -234,7 +234,8 @@ impl Gateway {
 /// Gives a target in absolute form that has a query and no path the path `/` (RFC 9110, section
 /// 4.2.3): the target that is sent begins with it.
 fn begin_path(uri: &mut Uri) -> Result<(), Failure> {
-    if let Some(target) = uri.path_and_query().filter(|it| it.as_str().starts_with('?')) {
+    let target = uri.path_and_query().map_or("", PathAndQuery::as_str);
+    if target.starts_with('?') {
         let target = PathAndQuery::try_from(format!("/{target}"));
         let mut parts = uri.clone().into_parts();
         parts.path_and_query = Some(target.map_err(|_| Malformed::TargetTooLong)?);
