@@ -19,6 +19,7 @@ use proptest::prelude::*;
 use tollgate_limiter::algorithm::Algorithm;
 use tollgate_limiter::decision::Dialect;
 use tollgate_limiter::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
+use tollgate_limiter::time::Span;
 
 use super::*;
 use crate::proxy::{Balance, Target};
@@ -95,6 +96,7 @@ fn listeners_and_clients_are_as_they_were_written() {
     assert_eq!((client.api_key.bearer, client.api_key.query.as_deref()), (false, Some("key")));
     let Some(UserSource::Jwt(jwt)) = &client.user else { panic!("{:?}", client.user) };
     assert_eq!((jwt.keys.can_verify(), jwt.claim.as_str()), (true, "org.id"));
+    assert_eq!(jwt.leeway, Span::from_secs(60));
     assert_eq!(
         (&jwt.issuers[..], &jwt.audiences[..]),
         (&["us".into()][..], &["them".into(), "all".into()][..])

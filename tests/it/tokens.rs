@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Client, Gateway, StoreKind, eventually, on_every_store};
 
 on_every_store!(
+    clocks_that_differ_by_less_than_the_leeway_do_no_harm,
     a_missing_and_an_invalid_token_have_different_responses,
     a_policy_without_a_limit_only_demands_its_key,
     an_unlimited_policy_limits_only_clients_with_a_plan,
@@ -113,6 +114,25 @@ fn one_of_several_issuers_and_audiences_suffices(store: StoreKind) {
     ];
     let fields = tokens.each_ref().map(String::as_str);
     assert_eq!(statuses(&mut gateway.client(), fields), [200, 200, 401, 401]);
+}
+
+/// Fresh tokens of an issuer whose clock is ahead were refused.
+fn clocks_that_differ_by_less_than_the_leeway_do_no_harm(store: StoreKind) {
+    let policy = "key: user, limit: unlimited, missing_key: unauthorized";
+    let gateway = demanding(store, policy, JWT);
+    let now = i64::try_from(jsonwebtoken::get_current_timestamp()).expect("it fits");
+    let times = |nbf: i64, exp: i64| {
+        bearer(&json!({ "sub": "ann", "iat": now + nbf, "nbf": now + nbf, "exp": now + exp }))
+    };
+    let tokens =
+        [times(0, 600), times(15, 600), times(-600, -15), times(90, 600), times(-600, -90)];
+    let fields = tokens.each_ref().map(String::as_str);
+    assert_eq!(statuses(&mut gateway.client(), fields), [200, 200, 200, 401, 401]);
+    // The leeway also holds for tokens that are cached.
+    gateway.reload(&demand(policy, &format!("{JWT}, leeway: 0s")));
+    assert_eq!(statuses(&mut gateway.client(), fields), [200, 401, 401, 401, 401]);
+    gateway.reload(&demand(policy, &format!("{JWT}, leeway: 5m")));
+    assert_eq!(statuses(&mut gateway.client(), fields), [200; 5]);
 }
 
 #[test]

@@ -159,7 +159,7 @@ impl Client {
         #[cfg(feature = "jwt")]
         if let Some(jwt) = &self.jwt {
             return match header {
-                None => Ok(Some(UserSource::Jwt(jwt.settings()))),
+                None => Ok(Some(UserSource::Jwt(jwt.settings()?))),
                 Some(_) => Err("a user comes from one source: a header or a token".into()),
             };
         }

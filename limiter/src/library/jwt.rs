@@ -1,10 +1,13 @@
 //! Users by verified bearer tokens.
 
+use std::time::Duration;
+
 use jsonwebtoken::Algorithm;
 
 use crate::policy::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
 
-/// How bearer tokens (RFC 7519) are verified. An expired token is not valid.
+/// How bearer tokens (RFC 7519) are verified. A token that has expired longer ago than the
+/// [leeway](Self::leeway) is not valid.
 ///
 /// ```
 /// use tollgate_limiter::{Client, Jwt};
@@ -72,13 +75,7 @@ impl Jwt {
     }
 
     fn new(keys: Vec<VerifyingKey>, algorithms: Vec<Algorithm>) -> Self {
-        Self(JwtSettings {
-            keys: TokenKeys::Known(keys),
-            algorithms,
-            issuers: Vec::new(),
-            audiences: Vec::new(),
-            claim: "sub".to_owned(),
-        })
+        Self(JwtSettings::new(TokenKeys::Known(keys), algorithms))
     }
 
     /// Accepts tokens of this issuer. Without it, those of any issuer.
@@ -120,7 +117,27 @@ impl Jwt {
         self
     }
 
-    pub(super) fn settings(&self) -> JwtSettings {
-        self.0.clone()
+    /// How much the clock of an issuer may differ, at most 5 minutes: a token is valid from
+    /// `nbf` minus this time until `exp` plus this time (RFC 7519, sections 4.1.4 and 4.1.5).
+    /// Without it, 30 seconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let jwt = tollgate_limiter::Jwt::hs256(b"a secret of at least thirty-two bytes")?;
+    /// let jwt = jwt.leeway(Duration::from_secs(5));
+    /// # Ok::<_, tollgate_limiter::JwtError>(())
+    /// ```
+    #[must_use]
+    pub fn leeway(mut self, leeway: Duration) -> Self {
+        self.0.leeway = leeway.into();
+        self
+    }
+
+    /// The settings, or what is wrong with them.
+    pub(super) fn settings(&self) -> Result<JwtSettings, String> {
+        if self.0.leeway > JwtSettings::MAX_LEEWAY {
+            return Err(format!("the leeway of tokens is at most {}", JwtSettings::MAX_LEEWAY));
+        }
+        Ok(self.0.clone())
     }
 }

@@ -19,14 +19,9 @@ const SECRET: [u8; 32] = [5; 32];
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
 fn verifier() -> TokenVerifier {
-    let key = VerifyingKey::from_secret(&SECRET, &[Algorithm::HS256]).expect("a key");
-    let settings = JwtSettings {
-        keys: TokenKeys::Known(vec![key]),
-        algorithms: vec![Algorithm::HS256],
-        issuers: Vec::new(),
-        audiences: Vec::new(),
-        claim: "sub".into(),
-    };
+    let algorithms = vec![Algorithm::HS256];
+    let key = VerifyingKey::from_secret(&SECRET, &algorithms).expect("a key");
+    let settings = JwtSettings::new(TokenKeys::Known(vec![key]), algorithms);
     TokenVerifier::new(settings, vec!["org.id".into()], Secret::from_bytes([3; 16]))
 }
 

@@ -100,13 +100,7 @@ pub(super) fn bearer(secret: &[u8], claims: &serde_json::Value) -> String {
 
 /// Users by the claim `sub` of tokens that are signed with this secret.
 pub(super) fn users_by_token(secret: &[u8]) -> UserSource {
-    UserSource::Jwt(JwtSettings {
-        keys: TokenKeys::Known(vec![
-            VerifyingKey::from_secret(secret, &[jsonwebtoken::Algorithm::HS256]).unwrap(),
-        ]),
-        algorithms: vec![jsonwebtoken::Algorithm::HS256],
-        issuers: vec![],
-        audiences: vec![],
-        claim: "sub".into(),
-    })
+    let algorithms = vec![jsonwebtoken::Algorithm::HS256];
+    let key = VerifyingKey::from_secret(secret, &algorithms).unwrap();
+    UserSource::Jwt(JwtSettings::new(TokenKeys::Known(vec![key]), algorithms))
 }

@@ -6,12 +6,14 @@ use jsonwebtoken::Algorithm;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_limiter::policy::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
+use tollgate_limiter::time::Span;
 
 use super::context::Context;
 use super::jwks::{JwksForm, RawJwks};
 use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
 use crate::config::model::KeySource;
 use crate::config::node::TextSpan;
+use crate::config::scalar::Period;
 use crate::config::words::{Word, words};
 
 /// How bearer tokens are verified: with exactly one of `secret`, `public_key` and `jwks`.
@@ -43,6 +45,10 @@ pub(super) struct RawJwt {
     /// The claim that contains the ID of the user. Default: sub.
     #[schemars(example = &"org.id")]
     claim: Field<String>,
+    /// How much the clocks of the issuer and of the gateway may differ, from 0s to 5m: a token is
+    /// valid from `nbf` minus this time until `exp` plus this time. Default: 30s.
+    #[schemars(example = &"5s")]
+    leeway: Field<Period>,
 }
 
 words! {
@@ -72,12 +78,14 @@ impl RawJwt {
             let advice = "write a name like sub, or org.id for nested ones";
             cx.error(claim.span, "this is not the name of a claim", advice);
         }
+        let leeway = cx.duration(&self.leeway, "leeway", Span::ZERO..=JwtSettings::MAX_LEEWAY);
+        let defaults = JwtSettings::new(self.verifying_keys(span, cx)?, self.algorithms());
         Some(JwtSettings {
-            keys: self.verifying_keys(span, cx)?,
-            algorithms: self.algorithms(),
             issuers: accepted(&self.issuer, "issuer", cx),
             audiences: accepted(&self.audience, "audience", cx),
-            claim: self.claim.value().map_or_else(|| "sub".to_owned(), Clone::clone),
+            claim: self.claim.value().cloned().unwrap_or(defaults.claim),
+            leeway: leeway.unwrap_or(defaults.leeway),
+            ..defaults
         })
     }
 

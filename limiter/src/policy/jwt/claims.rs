@@ -19,30 +19,32 @@ pub(in crate::policy) struct Claims {
     names: Arc<[Box<str>]>,
     /// The values, in the order of `names`.
     values: Box<[Option<Box<str>>]>,
-    not_before: Timestamp,
-    expires: Option<Timestamp>,
+    /// When the validity begins: `nbf` minus the leeway.
+    begins: Timestamp,
+    /// When the validity ends: `exp` plus the leeway.
+    ends: Option<Timestamp>,
 }
 
 /// Does not print the values, because they identify the user.
 impl fmt::Debug for Claims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claims")
-            .field("not_before", &self.not_before)
-            .field("expires", &self.expires)
+            .field("begins", &self.begins)
+            .field("ends", &self.ends)
             .finish_non_exhaustive()
     }
 }
 
 impl Claims {
     /// The claims with these names, which are sorted. None if the token's times are not
-    /// valid.
-    pub(super) fn of(payload: &Value, names: &Arc<[Box<str>]>) -> Option<Self> {
+    /// valid. The clock of the issuer may differ by `leeway`.
+    pub(super) fn of(payload: &Value, names: &Arc<[Box<str>]>, leeway: Span) -> Option<Self> {
         Some(Self {
             names: names.clone(),
             values: names.iter().map(|name| text_of(find(payload, name)?)).collect(),
-            not_before: payload.get("nbf").map_or(Some(Timestamp::default()), date)?,
-            expires: match payload.get("exp") {
-                Some(value) => Some(date(value)?),
+            begins: payload.get("nbf").map_or(Some(Timestamp::default()), date)?.minus(leeway),
+            ends: match payload.get("exp") {
+                Some(value) => Some(date(value)?.plus(leeway)),
                 None => None,
             },
         })
@@ -50,11 +52,10 @@ impl Claims {
 
     /// Whether the token is valid at `now` (RFC 7519, sections 4.1.4 and 4.1.5).
     ///
-    /// There is no leeway: a request that comes a second too late or too early counts as a
-    /// request without a token, which does no harm. A token may have no expiry, because it
-    /// only identifies the user. A backend can require an expiry itself.
+    /// A token may have no expiry, because it only identifies the user. A backend can require
+    /// an expiry itself.
     pub(super) fn hold_at(&self, now: Timestamp) -> bool {
-        self.not_before <= now && self.expires.is_none_or(|expires| now < expires)
+        self.begins <= now && self.ends.is_none_or(|ends| now < ends)
     }
 
     /// The value of a claim.
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     fn claims(payload: &Value, names: &[&str]) -> Option<Claims> {
-        Claims::of(payload, &names.iter().map(|&name| name.into()).collect())
+        Claims::of(payload, &names.iter().map(|&name| name.into()).collect(), Span::ZERO)
     }
 
     #[test]
@@ -153,6 +154,19 @@ mod tests {
         for (claims, us, holds) in cases {
             assert_eq!(claims.hold_at(at(us)), holds, "{claims:?} at {us}");
         }
+    }
+
+    #[test]
+    fn the_leeway_widens_the_validity_at_both_ends() {
+        let names: Arc<[Box<str>]> = Arc::default();
+        let of = |payload: Value| Claims::of(&payload, &names, Span::from_secs(5)).unwrap();
+        let at = |claims: &Claims, us| claims.hold_at(Timestamp::from_micros(us));
+        let usual = of(json!({ "nbf": 10, "exp": 20 }));
+        let held = [4_999_999, 5_000_000, 24_999_999, 25_000_000].map(|us| at(&usual, us));
+        assert_eq!(held, [false, true, true, false]);
+        // The times cannot overflow.
+        let extreme = of(json!({ "nbf": 3, "exp": u64::MAX }));
+        assert!(at(&extreme, 0) && at(&extreme, u64::MAX - 1));
     }
 
     #[test]

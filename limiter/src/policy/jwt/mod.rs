@@ -92,8 +92,9 @@ impl TokenVerifier {
             Fault::Invalid if self.awaits_keys(generation) => Fault::Unverifiable,
             fault => fault,
         })?;
-        let claims = Claims::of(&payload, &self.wanted).filter(|claims| claims.hold_at(now));
-        let claims = Arc::new(claims.ok_or(Fault::Invalid)?);
+        let claims = Claims::of(&payload, &self.wanted, self.settings.leeway);
+        let claims = claims.filter(|claims| claims.hold_at(now)).ok_or(Fault::Invalid)?;
+        let claims = Arc::new(claims);
         self.verified.insert(key, Verified { claims: Arc::clone(&claims), generation });
         Ok(claims)
     }

@@ -44,13 +44,8 @@ fn verifying_key(algorithm: Algorithm) -> VerifyingKey {
 }
 
 fn verifier(change: impl FnOnce(&mut JwtSettings)) -> TokenVerifier {
-    let mut settings = JwtSettings {
-        keys: TokenKeys::Known(vec![verifying_key(Algorithm::HS256)]),
-        algorithms: ALL.to_vec(),
-        issuers: vec![],
-        audiences: vec![],
-        claim: "sub".into(),
-    };
+    let keys = TokenKeys::Known(vec![verifying_key(Algorithm::HS256)]);
+    let mut settings = JwtSettings { leeway: Span::ZERO, ..JwtSettings::new(keys, ALL.to_vec()) };
     change(&mut settings);
     TokenVerifier::new(settings, vec!["plan".into()], Secret::from_bytes([1; 16]))
 }
@@ -158,6 +153,28 @@ fn a_token_is_checked_against_the_time_of_each_request() {
     assert_eq!(user(&verifier, &token, last).as_deref(), Some("ann"));
     assert_eq!(user(&verifier, &token, NOW.plus(minute)), None);
     assert_eq!(user(&verifier, &token, early), None);
+}
+
+/// A cached token ends at the same time as one that is verified.
+#[test]
+fn a_token_is_valid_a_little_longer_for_clocks_that_differ() {
+    let secs = Span::from_secs;
+    for (leeway, early, late) in [
+        (JwtSettings::DEFAULT_LEEWAY, secs(30), secs(30)),
+        (JwtSettings::MAX_LEEWAY, secs(300), secs(300)),
+        (Span::ZERO, Span::ZERO, Span::ZERO),
+    ] {
+        let verifier = verifier(|settings| settings.leeway = leeway);
+        let times = json!({ "sub": "ann", "nbf": NOW.as_secs(), "exp": exp_in(secs(60)) });
+        let token = signed(Algorithm::HS256, &times);
+        let holds = |now| user(&verifier, &token, now).is_some();
+        let (begin, end) = (NOW.minus(early), NOW.plus(secs(60)).plus(late));
+        let tick = Span::from_micros(1);
+        for _ in 0..2 {
+            assert!(!holds(begin.minus(tick)) && holds(begin), "{leeway}");
+            assert!(holds(end.minus(tick)) && !holds(end), "{leeway}");
+        }
+    }
 }
 
 #[test]
