@@ -69,7 +69,7 @@ fn rough(seconds: f64) -> String {
 }
 
 /// All rules, in the order in which answers list them: the worst first.
-pub(super) const RULES: [Rule; 17] = [
+pub(super) const RULES: [Rule; 18] = [
     Rule {
         code: "upstream_down",
         alert: Some("TollgateUpstreamDown"),
@@ -141,6 +141,21 @@ pub(super) const RULES: [Rule; 17] = [
             )
         },
         advice: "see tollgate_store_calls_total{result=\"failed\"} and the latency of Redis",
+    },
+    Rule {
+        code: "descriptors_alone",
+        alert: Some("TollgateDescriptorsAlone"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::Alone, FIVE_MINUTES),
+        text: |_, about, _| {
+            format!(
+                "descriptors have values that cannot be the key of the policy {about:?}, and do \
+                 not share the counter of the gateway"
+            )
+        },
+        advice: "the log has the cause: correct what the proxy sends, or key of the rule in \
+                 check.grpc.domains",
     },
     Rule {
         code: "slow_decisions",

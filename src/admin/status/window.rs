@@ -51,6 +51,8 @@ pub(super) enum Counted {
     Failed,
     /// Lines of a log that were dropped.
     LostLines,
+    /// Descriptors of a policy that do not share the counter of the gateway.
+    Alone,
 }
 
 type Counts = BTreeMap<(Counted, Box<str>), f64>;
@@ -241,6 +243,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::STORE_EVICTIONS, Counted::Forgotten, None),
         (&families::WORKER_BUSY, Counted::Busy, Some(0)),
         (&families::LOG_LINES_DROPPED, Counted::LostLines, Some(0)),
+        (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
     ] {
         samples.each(family, |labels, numbers| {
             add(kind, label.map_or("", |label: usize| &labels[label]), numbers[0]);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, EXPECT};
+use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
@@ -39,6 +39,7 @@ use super::syntax::REFUSED_METHOD;
 use super::ticker::{Ticker, idle_drain};
 use super::transport::{Stream, reset, socket};
 use super::tunnel::{OptionalBody, Tunnel};
+use crate::message::expects_continue;
 use guard::Guard;
 
 /// After this time an idle connection gives back its memory.
@@ -196,7 +197,7 @@ impl<B> ConnectionState<B> {
 
     /// Begins a request. If it stands for a malformed one, its extensions say so.
     fn begin(&self, mut request: Request<Incoming>) -> Request<ClientBody> {
-        self.exchange.begin(|| request.headers().contains_key(EXPECT));
+        self.exchange.begin(|| expects_continue(request.version(), request.headers()));
         self.link.interim.begin(request.version());
         if request.method().as_str() == REFUSED_METHOD
             && let Some(malformed) = self.exchange.refused()

@@ -328,6 +328,11 @@ families! {
         "ratelimit_service_rate_limit_domain_not_found", &[], "calls",
         "Calls of the rate limit service with a domain that is not configured.",
     ).on_event();
+    RATE_LIMIT_ALONE = Family::counter(
+        "tollgate_ratelimit_descriptors_alone_total", &["domain", "policy"], "descriptors",
+        "Descriptors with values that cannot be the key of their policy: they do not share the \
+         counter of the gateway.",
+    ).on_event();
     RATE_LIMIT_CALLS = Family::counter(
         "ratelimit_service_total_requests", &["grpc_method"], "calls",
         "Calls of the rate limit service.",

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::families::{
-    RATE_LIMIT_CALL_DURATION, RATE_LIMIT_CALLS, RATE_LIMIT_ERRORS, RATE_LIMIT_GLOBAL_SHADOW,
-    RATE_LIMIT_NEAR, RATE_LIMIT_OVER, RATE_LIMIT_SHADOW, RATE_LIMIT_TOTAL,
-    RATE_LIMIT_UNKNOWN_DOMAIN, RATE_LIMIT_WITHIN,
+    RATE_LIMIT_ALONE, RATE_LIMIT_CALL_DURATION, RATE_LIMIT_CALLS, RATE_LIMIT_ERRORS,
+    RATE_LIMIT_GLOBAL_SHADOW, RATE_LIMIT_NEAR, RATE_LIMIT_OVER, RATE_LIMIT_SHADOW,
+    RATE_LIMIT_TOTAL, RATE_LIMIT_UNKNOWN_DOMAIN, RATE_LIMIT_WITHIN,
 };
 use super::worker::WorkerMetrics;
 use super::{Counter, Histogram};
@@ -25,6 +25,9 @@ type Hits = [Counter; 5];
 /// The counters of a domain, by the labels of the descriptors.
 type BySeries = HashMap<(Box<str>, Box<str>), Hits>;
 
+/// A counter for each domain and policy.
+type ByPolicy = HashMap<(Box<str>, Box<str>), Counter>;
+
 /// What one worker counts.
 #[derive(Debug)]
 pub(crate) struct RateLimitMetrics {
@@ -36,6 +39,9 @@ pub(crate) struct RateLimitMetrics {
     duration: Histogram,
     shadowed: Counter,
     domain_not_found: Counter,
+    /// Descriptors that share no counter with the gateway, by domain and policy. The configuration
+    /// bounds both.
+    alone: RefCell<ByPolicy>,
 }
 
 impl RateLimitMetrics {
@@ -48,6 +54,7 @@ impl RateLimitMetrics {
             duration: worker.histogram(&RATE_LIMIT_CALL_DURATION, &[METHOD]),
             shadowed: worker.counter(&RATE_LIMIT_GLOBAL_SHADOW, &[]),
             domain_not_found: worker.counter(&RATE_LIMIT_UNKNOWN_DOMAIN, &[]),
+            alone: RefCell::default(),
             worker: Rc::clone(worker),
         }
     }
@@ -69,6 +76,18 @@ impl RateLimitMetrics {
     /// A question named a domain that is not configured.
     pub(crate) fn domain_not_found(&self) {
         self.domain_not_found.increment();
+    }
+
+    /// The values of a descriptor cannot be the key of its policy. Returns whether that is the
+    /// first of this domain and policy.
+    pub(crate) fn counts_alone(&self, domain: &str, policy: &str) -> bool {
+        let mut all = self.alone.borrow_mut();
+        let known = all.len();
+        let counter = all
+            .entry((domain.into(), policy.into()))
+            .or_insert_with(|| self.worker.counter(&RATE_LIMIT_ALONE, &[domain, policy]));
+        counter.increment();
+        all.len() > known
     }
 
     /// Hits on the descriptor with these labels: domain, first and second key.

@@ -113,4 +113,12 @@ fn the_value_of_an_entry_names_no_other_key() {
     assert_eq!(doors.through("/either", &["X-Api-Key: victim"]), 99);
     assert_eq!(doors.through("/either", &[forwarded]), 99);
     assert_eq!(doors.through("/both", &[forwarded]), 99);
+    // What shares no counter with the gateway is reported, without the values.
+    let log = doors.gateway.log();
+    let reports = || log.lines().filter(|it| it.contains("cannot be the key of their policy"));
+    for policy in ["either", "both"] {
+        let line = reports().find(|it| it.contains(&format!("policy={policy} ")));
+        assert!(line.is_some_and(|it| it.contains("the value of ip: write an address")), "{log}");
+    }
+    assert!(!log.contains("victim"), "{log}");
 }

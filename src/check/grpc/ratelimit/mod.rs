@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use http::{Request, Response};
 use tollgate_limiter::digest::Principal;
-use tollgate_limiter::policy::{KeyExpr, Policy};
+use tollgate_limiter::policy::{KeyExpr, KeyTextError, Policy};
 use tollgate_limiter::time::monotonic;
+use tracing::warn;
 
 use self::charge::Charging;
 use super::body::AnswerBody;
@@ -75,7 +76,7 @@ pub(in crate::check) async fn decide(
     let plan = match limits.native.get(domain) {
         Some(rules) => {
             (switches.shadow, switches.quota) = (false, false);
-            rls::native_plan(rules, &descriptors, &Known(snapshot), secret)
+            rls::native_plan(rules, &descriptors, &Known { snapshot, metrics, domain }, secret)
         }
         None => {
             if !limits.domains.contains(domain) {
@@ -106,12 +107,16 @@ fn count(metrics: &RateLimitMetrics, domain: &str, plan: &Plan<'_>, answer: &Ans
     }
 }
 
-/// The policies of the configuration in use.
-struct Known<'p>(&'p Snapshot);
+/// The policies of the configuration in use, for the rules of a domain.
+struct Known<'p> {
+    snapshot: &'p Snapshot,
+    metrics: &'p RateLimitMetrics,
+    domain: &'p str,
+}
 
 impl<'p> Policies<'p> for Known<'p> {
     fn policy(&self, name: &str) -> Option<&'p Arc<Policy>> {
-        self.0.policies.iter().find(|policy| &*policy.name == name)
+        self.snapshot.policies.iter().find(|policy| &*policy.name == name)
     }
 
     fn principal<'v>(
@@ -119,6 +124,29 @@ impl<'p> Policies<'p> for Known<'p> {
         policy: &Policy,
         value: impl Fn(&KeyExpr) -> Option<&'v str>,
     ) -> Option<Principal> {
-        self.0.rules.principal_of(&policy.key, value).ok()
+        let principal = self.snapshot.rules.principal_of(&policy.key, value);
+        if let Err(error) = &principal
+            && self.metrics.counts_alone(self.domain, &policy.name)
+        {
+            warn!(
+                domain = %self.domain,
+                policy = %policy.name,
+                cause = %cause(error),
+                "descriptors of a domain cannot be the key of their policy, and do not share the \
+                 counter of the gateway: correct what the proxy sends, or \"key\" of the rule; \
+                 further ones are counted in tollgate_ratelimit_descriptors_alone_total"
+            );
+        }
+        principal.ok()
+    }
+}
+
+/// What is wrong with the values, without the values: they are keys of clients.
+fn cause(error: &KeyTextError) -> String {
+    match error {
+        KeyTextError::Impossible { key, why, .. } => format!("the value of {key}: {why}"),
+        KeyTextError::Composed(form) => format!("the key is {form}, and values are absent"),
+        KeyTextError::Empty(key) => format!("the value of {key} is empty"),
+        KeyTextError::Escape(_) | KeyTextError::Unknown { .. } => "it is no key".to_owned(),
     }
 }
