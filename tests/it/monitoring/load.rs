@@ -82,9 +82,13 @@ impl Load {
         for path in ["/queue", "/held", "/queue", "/away", "/flaky", "/flaky"] {
             client.get(path, &[]);
         }
-        let [_, encrypted, admin, ..] = self.memory.addresses()[..] else {
-            panic!("it has four listeners");
+        let [_, encrypted, check, _, admin, ..] = self.memory.addresses()[..] else {
+            panic!("it has six listeners");
         };
+        // No request has an empty key, so the descriptor has a counter of its own.
+        let entries = r#"[{ "entries": [{ "key": "key", "value": "" }] }]"#;
+        let question = format!(r#"{{ "domain": "edge", "descriptors": {entries} }}"#);
+        Client::connect(check).request("POST", "/json", &[], question.as_bytes());
         for (address, request) in [
             (self.memory.address(), "get / HTTP/1.1\r\nHost: a\r\n\r\n"),
             (encrypted, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -115,6 +119,10 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          - {{ address: \"127.0.0.1:0\", tls: {{ certificates: [{{ cert: {:?}, key: {:?} }}] }} }}\n\
          admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
              token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
+         check:\n  \
+           http: \"127.0.0.1:0\"\n  \
+           grpc: {{ address: \"127.0.0.1:0\", domains: {{ edge: \
+             [{{ match: [key], policy: limited, key: {{ \"header:x-key\": key }} }}] }} }}\n\
          upstreams:\n  \
            app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
            away: {{ endpoints: [\"http://127.0.0.1:1\"] }}\n\
