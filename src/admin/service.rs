@@ -72,12 +72,12 @@ impl Admin {
         Self {
             events: Events::new(),
             metrics: AdminMetrics::new(&node.metrics),
+            status: Status::new(&node.metrics),
             node,
             clock,
             own_uid,
             bounds: Bounds::new(),
             audit: AuditLog::default(),
-            status: Status::default(),
             candidates: CandidateCounts::default(),
             checks: Arc::new(Semaphore::new(1)),
         }

@@ -20,7 +20,7 @@ use self::window::Window;
 use super::figures::Figures;
 use super::node::{Phase, View};
 use crate::proxy::{EndpointState, UpstreamShared};
-use crate::telemetry::Samples;
+use crate::telemetry::{Metrics, Samples};
 
 /// The state of the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -103,7 +103,7 @@ enum EndpointWord {
 type Reason = (usize, String);
 
 /// The reasons of now, each with the time since which it is one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Status {
     since: RefCell<BTreeMap<Reason, Timestamp>>,
     store: RefCell<Option<Standing>>,
@@ -120,6 +120,13 @@ fn reasons(present: &Present<'_>) -> impl Iterator<Item = (Reason, f64)> {
 }
 
 impl Status {
+    /// Nothing is known yet. What policies refused before becomes one of `metrics`.
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        let window = Window::default();
+        metrics.add_source(window.source());
+        Self { since: RefCell::default(), store: RefCell::default(), window: RefCell::new(window) }
+    }
+
     /// Updates the reasons. To be called regularly. `store` is None if a worker does not
     /// answer; what was known of the store then stays. `samples` reads all metrics.
     pub(super) fn update(

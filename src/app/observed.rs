@@ -229,8 +229,10 @@ impl Source for Observed {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
         let patches = &current.snapshot.patches;
+        let is_shared = self.store.nodes().is_some();
         for policy in policies(&current.snapshot) {
             collect_policy(policy, patches.is_patched(&policy.name), samples);
+            begin_decisions(policy, is_shared, samples);
         }
         current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }
@@ -315,6 +317,25 @@ fn collect_policy(policy: &Policy, is_patched: bool, samples: &mut Samples) {
     for (plan, limit) in policy.plans.iter().flat_map(|plans| &plans.limits) {
         if let Plan::Limited { algorithm, .. } = limit {
             samples.set_whole(&families::LIMIT_UNITS, &[name, plan], algorithm.limit());
+        }
+    }
+}
+
+/// Begins the series of decisions that alerts watch, so that an alert sees the first ones. The
+/// memory of this node never fails.
+fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) {
+    let limits = policy.plans.iter().flat_map(|plans| &plans.limits);
+    let plans = limits.filter(|(_, limit)| matches!(limit, Plan::Limited { .. }));
+    let own = (!policy.is_unlimited).then_some("");
+    let of_key = policy.overrides.as_ref().map(|_| "_override");
+    let outcomes = [
+        ("refused", policy.mode == Mode::Enforce),
+        ("banned", policy.mode == Mode::Enforce && policy.penalty.is_some()),
+        ("failed_open", is_shared),
+    ];
+    for plan in plans.map(|(name, _)| &**name).chain(own).chain(of_key) {
+        for (outcome, _) in outcomes.iter().filter(|(_, can_be)| *can_be) {
+            samples.begin(&families::DECISIONS, &[&policy.name, plan, outcome]);
         }
     }
 }

@@ -16,6 +16,10 @@ const FIVE_MINUTES: Span = Span::from_secs(300);
 const QUARTER_OF_AN_HOUR: Span = Span::from_secs(900);
 /// A policy refuses unusually many if it refuses so many times what it did before.
 pub(super) const UNUSUAL: f64 = 4.0;
+/// So many refusals in five minutes can be too many.
+pub(super) const MANY: f64 = 100.0;
+/// How many policies the text about many refusals names.
+pub(super) const NAMED: usize = 3;
 
 /// When a value is a reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,8 +60,13 @@ pub(super) struct Rule {
     pub(super) advice: &'static str,
 }
 
+/// A share with four digits, as `humanizePercentage` of Prometheus writes it: a reason and its
+/// alert have one text.
 fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    let percent = share * 100.0;
+    let digits = 3.0 - if percent > 0.0 { percent.log10().floor() } else { 0.0 };
+    let scale = 10_f64.powf(digits);
+    format!("{}%", (percent * scale).round() / scale)
 }
 
 /// A time in days, or in hours if it is short.
@@ -114,16 +123,38 @@ pub(super) const RULES: [Rule; 18] = [
                  error_type why the gateway does",
     },
     Rule {
+        code: "many_refusals",
+        alert: Some("TollgateManyRefusals"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.2),
+        values: |it| it.window.refusals(MANY).map(|it| (String::new(), it)).into_iter().collect(),
+        text: |it, _, share| {
+            let policies = it.window.refusing_most(NAMED);
+            let policies: Vec<String> = policies.iter().map(|it| format!("{it:?}")).collect();
+            let (share, policies) = (percent(share), policies.join(", "));
+            format!(
+                "{share} of all decisions in 5 minutes are refusals; the policies that refuse \
+                 most are {policies}"
+            )
+        },
+        advice: "see their clients in GET /v1/top; if they are legitimate, raise the limits or \
+                 give them a plan",
+    },
+    Rule {
         code: "refuses_unusually_many",
         alert: Some("TollgateRefusesUnusuallyMany"),
         over: Some(FIVE_MINUTES),
         bound: Bound::Above(0.05),
         values: |it| it.window.unusual_shares(UNUSUAL),
-        text: |_, about, share| {
+        text: |it, about, share| {
             let share = percent(share);
-            format!(
-                "the policy {about:?} refuses {share} of its requests, 4 times as many as before"
-            )
+            let refuses = format!("the policy {about:?} refuses {share} of its requests");
+            match it.window.refused_before(about).map(percent) {
+                Some(before) => {
+                    format!("{refuses}, more than {UNUSUAL} times as many as before ({before})")
+                }
+                None => refuses,
+            }
         },
         advice: "see its clients in GET /v1/top; if they are legitimate, raise the limit or give \
                  them a plan",

@@ -1,13 +1,15 @@
 //! Each reason begins, lasts and ends as its rule says, under a manual clock. The rules are
 //! those of the alerts.
 
+mod refusals;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_limiter::store::{Outage, OutageCause};
 use tollgate_limiter::time::Span;
 
-use super::rules::{Bound, Rule, UNUSUAL};
+use super::rules::{Bound, MANY, NAMED, Rule, UNUSUAL};
 use super::*;
 use crate::admin::PutBy;
 use crate::proxy::UpstreamSettings;
@@ -59,12 +61,14 @@ impl Node {
     fn new() -> Self {
         let (metrics, state) = (Metrics::new(1000), Arc::<State>::default());
         metrics.add_source(Arc::clone(&state) as _);
+        let window = Window::default();
+        metrics.add_source(window.source());
         let mut node = Self {
             now: Timestamp::from_micros(1_795_246_126_000_000),
             worker: metrics.worker(),
             metrics,
             state,
-            window: Window::default(),
+            window,
             since: BTreeMap::new(),
             failure: None,
             origin: None,
@@ -341,31 +345,45 @@ fn a_policy_refuses_unusually_many_by_what_it_refused_before() {
             it.after(60);
         }
     };
-    // Little is known in the first hour.
+    let codes = |it: &Node| it.reasons().iter().map(|(code, ..)| *code).collect::<Vec<_>>();
+    let unusual = ["refuses_unusually_many"];
+    // Too little is known in the first hour: 5 % are unusual.
     let mut node = Node::new();
-    minutes(&mut node, 50, 40);
+    minutes(&mut node, 50, 5);
     assert_eq!(node.reasons(), []);
+    minutes(&mut node, 5, 6);
+    assert_eq!(codes(&node), unusual);
+    minutes(&mut node, 15, 6);
+    assert_eq!(node.reasons(), [], "as many as before");
     // Then it is compared with the whole time before.
     let mut node = Node::new();
     minutes(&mut node, 90, 2);
     assert_eq!(node.reasons(), []);
-    minutes(&mut node, 4, 40);
-    assert!(
-        matches!(node.reasons()[..], [("refuses_unusually_many", "p", 1..)]),
-        "{:?}",
-        node.reasons()
-    );
+    minutes(&mut node, 4, 20);
+    assert_eq!(codes(&node), unusual);
     minutes(&mut node, 10, 3);
     assert_eq!(node.reasons(), []);
     // After a day it is compared with the day before, at the same time.
     let mut node = Node::new();
-    minutes(&mut node, 10, 40);
+    minutes(&mut node, 10, 19);
     minutes(&mut node, 24 * 60 - 20, 1);
     assert_eq!(node.reasons(), []);
-    minutes(&mut node, 13, 40);
+    minutes(&mut node, 13, 19);
     assert_eq!(node.reasons(), [], "as many as a day before");
-    minutes(&mut node, 20, 40);
-    assert_eq!(node.reasons().len(), 1);
+    minutes(&mut node, 20, 19);
+    assert_eq!(codes(&node), unusual);
+    // A step without requests, a day before, says nothing: the whole time before counts.
+    let mut node = Node::new();
+    minutes(&mut node, 30, 0);
+    node.after(60 * 60);
+    minutes(&mut node, 23 * 60, 19);
+    assert_eq!(node.reasons(), [], "as many as in the day before");
+    // A policy without requests has no history.
+    let mut node = Node::new();
+    node.decisions("p", "refused", 0);
+    node.after(2 * 60 * 60);
+    minutes(&mut node, 5, 6);
+    assert_eq!(codes(&node), unusual);
 }
 
 #[test]
@@ -420,7 +438,16 @@ fn the_rules_are_those_of_the_alerts() {
         assert_eq!(*over, span(expression), "{alert}");
         found.push(*code);
     }
-    assert!(file.contains(&format!("<= {UNUSUAL} * (")), "the factor");
+    for number in [
+        format!("<= on (instance, policy) {UNUSUAL} * tollgate_refused_before_ratio"),
+        format!(
+            "(increase(tollgate_decisions_total{{outcome=~\"refused|banned\"}}[5m])) >= {MANY}"
+        ),
+        format!("topk({NAMED}, "),
+        format!("more than {UNUSUAL} times"),
+    ] {
+        assert!(file.contains(&number), "{number}");
+    }
     assert_eq!(found.len(), RULES.iter().filter(|rule| rule.alert.is_some()).count());
     let docs = include_str!("../../../docs/admin.md");
     for rule in &RULES {

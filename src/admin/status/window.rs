@@ -10,11 +10,12 @@ mod cost;
 mod shares;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use tollgate_limiter::time::{Span, Timestamp};
 
 use self::shares::Shares;
-use crate::telemetry::{Samples, families};
+use crate::telemetry::{Samples, Source, families};
 
 /// The time between two readings of the metrics. A reading takes a few milliseconds.
 pub(super) const READ_INTERVAL: Span = Span::from_secs(5);
@@ -166,10 +167,38 @@ impl Window {
     }
 
     /// The share of requests that a policy refuses, if it is more than `factor` times what it
-    /// was before. See [`Shares`].
+    /// was before, or nothing is known of before. See [`Shares`].
     pub(super) fn unusual_shares(&self, factor: f64) -> Vec<(String, f64)> {
+        let is_unusual = |policy: &str, share: f64| {
+            self.shares.before(policy).is_none_or(|before| share > factor * before)
+        };
         let shares = self.shares(Counted::Refused, Counted::Judged).into_iter();
-        shares.filter(|(policy, share)| self.shares.is_unusual(policy, *share, factor)).collect()
+        shares.filter(|(policy, share)| is_unusual(policy, *share)).collect()
+    }
+
+    /// The share of its requests that a policy refused before. None: too little is known.
+    pub(super) fn refused_before(&self, policy: &str) -> Option<f64> {
+        self.shares.before(policy)
+    }
+
+    /// What is known of before, for the metrics.
+    pub(super) fn source(&self) -> Arc<dyn Source> {
+        self.shares.source()
+    }
+
+    /// The share of all decisions that are refusals, if there are `least` of them or more.
+    pub(super) fn refusals(&self, least: f64) -> Option<f64> {
+        let sum = |kind| self.growth(kind).values().sum::<f64>();
+        let (refused, judged) = (sum(Counted::Refused), sum(Counted::Judged));
+        (refused >= least).then(|| refused / judged)
+    }
+
+    /// The policies that refuse most, at most `most` of them, the first one most.
+    pub(super) fn refusing_most(&self, most: usize) -> Vec<&str> {
+        let growth = self.growth(Counted::Refused).into_iter();
+        let mut refusing: Vec<(&str, f64)> = growth.filter(|(_, count)| *count > 0.0).collect();
+        refusing.sort_by(|one, other| other.1.total_cmp(&one.1));
+        refusing.into_iter().take(most).map(|(policy, _)| policy).collect()
     }
 
     /// The time that 99 of 100 decisions do not exceed, in seconds, estimated within its

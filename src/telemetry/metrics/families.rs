@@ -121,6 +121,12 @@ families! {
         "Decisions of each policy by what has judged: store, local (this node alone), none (the \
          store is away, and on_store_failure decides), unasked (another policy refuses).",
     );
+    REFUSED_BEFORE = Family::gauge(
+        "tollgate_refused_before_ratio", &["policy"], "ratio",
+        "Share of its requests that a policy refused before: in the same five minutes of the day \
+         before, or in the whole time of the process until five minutes ago. Absent without an \
+         hour of history.",
+    ).on_event();
     UTILISATION = Family::histogram(
         "tollgate_utilisation_ratio", SHARE, &["policy"], "ratio",
         "Used units by limit after a decision. One request of 16 is measured.",

@@ -40,6 +40,14 @@ impl Samples {
         self.set(family, labels, float(time.as_micros()) / 1_000_000.0);
     }
 
+    /// Begins the series of a counter of workers at 0, so that a query for its growth sees the
+    /// first time that it grows. To be called before the numbers of workers are added.
+    pub(crate) fn begin(&mut self, family: &'static Family, labels: &[&str]) {
+        debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
+        let labels = labels.iter().map(|label| (*label).into()).collect();
+        self.family(family).entry(labels).or_insert_with(|| Value::Counted(vec![0]));
+    }
+
     /// Adds the numbers of one worker.
     pub(super) fn add(&mut self, series: &Series) {
         let by_series = self.family(series.family);

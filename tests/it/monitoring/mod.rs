@@ -35,6 +35,8 @@ fn promtool(arguments: &[&str]) {
 fn the_alerts_fire_when_they_should_and_not_before() {
     promtool(&["check", "config", "prometheus.yml"]);
     promtool(&["test", "rules", "alerts_test.yml"]);
+    // What the rules of the status say of the same series: see src/admin/status/tests.
+    promtool(&["test", "rules", "refusals_test.yml"]);
 }
 
 #[test]

@@ -1,13 +1,18 @@
-//! Whether a policy refuses more than it did before, as far as one node knows.
+//! What share of its requests a policy refused before, as far as one node knows.
 //!
-//! The share of refusals is kept in steps of five minutes for a day. It is compared with the
-//! same step of the day before. In the first day of a process there is none: then it is
-//! compared with the whole time before, of which there must be an hour. What was refused
-//! before the process began is not known.
+//! The share of refusals is kept in steps of five minutes for a day. What counts is the same step
+//! of the day before. If there is none, or it has no requests, the whole time before counts, of
+//! which there must be an hour. What was refused before the process began is not known.
+//!
+//! The shares are a metric, so that an alert compares with the same number as the status.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tollgate_limiter::time::{Span, Timestamp};
+
+use crate::telemetry::{Samples, Source, families};
 
 /// The length of a step.
 const STEP: Span = Span::from_secs(300);
@@ -23,6 +28,20 @@ const MAX_POLICIES: usize = 1000;
 pub(super) struct Shares {
     policies: BTreeMap<Box<str>, Policy>,
     stepped_at: Option<Timestamp>,
+    before: Arc<SharesBefore>,
+}
+
+/// The share that each policy refused before, from 0 to 1. A policy of which too little is known
+/// is absent.
+#[derive(Debug, Default)]
+pub(super) struct SharesBefore(Mutex<BTreeMap<Box<str>, f64>>);
+
+impl Source for SharesBefore {
+    fn collect(&self, samples: &mut Samples) {
+        for (policy, share) in &*self.0.lock() {
+            samples.set(&families::REFUSED_BEFORE, &[policy], *share);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -59,23 +78,34 @@ impl Shares {
             (policy.refused, policy.judged) = (refused, *judged);
         }
         self.policies.retain(|name, _| judged.iter().any(|(it, _)| it == name));
+        let shares = self.policies.iter();
+        let known = shares.filter_map(|(name, policy)| Some((name.clone(), policy.before()?)));
+        *self.before.0.lock() = known.collect();
     }
 
-    /// Whether a policy that refuses this share refuses more than `factor` times what it did
-    /// before. False if too little is known.
-    pub(super) fn is_unusual(&self, policy: &str, share: f64, factor: f64) -> bool {
-        let Some(Policy { steps, .. }) = self.policies.get(policy) else { return false };
-        let before: (f32, f32) = match steps.front() {
-            Some(day_before) if steps.len() == STEPS => *day_before,
-            // The last step is part of what is compared.
-            _ if steps.len() > LEAST => steps
-                .iter()
-                .take(steps.len() - 1)
-                .fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1)),
-            _ => return false,
+    /// The share that a policy refused before. None: too little is known.
+    pub(super) fn before(&self, policy: &str) -> Option<f64> {
+        self.before.0.lock().get(policy).copied()
+    }
+
+    /// The same of all policies, for the metrics.
+    pub(super) fn source(&self) -> Arc<SharesBefore> {
+        Arc::clone(&self.before)
+    }
+}
+
+impl Policy {
+    fn before(&self) -> Option<f64> {
+        let share = |(refused, judged): (f32, f32)| {
+            (judged > 0.0).then(|| f64::from(refused) / f64::from(judged))
         };
-        let (refused, judged) = (f64::from(before.0), f64::from(before.1));
-        judged > 0.0 && share > factor * refused / judged
+        let day_before = self.steps.front().filter(|_| self.steps.len() == STEPS);
+        day_before.copied().and_then(share).or_else(|| {
+            // The last step is part of what is compared.
+            let steps = self.steps.len().checked_sub(1).filter(|steps| *steps >= LEAST)?;
+            let sum = |sum: (f32, f32), step: &(f32, f32)| (sum.0 + step.0, sum.1 + step.1);
+            share(self.steps.iter().take(steps).fold((0.0, 0.0), sum))
+        })
     }
 }
 
