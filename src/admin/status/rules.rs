@@ -78,7 +78,7 @@ fn rough(seconds: f64) -> String {
 }
 
 /// All rules, in the order in which answers list them: the worst first.
-pub(super) const RULES: [Rule; 18] = [
+pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "upstream_down",
         alert: Some("TollgateUpstreamDown"),

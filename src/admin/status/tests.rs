@@ -450,7 +450,7 @@ fn the_rules_are_those_of_the_alerts() {
     }
     assert_eq!(found.len(), RULES.iter().filter(|rule| rule.alert.is_some()).count());
     let docs = include_str!("../../../docs/admin.md");
-    for rule in &RULES {
+    for rule in RULES {
         let alert = rule.alert.map_or_else(|| "–".to_owned(), |alert| format!("`{alert}`"));
         let row = format!("| `{}` | {alert} |", rule.code);
         assert!(docs.contains(&row), "docs/admin.md lacks {row}");
@@ -465,7 +465,7 @@ fn each_reason_has_its_row_and_remedy_in_the_document() {
     let cells = rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect());
     // The first row has the names of the columns.
     let cells: Vec<Vec<&str>> = cells.skip(1).collect();
-    for Rule { code, advice, .. } in &RULES {
+    for Rule { code, advice, .. } in RULES {
         let status = format!("`{code}`");
         let row = cells.iter().find(|row| row.get(2) == Some(&&*status));
         let row = row.unwrap_or_else(|| panic!("docs/operations.md has no row for {code}"));
