@@ -87,6 +87,36 @@ fn the_shipped_configuration_compiles_without_warnings() {
     assert!(text.lines().count() < 60);
 }
 
+/// The page was out of reach: the admin listener was a Unix socket in the container. And a mounted
+/// file does not show that another one was renamed over it, so no reload saw a change.
+#[test]
+fn the_gateways_of_compose_mount_a_directory_and_publish_the_page() {
+    let docker = Path::new(env!("CARGO_MANIFEST_DIR")).join("docker");
+    let compose = fs::read_to_string(docker.join("compose.yaml")).unwrap();
+    let sources: Vec<&str> = compose
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .flat_map(|line| line.split(['"', ' ']))
+        .filter_map(|word| word.strip_prefix("./")?.split(':').next())
+        .collect();
+    assert!(sources.len() >= 3, "{sources:?}");
+    for source in sources {
+        assert!(
+            docker.join(source).is_dir(),
+            "compose.yaml mounts {source}, which is no directory"
+        );
+    }
+    let text = fs::read_to_string(docker.join("tollgate/gateway.yaml")).unwrap();
+    let token = |name: &str| (name == "TOLLGATE_ADMIN_TOKEN").then(|| SECRET.to_owned());
+    let compiled = Config::parse(&text, "gateway.yaml", &token).unwrap();
+    assert!(compiled.warnings.is_empty(), "{}", compiled.warnings);
+    assert!(text.contains("address: 0.0.0.0:9901"), "all interfaces of the container");
+    // To this machine only, because the token is sent without TLS.
+    assert!(
+        compose.contains("\"127.0.0.1:9901:9901\"") && compose.contains("\"127.0.0.1:9911:9901\"")
+    );
+}
+
 /// The fenced block of README.md that begins with this text.
 fn readme_block(beginning: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");

@@ -15,8 +15,11 @@ mod top;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory as _, Parser as _};
+use signal_hook::consts::SIGUSR1;
 
 use crate::app::{self, ConfigFiles, RunError};
 use crate::config::{self, Compiled, Config, LoadError, Report};
@@ -81,6 +84,7 @@ impl Failure {
 
 /// Runs the command of the process arguments.
 pub fn main() -> ExitCode {
+    ignore_log_rotation();
     let command = Args::parse().command;
     // The operator at the terminal can read the file.
     let shows_lines = matches!(command, Command::Check { .. }) && io::stderr().is_terminal();
@@ -111,6 +115,18 @@ pub fn main() -> ExitCode {
             say(&prefixed(&failure, shows_lines));
             failure.exit_code()
         }
+    }
+}
+
+/// Gives SIGUSR1 no effect; a gateway that has started listens to it besides. It would end the
+/// process: `pkill -USR1 tollgate`, in a script that rotates logs, also reaches the other commands,
+/// and `tollgate top` would leave its terminal as it is, without an echo of what the user types.
+fn ignore_log_rotation() {
+    // The flag is not read. A handler that does nothing would need unsafe code.
+    if let Err(error) = signal_hook::flag::register(SIGUSR1, Arc::new(AtomicBool::new(false))) {
+        say(&format!(
+            "warning: SIGUSR1 will end this process, because it cannot be handled: {error}"
+        ));
     }
 }
 

@@ -1,9 +1,12 @@
 //! The command line: exit codes and output.
 
+use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use crate::support::{Gateway, Origin, Program};
+use crate::support::{Gateway, Origin, Program, signal};
 
 const GOOD: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n\
                     routes: [{ path: \"/*\", respond: { body: ok } }]\n";
@@ -50,6 +53,25 @@ fn a_valid_file_is_reported_as_good() {
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     let summary = "good (1 listener, 1 route, 0 policies, 0 upstreams)";
     assert_eq!(output.stdout, format!("{path}: {summary}\n"));
+}
+
+/// A script that rotates logs signals every process of this name.
+#[test]
+fn sigusr1_ends_no_command() {
+    let (_directory, path) = file(GOOD);
+    let mut command = Program::command();
+    command.args(["replay", "-c", &path, "-"]).stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut replay = command.spawn().expect("the program was built");
+    let mut log = replay.stdin.take().expect("it was piped");
+    let line = b"192.0.2.7 - - [10/Oct/2025:13:55:36 +0000] \"GET / HTTP/1.1\" 200 2\n";
+    // A pipe has room for 64 KiB, so the command reads when all is written.
+    log.write_all(&line.repeat(4096)).expect("it reads");
+    signal(&replay, "USR1");
+    drop(log);
+    let status = replay.wait().expect("it is our child");
+    // No policy has judged a request.
+    assert_eq!((status.signal(), status.code()), (None, Some(1)));
 }
 
 #[test]

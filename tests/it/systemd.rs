@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::{Client, PATIENCE, Program, eventually, signal};
 
@@ -71,4 +71,48 @@ fn a_service_restarts_and_reloads_without_refusing_a_client() {
     assert_eq!(between.response("GET").text(), "second");
     process.kill().expect("it is our child");
     process.wait().expect("it is our child");
+}
+
+/// The units, as they are shipped.
+fn units() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/systemd")
+}
+
+/// systemd 252 (Debian 12) ignored `Type=notify-reload` and considered the service ready at once.
+#[test]
+fn systemd_understands_every_line_of_the_units() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for name in ["tollgate.service", "tollgate.socket"] {
+        let unit = std::fs::read_to_string(units().join(name)).expect("it is shipped");
+        // Where this test has the program.
+        let unit = unit.replace("/usr/local/bin/tollgate", env!("CARGO_BIN_EXE_tollgate"));
+        std::fs::write(directory.path().join(name), unit).expect("a file");
+    }
+    let mut verify = Command::new("systemd-analyze");
+    verify.arg("verify").args(["tollgate.service", "tollgate.socket"]);
+    let output = verify.current_dir(directory.path()).output();
+    let output = output.expect("scripts/test installs the package systemd");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+/// The examples in the documents can be used under the unit: it creates their directories.
+#[test]
+fn the_unit_has_the_directories_that_documents_name() {
+    let unit = std::fs::read_to_string(units().join("tollgate.service")).expect("it is shipped");
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = std::fs::read_dir(project.join("docs")).expect("it is part of the project");
+    let pages = pages.map(|page| page.expect("the directory can be read").path());
+    let mut text = std::fs::read_to_string(project.join("README.md")).expect("a page");
+    for page in pages.filter(|page| page.extension().is_some_and(|it| it == "md")) {
+        text.push_str(&std::fs::read_to_string(page).expect("a page"));
+    }
+    for (directory, line) in [
+        ("/run/tollgate/", "RuntimeDirectory=tollgate"),
+        ("/var/log/tollgate/", "LogsDirectory=tollgate"),
+    ] {
+        assert!(text.contains(directory), "no document names {directory}");
+        assert!(unit.lines().any(|it| it == line), "{line}");
+    }
+    assert!(unit.lines().any(|line| line == "ReadWritePaths=-/etc/tollgate"), "for write_config");
 }

@@ -77,6 +77,10 @@ fn in_a_terminal(gateway: &Gateway) {
     eventually("it is admitted", || statuses(gateway, "ann", 1) == [200]);
     terminal.press("4");
     terminal.shows("[4 Refusals]");
+    // A script that rotates logs signals every process of this name.
+    terminal.signal("USR1", &admin);
+    terminal.press("1");
+    terminal.shows("[1 Overview]");
     terminal.press("q");
     terminal.ends();
 }
@@ -116,6 +120,21 @@ impl Terminal {
         for key in keys.bytes() {
             self.keys.write_all(&[key]).and_then(|()| self.keys.flush()).expect("it runs");
         }
+    }
+
+    /// Sends this signal to the program itself, which asks this gateway.
+    fn signal(&self, name: &str, admin: &str) {
+        let start = format!("{}\0top\0--admin\0{admin}\0", env!("CARGO_BIN_EXE_tollgate"));
+        let processes = std::fs::read_dir("/proc").expect("the system has it").flatten();
+        let mut paths = processes.map(|entry| entry.path());
+        let has_started = |path: &std::path::PathBuf| {
+            let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+            line.starts_with(start.as_bytes())
+        };
+        let process = paths.find(has_started).expect("it runs");
+        let number = process.file_name().expect("a number");
+        let status = Command::new("kill").args(["-s", name]).arg(number).status();
+        assert!(status.expect("kill is installed").success());
     }
 
     fn output(&self) -> String {
