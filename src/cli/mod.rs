@@ -12,6 +12,7 @@ mod replay;
 mod routes;
 mod top;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -116,6 +117,14 @@ pub fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// What is wrong with these arguments, of which the first is the name of the program; None if [`main`]
+/// accepts them. It runs nothing, so that a test can check the commands of documents.
+pub fn usage_error(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Option<String> {
+    Args::try_parse_from(arguments).err().map(|error| error.to_string())
 }
 
 /// Gives SIGUSR1 no effect; a gateway that has started listens to it besides. It would end the

@@ -9,6 +9,7 @@ mod algorithms;
 mod answers;
 mod bodies;
 mod check;
+mod commands;
 mod concurrency;
 mod connections;
 mod costs;

@@ -184,39 +184,6 @@ fn the_heaviest_clients_are_listed_without_their_keys() {
     }
 }
 
-#[test]
-fn every_command_of_the_documentation_works() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("overrides.redb");
-    let gateway = Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-         store: {{ overrides: {{ path: {file:?} }} }}\n\
-         policies: {{ per-client: {{ key: ip, limit: 2/minute, overrides: true }} }}\n\
-         routes: [{{ path: \"/*\", policies: [per-client], respond: {{ body: ok }} }}]\n{}",
-        super::section("write_config: true")
-    ));
-    let mut client = gateway.client();
-    for status in [200, 200, 429] {
-        assert_eq!(client.get("/", &["X-Request-Id: 7f9c1d2e"]).status, status);
-    }
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/admin.md");
-    let page = std::fs::read_to_string(page).expect("the page is part of the project");
-    let commands: Vec<&str> =
-        page.lines().filter_map(|line| line.strip_prefix("$ curl ")).collect();
-    assert!(commands.len() >= super::CALLS.len(), "{commands:?}");
-    for command in commands {
-        let output = Command::new("sh")
-            .args(["-c", &format!("curl --silent --show-error --fail-with-body {command}")])
-            .current_dir(gateway.file().parent().expect("it is in a directory"))
-            .env("ADMIN", format!("http://{}", gateway.addresses()[1]))
-            .env("AUTH", format!("Authorization: Bearer {OPERATE}"))
-            .output()
-            .expect("sh is there");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{command}: {said}");
-    }
-}
-
 /// The scrape runs beside the workers, and what a scraper does not read waits in its connection.
 #[test]
 fn scrapers_that_do_not_read_slow_no_request_down() {

@@ -108,9 +108,9 @@ fn the_examples_of_the_page_are_true() {
     let (mut caller, mut lease, mut run) = (Caller::of(&gateway), String::new(), 0);
     let mut commands = blocks.iter().filter(|(language, _)| *language != "yaml");
     while let (Some((_, command)), Some((_, shown))) = (commands.next(), commands.next()) {
-        let path = between(command, "$CHECK", " ").expect("it has a path");
+        let path = between(command, "$CHECK", "\"").expect("it has a path");
         let body = between(command, "-d '", "'\n").expect("it has a body");
-        let body = body.replace("'$LEASE'", &lease);
+        let body = body.replace("'\"$LEASE\"'", &lease);
         let fields: Vec<&str> = between(command, "-H '", "'").into_iter().collect();
         let (_, found) = caller.send(path, &body, &fields);
         let shown: Value = serde_json::from_str(shown).expect("it is JSON");

@@ -1,0 +1,89 @@
+//! The commands that do not run in the test as others do, each with the reason.
+
+/// What is done in place of running the command and looking for success.
+#[derive(Clone, Copy)]
+pub(super) enum Instead {
+    /// It is read and not run: `bash -n` accepts it, `tollgate` its own arguments, and a program
+    /// of the project is there.
+    Read,
+    /// It runs, and curl gets these statuses and no others.
+    Get(&'static [u16]),
+    /// It runs, and ends with this exit code.
+    End(i32),
+}
+
+use Instead::{End, Get, Read};
+
+/// A command of a document.
+pub(super) struct Listed {
+    pub(super) page: &'static str,
+    /// The beginning of the command.
+    pub(super) begins: &'static str,
+    pub(super) instead: Instead,
+    #[expect(dead_code, reason = "it is for the reader of the list")]
+    reason: &'static str,
+}
+
+const fn listed(
+    page: &'static str,
+    begins: &'static str,
+    instead: Instead,
+    reason: &'static str,
+) -> Listed {
+    Listed { page, begins, instead, reason }
+}
+
+const COMPILES: &str = "it compiles the project";
+const INSTALLS: &str = "it installs programs on the machine";
+const MEASURES: &str = "it measures for minutes, and needs other gateways";
+const UNTIL_STOPPED: &str = "it runs until it is stopped";
+const REFUSED: &str = "it goes on until the limit is reached";
+
+pub(super) const LISTED: &[Listed] = &[
+    listed("README.md", "cargo run --release -- run", Read, COMPILES),
+    listed("README.md", "scripts/test ", Read, COMPILES),
+    listed("README.md", "scripts/test-clients", Read, INSTALLS),
+    listed("README.md", "scripts/test-proxies", Read, INSTALLS),
+    listed("README.md", "scripts/test-instructions", Read, COMPILES),
+    listed("README.md", "scripts/fuzz", Read, COMPILES),
+    listed("README.md", "tollgate run --to", Read, UNTIL_STOPPED),
+    listed("README.md", "tollgate check -c broken.yaml", End(2), "it shows a report of mistakes"),
+    listed("docs/abuse.md", "scripts/fuzz ", Read, COMPILES),
+    listed("docs/abuse.md", "cargo test --lib fuzzing", Read, COMPILES),
+    listed("docs/accuracy.md", "cargo run --release --example accuracy", Read, COMPILES),
+    listed("docs/admin.md", "docker run", Read, "it needs Docker and an image of another project"),
+    listed("docs/behind-caddy.md", "sudo apt install", Read, INSTALLS),
+    listed("docs/behind-caddy.md", "for i in $(seq 101)", Get(&[200, 429]), REFUSED),
+    listed("docs/behind-envoy.md", "python3 -m venv envoy", Read, INSTALLS),
+    listed("docs/behind-envoy.md", "for i in $(seq 101)", Get(&[200, 429]), REFUSED),
+    listed("docs/behind-haproxy.md", "sudo apt install", Read, INSTALLS),
+    listed("docs/behind-haproxy.md", "for i in $(seq 101)", Get(&[200, 429]), REFUSED),
+    listed("docs/behind-nginx.md", "sudo apt install", Read, INSTALLS),
+    listed("docs/behind-nginx.md", "for i in $(seq 101)", Get(&[200, 429]), REFUSED),
+    listed("docs/behind-proxies.md", "tollgate run -c gateway.yaml", Read, UNTIL_STOPPED),
+    listed("docs/behind-traefik.md", "for i in $(seq 101)", Get(&[200, 429]), REFUSED),
+    listed("docs/check-api.md", "curl \"$CHECK/v1/check\" -H 'Prefer", Get(&[429]), "a refusal"),
+    listed(
+        "docs/check-api.md",
+        "curl \"$CHECK/v1/check\" -d '{\"checks\": [{",
+        Get(&[400]),
+        "a mistake",
+    ),
+    listed("docs/explain.md", "tollgate explain -c gateway.yaml", End(3), "a refusal"),
+    listed(
+        "docs/explain.md",
+        "tollgate explain --admin http://127.0.0.1:9901 --id",
+        End(3),
+        "a refusal",
+    ),
+    listed(
+        "docs/explain.md",
+        "tollgate explain --admin https://",
+        Read,
+        "it needs two public names",
+    ),
+    listed("docs/performance.md", "bench/race", Read, MEASURES),
+    listed("docs/ratelimit-service.md", "grpcurl", Read, "it needs grpcurl"),
+    listed("docs/redis.md", "cargo run --release --example", Read, COMPILES),
+    listed("docs/redis.md", "bench/cpu-per-request", Read, MEASURES),
+];
