@@ -99,6 +99,21 @@ pub(super) const RULES: &[Rule] = &[
                  on_store_failure says",
     },
     Rule {
+        code: "upstream_sends_excess",
+        alert: Some("TollgateUpstreamSendsExcess"),
+        over: Some(QUARTER_OF_AN_HOUR),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::Excess, QUARTER_OF_AN_HOUR),
+        text: |_, about, _| {
+            format!(
+                "the upstream {about:?} has sent bytes behind the end of a response, and the next \
+                 response on such a connection could be wrong"
+            )
+        },
+        advice: "the log names the endpoint: mend it, or set keep_alive.max_idle of the upstream \
+                 to 0",
+    },
+    Rule {
         code: "failed_open",
         alert: Some("TollgateFailedOpen"),
         over: Some(FIVE_MINUTES),

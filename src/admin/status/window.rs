@@ -54,6 +54,8 @@ pub(super) enum Counted {
     LostLines,
     /// Descriptors of a policy that do not share the counter of the gateway.
     Alone,
+    /// Connections of an upstream on which bytes came behind a response.
+    Excess,
 }
 
 type Counts = BTreeMap<(Counted, Box<str>), f64>;
@@ -273,6 +275,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::WORKER_BUSY, Counted::Busy, Some(0)),
         (&families::LOG_LINES_DROPPED, Counted::LostLines, Some(0)),
         (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
+        (&families::UPSTREAM_EXCESS, Counted::Excess, Some(0)),
     ] {
         samples.each(family, |labels, numbers| {
             add(kind, label.map_or("", |label: usize| &labels[label]), numbers[0]);
