@@ -33,7 +33,7 @@ impl Doors {
              \x20 - { path: /both, policies: [both], respond: { status: 204 } }\n\
              \x20 - { path: /tenant, policies: [tenant], respond: { status: 204 } }\n\
              check:\n\
-             \x20 http: \"127.0.0.1:0\"\n\
+             \x20 http: { address: \"127.0.0.1:0\" }\n\
              \x20 grpc:\n\
              \x20   address: \"127.0.0.1:0\"\n\
              \x20   domains:\n\

@@ -122,7 +122,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
              token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
          check:\n  \
-           http: \"127.0.0.1:0\"\n  \
+           http: {{ address: \"127.0.0.1:0\" }}\n  \
            grpc: {{ address: \"127.0.0.1:0\", domains: {{ edge: \
              [{{ match: [key], policy: limited, key: {{ \"header:x-key\": key }} }}] }} }}\n\
          upstreams:\n  \

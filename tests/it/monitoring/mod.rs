@@ -50,7 +50,7 @@ fn each_alert_has_a_test_and_a_summary() {
     let names = after(&alerts, "- alert: ");
     let fired = after(&tests, "- labels: '{alertname=\"");
     assert_eq!(BTreeSet::from_iter(&names), BTreeSet::from_iter(&fired));
-    assert_eq!(names.len(), 19);
+    assert_eq!(names.len(), 20);
     assert_eq!(after(&alerts, "summary: ").len(), names.len());
 }
 
