@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::grpc::{ask, descriptor};
 use crate::support::{Client, Gateway};
@@ -55,14 +55,23 @@ impl Doors {
 
     /// The same over HTTP.
     fn over_http(&self, entries: Entries<'_>) -> u64 {
-        let entries =
-            entries.iter().map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
+        let entries = entries.iter().map(|(key, value)| json!({ "key": key, "value": value }));
         let entries: Vec<Value> = entries.collect();
-        let body = serde_json::json!({ "domain": "edge", "descriptors": [{ "entries": entries }] });
+        let body = json!({ "domain": "edge", "descriptors": [{ "entries": entries }] });
         let mut client = Client::connect(self.json);
         let answer = client.request("POST", "/json", &[], body.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
         answer["statuses"][0]["limitRemaining"].as_u64().unwrap_or_else(|| panic!("{answer}"))
+    }
+
+    /// The status of a question with this key over the JSON API, and what remains.
+    fn asked(&self, policy: &str, key: &Value) -> (u16, Option<u64>) {
+        let body = json!({ "policy": policy, "key": key }).to_string();
+        let fields = ["Content-Type: application/json"];
+        let mut client = Client::connect(self.json);
+        let answer = client.request("POST", "/v1/check", &fields, body.as_bytes());
+        let found: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
+        (answer.status, found["remaining"].as_u64())
     }
 
     /// What remains after a request of this client that the gateway answers itself.
@@ -96,6 +105,33 @@ fn a_descriptor_has_the_counter_of_the_request_with_its_key() {
         let entries = [("tenant", "a=b&c%"), ("authority", host)];
         assert_eq!(doors.over_grpc(&entries), left, "{host}");
         assert_eq!(doors.over_http(&entries), left - 1, "{host}");
+    }
+}
+
+/// The JSON API takes a key as words with their values, too.
+#[test]
+fn a_question_has_the_counter_of_the_request_with_its_words() {
+    let doors = Doors::open();
+    assert_eq!(doors.through("/both", &["X-Forwarded-For: 203.0.113.9"]), 99);
+    let words = json!({ "ip": "203.0.113.9", "path": "/both?a=b" });
+    assert_eq!(doors.asked("both", &words), (200, Some(98)));
+    assert_eq!(doors.asked("both", &json!("ip=203.0.113.9&path=/both")), (200, Some(97)));
+    // A value names nothing but itself.
+    let tenant = "x&host=gateway.test%26";
+    assert_eq!(doors.through("/tenant", &[&format!("X-Tenant: {tenant}")]), 99);
+    let words = json!({ "header:X-Tenant": tenant, "host": "gateway.test:80" });
+    assert_eq!(doors.asked("tenant", &words), (200, Some(98)));
+    assert_eq!(
+        doors.asked("either", &json!({ "ip": "192.0.2.1", "api_key": "" })),
+        (200, Some(99))
+    );
+    for key in [
+        json!({ "ip": "api_key=victim" }),
+        json!({ "ip": "192.0.2.1", "user": "ann" }),
+        json!({}),
+        json!(["192.0.2.1"]),
+    ] {
+        assert_eq!(doors.asked("either", &key).0, 400, "{key}");
     }
 }
 

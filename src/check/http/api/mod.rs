@@ -8,6 +8,7 @@ mod decide;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod idempotency;
+mod key;
 mod pointer;
 mod prepare;
 mod problem;

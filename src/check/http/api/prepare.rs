@@ -12,6 +12,7 @@ use tollgate_limiter::policy::{KeyExpr, LimitChoice, Policy};
 use tollgate_limiter::time::{Span, Timestamp};
 
 use super::caller::Caller;
+use super::key::AskedKey;
 use super::problem::Problem;
 use super::question::{AskedRequest, MAX_TOGETHER, Question, ttl};
 use crate::check::lease::{Dynamic, MAX_NAME};
@@ -48,8 +49,8 @@ pub(super) struct Prepared<'r> {
 /// The text of a client for operators.
 #[derive(Debug)]
 enum Shown<'r> {
-    /// The key as the question writes it.
-    Text(&'r str),
+    /// The key of the question.
+    Key(&'r AskedKey),
     /// Those of a request.
     Keys(Vec<(Key, String)>),
 }
@@ -64,10 +65,8 @@ impl Prepared<'_> {
     /// The text of the client of a report, for operators.
     pub(super) fn shown(&self, asking: Asking<'_>, report: &Report<&Arc<Policy>>) -> String {
         let found = match &self.shown {
-            Shown::Text(_) if self.dynamic.is_some() => None,
-            Shown::Text(text) => {
-                asking.gateway.snapshot().rules.shown_key(&report.policy.key, text)
-            }
+            Shown::Key(_) if self.dynamic.is_some() => None,
+            Shown::Key(key) => key.shown(&asking.gateway.snapshot().rules, &report.policy.key),
             Shown::Keys(keys) => {
                 let key = Key { principal: report.client, counter: report.policy.counter };
                 keys.iter().find(|(known, _)| *known == key).map(|(_, text)| text.clone())
@@ -126,12 +125,19 @@ impl Dynamic {
     }
 
     /// The client that a question means with this key. It has no other counters.
-    fn principal(&self, gateway: &Gateway, key: &str) -> Principal {
+    ///
+    /// # Errors
+    /// If the key has words: no policy says which.
+    fn principal(&self, gateway: &Gateway, key: &AskedKey) -> Result<Principal, Problem> {
+        let AskedKey::Text(key) = key else {
+            let detail = "a limit that the question states has a text as its key";
+            return Err(Problem::bad_request(detail).at("/key"));
+        };
         let mut digest = gateway.snapshot().rules.clients().secret().digest();
         digest.value(b"stated in the question");
         digest.value(self.name.as_bytes());
         digest.value(key.as_bytes());
-        Principal::from_bits(digest.finish())
+        Ok(Principal::from_bits(digest.finish()))
     }
 }
 
@@ -148,7 +154,7 @@ pub(super) fn prepare<'r>(
     let (claims, shown, headroom) = match (&question.key, &question.request) {
         (Some(key), None) => {
             let claims = by_key(asking, &judges, key, dynamic)?;
-            (Ok(claims), Shown::Text(key), Headroom::default())
+            (Ok(claims), Shown::Key(key), Headroom::default())
         }
         (None, Some(request)) => {
             let described = by_request(asking, &judges, request)?;
@@ -275,7 +281,7 @@ fn may_charge_route(asking: Asking<'_>, index: usize) -> Result<(), Problem> {
 fn by_key<'r>(
     asking: Asking<'r>,
     judges: &Chosen<'r>,
-    key: &str,
+    key: &AskedKey,
     dynamic: Option<&(Dynamic, Arc<Policy>)>,
 ) -> Result<Claims<&'r Arc<Policy>>, Problem> {
     let Chosen::Policies(policies) = judges else {
@@ -285,11 +291,8 @@ fn by_key<'r>(
     let rules = &asking.gateway.snapshot().rules;
     let claim = |policy: &&'r Arc<Policy>| {
         let client = match dynamic {
-            Some((stated, _)) => stated.principal(asking.gateway, key),
-            None => {
-                let wrong = |error| Problem::bad_request(format!("{error}")).at("/key");
-                rules.principal(&policy.key, key).map_err(wrong)?
-            }
+            Some((stated, _)) => stated.principal(asking.gateway, key)?,
+            None => key.principal(rules, &policy.key)?,
         };
         let limit = if policy.is_unlimited { LimitChoice::Unlimited } else { LimitChoice::Own };
         Ok(KnownClaim { policy, client, limit, instead: None, cost: 1 })

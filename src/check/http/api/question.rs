@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use tollgate_limiter::Limit;
 use tollgate_limiter::time::Span;
 
+use super::key::AskedKey;
 use super::pointer::{length_until, pointer_at};
 use super::problem::Problem;
 use crate::engine::Fields;
@@ -29,8 +30,8 @@ pub(super) struct Question {
     pub(super) policies: Option<Vec<String>>,
     /// The route whose policies decide.
     pub(super) route: Option<String>,
-    /// The client, as for `tollgate override`.
-    pub(super) key: Option<String>,
+    /// The client.
+    pub(super) key: Option<AskedKey>,
     /// The request whose client is meant.
     #[serde(deserialize_with = "object")]
     pub(super) request: Option<AskedRequest>,
