@@ -6,6 +6,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// timers, stores.
 const OWN: usize = 64;
 const OF_WORKER: usize = 16;
+/// Idle connections to upstreams that a worker may keep above those that each endpoint may have in
+/// any case. Each takes some kilobytes of the system's memory.
+const IDLE_OF_WORKER: usize = 16_384;
 
 /// Raises the soft limit to the hard limit and returns the new limit. Many systems begin
 /// with 1,024, for programs that use `select`; this program does not.
@@ -26,9 +29,23 @@ pub(super) fn for_clients(files: usize, workers: usize) -> usize {
     (rest / 4).saturating_mul(3).max(workers)
 }
 
+/// How many of `files` may be idle connections of each worker to upstreams, above those that each
+/// endpoint may have in any case: an eighth for all workers, so that connections that are used
+/// have at least as many.
+pub(super) fn for_idle(files: usize, workers: usize) -> usize {
+    (files / 8 / workers.max(1)).min(IDLE_OF_WORKER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_connections_get_an_eighth_up_to_a_bound() {
+        assert_eq!(for_idle(1024, 2), 64);
+        assert_eq!(for_idle(1_048_576, 4), IDLE_OF_WORKER);
+        assert_eq!(for_idle(usize::MAX, 1), IDLE_OF_WORKER);
+    }
 
     #[test]
     fn clients_get_three_quarters_and_at_least_one_for_each_worker() {

@@ -58,6 +58,8 @@ pub(super) struct Supervisor {
     opened: Vec<(Purpose, ListenAddress)>,
     /// How many connections of clients the limit on open files allows.
     max_clients: usize,
+    /// Idle connections of each worker to upstreams; see [`open_files::for_idle`].
+    max_idle: usize,
     /// The largest sum of `max_connections` that the log has reported as too large.
     warned_of: usize,
     capacity: Capacity,
@@ -102,7 +104,8 @@ impl Supervisor {
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = wanted(&config);
         let check = Arc::new(std::mem::take(&mut config.check));
-        let max_clients = open_files::for_clients(open_files::raise(), workers);
+        let files = open_files::raise();
+        let max_clients = open_files::for_clients(files, workers);
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
         let certificates = Arc::clone(&config.certificates);
@@ -115,6 +118,7 @@ impl Supervisor {
             next_listener: 0,
             opened: Vec::new(),
             max_clients,
+            max_idle: open_files::for_idle(files, workers),
             warned_of: 0,
             capacity: Capacity::new(max_clients),
             workers: Vec::with_capacity(workers),
@@ -168,6 +172,7 @@ impl Supervisor {
                 listeners,
                 commands,
                 snapshot: Arc::clone(&self.snapshot),
+                max_idle: self.max_idle,
                 check: Arc::clone(&self.check),
                 check_state: Arc::clone(&self.check_state),
                 store: self.state.store.clone(),

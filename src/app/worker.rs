@@ -41,6 +41,8 @@ pub(super) struct Worker {
     pub(super) listeners: Share,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) snapshot: Arc<Snapshot>,
+    /// See [`Proxy::new`].
+    pub(super) max_idle: usize,
     pub(super) check: Arc<CheckSettings>,
     pub(super) check_state: Arc<SharedState>,
     pub(super) store: SharedStore,
@@ -84,7 +86,7 @@ impl Worker {
 
     async fn serve(mut self) -> io::Result<()> {
         let metrics = Rc::new(self.metrics);
-        let proxy = Proxy::new(&self.snapshot.upstreams, &metrics);
+        let proxy = Proxy::new(&self.snapshot.upstreams, &metrics, self.max_idle);
         let store = self.store.open(Clock::System);
         // Clients wait until the store is ready, so that it counts the first requests too.
         store.ready().await;

@@ -132,7 +132,10 @@ fn upstreams_and_the_process_are_as_they_were_written() {
     assert_eq!(app.endpoints[0].target, Target::Http("127.0.0.1:80".parse().unwrap()));
     assert_eq!(app.endpoints[1].target, Target::Echo);
     assert_eq!((app.endpoints[0].weight, app.endpoints[1].weight), (1, 3));
-    assert_eq!((app.balance, app.max_idle, app.max_in_flight), (Balance::Random, 8, Some(100)));
+    assert_eq!(
+        (app.balance, app.max_idle, app.max_in_flight),
+        (Balance::Random, Some(8), Some(100))
+    );
     assert_eq!(app.connect_timeout, Duration::from_secs(2));
     assert_eq!(app.idle_timeout, Duration::from_secs(30));
     assert_eq!(config.headers.dialects, [Dialect::Ietf]);

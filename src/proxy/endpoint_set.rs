@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::balance::{Balancer, Candidate};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, IdleRoom};
 use super::health;
 use super::shared::UpstreamShared;
 use crate::telemetry::UpstreamTraffic;
@@ -26,6 +26,7 @@ impl EndpointSet {
         upstream: &UpstreamShared,
         before: &[Rc<Endpoint>],
         traffic: &UpstreamTraffic,
+        room: &Rc<IdleRoom>,
     ) -> Self {
         let (generation, now_us) = (upstream.generation(), upstream.now_us());
         let settings = upstream.settings();
@@ -48,7 +49,8 @@ impl EndpointSet {
         }
         let endpoints = all.into_iter().map(|shared| {
             let known = before.iter().find(|it| Arc::ptr_eq(it.shared(), &shared));
-            known.cloned().unwrap_or_else(|| Rc::new(Endpoint::new(shared, settings, traffic)))
+            let new = || Rc::new(Endpoint::new(shared, settings, traffic, room));
+            known.cloned().unwrap_or_else(new)
         });
         Self {
             generation,

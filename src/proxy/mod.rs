@@ -51,6 +51,7 @@ pub(crate) use upstream::Pressure;
 
 use crate::message::Failure;
 use crate::telemetry::WorkerMetrics;
+use endpoint::IdleRoom;
 use upstream::Upstream;
 
 /// One worker's access to all upstreams.
@@ -58,6 +59,7 @@ use upstream::Upstream;
 pub(crate) struct Proxy {
     upstreams: Vec<Rc<Upstream>>,
     metrics: Rc<WorkerMetrics>,
+    room: Rc<IdleRoom>,
 }
 
 /// Looks up the names of an upstream's endpoints and checks their health, as long as
@@ -70,22 +72,30 @@ pub(crate) fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = (
 }
 
 impl Proxy {
-    /// Access to `upstreams`, which counts in `metrics`.
-    pub(crate) fn new(upstreams: &[Arc<UpstreamShared>], metrics: &Rc<WorkerMetrics>) -> Self {
-        let upstream = |shared| Rc::new(Upstream::new(Arc::clone(shared), metrics));
+    /// Access to `upstreams`, which counts in `metrics`. Pools of connections that follow their use
+    /// may together keep `idle_connections` more than what each of them may keep in any case.
+    pub(crate) fn new(
+        upstreams: &[Arc<UpstreamShared>],
+        metrics: &Rc<WorkerMetrics>,
+        idle_connections: usize,
+    ) -> Self {
+        let room = IdleRoom::new(idle_connections);
+        let upstream = |shared| Rc::new(Upstream::new(Arc::clone(shared), metrics, &room));
         let upstreams = upstreams.iter().map(upstream).collect();
-        Self { upstreams, metrics: Rc::clone(metrics) }
+        Self { upstreams, metrics: Rc::clone(metrics), room }
     }
 
     /// Access to other upstreams after a reload. Upstreams that stay keep their
     /// connections.
     pub(crate) fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
+        let Self { metrics, room, .. } = self;
         let upstreams = upstreams.iter().map(|shared| {
             let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
-            let new = || Rc::new(Upstream::new(Arc::clone(shared), &self.metrics));
+            let new = || Rc::new(Upstream::new(Arc::clone(shared), metrics, room));
             known.cloned().unwrap_or_else(new)
         });
-        Self { upstreams: upstreams.collect(), metrics: Rc::clone(&self.metrics) }
+        let upstreams = upstreams.collect();
+        Self { upstreams, metrics: Rc::clone(metrics), room: Rc::clone(room) }
     }
 
     /// The load of the upstream with index `upstream`, as this worker sees it.

@@ -24,8 +24,8 @@ pub(crate) struct UpstreamSettings {
     pub(crate) balance: Balance,
     /// The time in which a connection must be open, including TLS.
     pub(crate) connect_timeout: Duration,
-    /// Idle connections that each worker keeps to each endpoint.
-    pub(crate) max_idle: usize,
+    /// Idle connections that each worker keeps to each endpoint. None: as many as it used lately.
+    pub(crate) max_idle: Option<usize>,
     /// How long an idle connection is kept.
     pub(crate) idle_timeout: Duration,
     /// Requests in flight at once, over all workers. Further requests get 503. None: no
@@ -49,7 +49,7 @@ impl UpstreamSettings {
             endpoints,
             balance: Balance::default(),
             connect_timeout: Duration::from_secs(1),
-            max_idle: 256,
+            max_idle: None,
             idle_timeout: Duration::from_secs(60),
             max_in_flight: None,
             tls: None,

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use smallvec::SmallVec;
 use tollgate_limiter::time::{Span, monotonic};
 
-use super::endpoint::{Endpoint, InFlight};
+use super::endpoint::{Endpoint, IdleRoom, InFlight};
 use super::endpoint_set::EndpointSet;
 use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
@@ -37,17 +37,23 @@ pub(super) struct Upstream {
     rng: RefCell<Rng>,
     latency: RefCell<LatencyGradient>,
     metrics: UpstreamMetrics,
+    room: Rc<IdleRoom>,
 }
 
 /// The endpoints at which a request has failed.
 pub(super) type Tried = SmallVec<[Rc<Endpoint>; 2]>;
 
 impl Upstream {
-    pub(super) fn new(shared: Arc<UpstreamShared>, metrics: &Rc<WorkerMetrics>) -> Self {
+    pub(super) fn new(
+        shared: Arc<UpstreamShared>,
+        metrics: &Rc<WorkerMetrics>,
+        room: &Rc<IdleRoom>,
+    ) -> Self {
         let metrics = UpstreamMetrics::new(metrics, &shared.settings().name);
         Self {
-            endpoints: RefCell::new(EndpointSet::new(&shared, &[], metrics.traffic())),
+            endpoints: RefCell::new(EndpointSet::new(&shared, &[], metrics.traffic(), room)),
             metrics,
+            room: Rc::clone(room),
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -98,7 +104,8 @@ impl Upstream {
     fn refresh(&self) {
         if self.endpoints.borrow().is_outdated(&self.shared) {
             let before = &self.endpoints.borrow().endpoints.clone();
-            let current = EndpointSet::new(&self.shared, before, self.metrics.traffic());
+            let traffic = self.metrics.traffic();
+            let current = EndpointSet::new(&self.shared, before, traffic, &self.room);
             self.endpoints.replace(current);
         }
     }

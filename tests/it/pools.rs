@@ -1,8 +1,8 @@
 //! Connections to origins: kept, reused, found closed; and the choice of the endpoint.
 
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use crate::support::{Gateway, Origin, PATIENCE, eventually};
@@ -48,6 +48,26 @@ fn a_connection_is_not_kept_if_max_idle_is_zero() {
         assert_eq!(client.get("/", &[]).status, 200);
     }
     assert_eq!(origin.connections(), 3);
+}
+
+/// Regression: 256 connections were kept, and clients above that number paid for a new connection
+/// with most of their requests.
+#[test]
+fn as_many_connections_are_kept_as_were_used_at_once() {
+    const CLIENTS: usize = 300;
+    let all_are_there = Arc::new(Barrier::new(CLIENTS));
+    let origin = Origin::answering(move |_| {
+        all_are_there.wait();
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned()
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| gateway.client()).collect();
+    for _ in 0..3 {
+        let request = b"GET / HTTP/1.1\r\nHost: gateway.test\r\n\r\n";
+        clients.iter_mut().for_each(|client| client.send(request));
+        clients.iter_mut().for_each(|client| assert_eq!(client.response("GET").status, 200));
+    }
+    assert_eq!(origin.connections(), CLIENTS);
 }
 
 #[test]

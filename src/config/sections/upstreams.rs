@@ -106,7 +106,9 @@ struct RawUpstreamTimeouts {
 #[serde(rename = "keep_alive", default)]
 #[schemars(deny_unknown_fields)]
 struct RawKeepAlive {
-    /// The most idle connections that each worker keeps to each endpoint. Default: 256.
+    /// The most idle connections that each worker keeps to each endpoint. Without it, a worker
+    /// keeps 256, and for 5 seconds also those above 256 that it has used, up to 16,384 more for
+    /// all endpoints. Default: as many as were used lately.
     #[schemars(example = 64)]
     max_idle: Field<u64>,
     /// How long an idle connection is kept. Default: 60s.
@@ -148,8 +150,7 @@ impl RawUpstream {
                 cx.timeout(&timeouts.connect, "connect", upstream.connect_timeout);
         }
         if let Some(keep_alive) = self.keep_alive.value() {
-            let max_idle = cx.number(&keep_alive.max_idle, "max_idle", 0..=MAX_IDLE);
-            upstream.max_idle = max_idle.unwrap_or(upstream.max_idle);
+            upstream.max_idle = cx.number(&keep_alive.max_idle, "max_idle", 0..=MAX_IDLE);
             upstream.idle_timeout = cx.timeout(&keep_alive.idle, "idle", upstream.idle_timeout);
         }
         upstream.max_in_flight = cx.number(&self.max_in_flight, "max_in_flight", 1..=MAX_IN_FLIGHT);

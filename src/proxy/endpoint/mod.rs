@@ -28,6 +28,7 @@ use tollgate_limiter::time::monotonic;
 use connect::connect_http1;
 pub(super) use connect::{NewConnection, connect};
 use http1::BrokenBody;
+pub(super) use http1::IdleRoom;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use http1::fuzzing;
 pub(super) use send_error::SendError;
@@ -194,15 +195,17 @@ impl Pools {
 }
 
 impl Endpoint {
-    /// The bytes of its connections are counted in `traffic`.
+    /// The bytes of its connections are counted in `traffic`. Its idle connections may use `room`.
     pub(super) fn new(
         shared: Arc<EndpointShared>,
         settings: &UpstreamSettings,
         traffic: &UpstreamTraffic,
+        room: &Rc<IdleRoom>,
     ) -> Self {
         let excess = http1::Excess::new(&settings.name, &shared.shown, traffic);
+        let bound = http1::IdleBound::new(settings.max_idle, room);
         let pools = Rc::new(Pools {
-            http1: http1::Pool::new(settings.max_idle, settings.idle_timeout, excess),
+            http1: http1::Pool::new(bound, settings.idle_timeout, excess),
             http2: http2::Pool::new(settings.idle_timeout),
             is_http2: Cell::new(matches!(shared.protocol, Protocol::Http2)),
         });

@@ -7,6 +7,7 @@ mod excess;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod head;
+mod idle_bound;
 mod incoming;
 mod pool;
 mod request;
@@ -33,6 +34,8 @@ pub(super) use decoder::BrokenBody;
 use decoder::Decoder;
 pub(super) use excess::Excess;
 use head::{Framing, Head, framing, parse};
+pub(super) use idle_bound::IdleBound;
+pub(in crate::proxy) use idle_bound::IdleRoom;
 use incoming::{Behind, Incoming};
 pub(super) use pool::Pool;
 use upload::{Progress, RestTask, Upload};

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tollgate_limiter::time::monotonic;
 
+use super::idle_bound::{KEPT, SURPLUS_TIMEOUT};
 use super::pool::REST;
 use super::*;
 use crate::proxy::endpoint;
@@ -59,9 +60,17 @@ async fn read(connection: Connection) -> Result<(Bytes, Connection), BrokenBody>
     Ok((read, connection))
 }
 
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
 fn pool() -> Pool {
+    pool_of(Some(9), 0)
+}
+
+/// A pool with this configured bound, or else with so much room above what it may have in any
+/// case.
+fn pool_of(bound: Option<usize>, room: usize) -> Pool {
     let excess = Excess::new("app", "10.0.0.1:80", &UpstreamTraffic::default());
-    Pool::new(9, Duration::from_secs(60), excess)
+    Pool::new(IdleBound::new(bound, &IdleRoom::new(room)), IDLE_TIMEOUT, excess)
 }
 
 async fn idle() {
@@ -142,7 +151,7 @@ fn connections_that_rest_are_bounded_too_and_expire() {
             pool.keep(connection);
         }
         assert_eq!(pool.idle(), 9);
-        pool.close_expired(monotonic() + Duration::from_secs(60));
+        pool.close_expired(monotonic() + IDLE_TIMEOUT);
         assert_eq!(pool.idle(), 0);
     });
 }
@@ -242,6 +251,73 @@ fn a_connection_that_cannot_carry_another_request_is_not_kept() {
             assert!(pool.reuse(monotonic()).is_none(), "{response}");
         });
     }
+}
+
+/// Keeps new connections, and returns the other ends of them.
+fn keep(pool: &Pool, count: usize) -> Vec<DuplexStream> {
+    let keep = |_| {
+        let (near, far) = duplex(1);
+        pool.keep(Connection::over(Box::new(near)));
+        far
+    };
+    (0..count).map(keep).collect()
+}
+
+/// Regression: of 4,096 clients that were active at once, most opened a new connection for each
+/// request, because only 256 connections were kept.
+#[test]
+fn a_pool_keeps_the_connections_that_were_used_lately() {
+    run(async {
+        let pool = pool_of(None, 10_000);
+        let _far = keep(&pool, 4096);
+        assert_eq!(pool.idle(), 4096);
+        let now = monotonic();
+        let all: Vec<_> = std::iter::from_fn(|| pool.reuse(now)).collect();
+        assert_eq!((all.len(), pool.idle()), (4096, 0));
+        all.into_iter().for_each(|connection| pool.keep(connection));
+        // Housekeeping closes those that were not needed, some in each call.
+        let later = monotonic() + SURPLUS_TIMEOUT;
+        pool.close_expired(later);
+        assert!((2048..4096).contains(&pool.idle()), "{} after one call", pool.idle());
+        (0..20).for_each(|_| pool.close_expired(later));
+        assert_eq!(pool.idle(), KEPT);
+        pool.close_expired(monotonic() + IDLE_TIMEOUT);
+        assert_eq!(pool.idle(), 0);
+    });
+}
+
+#[test]
+fn a_pool_keeps_no_more_connections_than_its_worker_has_room_for() {
+    for (bound, room, kept) in
+        [(None, 100, KEPT + 100), (None, 0, KEPT), (Some(300), 0, 300), (Some(0), 0, 0)]
+    {
+        run(async {
+            let pool = pool_of(bound, room);
+            let _far = keep(&pool, 400);
+            assert_eq!(pool.idle(), kept, "{bound:?} {room}");
+        });
+    }
+}
+
+/// A connection that is too old may be about to be closed by the endpoint.
+#[test]
+fn connections_that_are_too_old_are_not_used_even_if_many_wait_to_be_closed() {
+    run(async {
+        let pool = pool_of(Some(1000), 0);
+        let _far = keep(&pool, 1000);
+        assert!(pool.reuse(monotonic() + IDLE_TIMEOUT).is_none());
+        assert!(pool.idle() > 0);
+    });
+}
+
+#[test]
+fn all_connections_that_the_endpoint_closes_are_closed_within_some_calls() {
+    run(async {
+        let pool = pool_of(Some(5000), 0);
+        drop(keep(&pool, 5000));
+        (0..40).for_each(|_| pool.close_expired(monotonic()));
+        assert_eq!(pool.idle(), 0);
+    });
 }
 
 #[test]
