@@ -10,6 +10,11 @@ use tollgate_limiter::request::{Ambiguity, Malformed};
 
 use super::question::{BadQuestion, QuestionParts};
 
+/// The most fields of a response of an upstream.
+pub(crate) const MAX_RESPONSE_FIELDS: usize = 256;
+/// The largest head of a response of an upstream in bytes, and the largest trailers.
+pub(crate) const MAX_RESPONSE_HEAD_BYTES: usize = 64 * 1024;
+
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
@@ -115,6 +120,12 @@ pub(crate) enum Failure {
     /// The whole request took longer than its route allows.
     #[error("the request took longer than this route allows")]
     RequestTimeout,
+    /// The head of the upstream's response has more fields or bytes than the gateway reads.
+    #[error(
+        "the upstream's answer has more than {MAX_RESPONSE_FIELDS} fields or {} KiB of them",
+        MAX_RESPONSE_HEAD_BYTES / 1024
+    )]
+    UpstreamHeadTooLarge,
     /// The upstream's response is not valid HTTP.
     #[error("the upstream's answer could not be understood")]
     UpstreamInvalid,
@@ -148,6 +159,7 @@ impl Failure {
             | Self::UpstreamUnreachable
             | Self::UpstreamClosed
             | Self::UpstreamNoTunnel
+            | Self::UpstreamHeadTooLarge
             | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
             Self::QueueFull
             | Self::StoreAway
@@ -190,6 +202,7 @@ impl Failure {
             | Self::UpstreamTimeout
             | Self::UpstreamClosed
             | Self::UpstreamNoTunnel
+            | Self::UpstreamHeadTooLarge
             | Self::UpstreamInvalid => Blame::Upstream,
         }
     }
@@ -241,6 +254,7 @@ impl Failure {
             Self::UpstreamClosed => "upstream_closed",
             Self::UpstreamNoTunnel => "upstream_no_tunnel",
             Self::RequestTimeout => "request_timeout",
+            Self::UpstreamHeadTooLarge => "upstream_head_too_large",
             Self::UpstreamInvalid => "upstream_invalid",
         }
     }

@@ -70,6 +70,7 @@ impl Code {
             | Failure::UpstreamConnectTimeout
             | Failure::UpstreamClosed
             | Failure::UpstreamNoTunnel
+            | Failure::UpstreamHeadTooLarge
             | Failure::UpstreamInvalid => Self::Unavailable,
         }
     }

@@ -24,7 +24,7 @@ mod websocket;
 mod whole_body;
 
 pub(crate) use edits::FieldEdits;
-pub(crate) use failure::{Blame, Failure};
+pub(crate) use failure::{Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
 pub(crate) use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
     request_id, strip_hop_by_hop, strip_request, write_field,

@@ -47,8 +47,11 @@ pub(super) enum Fault {
     Timeout,
     /// The response is not HTTP.
     Unreadable,
-    /// The head of the response is too large. Over HTTP/2 also a response that is
-    /// malformed in another way: the library does not distinguish the two.
+    /// The head of the response has too many fields or bytes. A head that has too many bytes over
+    /// HTTP/2 is [`Fault::ResponseRejected`].
+    HeadTooLarge,
+    /// The HTTP/2 library rejects the response: its head has too many bytes, or it is malformed. The
+    /// library does not distinguish the two.
     ResponseRejected,
     /// The task of the connection has ended.
     Internal,
@@ -73,6 +76,7 @@ impl Fault {
             | Self::ClosedWithOthers
             | Self::Internal => Failure::UpstreamClosed,
             Self::Timeout => Failure::UpstreamTimeout,
+            Self::HeadTooLarge => Failure::UpstreamHeadTooLarge,
             Self::Unreadable | Self::ResponseRejected => Failure::UpstreamInvalid,
         }
     }
@@ -91,6 +95,7 @@ impl Fault {
             | Self::Body(_)
             | Self::Unsendable
             | Self::Rejected
+            | Self::HeadTooLarge
             | Self::ResponseRejected => Blame::Client,
             Self::Unreachable
             | Self::ConnectTimeout
@@ -207,6 +212,7 @@ mod tests {
             ClosedWithOthers,
             Timeout,
             Unreadable,
+            HeadTooLarge,
             ResponseRejected,
             Internal,
         ];
@@ -215,7 +221,7 @@ mod tests {
                 Exhausted | TooManyStreams | Unreachable | ConnectTimeout | Untrusted => {}
                 NoTunnel | Handshake(_) | Body(_) | Unsendable | Unprocessed | Rejected => {}
                 Reset | Closed | ClosedWithOthers | Timeout | Unreadable => {}
-                ResponseRejected | Internal => {}
+                HeadTooLarge | ResponseRejected | Internal => {}
             }
         }
         all

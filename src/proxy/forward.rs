@@ -46,7 +46,7 @@ pub(super) async fn forward(
         options.waited.set(options.waited.get() + took);
         match &result {
             Ok(response) => upstream.metrics().answered(response.response.status(), took),
-            Err(error) => upstream.metrics().failed(error.fault.failure().reason(), took),
+            Err(error) => upstream.failed(in_flight.endpoint(), error.fault, took),
         }
         if let Some(is_success) = health_verdict(&result, wants_tunnel) {
             upstream.shared().record_request(in_flight.endpoint().shared(), is_success);

@@ -1,21 +1,26 @@
 //! An upstream as one worker sees it.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use smallvec::SmallVec;
 use tollgate_limiter::time::{Span, monotonic};
+use tracing::warn;
 
 use super::endpoint::{Endpoint, IdleRoom, InFlight};
 use super::endpoint_set::EndpointSet;
+use super::fault::Fault;
 use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
 use crate::gradient::LatencyGradient;
 use crate::message::Failure;
 use crate::telemetry::{UpstreamMetrics, WorkerMetrics};
+
+/// The shortest time between two warnings of a worker about an upstream.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(super) struct Upstream {
     latency: RefCell<LatencyGradient>,
     metrics: UpstreamMetrics,
     room: Rc<IdleRoom>,
+    /// When the log has warned of a response with too large a head.
+    warned: Cell<Option<Instant>>,
 }
 
 /// The endpoints at which a request has failed.
@@ -54,6 +61,7 @@ impl Upstream {
             endpoints: RefCell::new(EndpointSet::new(&shared, &[], metrics.traffic(), room)),
             metrics,
             room: Rc::clone(room),
+            warned: Cell::new(None),
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -123,6 +131,28 @@ impl Upstream {
     /// Records the latency of a response.
     pub(super) fn observe(&self, latency: Span) {
         self.latency.borrow_mut().observe(latency);
+    }
+
+    /// Records that an attempt has failed.
+    pub(super) fn failed(&self, endpoint: &Endpoint, fault: Fault, took: Duration) {
+        self.metrics.failed(fault.failure().reason(), took);
+        if fault == Fault::HeadTooLarge {
+            self.warn_of_large_head(endpoint);
+        }
+    }
+
+    /// Warns of a response with too large a head, but not of each: clients may cause them.
+    fn warn_of_large_head(&self, endpoint: &Endpoint) {
+        let now = monotonic();
+        if self.warned.get().is_none_or(|last| now.duration_since(last) >= WARNING_INTERVAL) {
+            self.warned.set(Some(now));
+            warn!(
+                upstream = %self.shared.settings().name,
+                address = %endpoint.shared().shown,
+                "{}, and is not relayed: let the application send fewer or shorter fields",
+                Failure::UpstreamHeadTooLarge
+            );
+        }
     }
 
     /// Its load.

@@ -37,6 +37,34 @@ fn assert_failed(response: &Response, status: u16, detail: &str) {
     assert!(problem["detail"].as_str().unwrap_or_default().contains(detail), "{problem:#}");
 }
 
+/// A response with so many fields.
+fn with_fields(count: usize) -> String {
+    let fields: String = (1..count).map(|n| format!("X-Field-{n}: {n}\r\n")).collect();
+    format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\nok")
+}
+
+#[test]
+fn a_response_may_have_many_fields_and_one_with_too_many_says_so() {
+    for count in [150, 256] {
+        let origin = Origin::answering(move |_| with_fields(count));
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let response = gateway.client().get("/", &[]);
+        assert_eq!((response.status, response.text().as_str()), (200, "ok"), "{count}");
+        assert_eq!(response.field("x-field-149"), Some("149"));
+    }
+    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(64 * 1024));
+    for said in [with_fields(257), long] {
+        let origin = Origin::answering(move |_| said.clone());
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let response = gateway.client().get("/", &[]);
+        assert_failed(&response, 502, "more than 256 fields or 64 KiB");
+        eventually("the log says so", || {
+            let log = gateway.log();
+            log.contains("more than 256 fields or 64 KiB") && log.contains("upstream=app")
+        });
+    }
+}
+
 #[test]
 fn a_closed_port_is_a_bad_gateway() {
     let closed = Reserved::new();
@@ -81,7 +109,7 @@ fn a_head_without_an_end_is_a_bad_gateway() {
         while stream.write_all(b"X-More: and more and more and more\r\n").is_ok() {}
     });
     let gateway = Gateway::forwarding(&origin, "", "", "");
-    assert_failed(&gateway.client().get("/", &[]), 502, "understood");
+    assert_failed(&gateway.client().get("/", &[]), 502, "64 KiB");
 }
 
 #[test]

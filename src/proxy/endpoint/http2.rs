@@ -23,6 +23,7 @@ use tollgate_limiter::time::monotonic;
 
 use super::send_error::SendError;
 use crate::coalesced::Coalesced;
+use crate::message::MAX_RESPONSE_FIELDS;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;
 use bounds::{
@@ -146,6 +147,12 @@ impl Stream {
         self.upload = upload;
         self.is_open = true;
         let sent = sender.clone().try_send_request(body).await;
+        if let Ok(response) = &sent
+            && response.headers().len() > MAX_RESPONSE_FIELDS
+        {
+            let fault = Fault::HeadTooLarge;
+            return Err(SendError { fault, is_unsent: false, request: None });
+        }
         // The library resets the stream if its body breaks or if it rejects the response.
         // Other failures come from the endpoint.
         self.is_open = match &sent {

@@ -270,6 +270,11 @@ async fn answer(
             BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)))
         }
     });
+    let fields = path.strip_prefix("/fields/").and_then(|count| count.parse().ok());
+    for number in 0..fields.unwrap_or(0) {
+        let name = HeaderName::try_from(format!("x-field-{number}")).expect("a name");
+        response.headers_mut().insert(name, HeaderValue::from_static("1"));
+    }
     if path.starts_with("/503") {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }

@@ -52,6 +52,19 @@ fn bodies_and_trailers_pass_both_ways() {
     assert!(answer.to_lowercase().contains("\r\ngrpc-status: 0\r\n"), "{answer}");
 }
 
+#[test]
+fn a_response_may_have_as_many_fields_as_over_http_1() {
+    let (_backend, endpoints) = backend(100);
+    let gateway = gateway(&endpoints, "", "");
+    let mut client = gateway.client();
+    let response = client.get("/fields/150", &[]);
+    assert_eq!((response.status, response.field("x-field-149")), (200, Some("1")));
+    let response = client.get("/fields/257", &[]);
+    assert_eq!(response.status, 502);
+    assert!(response.text().contains("more than 256 fields or 64 KiB"), "{}", response.text());
+    assert_eq!(client.get("/", &[]).status, 200, "the connection stays");
+}
+
 /// Concurrent requests share a connection. Another one is opened only when it is full.
 #[test]
 fn many_requests_share_few_connections() {

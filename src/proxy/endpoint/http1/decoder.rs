@@ -3,11 +3,13 @@
 use bytes::{Buf as _, Bytes};
 use http_body::{Frame, SizeHint};
 
-use super::head::{Framing, MAX_BYTES, MAX_FIELDS, parse_trailers};
+use super::head::{Framing, parse_trailers};
+use crate::message::{MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
 use crate::server::{Chunks, HeadBounds};
 
 /// The bounds of the trailer section of a chunked body.
-const BOUNDS: HeadBounds = HeadBounds { bytes: MAX_BYTES, target_bytes: 0, fields: MAX_FIELDS };
+const BOUNDS: HeadBounds =
+    HeadBounds { bytes: MAX_RESPONSE_HEAD_BYTES, target_bytes: 0, fields: MAX_RESPONSE_FIELDS };
 
 /// A body breaks off, or breaks its framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,13 +9,11 @@ use httparse::{Header, Status};
 use hyper::ext::ReasonPhrase;
 use tollgate_limiter::request::Fields;
 
-use crate::message::{BadLength, empty_table, has_token, merge_content_lengths};
+use crate::message::{
+    BadLength, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, empty_table, has_token,
+    merge_content_lengths,
+};
 use crate::proxy::fault::Fault;
-
-/// The largest head in bytes.
-pub(super) const MAX_BYTES: usize = 64 * 1024;
-/// The most fields of a head.
-pub(super) const MAX_FIELDS: usize = 100;
 
 /// Room for the fields that the gateway adds to a response, so that the map does not grow.
 const OWN_FIELDS: usize = 7;
@@ -52,13 +50,13 @@ pub(super) struct Head {
 /// # Errors
 /// If it is malformed or too large.
 pub(super) fn parse(bytes: &Bytes) -> Result<Option<(Head, usize)>, Fault> {
-    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut room = [const { MaybeUninit::uninit() }; MAX_RESPONSE_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
     let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut room) {
-        Ok(Status::Complete(length)) if length <= MAX_BYTES => length,
-        Ok(Status::Partial) if bytes.len() < MAX_BYTES => return Ok(None),
-        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Fault::ResponseRejected),
+        Ok(Status::Complete(length)) if length <= MAX_RESPONSE_HEAD_BYTES => length,
+        Ok(Status::Partial) if bytes.len() < MAX_RESPONSE_HEAD_BYTES => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge),
         Err(_) => return Err(Fault::Unreadable),
     };
     let mut response = Response::new(());
@@ -104,7 +102,7 @@ fn fields(
 /// # Errors
 /// If it is malformed.
 pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
-    let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut room = [httparse::EMPTY_HEADER; MAX_RESPONSE_FIELDS];
     match httparse::parse_headers(bytes, &mut room) {
         Ok(Status::Complete((_, parsed))) => fields(bytes, parsed, |_, _| true),
         _ => Err(Fault::Unreadable),
@@ -220,9 +218,9 @@ mod tests {
 
     #[test]
     fn a_head_that_is_no_http_or_too_large_is_refused() {
-        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_FIELDS + 1));
-        let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "x".repeat(MAX_BYTES));
-        let endless = format!("HTTP/1.1 200 OK\r\na: {}", "x".repeat(MAX_BYTES));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_RESPONSE_FIELDS + 1));
+        let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "x".repeat(MAX_RESPONSE_HEAD_BYTES));
+        let endless = format!("HTTP/1.1 200 OK\r\na: {}", "x".repeat(MAX_RESPONSE_HEAD_BYTES));
         for (text, fault) in [
             ("HTTP/2.0 200 OK\r\n\r\n", Fault::Unreadable),
             ("SSH-2.0-OpenSSH\r\n\r\n", Fault::Unreadable),
@@ -231,9 +229,9 @@ mod tests {
             ("HTTP/1.1 200 OK\r\na : b\r\n\r\n", Fault::Unreadable),
             ("HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n", Fault::Unreadable),
             ("HTTP/1.1 200 OK\r\na: \0\r\n\r\n", Fault::Unreadable),
-            (&many, Fault::ResponseRejected),
-            (&long, Fault::ResponseRejected),
-            (&endless, Fault::ResponseRejected),
+            (&many, Fault::HeadTooLarge),
+            (&long, Fault::HeadTooLarge),
+            (&endless, Fault::HeadTooLarge),
         ] {
             assert_eq!(parsed(text).unwrap_err(), fault, "{text:.40}");
         }

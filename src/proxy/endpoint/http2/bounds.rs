@@ -9,7 +9,8 @@ pub(super) const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
 /// Bytes of an upload that are buffered while the endpoint does not read.
 pub(super) const MAX_SEND_BYTES: usize = 64 * 1024;
-/// The largest head of a response, and the largest trailers, in bytes.
+/// The largest head of a response, and the largest trailers, in bytes. The library adds 32 bytes for
+/// each field (RFC 9113, section 6.5.2).
 pub(super) const MAX_HEAD_BYTES: u32 = 64 * 1024;
 /// Streams that are remembered after a reset: frames that the endpoint has sent before
 /// it received the reset are ignored.
