@@ -36,6 +36,9 @@ pub(super) async fn run(upstream: Weak<UpstreamShared>) {
             let checks = endpoints.iter().map(|endpoint| async {
                 if let Some(is_healthy) = check(endpoint, settings).await {
                     upstream.record_check(endpoint, is_healthy);
+                    if !is_healthy {
+                        upstream.doubt_addresses();
+                    }
                 }
             });
             join_all(checks).await;

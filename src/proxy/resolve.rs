@@ -1,23 +1,30 @@
 //! Looks up the addresses of endpoints with a host name, on the control thread, at an
 //! interval: the system's resolver does not report how long an address is valid.
 //!
+//! If no connection can be opened, the name may have a new address, and is looked up at once. An
+//! upstream that stays away does not flood the resolver: the time between such lookups doubles, up
+//! to the interval.
+//!
 //! A lookup that fails changes nothing: an address that worked before is better than
 //! none.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::net::lookup_host;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep_until, timeout};
+use tollgate_limiter::time::monotonic;
 use tracing::warn;
 
 use super::shared::UpstreamShared;
 
 /// The time from one lookup to the next.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// The shortest time from one lookup to the next.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a lookup may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most addresses of one name.
@@ -34,17 +41,61 @@ pub(crate) async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
     join_all(first).await;
 }
 
-/// Looks up all names of an upstream at the interval, as long as the upstream exists.
+/// Looks up all names of an upstream at the interval, and after failures of connections, as long as
+/// the upstream exists.
 pub(super) async fn run(upstream: Weak<UpstreamShared>) {
-    if upstream.upgrade().is_none_or(|upstream| names(&upstream).next().is_none()) {
-        return;
-    }
+    run_with(upstream, &lookup).await;
+}
+
+async fn run_with(
+    upstream: Weak<UpstreamShared>,
+    lookup: &impl AsyncFn(String) -> io::Result<Vec<SocketAddr>>,
+) {
+    let names = upstream.upgrade().filter(|upstream| names(upstream).next().is_some());
+    let Some(doubts) = names.map(|upstream| upstream.address_doubts()) else { return };
+    let mut pace = Pace::new(monotonic());
     loop {
-        sleep(INTERVAL).await;
+        let at = |instant: Instant| sleep_until(instant.into());
+        let is_doubted = tokio::select! {
+            biased;
+            () = async { doubts.notified().await; at(pace.after_doubt()).await } => true,
+            () = at(pace.at_interval()) => false,
+        };
         let Some(upstream) = upstream.upgrade() else {
             return;
         };
-        round(&upstream, &lookup).await;
+        let has_changed = round(&upstream, lookup).await;
+        pace.looked_up(monotonic(), is_doubted && !has_changed);
+    }
+}
+
+/// When the names of an upstream are looked up.
+#[derive(Debug)]
+struct Pace {
+    last: Instant,
+    /// The time from the last lookup to one because of a doubt.
+    pause: Duration,
+}
+
+impl Pace {
+    /// The names were looked up at `now` for the first time.
+    fn new(now: Instant) -> Self {
+        Self { last: now, pause: SHORTEST_INTERVAL }
+    }
+
+    fn at_interval(&self) -> Instant {
+        self.last + INTERVAL
+    }
+
+    fn after_doubt(&self) -> Instant {
+        self.last + self.pause
+    }
+
+    /// The names were looked up at `now`. `in_vain` says that this was because of a doubt, and that
+    /// the addresses are the same.
+    fn looked_up(&mut self, now: Instant, in_vain: bool) {
+        let longer = (self.pause * 2).min(INTERVAL);
+        *self = Self { last: now, pause: if in_vain { longer } else { SHORTEST_INTERVAL } };
     }
 }
 
@@ -63,27 +114,28 @@ fn names(upstream: &UpstreamShared) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Looks up each name once.
+/// Looks up each name once. Returns whether any has other addresses than before.
 async fn round(
     upstream: &UpstreamShared,
     lookup: &impl AsyncFn(String) -> io::Result<Vec<SocketAddr>>,
-) {
+) -> bool {
     let lookups = names(upstream).map(|(index, name)| async move {
         match lookup(name.to_owned()).await {
             Ok(mut addresses) if !addresses.is_empty() => {
                 addresses.sort_unstable();
                 addresses.dedup();
                 addresses.truncate(MAX_ADDRESSES);
-                upstream.set_addresses(index, &addresses);
+                upstream.set_addresses(index, &addresses)
             }
             failed => {
                 let error = failed.err().map(|error| error.to_string()).unwrap_or_default();
                 let upstream = &upstream.settings().name;
                 warn!(upstream, name, error, "an endpoint's name cannot be looked up");
+                false
             }
         }
     });
-    join_all(lookups).await;
+    join_all(lookups).await.contains(&true)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tollgate_limiter::time::{Span, monotonic};
 use tracing::{info, warn};
 
@@ -29,6 +30,8 @@ pub(crate) struct UpstreamShared {
     generation: AtomicU64,
     /// For each endpoint of the settings, one entry for each of its addresses.
     endpoints: Mutex<Vec<Vec<Arc<EndpointShared>>>>,
+    /// Is notified when a connection to one of the addresses cannot be opened.
+    address_doubts: Arc<Notify>,
 }
 
 /// The health of an endpoint.
@@ -76,6 +79,7 @@ impl UpstreamShared {
             in_flight: Arc::default(),
             epoch: monotonic(),
             generation: AtomicU64::new(0),
+            address_doubts: Arc::default(),
         }
     }
 
@@ -158,9 +162,19 @@ impl UpstreamShared {
         self.endpoints.lock().iter().flatten().cloned().collect()
     }
 
-    /// Sets the addresses of the endpoint with this index. Addresses that stay keep
-    /// their health.
-    pub(super) fn set_addresses(&self, index: usize, addresses: &[SocketAddr]) {
+    /// No connection to an address can be opened: its name may have a new one by now.
+    pub(super) fn doubt_addresses(&self) {
+        self.address_doubts.notify_one();
+    }
+
+    /// Is notified when an address is doubted.
+    pub(super) fn address_doubts(&self) -> Arc<Notify> {
+        Arc::clone(&self.address_doubts)
+    }
+
+    /// Sets the addresses of the endpoint with this index, and returns whether they have changed.
+    /// Addresses that stay keep their health.
+    pub(super) fn set_addresses(&self, index: usize, addresses: &[SocketAddr]) -> bool {
         let mut endpoints = self.endpoints.lock();
         let old = &endpoints[index];
         let health = match old.is_empty() {
@@ -178,12 +192,13 @@ impl UpstreamShared {
         let new: Vec<_> = addresses.iter().filter_map(|address| at(*address)).collect();
         let is_same = new.len() == old.len() && new.iter().zip(old).all(|(a, b)| Arc::ptr_eq(a, b));
         if is_same {
-            return;
+            return false;
         }
         let upstream = &self.settings.name;
         info!(upstream, addresses = ?addresses, "the addresses of an endpoint have changed");
         endpoints[index] = new;
         self.generation.fetch_add(1, Ordering::Release);
+        true
     }
 
     /// Records that a request to this endpoint has succeeded, or failed by its fault.

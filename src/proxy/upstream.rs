@@ -99,7 +99,10 @@ impl Upstream {
             chosen = balancer.without(is_tried).choose(rng, affinity, load);
         }
         let chosen = chosen.or_else(|| balancer.choose(rng, affinity, load));
-        let chosen = chosen.ok_or(Failure::UpstreamUnresolved)?;
+        let chosen = chosen.ok_or_else(|| {
+            self.shared.doubt_addresses();
+            Failure::UpstreamUnresolved
+        })?;
         Ok(InFlight::new(Rc::clone(&endpoints[chosen]), permit))
     }
 
@@ -136,8 +139,12 @@ impl Upstream {
     /// Records that an attempt has failed.
     pub(super) fn failed(&self, endpoint: &Endpoint, fault: Fault, took: Duration) {
         self.metrics.failed(fault.failure().reason(), took);
-        if fault == Fault::HeadTooLarge {
-            self.warn_of_large_head(endpoint);
+        match fault {
+            Fault::Unreachable | Fault::ConnectTimeout | Fault::Untrusted => {
+                self.shared.doubt_addresses();
+            }
+            Fault::HeadTooLarge => self.warn_of_large_head(endpoint),
+            _ => {}
         }
     }
 
