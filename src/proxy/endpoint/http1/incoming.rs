@@ -1,8 +1,9 @@
 //! The bytes that an endpoint sends on a connection.
 
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -10,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::task::unconstrained;
 use tokio_util::io::poll_read_buf;
 
 use super::wire::Wire;
@@ -105,7 +107,11 @@ impl Incoming {
         let cx = &mut Context::from_waker(Waker::noop());
         let mut room = [MaybeUninit::uninit(); 1];
         let mut byte = ReadBuf::uninit(&mut room);
-        match Pin::new(&mut *self.wire.stream.borrow_mut()).poll_read(cx, &mut byte) {
+        let stream = &mut *self.wire.stream.borrow_mut();
+        let read = poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut byte));
+        // Otherwise a task that has used up its budget of the runtime would see nothing.
+        let read = pin!(unconstrained(read)).poll(cx);
+        match read {
             Poll::Pending => Behind::Nothing,
             Poll::Ready(Ok(())) if !byte.filled().is_empty() => Behind::Bytes,
             Poll::Ready(_) => Behind::End,

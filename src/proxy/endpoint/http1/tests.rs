@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::task::Waker;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -308,6 +309,30 @@ fn connections_that_are_too_old_are_not_used_even_if_many_wait_to_be_closed() {
         assert!(pool.reuse(monotonic() + IDLE_TIMEOUT).is_none());
         assert!(pool.idle() > 0);
     });
+}
+
+/// Regression: a task that had used up its budget of the runtime, such as one that looks at many
+/// connections, saw nothing of what had come, and used such connections again.
+#[test]
+fn a_task_without_a_budget_sees_what_has_come() {
+    for what in ["bytes", "an end"] {
+        run(async {
+            let (connection, mut far) = answered().await;
+            let pool = pool();
+            pool.keep(connection);
+            match what {
+                "bytes" => far.write_all(b"HTTP/1.1 200 OK\r\n\r\nevil").unwrap(),
+                _ => far.shutdown(Shutdown::Both).unwrap(),
+            }
+            idle().await;
+            while tokio::task::coop::has_budget_remaining() {
+                let cx = &mut Context::from_waker(Waker::noop());
+                let spent = tokio::task::coop::poll_proceed(cx);
+                let _ = spent.map(|budget| budget.made_progress());
+            }
+            assert!(pool.reuse(monotonic()).is_none(), "{what}");
+        });
+    }
 }
 
 #[test]
