@@ -30,10 +30,9 @@ pub(super) fn for_clients(files: usize, workers: usize) -> usize {
 }
 
 /// How many of `files` may be idle connections of each worker to upstreams, above those that each
-/// endpoint may have in any case: an eighth for all workers, so that connections that are used
-/// have at least as many.
+/// endpoint may have in any case: all workers may use what the clients leave.
 pub(super) fn for_idle(files: usize, workers: usize) -> usize {
-    (files / 8 / workers.max(1)).min(IDLE_OF_WORKER)
+    (files / 4 / workers.max(1)).min(IDLE_OF_WORKER)
 }
 
 #[cfg(test)]
@@ -41,8 +40,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_connections_get_an_eighth_up_to_a_bound() {
-        assert_eq!(for_idle(1024, 2), 64);
+    fn idle_connections_get_a_quarter_up_to_a_bound() {
+        assert_eq!(for_idle(1024, 2), 128);
         assert_eq!(for_idle(1_048_576, 4), IDLE_OF_WORKER);
         assert_eq!(for_idle(usize::MAX, 1), IDLE_OF_WORKER);
     }

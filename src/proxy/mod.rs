@@ -107,6 +107,7 @@ impl Proxy {
     /// requests do it too, but there may be none.
     pub(crate) fn close_expired(&self) {
         self.upstreams.iter().for_each(|upstream| upstream.close_expired());
+        self.room.set_exhausted(false);
     }
 
     /// Forwards `request` to the upstream with index `upstream`. The request must not

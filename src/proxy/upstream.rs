@@ -143,6 +143,7 @@ impl Upstream {
             Fault::Unreachable | Fault::ConnectTimeout | Fault::Untrusted => {
                 self.shared.doubt_addresses();
             }
+            Fault::Exhausted => self.room.set_exhausted(true),
             Fault::HeadTooLarge => self.warn_of_large_head(endpoint),
             _ => {}
         }

@@ -19,12 +19,19 @@ pub(super) const SURPLUS_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct IdleRoom {
     left: Cell<usize>,
+    /// Whether the process lately had no file descriptor for a connection.
+    is_exhausted: Cell<bool>,
 }
 
 impl IdleRoom {
     /// Room for so many connections.
     pub(crate) fn new(connections: usize) -> Rc<Self> {
-        Rc::new(Self { left: Cell::new(connections) })
+        Rc::new(Self { left: Cell::new(connections), is_exhausted: Cell::new(false) })
+    }
+
+    /// Whether connections above [`KEPT`] are closed at once: their file descriptors are needed.
+    pub(crate) fn set_exhausted(&self, is_exhausted: bool) {
+        self.is_exhausted.set(is_exhausted);
     }
 }
 
@@ -64,7 +71,13 @@ impl IdleBound {
     /// How long the oldest of `count` connections is kept without use, if that is shorter than the
     /// idle timeout.
     pub(super) fn surplus_timeout(&self, count: usize) -> Option<Duration> {
-        (matches!(self, Self::Following(_)) && count > KEPT).then_some(SURPLUS_TIMEOUT)
+        match self {
+            Self::Following(share) if count > KEPT => {
+                let is_exhausted = share.room.is_exhausted.get();
+                Some(if is_exhausted { Duration::ZERO } else { SURPLUS_TIMEOUT })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -110,5 +123,8 @@ mod tests {
         assert!(first.resize(KEPT + 100));
         assert_eq!(first.surplus_timeout(KEPT), None);
         assert_eq!(first.surplus_timeout(KEPT + 1), Some(SURPLUS_TIMEOUT));
+        room.set_exhausted(true);
+        assert_eq!(first.surplus_timeout(KEPT), None);
+        assert_eq!(first.surplus_timeout(KEPT + 1), Some(Duration::ZERO));
     }
 }
