@@ -92,7 +92,7 @@ impl Running {
         Self {
             generation: view.generation,
             loaded: view.loaded.to_string(),
-            digest: view.snapshot.definitions.file_digest.clone(),
+            digest: view.snapshot.definitions.identity.config.clone(),
             from: if by.is_some() { Origin::Call } else { Origin::File },
             by,
             needs_restart: view.needs_restart.clone(),
@@ -156,7 +156,7 @@ pub(super) async fn put(
         return Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, detail));
     };
     let requested = ConfigRequest::Put { text: text(body)?, write };
-    let before = view.snapshot.definitions.file_digest.clone();
+    let before = view.snapshot.definitions.identity.config.clone();
     let Replaced { before: old, after: new, needs_restart, warnings } =
         ask(node, call, requested, IfMatch::parse(if_match)).await?.map_err(|it| it.problem(""))?;
     let differences = Differences::between(&old, &new);

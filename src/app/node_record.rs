@@ -10,9 +10,9 @@ use tokio::time::sleep;
 use tollgate_limiter::store::redis::ControlStore;
 use tollgate_limiter::time::{Clock, Timestamp, monotonic};
 
-use super::observed::Observed;
+use super::observed::{Observed, OtherConfigs};
 use super::patches::PatchKeeper;
-use crate::patches::Resolved;
+use crate::patches::{ConfigIdentity, Resolved};
 use crate::platform::process_usage;
 use crate::telemetry::{Metrics, families};
 
@@ -79,9 +79,9 @@ impl NodeReporter {
                 self.measure();
             }
             if let Some(control) = self.patches.control() {
-                let state = (self.patches.config_digest(), self.patches.in_force());
-                let is_same = |(digest, changes): &(String, Arc<Resolved>)| {
-                    *digest == state.0 && Arc::ptr_eq(changes, &state.1)
+                let state = (self.patches.identity(), self.patches.in_force());
+                let is_same = |(identity, changes): &(ConfigIdentity, Arc<Resolved>)| {
+                    *identity == state.0 && Arc::ptr_eq(changes, &state.1)
                 };
                 if turn % WRITE_EVERY == 0 || !written.as_ref().is_some_and(is_same) {
                     // The links have logged an error, and it is tried again.
@@ -99,9 +99,10 @@ impl NodeReporter {
     /// Counts the nodes that have another configuration.
     async fn compare(&self, control: &ControlStore) {
         if let Ok(records) = control.records().await {
-            let texts = records.iter().filter_map(|it| it.record.as_deref());
-            let others = others_with_other_config(texts, &self.patches.config_digest());
-            self.observed.set_other_configs(others);
+            let own_id = control.node_id();
+            let others = records.iter().filter(|it| it.id != own_id);
+            let texts = others.map(|it| it.record.as_deref().unwrap_or_default());
+            self.observed.set_other_configs(other_configs(texts, &self.patches.identity()));
         }
     }
 
@@ -131,11 +132,13 @@ impl NodeReporter {
         let shown = ignored.ignored.iter().take(MAX_IGNORED).map(
             |it| json!({ "policy": shortened(&it.policy), "because": shortened(&it.because) }),
         );
+        let identity = self.patches.identity();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "started": self.started.to_string(),
             "seen": self.clock.wall().to_string(),
-            "config": self.patches.config_digest(),
+            "config": identity.config,
+            "config_sections": identity.config_sections,
             "config_from": if self.observed.is_from_file() { "file" } else { "call" },
             "requests_per_s": rates.requests_per_s,
             "refusals_per_s": rates.refusals_per_s,
@@ -159,13 +162,26 @@ fn bounded(mut record: Value) -> String {
     record.to_string()
 }
 
-/// How many of these records name another configuration.
-fn others_with_other_config<'r>(records: impl Iterator<Item = &'r [u8]>, own: &str) -> u64 {
-    let differs = |record: &[u8]| {
-        let record: Value = serde_json::from_slice(record).unwrap_or_default();
-        record["config"].as_str().is_some_and(|digest| digest != own)
+/// How many of these records differ from the configuration of this node.
+fn other_configs<'r>(
+    records: impl Iterator<Item = &'r [u8]>,
+    own: &ConfigIdentity,
+) -> OtherConfigs {
+    let mut others = OtherConfigs {
+        differ: own.sections().map(|name| (name.to_owned(), 0)).collect(),
+        unknown: 0,
     };
-    u64::try_from(records.filter(|record| differs(record)).count()).unwrap_or(u64::MAX)
+    for record in records {
+        // A record that this version cannot read says no more than one of an earlier version.
+        let other: ConfigIdentity = serde_json::from_slice(record).unwrap_or_default();
+        match own.differs_in(&other) {
+            Some(sections) => sections.into_iter().for_each(|name| {
+                others.differ.entry(name.to_owned()).and_modify(|nodes| *nodes += 1);
+            }),
+            None => others.unknown += 1,
+        }
+    }
+    others
 }
 
 fn shortened(text: &str) -> String {
@@ -189,18 +205,25 @@ mod tests {
     }
 
     #[test]
-    fn only_records_with_another_configuration_count() {
+    fn nodes_are_counted_by_the_sections_that_differ() {
+        let record = |file: &str, policies: &str, routes: &str| {
+            let sections = json!({ "format": "1", "policies": policies, "routes": routes });
+            json!({ "config": file, "config_sections": sections }).to_string()
+        };
         let records = [
-            "{\"config\":\"a\"}",
-            "{\"config\":\"b\"}",
-            "{\"config\":1}",
-            "{}",
-            "no JSON",
-            "{\"config\":\"c\"}",
+            record("a", "p", "r"),
+            record("b", "p", "r"),
+            record("c", "x", "r"),
+            record("d", "x", "x"),
+            json!({ "config": "a" }).to_string(),
+            json!({ "config": "b" }).to_string(),
+            json!({ "config": 1 }).to_string(),
+            "no JSON".to_owned(),
+            String::new(),
         ];
-        let records = records.iter().map(|record| record.as_bytes());
-        assert_eq!(others_with_other_config(records.clone(), "a"), 2);
-        assert_eq!(others_with_other_config(records, "b"), 2);
-        assert_eq!(others_with_other_config([].into_iter(), "b"), 0);
+        let own = serde_json::from_str(&record("a", "p", "r")).expect("it is one");
+        let others = other_configs(records.iter().map(|record| record.as_bytes()), &own);
+        let differ: Vec<_> = others.differ.iter().map(|(name, nodes)| (&**name, *nodes)).collect();
+        assert_eq!((differ, others.unknown), (vec![("policies", 2), ("routes", 1)], 4));
     }
 }

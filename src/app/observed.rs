@@ -49,8 +49,17 @@ struct Current {
     /// How many reloads were successful, and how many failed.
     reloads: [u64; 2],
     is_from_file: bool,
-    /// The number of nodes with another configuration, as far as it is known.
-    other_configs: Option<u64>,
+    /// The nodes with another configuration, as far as they are known.
+    other_configs: Option<OtherConfigs>,
+}
+
+/// How many of the nodes that share the store have another configuration.
+#[derive(Clone, Debug)]
+pub(super) struct OtherConfigs {
+    /// By the section that differs. Sections that are equal everywhere are there, too.
+    pub(super) differ: BTreeMap<String, u64>,
+    /// Nodes whose version does not say enough to be compared.
+    pub(super) unknown: u64,
 }
 
 impl Observed {
@@ -114,8 +123,8 @@ impl Observed {
         self.current.lock().snapshot = snapshot;
     }
 
-    /// So many nodes have another configuration.
-    pub(super) fn set_other_configs(&self, nodes: u64) {
+    /// These nodes have another configuration.
+    pub(super) fn set_other_configs(&self, nodes: OtherConfigs) {
         self.current.lock().other_configs = Some(nodes);
     }
 
@@ -204,8 +213,11 @@ impl Source for Observed {
         self.collect_counters(&current.snapshot, samples);
         collect_process(samples);
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
-        if let Some(nodes) = current.other_configs {
-            samples.set_whole(&families::NODES_WITH_OTHER_CONFIG, &[], nodes);
+        if let Some(nodes) = &current.other_configs {
+            for (section, nodes) in &nodes.differ {
+                samples.set_whole(&families::NODES_WITH_OTHER_CONFIG, &[section], *nodes);
+            }
+            samples.set_whole(&families::NODES_NOT_COMPARED, &[], nodes.unknown);
         }
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);

@@ -7,11 +7,10 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use serde_json::Value as Json;
 use tollgate_limiter::policy::{Overridable, Policy};
 use tollgate_limiter::time::{Span, Timestamp};
 
+use super::document::Document;
 use super::excerpt::Excerpts;
 use super::model::Config;
 use super::node::{Entry, Node, Text, TextSpan, Value};
@@ -19,15 +18,18 @@ use super::problem::Problems;
 use super::scalar::{Period, ScalarError};
 use super::secrecy::Secrecy;
 use super::sections::RawConfig;
+use super::shared_sections;
 use super::shown;
 use super::surroundings::Surroundings;
-use crate::patches::{CANDIDATE, Definition, Definitions, Mistake, Purpose, Values};
+use crate::patches::{
+    CANDIDATE, ConfigIdentity, Definition, Definitions, Mistake, Purpose, Values,
+};
 
 /// The policies of `config`, which was compiled from `raw`, which was read from `tree`.
 /// `document` shows the whole file.
 pub(super) fn definitions(
     tree: &Node,
-    document: &Json,
+    document: &Document,
     raw: RawConfig,
     config: &Config,
 ) -> Definitions {
@@ -72,7 +74,11 @@ pub(super) fn definitions(
             Purpose::Candidate => Ok(beside(live, policy)),
         }
     };
-    Definitions::new(policies, digest_of_text(&document.to_string()), Arc::new(compile), duration)
+    let identity = ConfigIdentity {
+        config: shown::digest(&document.written),
+        config_sections: shared_sections::digests(&document.expanded, config),
+    };
+    Definitions::new(policies, identity, Arc::new(compile), duration)
 }
 
 /// The definition with the values of a patch.
@@ -182,13 +188,7 @@ fn duration(text: &str) -> Result<Span, Mistake> {
 /// A digest of what is written. Values of `${...}` count, so that a change of one is noticed.
 /// Texts that may be secret do not: others can read the digest.
 fn digest_of(node: &Node) -> String {
-    // serde_json sorts the fields, so their order does not count.
-    digest_of_text(&shown::shown_expanded(node).to_string())
-}
-
-fn digest_of_text(text: &str) -> String {
-    let bytes = digest(&SHA256, text.as_bytes());
-    bytes.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    shown::digest(&shown::shown_expanded(node))
 }
 
 /// The field of this name of a map.

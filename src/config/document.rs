@@ -26,7 +26,7 @@ pub(crate) struct Document {
     /// says nothing of the secret.
     pub(crate) identity: Arc<Value>,
     /// The same with the values of `${...}`. It is not to be shown as it is.
-    expanded: Arc<Value>,
+    pub(super) expanded: Arc<Value>,
 }
 
 impl Document {

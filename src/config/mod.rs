@@ -28,6 +28,7 @@ mod scalar;
 mod secrecy;
 mod secret_places;
 mod sections;
+mod shared_sections;
 mod shown;
 mod suggest;
 mod surroundings;
@@ -170,8 +171,8 @@ fn compiled(
         expand::expand(&mut tree, &around, &problems);
         let raw: RawConfig = de::read(&tree, &problems)?;
         let config = raw.compile(&around, &problems)?;
-        let definitions = definitions::definitions(&tree, &written, raw, &config);
         let document = Document::new(text, written, &tree);
+        let definitions = definitions::definitions(&tree, &document, raw, &config);
         Some((Config { definitions: Arc::new(definitions), ..config }, document))
     });
     let (report, files) = (problems.report(name, text, &excerpts), around.files.into_inner());

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use aws_lc_rs::digest::SHA256;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use aws_lc_rs::rand;
 use serde_json::{Map, Value as Json};
@@ -43,6 +44,13 @@ pub(super) fn identity(node: &Node) -> Json {
         let digits = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}"));
         Json::from(digits.collect::<String>())
     })
+}
+
+/// The digest of a tree: 32 hexadecimal digits. The order of fields does not count, because
+/// serde_json sorts them.
+pub(super) fn digest(tree: &Json) -> String {
+    let bytes = aws_lc_rs::digest::digest(&SHA256, tree.to_string().as_bytes());
+    bytes.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn forget_references(node: &mut Node) {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Span;
 
-use super::Values;
+use super::{ConfigIdentity, Values};
 
 /// What is wrong with a value, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -52,8 +52,8 @@ pub(crate) struct Definition {
 #[derive(Clone)]
 pub(crate) struct Definitions {
     policies: Vec<Definition>,
-    /// Identifies the file, as it is written.
-    pub(crate) file_digest: String,
+    /// Identifies the file.
+    pub(crate) identity: ConfigIdentity,
     compile: Arc<Compile>,
     /// Reads a duration such as `30m`.
     pub(crate) duration: fn(&str) -> Result<Span, Mistake>,
@@ -63,11 +63,11 @@ impl Definitions {
     /// These policies.
     pub(crate) fn new(
         policies: Vec<Definition>,
-        file_digest: String,
+        identity: ConfigIdentity,
         compile: Arc<Compile>,
         duration: fn(&str) -> Result<Span, Mistake>,
     ) -> Self {
-        Self { policies, file_digest, compile, duration }
+        Self { policies, identity, compile, duration }
     }
 
     /// The definition of the policy of this name.
@@ -100,7 +100,7 @@ impl Default for Definitions {
         let unchangeable = || Mistake::new("this gateway runs without a file", "");
         Self::new(
             Vec::new(),
-            String::new(),
+            ConfigIdentity::default(),
             Arc::new(move |_, _, _| Err(vec![unchangeable()])),
             |_| Err(Mistake::new("this gateway runs without a file", "")),
         )

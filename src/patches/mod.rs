@@ -8,6 +8,7 @@
 //! stays for the others.
 
 mod call;
+mod config_identity;
 mod definitions;
 mod entry;
 mod request;
@@ -17,6 +18,7 @@ mod tests;
 mod values;
 
 pub(crate) use call::{Done, IfMatch, PatchCall, Rejected, Requested};
+pub(crate) use config_identity::{ConfigIdentity, FORMAT};
 pub(crate) use definitions::{Definition, Definitions, Mistake, Purpose};
 pub(crate) use entry::{Change, Entry, Shown};
 pub(crate) use request::{NewCandidate, NewPatch};

@@ -14,7 +14,7 @@ fn definitions() -> Definitions {
         Ok(Span::from_secs(seconds))
     };
     let compile = |_: &str, _: &Values, _| Err(vec![]);
-    Definitions::new(vec![], String::new(), std::sync::Arc::new(compile), duration)
+    Definitions::new(vec![], ConfigIdentity::default(), std::sync::Arc::new(compile), duration)
 }
 
 fn patched(before: Entry, body: &str) -> Result<Entry, Vec<Mistake>> {

@@ -117,15 +117,20 @@ export function showUpstreams(upstreams) {
  fill("upstream-table", data, rows, "This node answers itself: it has no upstreams.", () => table("Upstreams", columns, rows));
 }
 
+/** Whether the configuration of a node is that of this one. */
+function sameness(sections) {
+ if (!sections) return tag("warn", "▲ configuration of another version: not compared");
+ return sections.length ? tag("bad", `■ configuration differs in ${sections.join(", ")}`) : tag("good", "✓ same configuration");
+}
+
 export function showNodes(nodes) {
  const rows = nodes.items;
- const own = rows.find((it) => it.this)?.config;
  const columns = [
   ["Node", (it) => [el("code", {}, it.id), small([it.this && "this node", it.version, it.admin].filter(Boolean).join(", "))]],
   ["Seen", (it) => (it.this ? "now" : it.seen ? ago(it.seen) : "alive")],
   ["A second", (it) => [`${rate(it.requests_per_s)} requests`, small(`${rate(it.refusals_per_s)} refused`)]],
   ["State", (it) => [
-   it.config === own ? tag("good", "✓ same configuration") : tag("bad", "■ other configuration"), " ",
+   sameness(it.differs_in), " ",
    it.breakers_open ? tag("bad", "■ store away") : "", small(it.memory_bytes ? `${count(Math.round(it.memory_bytes / 1048576))} MiB` : ""),
    ...(it.ignored_patches ?? []).map((one) => small(`Not in force: ${one.policy}: ${one.because}`)),
   ]],

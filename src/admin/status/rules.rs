@@ -287,9 +287,13 @@ pub(super) const RULES: &[Rule] = &[
         alert: Some("TollgateConfigurationsDiffer"),
         over: None,
         bound: Bound::Above(0.0),
-        values: |it| vec![(String::new(), it.window.gauges.other_configs)],
-        text: |_, _, nodes| {
-            format!("the configurations of {nodes} nodes that share the store differ from this one")
+        values: |it| it.window.gauges.other_configs.clone(),
+        text: |_, section, nodes| {
+            let nodes = match nodes < 2.0 {
+                true => "1 node that shares".to_owned(),
+                false => format!("{nodes} nodes that share"),
+            };
+            format!("the section {section:?} of the configuration differs on {nodes} the store")
         },
         advice: "see in GET /v1/nodes which; finish or undo the rollout",
     },

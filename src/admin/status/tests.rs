@@ -45,7 +45,7 @@ impl Source for State {
             match *name {
                 "evictions" => samples.set(&families::STORE_EVICTIONS, &["true"], *value),
                 "broken" => samples.set(&families::PROMISES, &["p", "false"], *value),
-                "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &[], *value),
+                "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &["routes"], *value),
                 "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
@@ -172,7 +172,7 @@ fn what_is_wrong_now_ends_with_its_cause() {
     Node::new().expect(("store_away", "r:6379"), |it| breaker(it, 2), |it| breaker(it, 0), 5);
     let others = |it: &mut Node, nodes| it.state.set("others", nodes);
     Node::new().expect(
-        ("configurations_differ", ""),
+        ("configurations_differ", "routes"),
         |it| others(it, 1.0),
         |it| others(it, 0.0),
         5,

@@ -78,8 +78,8 @@ pub(super) struct Window {
 pub(super) struct Gauges {
     /// Workers that do not ask a server of the store.
     pub(super) breakers: Vec<(String, f64)>,
-    /// Nodes with another configuration.
-    pub(super) other_configs: f64,
+    /// Nodes with another configuration, by the section that differs.
+    pub(super) other_configs: Vec<(String, f64)>,
     /// When certificates expire, in seconds since the epoch.
     pub(super) certificates: Vec<(String, f64)>,
     /// When they become valid, in seconds since the epoch.
@@ -295,12 +295,14 @@ fn gauges_of(samples: &Samples) -> Gauges {
     samples.each(&families::CERTIFICATE_START, |labels, numbers| {
         gauges.certificate_starts.push((labels[0].to_string(), numbers[0]));
     });
+    samples.each(&families::NODES_WITH_OTHER_CONFIG, |labels, numbers| {
+        gauges.other_configs.push((labels[0].to_string(), numbers[0]));
+    });
     let one = |family| {
         let mut value = 0.0;
         samples.each(family, |_, numbers| value = numbers[0]);
         value
     };
-    gauges.other_configs = one(&families::NODES_WITH_OTHER_CONFIG);
     let most = one(&families::PROCESS_MAX_FDS);
     if most > 0.0 {
         gauges.open_files = one(&families::PROCESS_OPEN_FDS) / most;

@@ -18,7 +18,7 @@ use tollgate_limiter::store::redis::{ControlStore, Expected, ReadEntries, StoreE
 use tollgate_limiter::time::{Clock, Timestamp};
 use tracing::{info, warn};
 
-use crate::patches::{Definitions, Entry, Resolved};
+use crate::patches::{ConfigIdentity, Definitions, Entry, Resolved};
 use crate::snapshot::Snapshot;
 
 /// The time between two looks at the store.
@@ -77,8 +77,8 @@ impl PatchKeeper {
     }
 
     /// Identifies the file in use.
-    pub(super) fn config_digest(&self) -> String {
-        self.base.borrow().definitions.file_digest.clone()
+    pub(super) fn identity(&self) -> ConfigIdentity {
+        self.base.borrow().definitions.identity.clone()
     }
 
     /// Reads the changes for the first time, if the store answers soon.

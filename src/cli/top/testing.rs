@@ -90,7 +90,7 @@ fn answers(index: usize) -> Answers {
     ] }] });
     let nodes = json!({ "items": [{ "id": "00c0ffee00c0ffee", "scope": "cluster", "version": "0.1.0",
         "requests_per_s": 1234.5, "refusals_per_s": 21.2, "breakers_open": 0, "patches": 1,
-        "memory_bytes": 41_000_000, "config": "0123456789abcdef", "admin": "10.0.0.1:9901" }] });
+        "memory_bytes": 41_000_000, "config": "0123456789abcdef", "differs_in": [], "admin": "10.0.0.1:9901" }] });
     Answers {
         status: document(status),
         policies: document(policies),

@@ -237,8 +237,14 @@ families! {
         "tollgate_nodes", &[], "nodes", "Nodes that share the store and are alive, with this one.",
     ).on_event();
     NODES_WITH_OTHER_CONFIG = Family::gauge(
-        "tollgate_nodes_with_other_config", &[], "nodes",
-        "Nodes that share the store and have another configuration file than this one.",
+        "tollgate_nodes_with_other_config", &["section"], "nodes",
+        "Nodes that share the store and whose configuration differs from that of this one in a \
+         section: check, client, defaults, policies, routes or store.",
+    ).on_event();
+    NODES_NOT_COMPARED = Family::gauge(
+        "tollgate_nodes_not_compared", &[], "nodes",
+        "Nodes that share the store, and whose version does not say whether their configuration is \
+         equal to that of this one.",
     ).on_event();
     LOST_UNITS = Family::counter(
         "tollgate_unreported_units_total", &["fate"], "units",

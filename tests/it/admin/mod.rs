@@ -13,6 +13,7 @@ mod page;
 mod patches;
 mod reveal;
 mod secrets;
+mod shared_configs;
 mod shared_patches;
 mod store;
 mod top;

@@ -61,15 +61,6 @@ fn a_patch_on_one_of_three_nodes_holds_on_all_and_outlives_reloads_and_restarts(
     settles("the others see that", || {
         node(&|it| it["ignored_patches"][0]["policy"] == "each" && it["admin"].is_string())
     });
-    // The file of each node names an access log of its own.
-    settles("and that their files differ", || {
-        let metrics = viewer.get("/metrics").text();
-        let mut lines = metrics.lines();
-        lines.any(|it| {
-            let nodes = it.strip_prefix("tollgate_nodes_with_other_config ");
-            nodes.is_some_and(|nodes| nodes.parse().is_ok_and(|nodes: u8| nodes >= 1))
-        })
-    });
     gateways[1].reload(&file);
     assert_eq!(told(&gateways[1], "ann"), 50);
     // Two authors have seen the same state.

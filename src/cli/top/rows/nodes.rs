@@ -116,7 +116,6 @@ pub(super) fn store(figures: &Figures) -> Table {
             continue;
         }
         let memory = node["memory_bytes"].as_u64();
-        let config = word(&node["config"]);
         let cells = vec![
             id,
             rate(node["requests_per_s"].as_f64()),
@@ -124,13 +123,30 @@ pub(super) fn store(figures: &Figures) -> Table {
             count(&node["breakers_open"]).to_string(),
             count(&node["patches"]).to_string(),
             memory.map_or_else(|| "-".to_owned(), |it| format!("{} MB", it / 1_000_000)),
-            config.chars().take(12).collect(),
+            configuration(node),
             word(&node["version"]),
             word(&node["admin"]),
         ];
-        rows.push(Row { is_bad: count(&node["breakers_open"]) > 0, ..Row::of(cells) });
+        let is_bad = count(&node["breakers_open"]) > 0 || !sections(node).is_empty();
+        rows.push(Row { is_bad, ..Row::of(cells) });
     }
     Table { columns, rows }
+}
+
+/// The sections in which the configuration of a node is not that of the gateway that lists it.
+fn sections(node: &Value) -> &[Value] {
+    node["differs_in"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn configuration(node: &Value) -> String {
+    match sections(node) {
+        _ if node["differs_in"].is_null() => "not compared".to_owned(),
+        [] => "same".to_owned(),
+        sections => {
+            let sections: Vec<String> = sections.iter().map(word).collect();
+            format!("differs: {}", sections.join(", "))
+        }
+    }
 }
 
 /// What has decided in the last minute: the store, the node alone, nothing, or no question was needed.
