@@ -47,6 +47,9 @@ pub(super) enum AdminError {
     /// The token cannot be sent.
     #[error("the token contains characters that no token has")]
     Token,
+    /// The gateway needs a token, and there is none.
+    #[error("the gateway needs a token: set {TOKEN}, or name a file with --token-file")]
+    NoToken,
     /// The listener cannot be reached.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
@@ -69,7 +72,7 @@ pub(super) enum AdminError {
 impl AdminError {
     /// Whether the fault is in the arguments.
     pub(super) const fn is_usage(&self) -> bool {
-        matches!(self, Self::Url | Self::File { .. } | Self::Token)
+        matches!(self, Self::Url | Self::File { .. } | Self::Token | Self::NoToken)
     }
 
     /// Whether there is nothing of this name.
@@ -155,7 +158,13 @@ impl AdminClient {
         body: Option<&Value>,
     ) -> Result<Value, AdminError> {
         let request = self.request(method, path, body)?;
-        timeout(PATIENCE, self.send(request)).await.map_err(|_| AdminError::Late)?
+        let answer = timeout(PATIENCE, self.send(request)).await.map_err(|_| AdminError::Late)?;
+        answer.map_err(|error| match error {
+            AdminError::Answer { status: StatusCode::UNAUTHORIZED, .. } if self.token.is_none() => {
+                AdminError::NoToken
+            }
+            other => other,
+        })
     }
 
     fn request(

@@ -15,6 +15,7 @@ use serde::de::{
 };
 
 use super::field::{EITHER, FIELD};
+use super::neighbours;
 use super::node::{Entry, Node, Value};
 use super::problem::Problems;
 use super::suggest;
@@ -84,7 +85,15 @@ impl<'de> Reader<'de> {
     }
 
     fn scalar(self) -> Result<&'de str, Mistake> {
-        let advice = if self.node.is_text_in_braces() { "put the text in quotes" } else { "" };
+        let of_neighbour = || match &self.node.value {
+            // For example the map of Kong, { minute: 100 }.
+            Value::Map(entries) => entries.first().and_then(|it| neighbours::policy(it.name())),
+            _ => None,
+        };
+        let advice = match self.node.is_text_in_braces() {
+            true => "put the text in quotes",
+            false => of_neighbour().unwrap_or_default(),
+        };
         self.node.scalar().ok_or_else(|| self.expected("a single value", advice))
     }
 
@@ -111,7 +120,10 @@ impl<'de> Reader<'de> {
     fn unknown_field(self, section: &str, fields: &[&'static str], entry: &Entry) {
         let message = format!("\"{}\" is not a field of \"{section}\"", entry.shown_name());
         let fields = fields.iter().copied();
-        let advice = suggest::advice(&entry.shown_name(), fields, "its fields are", self.problems);
+        let advice = match neighbours::field(section, entry.name()) {
+            Some(advice) => advice.to_owned(),
+            None => suggest::advice(&entry.shown_name(), fields, "its fields are", self.problems),
+        };
         self.problems.error(entry.key.span, &message, &advice);
     }
 

@@ -11,6 +11,7 @@ use super::kind;
 use super::node::Node;
 use super::problem::{Problems, Report};
 use super::secret_places;
+use super::short_forms;
 use super::shown;
 use super::yaml;
 use crate::patches::Resolved;
@@ -58,6 +59,7 @@ impl fmt::Debug for Document {
 pub(crate) fn masked(text: &str, name: &str) -> Option<Report> {
     let problems = Problems::default();
     let mut tree = yaml::parse(text, &Problems::default())?;
+    short_forms::expand(&mut tree, &Problems::default());
     secret_places::mark(&mut tree);
     let masks = shown::masks(&tree);
     for span in &masks {

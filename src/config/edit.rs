@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::definitions::{field, replaced};
 use super::node::{Node, TextSpan, Value};
 use super::problem::Problems;
+use super::short_forms;
 use super::yaml;
 use crate::patches::Values;
 
@@ -27,7 +28,11 @@ pub(crate) struct NotInPlace {
 /// If more than the values themselves would have to change.
 pub(crate) fn edited(text: &str, policy: &str, values: &Values) -> Result<String, NotInPlace> {
     let refuse = |because: String| NotInPlace { because, paste: paste(policy, values) };
-    let parse = |text: &str| yaml::parse(text, &Problems::default());
+    let parse = |text: &str| {
+        let mut tree = yaml::parse(text, &Problems::default())?;
+        short_forms::expand(&mut tree, &Problems::default());
+        Some(tree)
+    };
     let tree = parse(text).ok_or_else(|| refuse("it is not YAML".to_owned()))?;
     let defined = field(&tree, "policies").and_then(|policies| field(policies, policy));
     let defined = defined.ok_or_else(|| refuse(format!("it has no policy {policy:?}")))?;
@@ -172,7 +177,8 @@ mod tests {
         plans: { from: \"header:x\", limits: { pro: 5/m, \"free\": 1/m } }\n  \
         q: { key: ip, limit: \"${LIMIT}\", soft: &soft 5% }\n  \
         r: { key: ip, limit: 5/s, soft: *soft }\n  \
-        s:\n    key: ip\n    limit: >-\n      5/s\nroutes: []\n";
+        s:\n    key: ip\n    limit: >-\n      5/s\n\
+        routes: [{ name: orders, path: /a, policies: [{ key: ip, limit: 4/m }] }]\n";
 
     fn values(json: &str) -> Values {
         serde_json::from_str(json).expect("they are values")
@@ -186,6 +192,7 @@ mod tests {
             ("p", r#"{"plans":{"pro":"7/m"}}"#, "pro: 5/m", "pro: 7/m"),
             ("p", r#"{"plans":{"free":"2/m"}}"#, "\"free\": 1/m", "\"free\": 2/m"),
             ("a b", r#"{"limit":"8/m"}"#, "\"9/m\"", "\"8/m\""),
+            ("route-orders", r#"{"limit":"8/m"}"#, "limit: 4/m", "limit: 8/m"),
             ("a b", r#"{"burst":12345}"#, "burst: 5", "burst: 12345"),
             ("a b", r#"{"soft":"50%"}"#, "'5%'", "'50%'"),
         ] {

@@ -2,16 +2,23 @@
 //!
 //! The values may be secret. A text in which one was inserted keeps its original form, and messages
 //! show only that form. `$${` gives a plain `${`. References in inserted values are not replaced.
+//!
+//! A reference in the form of another program, such as `$NAME`, is a mistake, except in the body of a
+//! response: taken as it is, it could be guessed where it is a token.
 
 use std::borrow::Cow;
 
+use super::neighbours;
 use super::node::{Node, Value};
 use super::problem::Problems;
-use super::secrecy::MASK;
+use super::secrecy::{MASK, Secrecy, contains_secret_field};
 use super::surroundings::Surroundings;
 
 /// The largest sum of all inserted values, in bytes. An alias can insert a value many times.
 const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
+
+/// The field with the text of a response, which may contain anything.
+const BODY: &str = "body";
 
 /// Replaces references in every text of `root`, but not in the keys of maps.
 pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
@@ -41,10 +48,35 @@ impl Expander<'_> {
                     node.value = Value::Unresolved;
                 }
             },
-            Value::List(items) => items.iter_mut().for_each(|item| self.node(item)),
-            Value::Map(entries) => entries.iter_mut().for_each(|entry| self.node(&mut entry.value)),
+            Value::List(items) => items.iter_mut().for_each(|item| {
+                self.other_form(item);
+                self.node(item);
+            }),
+            Value::Map(entries) => entries.iter_mut().for_each(|entry| {
+                if entry.name() != BODY {
+                    self.other_form(&mut entry.value);
+                }
+                self.node(&mut entry.value);
+            }),
             _ => {}
         }
+    }
+
+    /// Reports a reference in the form of another program.
+    fn other_form(&self, node: &mut Node) {
+        let Some(name) = other_form(node) else { return };
+        let is_secret = node.secrecy == Secrecy::All;
+        // The text may be a password that begins like a reference.
+        let is_variable =
+            (self.around.env)(&name).is_some() || contains_secret_field(&name.to_ascii_lowercase());
+        let shown = if is_secret && !is_variable { "NAME" } else { &name };
+        let mut advice = format!("write \"${{{shown}}}\"");
+        if is_secret {
+            advice += "; if this is the secret itself, read it from a file: ${file:/path}";
+        }
+        let message = "this is no reference to a variable, and would be taken as it is";
+        self.problems.error(node.span, message, &advice);
+        node.value = Value::Unresolved;
     }
 
     fn text(&mut self, written: &str) -> Result<String, Mistake> {
@@ -106,6 +138,36 @@ impl Expander<'_> {
             }),
         }
     }
+}
+
+/// The name of the variable to which a value refers in the form of another program.
+fn other_form(node: &Node) -> Option<String> {
+    let text = match &node.value {
+        Value::Text(text) => Cow::from(&text.value),
+        // Braces without quotes: {env.NAME}.
+        Value::Map(entries) => match &entries[..] {
+            [only] if matches!(only.value.value, Value::Null) => {
+                Cow::from(format!("{{{}}}", only.name()))
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let name = match node.secrecy {
+        // Also as a part of a header field: Bearer $TOKEN.
+        Secrecy::All => text.split_whitespace().find_map(neighbours::variable),
+        Secrecy::OfUrl | Secrecy::OfTarget => neighbours::variable(&text)
+            .filter(|name| !name.contains(|c: char| c.is_ascii_lowercase()))
+            .or_else(|| credentials(&text).split(':').find_map(neighbours::variable)),
+    };
+    name.map(str::to_owned)
+}
+
+/// The user and the password of a URL. Empty if it has none.
+fn credentials(text: &str) -> &str {
+    let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    authority.rsplit_once('@').map_or("", |(credentials, _)| credentials)
 }
 
 struct Mistake {

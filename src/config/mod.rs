@@ -1,7 +1,7 @@
 //! The configuration: a compiler from the text of `gateway.yaml` to settings.
 //!
-//! It has six passes. `yaml` parses the text into a tree of nodes with their positions.
-//! `secret_places` marks what may be secret, so that no report shows it. `quotes` finds values that
+//! It has seven passes. `yaml` parses the text into a tree of nodes with their positions.
+//! `short_forms` replaces short forms of sections by the long ones. `secret_places` marks what may be secret, so that no report shows it. `quotes` finds values that
 //! YAML ends too early because they are not in quotes. `expand` replaces `${...}`. `de` reads the
 //! tree into the types of `sections`, which mirror the file. These types compile to a [`Config`].
 //! Each pass continues after a mistake, so that the [`Report`] shows all mistakes at once.
@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod geo_file;
 mod kind;
 mod model;
+mod neighbours;
 mod node;
 mod problem;
 mod quotes;
@@ -29,6 +30,7 @@ mod secrecy;
 mod secret_places;
 mod sections;
 mod shared_sections;
+mod short_forms;
 mod shown;
 mod suggest;
 mod surroundings;
@@ -163,6 +165,7 @@ fn compiled(
     };
     let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
+        short_forms::expand(&mut tree, &problems);
         secret_places::mark(&mut tree);
         let written = shown::shown(&tree);
         quotes::check(&mut tree, text, &problems);

@@ -17,6 +17,9 @@ const TARGET: &str = "TargetText";
 /// The fields with URLs, whose queries may be secret even if the scheme is not written.
 const URL_FIELDS: [&str; 5] = ["endpoints", "jwks", "otlp", "shards", "url"];
 
+/// The section whose short form is a URL, which may have a password.
+const SHORT_SECTION: &str = "redis";
+
 /// A shorter text of letters is no good secret.
 const MIN_SECRET_CHARS: usize = 16;
 
@@ -79,6 +82,10 @@ fn field(entry: &mut Entry, section: &'static Json) {
     let texts = if URL_FIELDS.contains(&name) { Secrecy::OfTarget } else { Secrecy::OfUrl };
     match section["properties"].get(name) {
         Some(_) if SECRET_FIELDS.contains(&name) => hide(&mut entry.value),
+        // A text that could be its URL is the field of a map by now. Any other text is a mistake.
+        Some(_) if name == SHORT_SECTION && !matches!(entry.value.value, Value::Map(_)) => {
+            hide(&mut entry.value);
+        }
         Some(schema) => place(&mut entry.value, schema, texts),
         None => {
             hide_name(entry, has_secret(section));
@@ -123,6 +130,7 @@ fn hide_name(entry: &mut Entry, is_near_secret: bool) {
 fn has_secret(section: &'static Json) -> bool {
     kind::fields(section).any(|(name, schema)| {
         SECRET_FIELDS.contains(&name)
+            || name == SHORT_SECTION
             || URL_FIELDS.contains(&name)
             || kind::form(schema) == Some(TARGET)
     })

@@ -200,6 +200,8 @@ impl<'s> Section<'s> {
             let given = match field.kind() {
                 Kind::Section(_) => None,
                 Kind::Either(_) if prefers_sections => None,
+                // The names are those that other examples use.
+                Kind::Map(values) if matches!(self.schema.kind(values), Kind::Either(_)) => None,
                 _ => field.example(),
             };
             (field.name.to_owned(), given.unwrap_or_else(inner))

@@ -99,7 +99,7 @@ impl ExplainArgs {
     /// The request that curl would send.
     ///
     /// # Errors
-    /// If a field has no name, or a file of a body cannot be read.
+    /// If a field has no name, a file of a body cannot be read, or nothing names the host.
     pub(super) fn description(&self) -> Result<Description, Problem> {
         let mut fields = Vec::new();
         for header in &self.headers {
@@ -110,6 +110,10 @@ impl ExplainArgs {
         let has = |fields: &[(String, String)], name: &str| {
             fields.iter().any(|(it, _)| it.eq_ignore_ascii_case(name))
         };
+        let url = whole(self.url.as_deref().unwrap_or_default());
+        if url.starts_with('/') && !has(&fields, "Host") {
+            return Err(Problem::NoHost(url));
+        }
         let mut add = |name: &str, value: Option<String>| {
             if let Some(value) = value
                 && !has(&fields, name)
@@ -130,7 +134,7 @@ impl ExplainArgs {
         let method = if length.is_some() { "POST" } else { "GET" };
         Ok(Description {
             method: self.method.clone().unwrap_or_else(|| method.to_owned()),
-            url: whole(self.url.as_deref().unwrap_or_default()),
+            url,
             headers: Fields::List(fields),
             peer: self.peer,
             tls_subject: self.tls_subject.clone(),
@@ -257,6 +261,9 @@ mod tests {
         ] {
             assert!(parse(arguments).is_err(), "{arguments:?}");
         }
+        let path = |more: &[&str]| parse(&[more, &["/v1"]].concat()).expect("valid").description();
+        assert!(matches!(path(&[]), Err(Problem::NoHost(url)) if url == "/v1"));
+        assert!(path(&["-H", "host: api.test"]).is_ok());
         let bad = parse(&["-H", "nothing", "http://a/"]).expect("valid").description();
         assert!(matches!(bad, Err(Problem::Header(_))));
         let used = parse(&["--used", "7", "--used", "a=b=3", "http://a/"]).expect("valid").used;

@@ -19,6 +19,12 @@ pub(in crate::cli) enum Problem {
     /// A header field has no colon.
     #[error("{0:?} is not a header field: write -H 'Name: value'")]
     Header(String),
+    /// Neither the URL nor a header field names the host.
+    #[error(
+        "{0:?} names no host, which routes and keys may need: write http://HOST{0}, or add \
+         -H 'Host: HOST'"
+    )]
+    NoHost(String),
     /// `--used` names a policy that does not exist.
     #[error("there is no policy {name:?}; policies are {}", known.join(", "))]
     NoPolicy {
@@ -57,7 +63,11 @@ impl Problem {
         match self {
             Self::Admin { error, .. } => error.is_usage(),
             Self::Unreadable { .. } | Self::Form(_) | Self::Start(_) => false,
-            Self::Config(_) | Self::Request(_) | Self::Header(_) | Self::NoPolicy { .. } => true,
+            Self::Config(_)
+            | Self::Request(_)
+            | Self::Header(_)
+            | Self::NoHost(_)
+            | Self::NoPolicy { .. } => true,
         }
     }
 }

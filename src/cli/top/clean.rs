@@ -1,14 +1,18 @@
 //! Text from servers, made safe for a terminal.
 //!
 //! Guarantee: what comes out has no character that a terminal acts on, that reverses the
-//! direction of text, or that has no width.
+//! direction of text, or that has no width. Only documents have line breaks, where a text has
+//! several lines.
 
 use serde_json::Value;
 
-/// The same document with safe texts and names.
+/// The same document with safe texts and names. Its texts keep their line breaks.
 pub(super) fn document(value: Value) -> Value {
     match value {
-        Value::String(it) => Value::String(text(&it)),
+        Value::String(it) => {
+            let lines: Vec<String> = it.lines().map(text).collect();
+            Value::String(lines.join("\n"))
+        }
         Value::Array(items) => items.into_iter().map(document).collect(),
         Value::Object(fields) => {
             let cleaned = fields.into_iter().map(|(name, it)| (text(&name), document(it)));
@@ -70,6 +74,8 @@ mod tests {
         ] {
             assert_eq!(text(from), to);
         }
+        let lines = document(json!("a\r\n b\u{7}\nc"));
+        assert_eq!(lines, "a\n b\\u{7}\nc");
         let cleaned = document(json!({ "a\u{1b}": ["\u{1b}", 1, null, { "b": "\u{7}" }] }));
         assert_eq!(cleaned, json!({ "a\\u{1b}": ["\\u{1b}", 1, null, { "b": "\\u{7}" }] }));
     }

@@ -97,9 +97,14 @@ pub(super) fn items(answer: &Value) -> &[Value] {
     answer["items"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A text of an answer, or `-`.
+/// A text of an answer on one line, or `-`.
 pub(super) fn word(value: &Value) -> String {
-    value.as_str().unwrap_or("-").to_owned()
+    value.as_str().unwrap_or("-").replace('\n', " ")
+}
+
+/// A text of an answer in its lines, or `-`.
+pub(super) fn lines(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_str().unwrap_or("-").lines()
 }
 
 /// A number of an answer, or 0.

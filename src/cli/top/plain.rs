@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::figures::Answers;
 use super::model::State;
-use super::rows::{VIEWS, View, reasons, sources};
+use super::rows::{Reason, VIEWS, View, reasons, sources};
 
 /// The columns of the text. Lines are not cut to the width of a terminal, which is not known.
 const WIDTH: usize = 160;
@@ -17,9 +17,8 @@ pub(super) fn text(state: &State) -> String {
         text += &format!("{}\n{}", view.name(), table.plain(WIDTH));
         match view {
             View::Overview => {
-                reasons(&state.figures, state.now)
-                    .iter()
-                    .for_each(|it| text += &format!("! {it}\n"));
+                let reasons = reasons(&state.figures, state.now);
+                reasons.iter().flat_map(Reason::lines).for_each(|it| text += &format!("{it}\n"));
             }
             View::Store => text += &format!("{}\n", sources(&state.figures)),
             _ => {}
@@ -63,6 +62,19 @@ mod tests {
             text.contains("! n2 http://10.0.0.2:9901: lost for 60 s; these figures are 65 s old")
         );
         assert!(text.contains("header x-api-key \\u{1b}]0;owned\\u{7}"), "{text}");
+    }
+
+    #[test]
+    fn a_reason_of_several_lines_is_shown_in_lines() {
+        let mut state = lost();
+        let (_, answers) = state.figures.nodes[1].told.as_mut().expect("it has answered");
+        let report = "f.yaml:1:2: error: x\n    1 | y\u{1b}\n      | ^ z";
+        let reason = json!([{ "code": "reload_failed", "since": "now", "text": report }]);
+        answers.status["reasons"] = super::super::clean::document(reason);
+        let expected = "! n2 reload_failed since now: f.yaml:1:2: error: x\n        1 | \
+                        y\\u{1b}\n          | ^ z\n";
+        let text = text(&state);
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tollgate_limiter::time::Timestamp;
 pub(super) use asked::Asked;
 pub(super) use nodes::sources;
 
-use super::figures::{Figures, Node, word};
+use super::figures::{self, Figures, Node, word};
 use super::form::seconds;
 use super::table::Table;
 
@@ -75,9 +75,30 @@ impl View {
     }
 }
 
-/// The reasons why gateways are not well, one line each.
-pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Why a gateway is not well.
+#[derive(Debug)]
+pub(super) struct Reason {
+    /// The reason in one line.
+    pub(super) line: String,
+    /// Further lines, such as those of a report on the configuration.
+    pub(super) more: Vec<String>,
+}
+
+impl Reason {
+    fn of(line: String) -> Self {
+        Self { line, more: Vec::new() }
+    }
+
+    /// All lines, as a list of reasons shows them.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let more = self.more.iter().map(|line| format!("    {line}"));
+        std::iter::once(format!("! {}", self.line)).chain(more)
+    }
+}
+
+/// The reasons why gateways are not well.
+pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<Reason> {
+    let mut reasons = Vec::new();
     for (index, node) in figures.nodes.iter().enumerate() {
         let label = Node::label(index);
         if let Some((since, why)) = &node.lost {
@@ -86,24 +107,28 @@ pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<String> {
             });
             let away = seconds(now.since(*since).as_micros());
             let age = age.unwrap_or_default();
-            lines.push(format!("{label} {}: lost for {away}{age}: {why}", node.url));
+            reasons.push(Reason::of(format!("{label} {}: lost for {away}{age}: {why}", node.url)));
         }
         let Some((_, told)) = &node.told else { continue };
         for reason in told.status["reasons"].as_array().into_iter().flatten() {
             let of = |name: &str| word(&reason[name]);
-            lines.push(format!("{label} {} since {}: {}", of("code"), of("since"), of("text")));
+            let mut text = figures::lines(&reason["text"]);
+            let first = text.next().unwrap_or_default();
+            let line = format!("{label} {} since {}: {first}", of("code"), of("since"));
+            reasons.push(Reason { line, more: text.map(str::to_owned).collect() });
         }
         for answer in [&told.policies].into_iter().chain(&told.clients) {
             if answer["source"] == "local" {
-                lines
-                    .push(format!("{label}: the store does not answer: these are its own figures"));
+                let text = "the store does not answer: these are its own figures";
+                reasons.push(Reason::of(format!("{label}: {text}")));
                 break;
             }
         }
         for missing in told.policies["missing"].as_array().into_iter().flatten() {
             let of = |name: &str| word(&missing[name]);
-            lines.push(format!("node {} is missing: {}", of("id"), of("because")));
+            let line = format!("node {} is missing: {}", of("id"), of("because"));
+            reasons.push(Reason::of(line));
         }
     }
-    lines
+    reasons
 }

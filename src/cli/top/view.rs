@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
 use super::model::{Dialog, State};
-use super::rows::{VIEWS, View, reasons, sources};
+use super::rows::{Reason, VIEWS, View, reasons, sources};
 use super::table::{Row, Table, padded, width_of};
 
 /// What the keys do.
@@ -40,11 +40,11 @@ pub(super) fn draw(state: &State, has_colours: bool, area: Rect, buffer: &mut Bu
     lines.push(&tabs(state.view, usize::from(area.width)), pen.plain());
     if state.view != View::Overview {
         let first = reasons.iter().take(MAX_REASONS);
-        first.for_each(|it| lines.push(&format!("! {it}"), pen.bad()));
+        first.for_each(|it| lines.push(&format!("! {}", it.line), pen.bad()));
     }
     let table = state.table();
     let below = match state.view {
-        View::Overview => reasons.iter().map(|it| format!("! {it}")).collect(),
+        View::Overview => reasons.iter().flat_map(Reason::lines).collect(),
         View::Store => vec![sources(&state.figures)],
         _ => Vec::new(),
     };

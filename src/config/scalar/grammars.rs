@@ -8,7 +8,12 @@ use tollgate_limiter::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
 use tollgate_limiter::request::PathPattern;
 
 use super::text::{ScalarError, written_as_text};
+use crate::config::neighbours;
 use crate::routes::HostPattern;
+
+const KEYS: &str = "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, \
+                    tls:subject, param:NAME, path, method, host, route, country, region, asn and \
+                    global";
 
 /// A key of one word, such as `ip` or `header:x-tenant`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +33,10 @@ impl FromStr for KeyWord {
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         text.parse().map(Self).map_err(|error| match error {
-            KeyExprError::Unknown(word) => ScalarError::new(
-                format!("there is no key \"{word}\""),
-                "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, tls:subject, \
-                 param:NAME, path, method, host, route, country, region, asn and global",
-            ),
+            KeyExprError::Unknown(word) => {
+                let advice = neighbours::key(&word).unwrap_or(KEYS);
+                ScalarError::new(format!("there is no key \"{word}\""), advice)
+            }
             other => ScalarError::of(other, "like ip, cookie:session or header:x-tenant"),
         })
     }

@@ -31,11 +31,56 @@ impl FromStr for Rate {
         let (count, window) = text
             .split_once('/')
             .ok_or_else(|| ScalarError::new(format!("the rate \"{text}\" has no time"), ADVICE))?;
-        let limit = self::count(count.trim())?;
         let window = Span::from_micros(window_us(window.trim(), text)?);
+        let limit = match fraction(count.trim()) {
+            None => self::count(count.trim())?,
+            Some(fraction) => return Err(fraction.mistake(text, window)),
+        };
         Quota::new(limit, window)
             .map(Self)
             .map_err(|error| ScalarError::new(format!("in \"{text}\", {error}"), ADVICE))
+    }
+}
+
+/// A count that is not whole, as a fraction in lowest terms.
+struct Fraction {
+    numerator: u64,
+    denominator: u64,
+}
+
+/// The count of a rate such as `1.5/s`. None for any other count.
+fn fraction(count: &str) -> Option<Fraction> {
+    let number = count.trim_end_matches(['k', 'M']);
+    let factor = match &count[number.len()..] {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1_000_000,
+        _ => return None,
+    };
+    let (whole, rest) = number.split_once('.')?;
+    let denominator = 10_u64.checked_pow(u32::try_from(rest.len()).ok()?)?;
+    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    if rest.is_empty() || !is_number(whole) || !is_number(rest) {
+        return None;
+    }
+    let numerator = format!("{whole}{rest}").parse::<u64>().ok()?.checked_mul(factor)?;
+    let divisor = gcd(numerator, denominator);
+    (numerator > 0)
+        .then(|| Fraction { numerator: numerator / divisor, denominator: denominator / divisor })
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+impl Fraction {
+    /// The mistake in the rate `text`, with the same rate in whole numbers.
+    fn mistake(&self, text: &str, window: Span) -> ScalarError {
+        let Self { numerator, denominator } = self;
+        let us = window.as_micros().saturating_mul(*denominator);
+        let same = format!("{numerator}/{}", Span::from_micros(us));
+        let message = format!("\"{text}\" has no whole count: the same in whole numbers is {same}");
+        ScalarError::new(message, "write a whole count and a longer time, like 3/2s for 1.5/s")
     }
 }
 

@@ -60,10 +60,11 @@ use serde::Deserialize;
 use tollgate_limiter::policy::{ClientSettings, Policy};
 
 use super::de;
-use super::field::{Entries, Field, List, Spanned};
+use super::field::{Either, Entries, Field, List, Spanned};
 use super::model::{Client, Config, StoreSettings};
 use super::node::{Node, TextSpan};
 use super::problem::Problems;
+use super::scalar::Endpoint;
 use super::surroundings::Surroundings;
 use admin::RawAdmin;
 use check::RawCheck;
@@ -102,7 +103,9 @@ pub(super) struct RawConfig {
     /// Which requests are handled how. The first route that matches a request applies. At least
     /// one is needed, unless there is a listener in `check`. Default: none.
     routes: List<RawRoute>,
-    /// Groups of endpoints by name. Default: none.
+    /// Groups of endpoints by name, each with its settings, or with the address of its only
+    /// endpoint. Default: none.
+    #[schemars(with = "Field<Entries<Either<Endpoint, RawUpstream>>>")]
     upstreams: Field<Entries<RawUpstream>>,
     /// The header fields that tell clients about their limits.
     headers: Field<RawHeaders>,
@@ -127,8 +130,9 @@ pub(super) struct RawConfig {
 #[serde(rename = "defaults", default)]
 #[schemars(deny_unknown_fields)]
 struct RawDefaults {
-    /// The policies that apply to every request, besides those of its route. Default: none.
-    #[schemars(example = ["per-client"])]
+    /// The policies that apply to every request, besides those of its route: names, or whole
+    /// policies, which then have the names `defaults`, `defaults-2` and so on. Default: none.
+    #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
 }
 

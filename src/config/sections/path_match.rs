@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::request::PathMatch;
+use tollgate_limiter::request::{PathMatch, Segment, is_parameter_name};
 
 use super::context::Context;
 use crate::config::field::{Field, Spanned};
@@ -58,5 +58,20 @@ impl RawPathMatch {
             cx.error(path.span, message, advice);
         }
         settings
+    }
+}
+
+/// Warns of segments like `:id`, which are parameters in other programs, and stand for themselves
+/// here.
+pub(super) fn warn_colons(path: Option<&Spanned<PathText>>, cx: &Context<'_>) {
+    let Some(path) = path else { return };
+    for segment in &path.value.0.segments {
+        let Segment::Literal(text) = segment else { continue };
+        let Some(name) = text.strip_prefix(':').filter(|name| is_parameter_name(name)) else {
+            continue;
+        };
+        let name = if path.written.is_some() { "NAME" } else { name };
+        let message = format!("\":{name}\" in a path stands for itself, and not for any segment");
+        cx.warning(path.span, &message, &format!("write {{{name}}} for any segment"));
     }
 }

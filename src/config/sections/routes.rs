@@ -11,10 +11,11 @@ use tollgate_limiter::policy::Policy;
 use super::answers::{RawRedirect, RawRespond};
 use super::changes::{RawFieldEdits, RawRewrite};
 use super::context::{Context, TIMEOUT};
-use super::path_match::RawPathMatch;
+use super::path_match::{self, RawPathMatch};
+use super::policies::RawPolicy;
 use super::references::{References, Referrer, check_params};
 use super::retries::RawRetries;
-use crate::config::field::{Entries, Field, List, Spanned};
+use crate::config::field::{Either, Entries, Field, List, Spanned};
 use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
@@ -42,9 +43,10 @@ pub(super) struct RawRoute {
     /// Header fields with their values. A request needs all of them. Default: none.
     #[schemars(example = serde_json::json!({ "x-version": "2" }))]
     headers: Field<Entries<FieldValue>>,
-    /// The policies. All must admit a request. A refused request uses none of their limits.
-    /// Default: none.
-    #[schemars(example = ["per-client"])]
+    /// The policies: their names, or whole policies. All must admit a request. A refused request
+    /// uses none of their limits. A policy that is written here has the name `route-NAME`, with the
+    /// name of the route or its number; the second one in a route has `route-NAME-2`. Default: none.
+    #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
     /// The upstream that gets the admitted requests. A route needs exactly one of `upstream`,
     /// `respond` and `redirect`. Default: none.
@@ -146,6 +148,7 @@ impl RawRoute {
         if let Some(path) = path {
             check_params(&route, &path.0, &policies, cx);
         }
+        path_match::warn_colons(self.path.given(), cx);
         let path_match = RawPathMatch::compile(&self.path_match, self.path.given(), cx);
         let action = self.action(&route, known, cx);
         let upstream = action.as_ref().and_then(upstream_of);

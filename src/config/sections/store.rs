@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::context::Context;
 use super::redis::RawRedis;
-use crate::config::field::{Field, Spanned};
+use crate::config::field::{Either, Field, Spanned};
 use crate::config::model::StoreSettings;
 use crate::config::node::TextSpan;
 
@@ -23,8 +23,9 @@ pub(super) struct RawStore {
     /// The counters in the memory of this process. With Redis, they count while Redis is not
     /// available.
     memory: Field<RawMemory>,
-    /// The counters in Redis, which several nodes share. Default: the counters are in memory only.
-    #[schemars(example = serde_json::json!({ "url": "redis://127.0.0.1:6379/0" }))]
+    /// The counters in Redis, which several nodes share: its URL, or all settings. Default: the
+    /// counters are in memory only.
+    #[schemars(with = "Field<Either<String, RawRedis>>", example = serde_json::json!({ "url": "redis://127.0.0.1:6379/0" }))]
     redis: Field<RawRedis>,
     /// The file for the limits of single keys. With Redis they are kept there instead, without a
     /// file. Default: none.

@@ -106,6 +106,10 @@ fn by_command_line(gateway: &Gateway) {
     command.args(["explain", "--admin", &admin, url]);
     let (code, text) = said(command.env("TOLLGATE_ADMIN_TOKEN", "wrong-0123456789"));
     assert!(code == Some(1) && text.contains("401 Unauthorized"), "{text}");
+    let (code, text) = said(command.env_remove("TOLLGATE_ADMIN_TOKEN"));
+    assert!(code == Some(2) && text.contains("set TOLLGATE_ADMIN_TOKEN"), "{text}");
+    let (code, text) = run(gateway, &["/v1"]);
+    assert!(code == Some(2) && text.contains("write http://HOST/v1"), "{text}");
 }
 
 #[test]
