@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     /// The most bytes of all files together.
-    const MAX_BYTES: usize = 60 * 1024;
+    const MAX_BYTES: usize = 64 * 1024;
     /// The most lines of a script.
     const MAX_LINES: usize = 400;
 

@@ -75,6 +75,11 @@ impl AdminError {
         matches!(self, Self::Url | Self::File { .. } | Self::Token | Self::NoToken)
     }
 
+    /// Whether other calls may have an answer nevertheless.
+    pub(super) fn is_of_one_call(&self) -> bool {
+        matches!(self, Self::Answer { status, .. } if *status != StatusCode::UNAUTHORIZED)
+    }
+
     /// Whether there is nothing of this name.
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Answer { status, .. } if *status == StatusCode::NOT_FOUND)

@@ -13,14 +13,25 @@ export function setToken(value, keep) {
 
 async function ask(path, options = {}) {
  const headers = { ...options.headers, Authorization: `Bearer ${token}` };
- const response = await fetch(path, { ...options, headers, credentials: "omit", redirect: "error" });
+ const request = fetch(path, { ...options, headers, credentials: "omit", redirect: "error" });
+ const response = await request.catch((fault) => {
+  // The texts of browsers about this differ, and say no more.
+  throw fault.name === "AbortError" ? fault : new Error("the node cannot be reached");
+ });
  if (response.ok) return response;
  const problem = await response.json().catch(() => ({}));
- const mistakes = (problem.errors ?? []).map((it) => it.message);
- let text = [problem.detail ?? `the node answers ${response.status}`, ...mistakes].join("; ");
- if (response.status === 403) text = `This token may not do that: ${text}`;
- if (response.status === 412) text = "It was changed in the meantime: look again, then repeat.";
- throw Object.assign(new Error(text), { status: response.status });
+ const { text, mistakes } = said(problem, response.status);
+ throw Object.assign(new Error(text), { status: response.status, mistakes });
+}
+
+/** What a problem (RFC 9457) says, once: its detail may be the first of its mistakes. */
+function said(problem, status) {
+ const mistakes = problem.errors ?? [];
+ const detail = problem.detail ?? `the node answers ${status}`;
+ if (status === 403) return { text: `This token may not do that: ${detail}`, mistakes };
+ if (status === 412) return { text: "It was changed in the meantime: look again, then repeat.", mistakes };
+ if (mistakes[0]?.message !== detail) return { text: detail, mistakes };
+ return { text: "", mistakes };
 }
 
 export const get = async (path) => (await ask(path)).json();

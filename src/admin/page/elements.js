@@ -40,6 +40,17 @@ export function show(id, data, children) {
  if (focused) container.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
+/** Says above a container why what it shows is old. Without a reason, it is not old. */
+export function showOld(id, why) {
+ const container = byId(id);
+ const said = container.previousElementSibling?.matches(".old") ? container.previousElementSibling : null;
+ if (!why) return said?.remove();
+ const place = said ?? el("p", { class: "old fault" });
+ const text = `▲ Not refreshed: ${why}`;
+ if (place.textContent !== text) place.textContent = text;
+ if (!said) container.before(place);
+}
+
 /**
  * A table. Each column is [title, cell], where cell makes the content for a row; the first one
  * is the header of the row. On narrow screens rows become cards, which keep their roles.

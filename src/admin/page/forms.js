@@ -9,7 +9,15 @@ let changed = () => {};
 let policies = [];
 
 const at = (...parts) => `/v1/policies/${parts.map(encodeURIComponent).join("/")}`;
-const fault = (id) => (error) => showResult(id, true, "✗ It was not done", el("p", {}, error.message));
+
+/** Shows why something was not done, and what would be right. */
+const fault = (id) => (error) => {
+ const item = (it) => el("li", {}, it.message, it.help && el("small", {}, it.help));
+ const mistakes = error.mistakes ?? [];
+ showResult(id, true, "✗ It was not done",
+  error.message && el("p", {}, error.message),
+  mistakes.length > 0 && el("ul", {}, ...mistakes.map(item)));
+};
 
 /** Runs `work` once at a time; its button is busy meanwhile. */
 function during(button, id, work) {

@@ -2,7 +2,7 @@
 
 import { events, get, hasToken, setToken } from "./api.js";
 import { drawCharts } from "./charts.js";
-import { byId } from "./elements.js";
+import { byId, showOld } from "./elements.js";
 import { knowPolicies, prepareForms } from "./forms.js";
 import { showAway, showChanges, showFigures, showState } from "./overview.js";
 import { clientsOf, showNodes, showPlans, showPolicies, showRefusals, showTop, showUpstreams } from "./tables.js";
@@ -25,20 +25,29 @@ function login(why) {
  byId("token").focus();
 }
 
+/** Why parts are old, by the names of parts. */
 const trouble = new Map();
 
-/** Runs a refresh. If it fails, its part is old, which is said until it works again. */
-async function attempt(work) {
+/**
+ * Refreshes a part of the page. If that fails, the part alone is old, and says so until it works
+ * again.
+ */
+async function attempt({ name, id, work }) {
  const { signal } = ended;
  try {
   await work();
-  trouble.delete(work);
+  trouble.delete(name);
+  showOld(id);
  } catch (fault) {
   if (signal.aborted) return;
-  if (fault.status === 401) login(UNKNOWN);
-  else trouble.set(work, fault.message);
+  if (fault.status === 401) return login(UNKNOWN);
+  trouble.set(name, fault.message);
+  // That the node cannot be reached is said once, for all parts.
+  if (fault.status) showOld(id, fault.message);
  }
 }
+
+const refresh = (parts) => Promise.all(parts.map(attempt));
 
 async function all(path) {
  const items = [];
@@ -51,38 +60,66 @@ async function all(path) {
  return items;
 }
 
-async function refreshStatus() {
- status = await get("/v1/status");
- showState(status);
-}
+/** What parts know that others show, too. */
+const known = { policies: [], clients: [], changes: [], history: null };
 
-async function refreshTables() {
- const [policies, top, refusals, upstreams] = await Promise.all([
-  all("/v1/policies"), get(`/v1/top?limit=128&minutes=${byId("top-minutes").value}`),
-  get("/v1/refusals?limit=12"), all("/v1/upstreams"),
- ]);
- knowPolicies(policies);
- showPolicies(policies);
- const clients = clientsOf(top);
- showPlans(policies, clients);
- showTop(clients, byId("top-order").value);
- showRefusals(refusals);
- showUpstreams(upstreams);
-}
+const drawHistory = () => known.history && drawCharts(known.history.items, known.changes, known.history.step);
+const drawPlans = () => showPlans(known.policies, known.clients);
 
-async function refreshHistory() {
- const young = !(status?.rates?.seconds > 55);
- const [history, audit, nodes] = await Promise.all([
-  get(`/v1/history?step=${young ? 1 : 10}`), get("/v1/audit?limit=256"), get("/v1/nodes"),
- ]);
- const changes = showChanges(status, audit.items);
- drawCharts(history.items, changes, history.step);
- showNodes(nodes);
-}
+const STATUS = [{
+ name: "the status", id: "reasons",
+ work: async () => {
+  status = await get("/v1/status");
+  showState(status);
+ },
+}];
+
+const CLIENTS = {
+ name: "the heaviest keys", id: "top-table",
+ work: async () => {
+  known.clients = clientsOf(await get(`/v1/top?limit=128&minutes=${byId("top-minutes").value}`));
+  showTop(known.clients, byId("top-order").value);
+  drawPlans();
+ },
+};
+
+const TABLES = [
+ {
+  name: "the policies", id: "policy-table",
+  work: async () => {
+   known.policies = await all("/v1/policies");
+   knowPolicies(known.policies);
+   showPolicies(known.policies);
+   drawPlans();
+  },
+ },
+ CLIENTS,
+ { name: "the refusals", id: "refusal-table", work: async () => showRefusals(await get("/v1/refusals?limit=12")) },
+ { name: "the upstreams", id: "upstream-table", work: async () => showUpstreams(await all("/v1/upstreams")) },
+];
+
+const HISTORY = [
+ {
+  name: "the charts", id: "charts",
+  work: async () => {
+   const young = !(status?.rates?.seconds > 55);
+   known.history = await get(`/v1/history?step=${young ? 1 : 10}`);
+   drawHistory();
+  },
+ },
+ {
+  name: "the changes", id: "audit",
+  work: async () => {
+   known.changes = showChanges(status, (await get("/v1/audit?limit=256")).items);
+   drawHistory();
+  },
+ },
+ { name: "the nodes", id: "node-table", work: async () => showNodes(await get("/v1/nodes")) },
+];
 
 function onEvent(name, data) {
  lastContact = new Date();
- if (name === "summary") showFigures(data, status?.rates, [...trouble.values()].map((it) => `; a part is old: ${it}`).join(""));
+ if (name === "summary") showFigures(data, status?.rates, trouble.size ? `; not refreshed: ${[...trouble.keys()].join(", ")}` : "");
  else if (name === "state") {
   status = { ...data, rates: status?.rates };
   showState(status);
@@ -105,11 +142,11 @@ async function follow(signal) {
  }
 }
 
-/** Repeats `work` until the session ends, and rests while the page is not looked at. */
-function every(ms, signal, work) {
+/** Refreshes parts until the session ends, and rests while the page is not looked at. */
+function every(ms, signal, parts) {
  const turn = async () => {
   if (signal.aborted) return;
-  if (!document.hidden) await attempt(work);
+  if (!document.hidden) await refresh(parts);
   setTimeout(turn, ms);
  };
  setTimeout(turn, ms);
@@ -118,15 +155,16 @@ function every(ms, signal, work) {
 async function begin() {
  ended = new AbortController();
  const { signal } = ended;
+ trouble.clear();
  byId("login").hidden = true;
  for (const id of ["page", "nav", "leave"]) byId(id).hidden = false;
  follow(signal);
- await attempt(refreshStatus);
+ await refresh(STATUS);
  if (signal.aborted) return;
- await Promise.all([attempt(refreshTables), attempt(refreshHistory)]);
- every(5000, signal, refreshStatus);
- every(4000, signal, refreshTables);
- every(5000, signal, refreshHistory);
+ await refresh([...TABLES, ...HISTORY]);
+ every(5000, signal, STATUS);
+ every(4000, signal, TABLES);
+ every(5000, signal, HISTORY);
 }
 
 byId("login").addEventListener("submit", async (event) => {
@@ -146,7 +184,7 @@ byId("leave").addEventListener("click", () => {
  setToken(null, false);
  location.reload();
 });
-for (const id of ["top-minutes", "top-order"]) byId(id).addEventListener("change", () => attempt(refreshTables));
-prepareForms(() => Promise.all([attempt(refreshTables), attempt(refreshHistory)]));
+for (const id of ["top-minutes", "top-order"]) byId(id).addEventListener("change", () => attempt(CLIENTS));
+prepareForms(() => refresh([...TABLES, ...HISTORY]));
 if (hasToken()) begin();
 else login("");

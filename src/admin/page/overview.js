@@ -12,8 +12,12 @@ function say(state, text) {
  document.title = `${text.slice(0, 1)} Tollgate`;
 }
 
+/** The status that was shown last. */
+let last = null;
+
 /** The state: the only part that is read aloud when it changes. */
 export function showState(status) {
+ last = status;
  say(status.state, WORDS[status.state] ?? status.state);
  byId("node").textContent = `${status.version} at ${location.host}`;
  show("reasons", [status.state, status.reasons, Math.floor(Date.now() / 60000)], () => reasons(status));
@@ -22,19 +26,27 @@ export function showState(status) {
   : "No other node shares the store, or it is in memory.";
 }
 
+const wrong = (it) => el("li", { class: "bad" },
+ el("strong", {}, `▲ ${it.code.replaceAll("_", " ")}, since ${time(it.since)} (${ago(it.since)})`), `${it.text}: ${it.advice}`);
+
 function reasons(status) {
- const all = status.reasons.map((it) => el("li", { class: "bad" },
-  el("strong", {}, `▲ ${it.code.replaceAll("_", " ")}, since ${time(it.since)} (${ago(it.since)})`), `${it.text}: ${it.advice}`));
+ const all = status.reasons.map(wrong);
  if (status.state === "draining") all.unshift(el("li", { class: "warn" }, el("strong", {}, "■ This node finishes its last requests"), "Ask another node."));
  if (!all.length) all.push(el("li", { class: "good" }, el("strong", {}, "✓ This node knows of nothing that is wrong"), "Its store answers, its upstreams are up, and its last reload worked."));
  return all;
 }
 
-/** There is no contact: what is shown is old. */
+/** There is no contact: what is shown is old, and whether anything is wrong is not known. */
 export function showAway(since, why) {
  say("away", `■ No contact since ${time(since)}`);
  byId("contact").textContent = `What you see is from then. ${why}`;
  document.body.classList.add("stale");
+ const known = last?.reasons ?? [];
+ show("reasons", ["away", +since, known], () => [
+  el("li", { class: "bad" }, el("strong", {}, `■ No contact with this node since ${time(since)}`),
+   "It is not known what is wrong now. The node may have stopped, or the connection to it."),
+  ...known.map(wrong),
+ ]);
 }
 
 /** The figures of the last second. `minute`: those of the last minute; `trouble`: what is old. */
@@ -64,7 +76,7 @@ const said = (it) => (it instanceof Object ? Object.entries(it).filter(([name]) 
 
 /** The last changes, the newest first. Returns their times. */
 export function showChanges(status, entries) {
- const load = {
+ const load = status && {
   time: status.loaded,
   text: status.generation === 1 ? "The node began with its configuration" : `Configuration ${status.generation} came into use`,
  };
@@ -72,7 +84,7 @@ export function showChanges(status, entries) {
   const change = [it.before, it.after].filter((value) => value !== undefined).map(said).join(" → ");
   return { time: it.time, text: deed(it), by: `${it.actor || "unknown"} from ${it.peer}`, change, reason: it.after?.reason };
  });
- const items = [...all, load].sort((a, b) => new Date(b.time) - new Date(a.time));
+ const items = [...all, load].filter(Boolean).sort((a, b) => new Date(b.time) - new Date(a.time));
  const item = (it) => el("li", {}, el("time", { datetime: it.time }, `${time(it.time)}, ${ago(it.time)}`),
   el("span", {}, it.text, it.change && ": ", it.change && el("code", {}, it.change), it.reason && ` “${it.reason}”`,
    it.by && el("span", { class: "quiet" }, ` by ${it.by}`)));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::args::{Scope, TopArgs};
 use super::clean;
-use super::figures::{Answers, word};
+use super::figures::{Answers, Part, word};
 use super::table::Client;
 use crate::cli::admin_client::{AdminClient, AdminError};
 use crate::cli::explain::wait;
@@ -37,10 +37,10 @@ impl Gateways {
         self.clients.len()
     }
 
-    /// The figures of one gateway.
+    /// The figures of one gateway. Parts that it refuses to tell are missing in them.
     ///
     /// # Errors
-    /// If it does not answer, with the reason.
+    /// If it does not answer, or tells nothing, with the reason.
     pub(super) async fn ask(&self, index: usize) -> Result<Answers, String> {
         let client = self.clients.get(index).ok_or("there is no such gateway")?;
         let policy = self.policy.as_deref().map(|name| format!("&policy={}", encoded(name)));
@@ -49,17 +49,21 @@ impl Gateways {
             Scope::Node => ("", &["minutes=0", "minutes=1"]),
             Scope::Cluster => ("&scope=cluster", &["scope=cluster"]),
         };
-        let status = get(client, "/v1/status").await?;
-        let policies = get(client, &format!("/v1/policies?limit=1000{scope}")).await?;
+        let mut parts = Parts { client, failures: Vec::new(), is_known: false };
+        let status = parts.get(Part::Status, "/v1/status").await?;
+        let path = format!("/v1/policies?limit=1000{scope}");
+        let policies = parts.get(Part::Policies, &path).await?;
         let mut clients = Vec::new();
         for list in lists {
-            clients.push(get(client, &format!("/v1/top?limit=128&{list}{policy}")).await?);
+            let path = format!("/v1/top?limit=128&{list}{policy}");
+            clients.push(parts.get(Part::Clients, &path).await?);
         }
-        let refusals = get(client, &format!("/v1/refusals?limit=200{policy}")).await?;
-        let upstreams = get(client, "/v1/upstreams?limit=1000").await?;
-        // While the store is away, the nodes are not known.
-        let nodes = get(client, "/v1/nodes?limit=1000").await.unwrap_or(Value::Null);
-        Ok(Answers { status, policies, clients, refusals, upstreams, nodes })
+        let path = format!("/v1/refusals?limit=200{policy}");
+        let refusals = parts.get(Part::Refusals, &path).await?;
+        let upstreams = parts.get(Part::Upstreams, "/v1/upstreams?limit=1000").await?;
+        let nodes = parts.get(Part::Nodes, "/v1/nodes?limit=1000").await?;
+        let failures = parts.end()?;
+        Ok(Answers { status, policies, clients, refusals, upstreams, nodes, failures })
     }
 
     /// What the counters of a client say, in lines. Of several gateways, the first that
@@ -90,6 +94,47 @@ impl Gateways {
             // With a common store one is enough; nodes that have not seen the client do not
             // know its id.
             (done, all) => format!("{} is reset by {done} of {all} gateways", of.text),
+        }
+    }
+}
+
+/// The parts that one gateway is asked for.
+struct Parts<'c> {
+    client: &'c AdminClient,
+    failures: Vec<(Part, String)>,
+    /// Whether the gateway has told any part.
+    is_known: bool,
+}
+
+impl Parts<'_> {
+    /// A part, or null if the gateway answers that it does not tell it.
+    ///
+    /// # Errors
+    /// If there is no answer, or no other part would have one: then the gateway need not be asked
+    /// for the others.
+    async fn get(&mut self, part: Part, path: &str) -> Result<Value, String> {
+        match self.client.get(path).await {
+            Ok(answer) => {
+                self.is_known = true;
+                Ok(clean::document(answer))
+            }
+            Err(error) if error.is_of_one_call() => {
+                let is_new = self.failures.iter().all(|(it, _)| *it != part);
+                self.failures.extend(is_new.then(|| (part, clean::text(&error.to_string()))));
+                Ok(Value::Null)
+            }
+            Err(error) => Err(clean::text(&error.to_string())),
+        }
+    }
+
+    /// The parts that have failed.
+    ///
+    /// # Errors
+    /// If all have failed, with the reason of the first.
+    fn end(self) -> Result<Vec<(Part, String)>, String> {
+        match self.failures.first() {
+            Some((_, why)) if !self.is_known => Err(why.clone()),
+            _ => Ok(self.failures),
         }
     }
 }

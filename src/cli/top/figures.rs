@@ -30,8 +30,52 @@ pub(super) struct Answers {
     pub(super) clients: Vec<Value>,
     pub(super) refusals: Value,
     pub(super) upstreams: Value,
-    /// The nodes that share the store. Null: the store does not answer.
+    /// The nodes that share the store.
     pub(super) nodes: Value,
+    /// The parts that the gateway has refused to tell, and why. They are null, or those of before.
+    pub(super) failures: Vec<(Part, String)>,
+}
+
+/// A part of the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Status,
+    Policies,
+    Clients,
+    Refusals,
+    Upstreams,
+    Nodes,
+}
+
+impl Part {
+    /// Its name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Policies => "policies",
+            Self::Clients => "clients",
+            Self::Refusals => "refusals",
+            Self::Upstreams => "upstreams",
+            Self::Nodes => "nodes",
+        }
+    }
+}
+
+impl Answers {
+    /// The same, with parts of earlier answers in the places of those that have failed.
+    fn completed(mut self, before: Self) -> Self {
+        for (part, _) in &self.failures {
+            match part {
+                Part::Status => self.status.clone_from(&before.status),
+                Part::Policies => self.policies.clone_from(&before.policies),
+                Part::Clients => self.clients.clone_from(&before.clients),
+                Part::Refusals => self.refusals.clone_from(&before.refusals),
+                Part::Upstreams => self.upstreams.clone_from(&before.upstreams),
+                Part::Nodes => self.nodes.clone_from(&before.nodes),
+            }
+        }
+        self
+    }
 }
 
 impl Figures {
@@ -45,7 +89,13 @@ impl Figures {
     pub(super) fn take(&mut self, index: usize, told: Result<Answers, String>, now: Timestamp) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         match told {
-            Ok(answers) => (node.told, node.lost) = (Some((now, answers)), None),
+            Ok(answers) => {
+                let answers = match node.told.take() {
+                    Some((_, before)) => answers.completed(before),
+                    None => answers,
+                };
+                (node.told, node.lost) = (Some((now, answers)), None);
+            }
             Err(why) => {
                 let since = node.lost.as_ref().map_or(now, |(since, _)| *since);
                 node.lost = Some((since, why));
@@ -117,6 +167,48 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_part_that_fails_stays_as_it_was_and_the_others_are_new() {
+        let mut figures = Figures::new(&["http://a".to_owned()]);
+        let of = |number: u64, failures: &[Part]| Answers {
+            status: json!(number),
+            policies: json!(number),
+            clients: vec![json!(number)],
+            refusals: json!(number),
+            upstreams: json!(number),
+            nodes: json!(number),
+            failures: failures.iter().map(|part| (*part, "503".to_owned())).collect(),
+        };
+        let mut told = |answers: Answers| {
+            figures.take(0, Ok(answers), Timestamp::default());
+            figures.told().next().map(|(_, it)| it.clone()).expect("it has answered")
+        };
+        told(of(1, &[]));
+        let parts = [
+            Part::Status,
+            Part::Policies,
+            Part::Clients,
+            Part::Refusals,
+            Part::Upstreams,
+            Part::Nodes,
+        ];
+        for part in parts {
+            let answers = told(of(2, &[part]));
+            let numbers = [
+                &answers.status,
+                &answers.policies,
+                &answers.clients[0],
+                &answers.refusals,
+                &answers.upstreams,
+                &answers.nodes,
+            ];
+            let expected = parts.map(|it| if it == part { 1 } else { 2 });
+            assert_eq!(numbers.map(|it| it.as_u64().unwrap_or(0)), expected, "{}", part.name());
+            assert_eq!(answers.failures.len(), 1);
+            told(of(1, &[]));
+        }
+    }
 
     #[test]
     fn a_gateway_that_does_not_answer_keeps_its_last_figures() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::figures::Answers;
+use super::figures::{Answers, Part};
 use super::model::State;
 use super::rows::{Reason, VIEWS, View, reasons, sources};
 
@@ -36,6 +36,7 @@ pub(super) fn document(state: &State) -> Value {
         json!({
             "admin": node.url,
             "error": node.lost.as_ref().map(|(_, why)| why),
+            "failures": answers.map(|it| failures(&it.failures)),
             "status": of(|it| &it.status),
             "policies": of(|it| &it.policies),
             "top": answers.map(|it| &it.clients),
@@ -45,6 +46,11 @@ pub(super) fn document(state: &State) -> Value {
         })
     };
     json!({ "nodes": state.figures.nodes.iter().map(node).collect::<Vec<_>>() })
+}
+
+/// Why parts are null, by their names.
+fn failures(failures: &[(Part, String)]) -> Value {
+    failures.iter().map(|(part, why)| (part.name().to_owned(), json!(why))).collect()
 }
 
 #[cfg(test)]
@@ -75,6 +81,17 @@ mod tests {
                         y\\u{1b}\n          | ^ z\n";
         let text = text(&state);
         assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn a_part_that_a_gateway_does_not_tell_is_named() {
+        let mut lacking = lost();
+        let (_, answers) = lacking.figures.nodes[0].told.as_mut().expect("it has answered");
+        answers.failures = vec![(Part::Nodes, "503: Redis does not answer".to_owned())];
+        let failed = document(&lacking)["nodes"][0]["failures"].take();
+        assert_eq!(failed, json!({ "nodes": "503: Redis does not answer" }));
+        let line = "\n! n1: nodes not refreshed: 503: Redis does not answer\n";
+        assert!(text(&lacking).contains(line), "{}", text(&lacking));
     }
 
     #[test]

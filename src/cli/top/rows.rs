@@ -117,6 +117,9 @@ pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<Reason> {
             let line = format!("{label} {} since {}: {first}", of("code"), of("since"));
             reasons.push(Reason { line, more: text.map(str::to_owned).collect() });
         }
+        for (part, why) in &told.failures {
+            reasons.push(Reason::of(format!("{label}: {} not refreshed: {why}", part.name())));
+        }
         for answer in [&told.policies].into_iter().chain(&told.clients) {
             if answer["source"] == "local" {
                 let text = "the store does not answer: these are its own figures";

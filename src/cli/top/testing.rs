@@ -98,5 +98,6 @@ fn answers(index: usize) -> Answers {
         refusals: document(refusals),
         upstreams: document(upstreams),
         nodes: document(nodes),
+        failures: Vec::new(),
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{OPERATE, READ, gateway, statuses};
+use super::{OPERATE, READ, gateway, settles, statuses};
+use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Program, eventually};
 
 const COLUMNS: usize = 100;
@@ -59,6 +60,30 @@ fn it_prints_figures_and_shows_them_in_a_terminal() {
         assert_eq!(once(&gateway, wrong).0, Some(2), "{wrong:?}");
     }
     in_a_terminal(&gateway);
+}
+
+#[test]
+fn without_redis_it_shows_everything_but_the_nodes() {
+    let mut redis = Redis::start(Options::default());
+    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
+    let gateway = gateway(&store, "");
+    redis.kill();
+    let mut text = String::new();
+    settles("the nodes are not known", || {
+        text = once(&gateway, &["--once"]).1;
+        text.contains("! n1: nodes not refreshed: 503 Service Unavailable: the nodes are listed in")
+            && text.contains("! n1 store_away since")
+    });
+    assert!(text.contains("\neach "), "{text}");
+    let (code, out, err) = once(&gateway, &["--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let node = &document["nodes"][0];
+    assert_eq!(
+        (code, &node["nodes"], &node["error"]),
+        (Some(0), &Value::Null, &Value::Null),
+        "{err}"
+    );
+    assert!(node["failures"]["nodes"].as_str().is_some_and(|it| it.contains("503")), "{node}");
 }
 
 fn in_a_terminal(gateway: &Gateway) {

@@ -1,6 +1,7 @@
 //! The page, in a real browser. The browser is started once for all that is looked at.
 
 mod browser;
+mod faults;
 
 use serde_json::{Value, json};
 

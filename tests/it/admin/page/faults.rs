@@ -1,0 +1,67 @@
+//! The page while something is away, and after a change with mistakes.
+
+use serde_json::json;
+
+use super::browser::Browser;
+use crate::admin::{AdminClient, OPERATE, settles, yaml};
+use crate::support::Gateway;
+use crate::support::redis::{Options, Redis};
+
+fn sign_in(browser: &mut Browser, gateway: &Gateway) {
+    let page = format!("http://{}/", gateway.addresses()[1]);
+    browser.call("Page.navigate", json!({ "url": page }));
+    browser.until("document.activeElement?.id === 'token'");
+    browser.write(OPERATE);
+    browser.press("Enter");
+    browser.until_text("#contact", "Live");
+}
+
+#[test]
+fn each_part_of_the_page_fails_alone_and_says_why() {
+    let mut redis = Redis::start(Options::default());
+    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
+    let mut gateway = Gateway::start(&yaml(&store, ""));
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, &gateway);
+    browser.until_text("#node-table", "same configuration");
+    a_mistake_is_told_once_with_its_remedy(&mut browser);
+
+    redis.kill();
+    let client = AdminClient::new(&gateway, OPERATE);
+    settles("the nodes are not known", || client.get("/v1/nodes").status == 503);
+    sign_in(&mut browser, &gateway);
+    browser.until("document.querySelectorAll('#charts figure path').length > 0");
+    browser.until_text("#audit", "The node began with its configuration");
+    browser.until_text("#policy-table", "each");
+    let nodes = "document.querySelector('#node-table').previousElementSibling.textContent";
+    browser.until(&format!("{nodes}.includes('Not refreshed: the nodes are listed in Redis')"));
+    browser.until_text("#contact", "not refreshed: the nodes");
+    assert_eq!(browser.value("document.querySelectorAll('.old').length"), 1);
+    browser.until_text("#reasons", "store away");
+    redis.restart();
+    browser.until_text("#node-table", "same configuration");
+    browser.until("document.querySelectorAll('.old').length === 0");
+    browser.until_text("#reasons", "knows of nothing that is wrong");
+
+    gateway.signal("KILL");
+    gateway.wait();
+    browser.until_text("#reasons", "No contact with this node since");
+    browser.until_text("#state", "No contact");
+    assert_eq!(browser.value("document.querySelectorAll('#reasons .good').length"), 0);
+}
+
+fn a_mistake_is_told_once_with_its_remedy(browser: &mut Browser) {
+    browser.tab_to("[data-key=\"change each\"]");
+    browser.press("Enter");
+    browser.write("lots");
+    browser.tab_to("#l-reason");
+    browser.write("a try");
+    browser.tab_to("#l-send");
+    browser.press("Enter");
+    browser.until_text("#limited h4", "It was not done");
+    let said = browser.value("document.querySelector('#limited').textContent");
+    let said = said.as_str().expect("a text");
+    assert_eq!(said.matches("\"lots\" is not a limit").count(), 1, "{said}");
+    assert!(said.contains("write a count per time"), "{said}");
+}
