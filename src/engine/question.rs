@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tollgate_limiter::decision::{
-    Charged, Claims, Decision, Ending, Headroom, Lease, Outcome, Report, SettleError,
+    Charged, ChargedCounter, Claims, Decision, Ending, Headroom, Lease, Outcome, Report,
 };
 use tollgate_limiter::digest::Key;
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::request::RequestView;
-use tollgate_limiter::store::{Mark, Marked};
+use tollgate_limiter::store::{Mark, Marked, StoreUnavailable};
 use tollgate_limiter::time::Timestamp;
 
 use super::{Engine, Undecidable, place};
@@ -94,16 +94,16 @@ impl Engine {
     /// Settles what was charged at `taken`, unless the mark was set before.
     ///
     /// # Errors
-    /// If the policy has changed too much, or the store does not answer.
+    /// If the store does not answer.
     pub(crate) async fn settle_once(
         &self,
-        charged: &Charged,
-        (policy, mark): (&Policy, &Mark),
+        (charged, policy): (&Charged, &Policy),
+        (counter, mark): (&ChargedCounter, &Mark),
         (taken, actual): (Timestamp, u64),
-    ) -> Result<Marked, SettleError> {
+    ) -> Result<Marked, StoreUnavailable> {
         let limiter = &self.deciding.limiter;
         let now = self.clock.now();
-        let marked = limiter.settle_once(charged, (policy, mark), (taken, actual), now).await?;
+        let marked = limiter.settle_once(charged, (counter, mark), (taken, actual), now).await?;
         if marked == Marked::Now {
             self.deciding.units.settled(policy, charged.cost, actual);
         }

@@ -6,7 +6,8 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::{RateLimiter, Report, Ruling};
-use crate::algorithm::{Algorithm, MAX_LIMIT, Op, QuotaError};
+use crate::algorithm::{Algorithm, MAX_LIMIT, Op};
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
 use crate::policy::{Beside, LimitChoice, Policy};
 use crate::store::{Charge, Correction, Mark, Marked, Source, StoreUnavailable};
@@ -38,15 +39,12 @@ pub enum ChargedLimit {
     Key(u64, Span),
 }
 
-/// Why a charge cannot be settled.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettleError {
-    /// The policy has changed, and cannot count it any more.
-    #[error("the policy cannot count the limit of the key any more: {0}")]
-    Changed(#[from] QuotaError),
-    /// The store does not answer. The same call again is safe.
-    #[error(transparent)]
-    Unavailable(#[from] StoreUnavailable),
+/// The counter of a charge, under its policy as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChargedCounter {
+    key: Key,
+    algorithm: Algorithm,
+    consistency: Consistency,
 }
 
 impl Charged {
@@ -72,19 +70,22 @@ impl Charged {
         Some(Self { policy: policy.counter, client, limit, is_beyond, cost, source })
     }
 
-    /// The key and the algorithm of the counter.
-    fn counter(&self, policy: &Policy) -> Result<(Key, Algorithm), QuotaError> {
+    /// Its counter. `policy` is the policy of the charge as it is now. None: the policy has
+    /// changed, and has no such counter any more.
+    pub fn counter(&self, policy: &Policy) -> Option<ChargedCounter> {
         let own = Key { principal: self.client, counter: self.policy };
-        if let (true, Some(elastic)) = (self.is_beyond, &policy.elastic) {
-            return Ok((Beside::Beyond.key(own, &elastic.beyond), elastic.beyond.clone()));
-        }
-        match self.limit {
-            ChargedLimit::Policy(choice) => Ok((own, policy.limit(choice).widest().clone())),
-            ChargedLimit::Key(units, window) => {
-                let limit = policy.override_limit(units, Some(window))?;
-                Ok((Key { counter: limit.counter, ..own }, limit.widest().clone()))
+        let (key, algorithm) = match self.limit {
+            _ if self.is_beyond => {
+                let beyond = &policy.elastic.as_ref()?.beyond;
+                (Beside::Beyond.key(own, beyond), beyond.clone())
             }
-        }
+            ChargedLimit::Policy(choice) => (own, policy.limit(choice).widest().clone()),
+            ChargedLimit::Key(units, window) => {
+                let limit = policy.override_limit(units, Some(window)).ok()?;
+                (Key { counter: limit.counter, ..own }, limit.widest().clone())
+            }
+        };
+        Some(ChargedCounter { key, algorithm, consistency: policy.consistency })
     }
 }
 
@@ -93,24 +94,22 @@ impl RateLimiter {
     /// `actual`. The mark is set in the same step. If it was set before, nothing changes.
     ///
     /// # Errors
-    /// If the policy, which must be that of the charge, has changed too much, or the store does
-    /// not answer.
+    /// If the store does not answer. The same call again is safe.
     pub async fn settle_once(
         &self,
         charged: &Charged,
-        (policy, mark): (&Policy, &Mark),
+        (counter, mark): (&ChargedCounter, &Mark),
         (taken, actual): (Timestamp, u64),
         now: Timestamp,
-    ) -> Result<Marked, SettleError> {
-        let (key, algorithm) = charged.counter(policy)?;
+    ) -> Result<Marked, StoreUnavailable> {
+        let ChargedCounter { key, ref algorithm, consistency } = *counter;
         let Charged { cost, source, .. } = *charged;
-        let consistency = policy.consistency;
-        let charge = Charge { key, algorithm: &algorithm, cost, binding: false, consistency };
+        let charge = Charge { key, algorithm, cost, binding: false, consistency };
         // At most twice the limit is counted.
         let actual = actual.min(2 * MAX_LIMIT);
         let op = Op::Settle { reserved: cost, actual, taken };
         let correction = Correction { charge, source, op };
-        Ok(self.store().as_ref().correct_once(&correction, mark, now).await?)
+        self.store().as_ref().correct_once(&correction, mark, now).await
     }
 }
 
@@ -176,9 +175,9 @@ mod tests {
                 },
             };
             let charged = Charged::of(&report).expect("it is admitted");
-            let (key, algorithm) = charged.counter(claim.policy()).expect("it is known");
+            let counter = charged.counter(claim.policy()).expect("it is known");
             assert_eq!(
-                (key, &algorithm),
+                (counter.key, &counter.algorithm),
                 (charge.key, charge.algorithm),
                 "{}",
                 claim.policy().name
@@ -200,8 +199,12 @@ mod tests {
         let claim = Claim { policy, key, limit, instead: None, cost: 5 };
         let report = claim.report(&admitted(), None);
         let charged = Charged::of(&Report { ruling: Ruling::Elastic, ..report });
-        let found = charged.expect("it is admitted").counter(claim.policy()).expect("it is known");
+        let charged = charged.expect("it is admitted");
+        let found = charged.counter(claim.policy()).expect("it is known");
         let beyond = claim.beyond().expect("it is elastic");
-        assert_eq!((found.0, &found.1), (beyond.key, beyond.algorithm));
+        assert_eq!((found.key, &found.algorithm), (beyond.key, beyond.algorithm));
+        // The counter of the policy itself has not counted them.
+        let inelastic = Policy { elastic: None, ..Policy::clone(claim.policy()) };
+        assert_eq!(charged.counter(&inelastic), None);
     }
 }

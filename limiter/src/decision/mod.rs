@@ -35,7 +35,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use charged::{Charged, ChargedLimit, SettleError};
+pub use charged::{Charged, ChargedCounter, ChargedLimit};
 pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT, varying};
 pub use headroom::Headroom;

@@ -65,7 +65,8 @@ mod tests {
     fn leases_that_were_given_back_take_no_room() {
         let (held, mut ends) = (HeldLeases::default(), Ends::default());
         let hold = |ends: &mut Ends| {
-            let id = held.hold(0, Lease::default(), at(9), 100_000).expect("there is room");
+            let mut places = held.reserve(1, 100_000).expect("there is room");
+            let id = places.pop().expect("it is one").hold(0, Lease::default(), at(9));
             ends.add(at(9), id, &held);
             id
         };

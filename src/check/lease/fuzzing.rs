@@ -17,7 +17,7 @@ pub fn leases(input: &[u8]) {
     let Some(token) = LeaseToken::decode(bytes) else { return };
     // Names are cut when they are written.
     let token = LeaseToken::decode(&token.encode()).expect("what was written can be read");
-    let sealed = sealer.seal(&token, SECRET).expect("the system has random numbers");
+    let sealed = sealer.ready(SECRET).expect("the system has random numbers").seal(&token);
     let opened = sealer.open(&sealed, SECRET);
     assert_eq!(opened, Unsealed::Lease(Box::new(token)), "a lease has changed");
     let mut changed = sealed.clone().into_bytes();

@@ -15,6 +15,10 @@ use tollgate_limiter::time::Timestamp;
 
 const SHARDS: usize = 16;
 
+/// A place for a lease that a question asks for. Dropping it makes it free.
+#[derive(Debug)]
+pub(in crate::check) struct Place<'h>(&'h HeldLeases);
+
 /// A lease that is given back, and the receiver of the news that this is done.
 #[derive(Debug)]
 pub(in crate::check) struct Returned {
@@ -51,39 +55,16 @@ impl HeldLeases {
         &self.shards[index]
     }
 
-    /// Holds a lease of the worker `owner`, and returns its number, which is never 0.
-    ///
-    /// # Errors
-    /// The lease, if the node holds as many as it may.
-    pub(in crate::check) fn hold(
-        &self,
-        owner: usize,
-        lease: Lease,
-        expires: Timestamp,
-        max: usize,
-    ) -> Result<u64, Lease> {
-        if self.count.fetch_add(1, Ordering::Relaxed) >= max {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            return Err(lease);
-        }
-        let held = Held { lease, owner, expires };
-        loop {
-            let id = fastrand::u64(1..);
-            if let Entry::Vacant(place) = self.shard(id).lock().entry(id) {
-                place.insert(held);
-                return Ok(id);
-            }
-        }
+    /// Places for so many leases, all or none. None if the node would hold more than `max`.
+    pub(in crate::check) fn reserve(&self, places: usize, max: usize) -> Option<Vec<Place<'_>>> {
+        let sum = |taken: usize| taken.checked_add(places).filter(|sum| *sum <= max || places == 0);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).ok()?;
+        Some((0..places).map(|_| Place(self)).collect())
     }
 
-    /// The number of leases that are held, for all workers.
+    /// The number of places that are taken, for all workers.
     pub(in crate::check) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
-    }
-
-    /// Whether the node holds as many as it may.
-    pub(in crate::check) fn is_full(&self, max: usize) -> bool {
-        self.len() >= max
     }
 
     /// Whether the lease is held.
@@ -132,6 +113,28 @@ impl HeldLeases {
     }
 }
 
+impl Place<'_> {
+    /// Holds a lease of the worker `owner`, and returns its number, which is never 0.
+    pub(in crate::check) fn hold(self, owner: usize, lease: Lease, expires: Timestamp) -> u64 {
+        let held = Held { lease, owner, expires };
+        loop {
+            let id = fastrand::u64(1..);
+            if let Entry::Vacant(entry) = self.0.shard(id).lock().entry(id) {
+                entry.insert(held);
+                // The lease keeps the place.
+                std::mem::forget(self);
+                return id;
+            }
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,14 +143,43 @@ mod tests {
         Timestamp::from_micros(us)
     }
 
+    /// A lease of the worker `owner`.
+    fn hold(held: &HeldLeases, owner: usize) -> u64 {
+        let mut places = held.reserve(1, 10).expect("there is room");
+        places.pop().expect("it is one").hold(owner, Lease::default(), at(9))
+    }
+
     #[test]
     fn a_node_holds_a_bounded_number_of_leases() {
         let held = HeldLeases::default();
-        let hold = || held.hold(0, Lease::default(), at(9), 3);
-        let ids: Vec<u64> = (0..3).map(|_| hold().expect("there is room")).collect();
-        assert!(hold().is_err() && hold().is_err());
+        let two = held.reserve(2, 3).expect("there is room");
+        assert!(held.reserve(2, 3).is_none(), "all or none");
+        let ids: Vec<u64> =
+            two.into_iter().map(|place| place.hold(0, Lease::default(), at(9))).collect();
+        let third = held.reserve(1, 3);
+        assert!(third.is_some() && held.reserve(1, 3).is_none());
+        assert!(held.reserve(0, 3).is_some() && held.reserve(0, 2).is_some());
+        drop(third);
+        assert_eq!((held.len(), held.reserve(1, 3).map(|it| it.len())), (2, Some(1)));
         assert!(held.give_back(ids[0]).is_some() && held.give_back(ids[0]).is_none());
-        assert!(hold().is_ok() && hold().is_err());
+        assert_eq!((held.len(), held.reserve(2, 3).map(|it| it.len())), (1, Some(2)));
+    }
+
+    #[test]
+    fn calls_at_the_same_time_share_the_places() {
+        let held = HeldLeases::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        if let Some(places) = held.reserve(3, 7) {
+                            assert!(places.len() == 3 && held.len() <= 7);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(held.len(), 0);
     }
 
     #[test]
@@ -155,7 +187,7 @@ mod tests {
         let held = HeldLeases::default();
         let (first, mut to_first) = held.join();
         let (second, mut to_second) = held.join();
-        let id = held.hold(second, Lease::default(), at(9), 10).expect("there is room");
+        let id = hold(&held, second);
         assert_ne!(first, second);
         let mut is_done = held.give_back(id).expect("it is held");
         assert!(to_first.try_recv().is_err() && is_done.try_recv().is_err());
@@ -167,7 +199,7 @@ mod tests {
     #[test]
     fn a_lease_ends_at_its_time_unless_it_is_renewed() {
         let held = HeldLeases::default();
-        let id = held.hold(0, Lease::default(), at(9), 10).expect("there is room");
+        let id = hold(&held, 0);
         assert_eq!(held.expire(id, at(8)).map(drop), Err(Some(at(9))));
         assert!(held.renew(id, at(20)) && held.renew(id, at(10)));
         assert_eq!(held.expire(id, at(19)).map(drop), Err(Some(at(20))));

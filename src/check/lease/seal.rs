@@ -29,6 +29,13 @@ const MAX_CHARS: usize = 6 * 1024;
 #[derive(Debug, Default)]
 pub(in crate::check) struct Sealer(RefCell<Option<Rc<Keys>>>);
 
+/// What seals one lease. It is made before anything is charged, because it can fail.
+#[derive(Debug)]
+pub(in crate::check) struct Seal {
+    keys: Rc<Keys>,
+    nonce: [u8; NONCE_LEN],
+}
+
 /// What comes of a text that should be a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::check) enum Unsealed {
@@ -85,21 +92,12 @@ impl Sealer {
         }
     }
 
-    /// Seals a lease under the secret of the store. None if the system has no random numbers.
-    pub(in crate::check) fn seal(&self, token: &LeaseToken, secret: Secret) -> Option<String> {
+    /// A seal under the secret of the store. None if the system has no random numbers.
+    pub(in crate::check) fn ready(&self, secret: Secret) -> Option<Seal> {
         let keys = self.keys(secret).ok()?;
         let mut nonce = [0; NONCE_LEN];
         aws_lc_rs::rand::fill(&mut nonce).ok()?;
-        let mut sealed = Vec::with_capacity(512);
-        sealed.push(VERSION);
-        sealed.extend(keys.id);
-        sealed.extend(nonce);
-        let mut encrypted = token.encode();
-        let head = Aad::from(&sealed[..]);
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        keys.key.seal_in_place_append_tag(nonce, head, &mut encrypted).ok()?;
-        sealed.append(&mut encrypted);
-        Some(URL_SAFE_NO_PAD.encode(sealed))
+        Some(Seal { keys, nonce })
     }
 
     /// Opens a sealed lease.
@@ -119,6 +117,24 @@ impl Sealer {
         let opened = keys.key.open_in_place(nonce, Aad::from(&head[..]), encrypted);
         let token = opened.ok().and_then(|bytes| LeaseToken::decode(bytes));
         token.map_or(Unsealed::Invalid, |token| Unsealed::Lease(Box::new(token)))
+    }
+}
+
+impl Seal {
+    /// Seals a lease.
+    pub(in crate::check) fn seal(self, token: &LeaseToken) -> String {
+        let Self { keys, nonce } = self;
+        let mut sealed = Vec::with_capacity(512);
+        sealed.push(VERSION);
+        sealed.extend(keys.id);
+        sealed.extend(nonce);
+        let mut encrypted = token.encode();
+        let head = Aad::from(&sealed[..]);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let is_sealed = keys.key.seal_in_place_append_tag(nonce, head, &mut encrypted);
+        is_sealed.expect("a lease is much shorter than the longest text of the cipher");
+        sealed.append(&mut encrypted);
+        URL_SAFE_NO_PAD.encode(sealed)
     }
 }
 
@@ -148,6 +164,12 @@ mod tests {
     }
 
     const SECRET: Secret = Secret::from_bytes([1; 16]);
+
+    impl Sealer {
+        fn seal(&self, token: &LeaseToken, secret: Secret) -> Option<String> {
+            self.ready(secret).map(|seal| seal.seal(token))
+        }
+    }
 
     #[test]
     fn any_node_with_the_secret_opens_a_lease_and_no_other() {

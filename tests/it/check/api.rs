@@ -199,6 +199,72 @@ fn the_proxy_and_the_api_have_one_counter() {
     assert_eq!(caller.send("/v1/check", &" ".repeat((1 << 20) + 1), &[]).0, 413);
 }
 
+/// Questions beyond `leases.max` were once charged under their other policies, and had no lease.
+#[test]
+fn a_call_whose_leases_have_no_place_charges_nothing() {
+    let gateway = in_memory();
+    let mut caller = Caller::of(&gateway);
+    let question = |key: String| json!({ "policies": ["each", "held"], "key": key, "lease": true });
+    let batch = |count: usize, together: bool| {
+        let checks: Vec<Value> = (0..count).map(|n| question(format!("c{n}"))).collect();
+        json!({ "checks": checks, "together": together })
+    };
+    // Three leases have a place.
+    for together in [false, true] {
+        for count in [4, 8] {
+            let (status, problem) = caller.call("/v1/check", &batch(count, together));
+            assert_eq!(status, 503, "{problem}");
+        }
+    }
+    assert_eq!((caller.remaining("each", "c0"), caller.remaining("each", "c7")), (100, 100));
+    let answers = caller.check(&batch(2, true))["answers"].clone();
+    assert_eq!(caller.call("/v1/check", &batch(2, false)).0, 503);
+    let third = caller.check(&question("c9".to_owned()));
+    assert_eq!((&third["admitted"], third["lease"].is_string()), (&json!(true), true));
+    assert_eq!(caller.call("/v1/check", &question("c9".to_owned())).0, 503);
+    let left = ["c0", "c1", "c2", "c9"].map(|key| caller.remaining("each", key));
+    assert_eq!(left, [99, 99, 100, 99]);
+    for answer in [&answers[0], &answers[1], &third] {
+        assert_eq!(caller.end("/v1/release", &answer["lease"], &json!({})), 200);
+    }
+
+    // The places of questions that are refused are free again.
+    let own = json!({ "policies": ["each", "held"], "key": "x", "lease": true, "cost": 101 });
+    assert_eq!(
+        caller.check(&json!({ "checks": [own, own, own] }))["answers"][2]["admitted"],
+        false
+    );
+    assert_eq!(caller.check(&batch(3, false))["answers"][2]["lease"].is_string(), true);
+}
+
+#[test]
+fn calls_at_the_same_time_are_charged_for_the_leases_that_they_have() {
+    let gateway = in_memory();
+    let call = |name: usize| {
+        let mut caller = Caller::of(&gateway);
+        let question = |key: &str| {
+            let key = format!("{key}{name}");
+            json!({ "policies": ["each", "held"], "key": key, "lease": true })
+        };
+        let body = json!({ "checks": [question("a"), question("b")] });
+        let (status, answers) = caller.call("/v1/check", &body);
+        let is_given = |n: usize| answers["answers"][n]["lease"].is_string();
+        assert_eq!([is_given(0), is_given(1)], [status == 200; 2], "{answers}");
+        let left = if status == 200 { 99 } else { 100 };
+        for key in ["a", "b"] {
+            assert_eq!(caller.remaining("each", &format!("{key}{name}")), left);
+        }
+        status
+    };
+    let statuses = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..8).map(|name| scope.spawn(move || call(name))).collect();
+        let statuses = calls.into_iter().map(|call| call.join().expect("it is answered"));
+        statuses.collect::<Vec<_>>()
+    });
+    let given = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!((given, statuses.len()), (1, 8), "{statuses:?}");
+}
+
 #[test]
 fn a_lease_is_settled_once_and_ends_at_its_time() {
     let gateway = in_memory();

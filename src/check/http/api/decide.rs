@@ -9,13 +9,14 @@ use http::{HeaderValue, Response, StatusCode};
 use tollgate_limiter::decision::{Charged, Claims, Decision, Outcome, Report};
 use tollgate_limiter::digest::Key;
 use tollgate_limiter::policy::{Mode, Policy};
+use tollgate_limiter::time::Span;
 
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};
 use super::question::{MAX_CHECKS, MAX_TOGETHER, Question, parts};
 use super::reply::{Replies, Reply};
 use super::state::ApiState;
-use crate::check::lease::{LeaseToken, LeasedCharge};
+use crate::check::lease::{LeaseToken, LeasedCharge, Place, Seal};
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -29,11 +30,23 @@ pub(super) struct Check<'r> {
     pub(super) prefers_status: bool,
 }
 
+/// What a question needs for its lease. It is taken before anything is charged, because it can
+/// fail.
+struct ToLease<'r> {
+    ttl: Span,
+    seal: Seal,
+    /// None: the question takes no units in flight.
+    place: Option<Place<'r>>,
+}
+
+/// A question, and what it needs for its lease, if it asks for one.
+type Ready<'r> = (Prepared<'r>, Option<ToLease<'r>>);
+
 impl Check<'_> {
     /// Answers the questions of a call.
     ///
     /// # Errors
-    /// If one of them has a mistake. Then nothing is counted.
+    /// If one of them has a mistake, or its lease could not be given. Then nothing is counted.
     pub(super) async fn answer(&self, call: Question) -> Result<Response<Bytes>, Problem> {
         let together = call.together;
         let is_alone =
@@ -58,30 +71,52 @@ impl Check<'_> {
             let question = prepare(self.asking, question, stated.as_ref());
             prepared.push(question.map_err(|problem| problem.within(&at(index)))?);
         }
-        let holds = |it: &Prepared<'_>| it.lease.is_some() && it.holds_units();
-        if prepared.iter().any(holds) && self.state.shared.held.is_full(self.asking.leases.max) {
-            let detail = "this node holds as many leases as it may (check.http.leases.max)";
-            return Err(Problem::unavailable(detail));
-        }
+        let mut ready = self.ready(prepared)?;
         if together {
-            return self.together(prepared).await;
+            return self.together(ready).await;
         }
         if is_batch {
             // The futures send their calls in the order of the questions.
-            let answers = join_all(prepared.into_iter().map(|it| self.one(it))).await;
+            let answers = join_all(ready.into_iter().map(|it| self.one(it))).await;
             let answers = answers.into_iter().map(|(reply, _)| reply).collect();
             return Ok(json(StatusCode::OK, &Replies { answers }));
         }
-        let only = prepared.pop().ok_or_else(|| Problem::bad_request("there is no question"))?;
+        let only = ready.pop().ok_or_else(|| Problem::bad_request("there is no question"))?;
         let (reply, decision) = self.one(only).await;
         Ok(self.response(&decision, &reply))
     }
 
+    /// The questions, with what they need for their leases.
+    ///
+    /// # Errors
+    /// If one of the leases could not be given. Then the call has taken nothing.
+    fn ready<'r>(&'r self, questions: Vec<Prepared<'r>>) -> Result<Vec<Ready<'r>>, Problem> {
+        let needs_place = |it: &Prepared<'_>| it.lease.is_some() && it.holds_units();
+        let needed = questions.iter().filter(|it| needs_place(it)).count();
+        let (held, max) = (&self.state.shared.held, self.asking.leases.max);
+        let mut places = held.reserve(needed, max).ok_or_else(|| {
+            Problem::unavailable(format!(
+                "this node has too few places for {needed} leases of requests in progress: it \
+                 keeps at most {max} (check.http.leases.max)"
+            ))
+        })?;
+        let ready = questions.into_iter().map(|question| {
+            let Some(ttl) = question.lease else { return Ok((question, None)) };
+            let seal = self.state.seal(self.asking.gateway)?;
+            let place = if question.holds_units() { places.pop() } else { None };
+            Ok((question, Some(ToLease { ttl, seal, place })))
+        });
+        ready.collect()
+    }
+
     /// Decides one question.
-    async fn one<'r>(&self, mut question: Prepared<'r>) -> (Reply, Decision<&'r Arc<Policy>>) {
+    async fn one<'r>(
+        &self,
+        (mut question, to_lease): Ready<'r>,
+    ) -> (Reply, Decision<&'r Arc<Policy>>) {
         let mut decision = self.decide(&mut question).await;
         let mut reply = self.reply(&question, &decision, None);
-        self.lease(&question, &mut decision, None, &mut reply);
+        self.lease(&question, to_lease, &mut decision, None, &mut reply);
         (reply, decision)
     }
 
@@ -101,7 +136,8 @@ impl Check<'_> {
     }
 
     /// Decides all questions together: all are admitted, or none is.
-    async fn together(&self, mut questions: Vec<Prepared<'_>>) -> Result<Response<Bytes>, Problem> {
+    async fn together(&self, ready: Vec<Ready<'_>>) -> Result<Response<Bytes>, Problem> {
+        let (mut questions, to_lease): (Vec<_>, Vec<_>) = ready.into_iter().unzip();
         let is_peek = questions.iter().any(|it| it.is_peek);
         if is_peek && !questions.iter().all(|it| it.is_peek) {
             let detail = "questions that are decided together all count, or none does";
@@ -145,9 +181,9 @@ impl Check<'_> {
             }
         };
         let mut answers = Vec::with_capacity(questions.len());
-        for (question, own) in questions.iter().zip(&keys) {
+        for ((question, to_lease), own) in questions.iter().zip(to_lease).zip(&keys) {
             let mut reply = self.reply(question, &decision, Some(own));
-            self.lease(question, &mut decision, Some(own), &mut reply);
+            self.lease(question, to_lease, &mut decision, Some(own), &mut reply);
             answers.push(reply);
         }
         let status = self.status(&decision);
@@ -173,22 +209,22 @@ impl Check<'_> {
     fn lease(
         &self,
         question: &Prepared<'_>,
+        to_lease: Option<ToLease<'_>>,
         decision: &mut Decision<&Arc<Policy>>,
         keys: Option<&[Key]>,
         reply: &mut Reply,
     ) {
         let is_admitted = matches!(decision.outcome, Outcome::Admit);
-        let Some(ttl) = question.lease.filter(|_| is_admitted) else { return };
+        let Some(ToLease { ttl, seal, place }) = to_lease.filter(|_| is_admitted) else { return };
         let (engine, shared) = (self.asking.gateway.engine(), &self.state.shared);
         let taken = decision.lease.taken();
         let is_part = |key| keys.is_none_or(|keys| keys.contains(&key));
         let in_flight = decision.lease.take_in_flight(is_part);
-        let (until, max) = (engine.clock().now().plus(ttl), self.asking.leases.max);
-        let held = match in_flight.is_empty() {
-            true => Ok(0),
-            false => self.state.hold(engine, in_flight, until, max),
+        let until = engine.clock().now().plus(ttl);
+        let held = match place.filter(|_| !in_flight.is_empty()) {
+            Some(place) => self.state.hold(engine, in_flight, until, place),
+            None => 0,
         };
-        let Ok(held) = held else { return reply.fail() };
         let reports = decision.reports.iter().filter(|it| is_of(it, keys));
         let charge = |report: &Report<&Arc<Policy>>| {
             let (charged, dynamic) = (Charged::of(report)?, question.dynamic.clone());
@@ -206,14 +242,7 @@ impl Check<'_> {
             held,
             charges: reports.filter_map(charge).collect(),
         };
-        let secret = self.asking.gateway.snapshot().rules.clients().secret();
-        match self.state.sealer.seal(&token, secret) {
-            Some(sealed) => reply.lease = Some(sealed),
-            None => {
-                drop(shared.held.give_back(held));
-                return reply.fail();
-            }
-        }
+        reply.lease = Some(seal.seal(&token));
         reply.expires_in_ms = Some(ttl.as_millis_ceil());
     }
 

@@ -86,12 +86,6 @@ pub(super) const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
 }
 
 impl Reply {
-    /// The lease of the question cannot be given.
-    pub(super) fn fail(&mut self) {
-        (self.admitted, self.outcome) = (false, "unavailable");
-        self.retry_after_ms = Some(UNAVAILABLE_MS);
-    }
-
     /// The answer by the outcome of all policies and by the reports of this question. The name
     /// of each policy is that of `name`.
     pub(super) fn new<P: Borrow<Arc<Policy>>>(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
-use tollgate_limiter::decision::SettleError;
+use tollgate_limiter::decision::ChargedCounter;
 use tollgate_limiter::digest::Counter;
 use tollgate_limiter::policy::{Policy, Preflights};
 use tollgate_limiter::store::{Mark, Marked, Source};
@@ -42,6 +42,13 @@ pub(super) struct Ending<'r> {
 enum Wish {
     Settle(u64),
     Renew(Span),
+}
+
+/// A charge of a lease that can be ended.
+struct Open<'t> {
+    leased: &'t LeasedCharge,
+    policy: Arc<Policy>,
+    counter: ChargedCounter,
 }
 
 impl Ending<'_> {
@@ -138,30 +145,33 @@ impl Ending<'_> {
         Ok(token)
     }
 
-    /// The charges with their policies.
-    fn charges<'t>(
-        &self,
-        token: &'t LeaseToken,
-    ) -> Result<Vec<(&'t LeasedCharge, Arc<Policy>)>, Problem> {
+    /// The charges of a lease, with their policies and counters.
+    ///
+    /// # Errors
+    /// If one of them cannot be ended. Then none is.
+    fn charges<'t>(&self, token: &'t LeaseToken) -> Result<Vec<Open<'t>>, Problem> {
         let mut all = Vec::with_capacity(token.charges.len());
-        for charge in &token.charges {
-            let policy = match &charge.dynamic {
+        for leased in &token.charges {
+            let policy = match &leased.dynamic {
                 Some(stated) => {
                     self.asking.caller.may_name(&stated.name)?;
                     stated.policy()
                 }
-                None => self.policy(charge.charged.policy),
+                None => self.policy(leased.charged.policy),
             };
-            match policy {
-                Some(policy) => {
-                    if charge.dynamic.is_none() {
-                        self.asking.caller.may_charge(&policy)?;
-                    }
-                    all.push((charge, policy));
-                }
+            if let (Some(policy), None) = (&policy, &leased.dynamic) {
+                self.asking.caller.may_charge(policy)?;
+            }
+            let counter = policy.as_deref().and_then(|policy| leased.charged.counter(policy));
+            match policy.zip(counter) {
+                Some((policy, counter)) => all.push(Open { leased, policy, counter }),
                 // It was tried, and is not tried any more.
-                None if charge.is_shadow => {}
-                None => return Err(gone()),
+                None if leased.is_shadow => {}
+                None => {
+                    return Err(Problem::gone(
+                        "a policy of the lease has changed or is gone, and its units stay charged",
+                    ));
+                }
             }
         }
         Ok(all)
@@ -182,12 +192,12 @@ impl Ending<'_> {
     async fn settle(
         &self,
         token: &LeaseToken,
-        charges: &[(&LeasedCharge, Arc<Policy>)],
+        charges: &[Open<'_>],
         actual: u64,
     ) -> Result<LeaseDone, Problem> {
         let mark = mark(token, End::Settled(actual))?;
-        for (charge, policy) in charges {
-            match self.set(charge, policy, &mark, (token.taken, actual)).await? {
+        for charge in charges {
+            match self.set(charge, &mark, (token.taken, actual)).await? {
                 Marked::Before(value) if value != End::Settled(actual).value() => {
                     return Err(Problem::conflict(match End::renewed_ms(value) {
                         Some(_) => "the lease was renewed: use the one that replaces it",
@@ -207,7 +217,7 @@ impl Ending<'_> {
     async fn renew(
         &self,
         mut token: LeaseToken,
-        charges: &[(&LeasedCharge, Arc<Policy>)],
+        charges: &[Open<'_>],
         ttl: Span,
     ) -> Result<LeaseDone, Problem> {
         let wall = self.asking.wall;
@@ -219,58 +229,54 @@ impl Ending<'_> {
         if end_ms > End::MAX_RENEWED_MS {
             return Err(Problem::bad_request("a lease can be renewed for five days"));
         }
-        for (charge, policy) in charges {
-            let mark = mark(&token, End::Renewed(end_ms))?;
-            let unchanged = (token.taken, charge.charged.cost);
-            if let Marked::Before(value) = self.set(charge, policy, &mark, unchanged).await? {
-                // The same call was made before: its answer may have been lost.
-                end_ms = End::renewed_ms(value)
-                    .ok_or_else(|| Problem::conflict("the lease was settled"))?;
-            }
-        }
+        // What can fail comes before the first mark: a lease with a mark has a replacement.
+        let seal = self.state.seal(self.asking.gateway)?;
         if token.held != 0 {
             let engine = self.asking.gateway.engine();
             if !self.state.shared.held.renew(token.held, engine.clock().now().plus(ttl)) {
                 return Err(Problem::gone("the lease was given back"));
             }
         }
+        for charge in charges {
+            let mark = mark(&token, End::Renewed(end_ms))?;
+            let unchanged = (token.taken, charge.leased.charged.cost);
+            if let Marked::Before(value) = self.set(charge, &mark, unchanged).await? {
+                // The same call was made before: its answer may have been lost.
+                end_ms = End::renewed_ms(value)
+                    .ok_or_else(|| Problem::conflict("the lease was settled"))?;
+            }
+        }
         token.generation = token.generation.saturating_add(1);
         token.expires = token.issued.plus(Span::from_millis(end_ms));
-        let secret = self.asking.gateway.snapshot().rules.clients().secret();
-        let sealed = self.state.sealer.seal(&token, secret);
         Ok(LeaseDone {
             actual: None,
-            lease: Some(sealed.ok_or_else(|| Problem::unavailable("there is no lease now"))?),
+            lease: Some(seal.seal(&token)),
             expires_in_ms: Some(token.expires.since(wall).as_millis_ceil()),
         })
     }
 
     async fn set(
         &self,
-        charge: &LeasedCharge,
-        policy: &Policy,
+        Open { leased, policy, counter }: &Open<'_>,
         mark: &Mark,
-        (taken, actual): (Timestamp, u64),
+        settled: (Timestamp, u64),
     ) -> Result<Marked, Problem> {
         let engine = self.asking.gateway.engine();
-        let set = engine.settle_once(&charge.charged, (policy, mark), (taken, actual)).await;
-        set.map_err(|error| match error {
-            SettleError::Changed(_) => gone(),
-            SettleError::Unavailable(error) => {
-                Problem::unavailable(format!("{error}; it is safe to make the same call again"))
-            }
+        let set = engine.settle_once((&leased.charged, policy), (counter, mark), settled).await;
+        set.map_err(|error| {
+            Problem::unavailable(format!("{error}; it is safe to make the same call again"))
         })
     }
 }
 
-fn gone() -> Problem {
-    Problem::gone("the policy of the lease has changed or is gone, and its units stay charged")
-}
-
 /// The mark of a lease that ends so. It lasts until no node accepts the lease any more.
+///
+/// # Errors
+/// If the lease has no time that a mark can have. No node gives such a lease.
 fn mark(token: &LeaseToken, end: End) -> Result<Mark, Problem> {
     let lasts = Span::from_micros(
         token.expires.since(token.issued).as_micros().saturating_add(CLOCKS.as_micros()),
     );
-    Mark::new(token.mark_id(), end.value(), lasts).map_err(|_| gone())
+    let mark = Mark::new(token.mark_id(), end.value(), lasts);
+    mark.map_err(|_| Problem::gone("the lease lasts longer than a lease can"))
 }

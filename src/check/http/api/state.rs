@@ -12,9 +12,10 @@ use tollgate_limiter::decision::Lease;
 use tollgate_limiter::time::Timestamp;
 
 use super::idempotency::Answers;
-use crate::check::lease::{Ends, HeldLeases, Returned, Sealer};
+use super::problem::Problem;
+use crate::check::lease::{Ends, HeldLeases, Place, Returned, Seal, Sealer};
 use crate::engine::Engine;
-use crate::gateway::CurrentGateway;
+use crate::gateway::{CurrentGateway, Gateway};
 
 /// The time between two looks for leases that have ended.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -86,22 +87,28 @@ impl ApiState {
         }
     }
 
-    /// Holds a lease of this worker until it ends, and returns its number.
+    /// What seals one lease of this gateway.
     ///
     /// # Errors
-    /// The lease, if the node holds as many as it may.
+    /// If the system has no random numbers.
+    pub(super) fn seal(&self, gateway: &Gateway) -> Result<Seal, Problem> {
+        let secret = gateway.snapshot().rules.clients().secret();
+        let seal = self.sealer.ready(secret);
+        seal.ok_or_else(|| Problem::unavailable("the system has no random numbers for a lease"))
+    }
+
+    /// Holds a lease of this worker until it ends, and returns its number.
     pub(super) fn hold(
         &self,
         engine: &Engine,
         lease: Lease,
         expires: Timestamp,
-        max: usize,
-    ) -> Result<u64, Lease> {
+        place: Place<'_>,
+    ) -> u64 {
         engine.hold(&lease);
-        let held = self.shared.held.hold(self.owner, lease, expires, max);
-        let id = held.inspect_err(|lease| engine.give_back(lease))?;
+        let id = place.hold(self.owner, lease, expires);
         self.ends.borrow_mut().add(expires, id, &self.shared.held);
-        Ok(id)
+        id
     }
 
     /// Gives back the units of leases that have ended.
