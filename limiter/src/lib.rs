@@ -39,7 +39,7 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
-//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `drain` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; stopping |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `text`; `drain` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; characters that people can read; stopping |
 //! | 2 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
 //! | 3 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
 //! | 4 | `shared` | decisions from any thread |
@@ -100,6 +100,10 @@ mod shared;
 mod store;
 #[cfg(feature = "gateway")]
 pub mod store;
+#[cfg(not(feature = "gateway"))]
+mod text;
+#[cfg(feature = "gateway")]
+pub mod text;
 #[cfg(not(feature = "gateway"))]
 mod time;
 #[cfg(feature = "gateway")]

@@ -6,7 +6,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tollgate_limiter::policy::Policy;
 
@@ -23,6 +23,7 @@ use super::policies::{Effect, policy};
 use super::problem::Problem;
 use super::rejected::problem;
 use super::words::{Counted, Limit, Scope};
+use crate::message::json;
 use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Requested, Shown};
 use crate::telemetry::families;
 
@@ -107,16 +108,15 @@ pub(super) struct Removed {
     removed: bool,
 }
 
-/// The body of a change.
+/// The body of a call in JSON.
 ///
 /// # Errors
 /// 400, if it cannot be read.
 pub(super) fn read_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    // A list would be read as the fields in their order.
-    let fields: Result<Map<String, Value>, _> = serde_json::from_slice(body);
-    fields
-        .and_then(|fields| serde_json::from_value(Value::Object(fields)))
-        .map_err(|error| Problem::bad_request(format!("the body is not as it should be: {error}")))
+    json::read(body).map_err(|json::Mistake { pointer, detail }| {
+        let place = if pointer.is_empty() { pointer } else { format!("{pointer}: ") };
+        Problem::bad_request(format!("the body is not as it should be: {place}{detail}"))
+    })
 }
 
 /// Makes a change, and answers as for a look at the policy.

@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use tollgate_limiter::text::is_printable;
+
 use super::node::{Node, TextSpan, Value};
 use super::secrecy::{MASK, Secrecy};
 
@@ -190,7 +192,7 @@ impl Excerpt {
         let is_long = line.len() > MAX_SHOWN_CHARS;
         let first = if is_long { start.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
         let shown = line.iter().skip(first).take(MAX_SHOWN_CHARS);
-        // Control characters would move the carets, or change the terminal.
+        // Others would move the carets, or change the terminal.
         let text: String = shown.copied().map(printable).collect();
         let indent = (start - first).min(MAX_SHOWN_CHARS);
         let visible = text.trim_end().chars().count().saturating_sub(indent);
@@ -199,9 +201,9 @@ impl Excerpt {
     }
 }
 
-/// A blank in place of a control character.
+/// A blank in place of a character that is not printable.
 pub(super) fn printable(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
+    if is_printable(c) { c } else { ' ' }
 }
 
 #[cfg(test)]

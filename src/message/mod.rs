@@ -9,6 +9,7 @@ mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod grpc;
+pub(crate) mod json;
 mod length;
 mod problem;
 mod question;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
+use tollgate_limiter::text::is_printable;
 use tollgate_limiter::time::{Span, Timestamp};
 
 use super::{Change, Definition, Definitions, Entry, Mistake, Values};
@@ -43,7 +44,7 @@ pub(crate) struct NewPatch {
     /// When it ends, such as `30m`: from 1s to 366d. Without it, it has no end of its own.
     #[serde(rename = "for")]
     lasts: Option<String>,
-    /// Why, for others: one line of at most 500 characters.
+    /// Why, for others: one line of at most 500 characters, all of them printable.
     #[schemars(length(max = MAX_REASON))]
     reason: String,
     persist: bool,
@@ -67,7 +68,7 @@ pub(crate) struct NewCandidate {
     /// When it ends, such as `1d`: from 1s to 366d.
     #[serde(rename = "for")]
     lasts: String,
-    /// Why, for others: one line of at most 500 characters.
+    /// Why, for others: one line of at most 500 characters, all of them printable.
     #[serde(default)]
     #[schemars(length(max = MAX_REASON))]
     reason: String,
@@ -173,8 +174,10 @@ fn change(
     now: Timestamp,
 ) -> Result<Change, Vec<Mistake>> {
     let mut mistakes = Vec::new();
-    if reason.chars().count() > MAX_REASON || reason.contains(char::is_control) {
-        let message = format!("a reason is one line of at most {MAX_REASON} characters");
+    if reason.chars().count() > MAX_REASON || !reason.chars().all(is_printable) {
+        let message = format!(
+            "a reason is one line of at most {MAX_REASON} characters, all of them printable"
+        );
         mistakes.push(Mistake::new(message, ""));
     }
     if values.plans.len() > MAX_PLANS {

@@ -58,6 +58,8 @@ fn mistakes_that_do_not_depend_on_the_policy_are_told() {
         (r#"{"limit":"1/s","for":"40000000"}"#, "out of range"),
         (r#"{"limit":"1/s","for":"soon"}"#, "no duration"),
         (r#"{"limit":"1/s","reason":"a\nb"}"#, "one line"),
+        (r#"{"limit":"1/s","reason":"a\u2028b"}"#, "printable"),
+        (r#"{"limit":"1/s","reason":"a\u202eb"}"#, "printable"),
         (&long, "500 characters"),
     ] {
         let mistakes = patched(Entry::default(), body).expect_err(body);

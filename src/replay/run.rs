@@ -1,5 +1,7 @@
 //! A whole replay: recognises the format, reads the logs, and reports.
 
+use tollgate_limiter::text::printable;
+
 use super::exceeding::Exceeding;
 use super::lacks;
 use super::line::{Envelopes, Format, Recognised};
@@ -73,16 +75,12 @@ fn hint(recognised: Option<&str>) -> String {
 /// The most characters of a line in a message.
 const MAX_SHOWN_CHARS: usize = 300;
 
-/// The first line that is not empty, for a message: short, and without characters that control
-/// a terminal.
+/// The first line that is not empty, for a message: short, and of printable
+/// characters.
 fn shown(lines: &[Vec<u8>]) -> Option<String> {
     let first = lines.iter().find(|line| !line.trim_ascii().is_empty())?;
     let text = String::from_utf8_lossy(first);
-    let mut kept: String = text
-        .chars()
-        .take(MAX_SHOWN_CHARS)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
+    let mut kept: String = text.chars().take(MAX_SHOWN_CHARS).map(printable).collect();
     if kept.len() < text.len() {
         kept.push_str("...");
     }

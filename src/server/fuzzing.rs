@@ -17,7 +17,8 @@ use super::settings::{HeadBounds, Http2Settings};
 use super::transport::{identity, proxy_protocol};
 use crate::message::fuzzing::pieces;
 
-const BOUNDS: HeadBounds = HeadBounds { bytes: 2048, target_bytes: 256, fields: 16 };
+const BOUNDS: HeadBounds =
+    HeadBounds { bytes: 2048, target_bytes: 256, fields: 16, disguised_names: false };
 
 /// The head of a request of HTTP/1.
 pub fn head(input: &[u8]) {

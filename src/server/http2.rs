@@ -99,7 +99,7 @@ pub(super) async fn serve<S: RequestService>(
     let (tunnel_drain, idle_limit) = (Rc::new(drain.clone()), settings.timeouts.tunnel);
     let service = service_fn(|mut request: Request<Incoming>| {
         let active = activity.begin();
-        if let Err(malformed) = check(&request, settings.max_headers) {
+        if let Err(malformed) = check(&request, settings) {
             request.extensions_mut().insert(malformed);
         }
         join_cookies(request.headers_mut());
@@ -184,9 +184,9 @@ fn grant_websocket<B>(response: &mut Response<B>) {
 
 /// Refuses what the HTTP library accepts but what, written as HTTP/1.1, has another
 /// meaning or none (RFC 9113, section 10.3).
-fn check<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
+fn check<B>(request: &Request<B>, settings: &ListenerSettings) -> Result<(), Malformed> {
     let headers = request.headers();
-    if headers.len() > max_headers {
+    if headers.len() > settings.max_headers {
         return Err(Malformed::TooManyFields);
     }
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
@@ -200,7 +200,7 @@ fn check<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
         return Err(Malformed::BadMethod);
     }
     for (name, value) in headers {
-        if is_disguised(name.as_str().as_bytes()) {
+        if !settings.disguised_names && is_disguised(name.as_str().as_bytes()) {
             return Err(Malformed::DisguisedName);
         }
         if has_blank_around(value.as_bytes()) {

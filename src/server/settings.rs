@@ -41,6 +41,9 @@ pub(crate) struct ListenerSettings {
     pub(crate) max_target_bytes: usize,
     /// The most header fields.
     pub(crate) max_headers: usize,
+    /// Whether fields may have names that some backends take for those of others. Only for a
+    /// listener that forwards no request.
+    pub(crate) disguised_names: bool,
 }
 
 /// What happens when a client connects and as many connections are open as may be.
@@ -155,6 +158,10 @@ impl Default for ListenerTimeouts {
 impl ListenerSettings {
     /// The longest target that the HTTP library holds, in bytes.
     pub(crate) const LONGEST_TARGET: usize = 65_534;
+    /// The usual bound of a head, in bytes.
+    pub(crate) const HEAD_BYTES: usize = 32 * 1024;
+    /// The usual bound of the number of fields.
+    pub(crate) const FIELDS: usize = 100;
 
     /// The defaults for `address`.
     pub(crate) fn new(address: ListenAddress) -> Self {
@@ -169,9 +176,10 @@ impl ListenerSettings {
             when_full: WhenFull::Wait,
             timeouts: ListenerTimeouts::default(),
             min_rate: 100,
-            max_head_bytes: 32 * 1024,
+            max_head_bytes: Self::HEAD_BYTES,
             max_target_bytes: Self::LONGEST_TARGET,
-            max_headers: 100,
+            max_headers: Self::FIELDS,
+            disguised_names: false,
         }
     }
 
@@ -186,6 +194,7 @@ impl ListenerSettings {
             bytes: self.max_head_bytes,
             target_bytes: self.max_target_bytes.min(Self::LONGEST_TARGET),
             fields: self.max_headers,
+            disguised_names: self.disguised_names,
         }
     }
 }
@@ -199,6 +208,8 @@ pub(crate) struct HeadBounds {
     pub(crate) target_bytes: usize,
     /// Number of fields.
     pub(crate) fields: usize,
+    /// Whether names of fields may be disguised.
+    pub(crate) disguised_names: bool,
 }
 
 /// The minimum speed of a client.

@@ -1,5 +1,7 @@
 //! Lines in a form of the operator's own, such as `{time} {method} {path} {status}`.
 
+use tollgate_limiter::text::is_printable;
+
 use super::field::{FIELDS, Field};
 
 /// The form of a line.
@@ -27,8 +29,8 @@ pub(crate) enum TemplateError {
     /// `method}`
     #[error("a brace is not opened")]
     Closed,
-    /// A character that would break the line.
-    #[error("there is a control character")]
+    /// A character that would break the line, or change how it looks.
+    #[error("there is a character that is not printable")]
     Control,
 }
 
@@ -36,9 +38,9 @@ impl Template {
     /// Reads a template. `{{` and `}}` stand for braces.
     ///
     /// # Errors
-    /// If a field does not exist, a brace has no other one, or there is a control character.
+    /// If a field does not exist, a brace has no other one, or there is a character that is not printable.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
-        if text.contains(char::is_control) {
+        if !text.chars().all(is_printable) {
             return Err(TemplateError::Control);
         }
         let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);

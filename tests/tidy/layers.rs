@@ -9,7 +9,7 @@ use crate::tree::{File, Finding, Tree};
 const ROWS: [&[&str]; 16] = [
     // tollgate-limiter
     &["time"],
-    &["drain", "request", "digest", "algorithm", "consistency", "meter", "pem"],
+    &["drain", "request", "digest", "algorithm", "consistency", "meter", "pem", "text"],
     &["policy", "store"],
     &["decision"],
     &["shared"],

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use super::value::{Single, Tag};
 use super::{KeyExpr, KeyTexts, Policy, Subject};
+use crate::text::printable;
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 2;
@@ -151,8 +152,7 @@ fn write_single(Single { tag, name, value }: &Single<'_>, extent: Extent, shown:
         // A value of one or two characters is not shown whole.
         Extent::Masked => SHOWN.min(text.chars().count() / 2),
     };
-    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    shown.extend(text.chars().take(most).map(visible));
+    shown.extend(text.chars().take(most).map(printable));
     if text.chars().nth(most).is_some() {
         shown.push('…');
     }
@@ -227,7 +227,9 @@ mod tests {
         let case = Case { path, ..with(&[]) };
         let text = case.shown(&policy("path"));
         assert!(text.chars().count() <= 90 && text.ends_with('…'), "{text}");
-        assert!(!text.chars().any(char::is_control));
+        assert!(text.chars().all(crate::text::is_printable));
+        let case = with(&[("x-user", "\u{202e}bcd")]);
+        assert_eq!(case.shown(&policy("header:x-user")), "header x-user \u{fffd}b…");
     }
 
     #[test]

@@ -35,13 +35,16 @@ pub(super) async fn answer(
     if !settings.listener.callers.include(peer.address.ip(), peer.uid) {
         return plain(StatusCode::FORBIDDEN, "check.http.trust does not include your address\n");
     }
-    if let Some(&malformed) = request.extensions().get::<Malformed>() {
+    let path = request.uri().path();
+    // The client of a proxy that asks has caused what is wrong with a question.
+    if let Some(&malformed) = request.extensions().get::<Malformed>()
+        && !auth::is_served(path)
+    {
         let mut response = plain(StatusCode::BAD_REQUEST, "the request is malformed\n");
         *response.status_mut() = Failure::from(malformed).status();
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
-    let path = request.uri().path();
     if api::is_served(path) {
         return api::answer(api, gateway, settings, peer, request).await;
     }

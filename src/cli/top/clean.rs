@@ -5,6 +5,7 @@
 //! several lines.
 
 use serde_json::Value;
+use tollgate_limiter::text::is_printable;
 
 /// The same document with safe texts and names. Its texts keep their line breaks.
 pub(super) fn document(value: Value) -> Value {
@@ -26,33 +27,12 @@ pub(super) fn document(value: Value) -> Value {
 pub(super) fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_safe(c) {
+        match is_printable(c) {
             true => safe.push(c),
             false => safe.extend(c.escape_unicode()),
         }
     }
     safe
-}
-
-fn is_safe(c: char) -> bool {
-    !c.is_control()
-        && !matches!(
-            c,
-            '\u{ad}'
-                | '\u{34f}'
-                | '\u{61c}'
-                | '\u{115f}'..='\u{1160}'
-                | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 #[cfg(test)]
@@ -84,7 +64,7 @@ mod tests {
         #[test]
         fn nothing_else_reaches_the_terminal(from in any::<String>()) {
             let cleaned = text(&from);
-            prop_assert!(cleaned.chars().all(is_safe));
+            prop_assert!(cleaned.chars().all(is_printable));
             prop_assert_eq!(text(&cleaned), cleaned);
         }
     }

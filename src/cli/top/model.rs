@@ -1,6 +1,7 @@
 //! What is shown and what the keys do: a state and the events that change it. It reads no clock
 //! and no terminal.
 
+use tollgate_limiter::text::is_printable;
 use tollgate_limiter::time::Timestamp;
 
 use super::figures::{Answers, Figures};
@@ -275,7 +276,7 @@ impl State {
                 return;
             }
             Key::Backspace => drop(self.filter.pop()),
-            Key::Char(c) if self.filter.chars().count() < MAX_FILTER && !c.is_control() => {
+            Key::Char(c) if self.filter.chars().count() < MAX_FILTER && is_printable(c) => {
                 self.filter.push(c);
             }
             _ => {}

@@ -14,7 +14,7 @@ use crate::check::{CheckToken, HttpSettings, LeaseSettings, Statuses, Wildcard};
 use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{self, Cidr, Period};
-use crate::server::ListenerSettings;
+use crate::server::{ListenAddress, ListenerSettings};
 
 /// All tokens are compared with each call.
 const MAX_TOKENS: usize = 64;
@@ -27,6 +27,9 @@ const REFUSED: RangeInclusive<u64> = 400..=499;
 const UNAVAILABLE: RangeInclusive<u64> = 400..=599;
 const TTL: RangeInclusive<Span> = Span::SECOND..=Span::DAY;
 const MAX_LEASES: RangeInclusive<u64> = 1..=10_000_000;
+/// Proxies pass on the fields of their clients, with further ones.
+const MAX_HEAD_BYTES: usize = 256 * 1024;
+const MAX_HEADERS: usize = 1000;
 
 /// The listener for questions over HTTP.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -114,11 +117,22 @@ impl RawCheckHttp {
         let tokens = self.tokens.items().filter_map(|it| it.value.compile(it.span, cx));
         let leases = self.leases.value().map(|it| it.compile(span, cx));
         Some(HttpSettings {
-            listener: askers.listener(ListenerSettings::new, cx),
+            listener: askers.listener(listener, cx),
             tokens: tokens.collect(),
             statuses: self.statuses.value().map(|it| it.compile(cx)).unwrap_or_default(),
             leases: leases.unwrap_or_default(),
         })
+    }
+}
+
+/// The listener at this address. The heads that it reads are larger than those of requests that
+/// are forwarded, so that it can refuse the request that a proxy describes and not the question.
+fn listener(address: ListenAddress) -> ListenerSettings {
+    ListenerSettings {
+        max_head_bytes: MAX_HEAD_BYTES,
+        max_headers: MAX_HEADERS,
+        disguised_names: true,
+        ..ListenerSettings::new(address)
     }
 }
 

@@ -160,7 +160,7 @@ impl HeadReader {
         if self.fields > bounds.fields {
             return Err(Malformed::TooManyFields);
         }
-        let (name, value) = field_parts(line)?;
+        let (name, value) = field_parts(line, bounds)?;
         if !is_field_value(value) {
             let has_cr = value.contains(&b'\r');
             return Err(if has_cr { Malformed::BareCr } else { Malformed::ControlCharacter });
@@ -221,11 +221,11 @@ pub(crate) fn check_request_line(method: &[u8], target: &[u8]) -> Result<(), Mal
 }
 
 /// The name and the value of a field. The value includes the blanks around it.
-fn field_parts(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+fn field_parts<'l>(line: &'l [u8], bounds: &HeadBounds) -> Result<(&'l [u8], &'l [u8]), Malformed> {
     let (mut name, mut rest) = line.split_at(plain_len(line));
     if rest.first().is_some_and(|&byte| is(ODD, byte)) {
         (name, rest) = split(line, TOKEN | ODD);
-        if is_disguised(name) {
+        if !bounds.disguised_names && is_disguised(name) {
             return Err(Malformed::DisguisedName);
         }
     }

@@ -11,6 +11,9 @@ use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 
 /// The subject of the certificate, as in `C=FI, O=Example, CN=orders`. If it has none,
 /// its first alternative name that is a URI (as with SPIFFE) or a DNS name.
+///
+/// No alternative name has the text of a subject, which has a `=` behind the first name: names
+/// count only if they are URIs with a scheme or names of hosts.
 pub(crate) fn identity(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = text(parsed.subject());
@@ -18,10 +21,28 @@ pub(crate) fn identity(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
         return Some(subject.into());
     }
     let others = alternatives(&parsed, |name| match name {
-        GeneralName::URI(name) | GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::URI(name) if is_uri(name) => Some((*name).to_owned()),
+        GeneralName::DNSName(name) if is_host(name) => Some((*name).to_owned()),
         _ => None,
     });
     others.into_iter().next().map(Arc::from)
+}
+
+/// Whether a text begins with a scheme (RFC 3986, section 3.1) and is printable ASCII.
+fn is_uri(text: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_some_and(is_scheme) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether a text has only characters of names of hosts. Many have `_`, and the first label may
+/// be `*` (RFC 6125, section 6.4.3).
+fn is_host(text: &str) -> bool {
+    let is_in_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_in_host)
 }
 
 /// The alternative names of a certificate, as far as `wanted` returns a text for them.
@@ -120,6 +141,31 @@ mod tests {
             vec![SanType::URI("spiffe://example.com/orders".try_into().unwrap())];
         assert_eq!(shown(params).as_deref(), Some("spiffe://example.com/orders"));
         assert_eq!(identity(&CertificateDer::from(&b"no certificate"[..])), None);
+    }
+
+    /// An authority may let its clients choose their alternative names.
+    #[test]
+    fn no_alternative_name_has_the_text_of_a_subject() {
+        let identity = |names: &[SanType]| {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = DistinguishedName::new();
+            params.subject_alt_names = names.to_vec();
+            shown(params)
+        };
+        let uri = |text: &str| SanType::URI(text.try_into().unwrap());
+        let dns = |text: &str| SanType::DnsName(text.try_into().unwrap());
+        for text in ["CN=deployer", "O=a, CN=b", "2.5.4.3=x:", "C=x:y", "", " ", "no scheme", ":a"]
+        {
+            assert_eq!(identity(&[uri(text), dns(text)]), None, "{text:?}");
+        }
+        let names = [uri("CN=deployer"), dns("CN=deployer"), dns("orders.test"), uri("spiffe://a")];
+        assert_eq!(identity(&names).as_deref(), Some("orders.test"));
+        for text in ["a.test", "*.a.test", "_a.b-c.test", "10.1.2.3"] {
+            assert_eq!(identity(&[dns(text)]).as_deref(), Some(text));
+        }
+        for text in ["spiffe://a/CN=b", "urn:uuid:1", "https://a.test/?x=y"] {
+            assert_eq!(identity(&[uri(text)]).as_deref(), Some(text));
+        }
     }
 
     #[test]

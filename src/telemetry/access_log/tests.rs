@@ -78,6 +78,22 @@ fn a_line_is_valid_json_whatever_the_client_sent() {
     assert_eq!(line["path"], "/a\"b\\c\n");
 }
 
+/// Viewers of logs turn or break the line at such characters. Parsers read the same text.
+#[test]
+fn a_line_has_no_character_that_changes_how_it_looks() {
+    let path = "/a\u{202e}b\u{2028}c\u{200b}\u{e0001}é";
+    let mut record = record();
+    record.masked_path = Some(path.into());
+    let records = [record];
+    let text = logged(in_format(LineFormat::Json(FieldNames::Own)), &records);
+    let written = r#""path":"/a\u202eb\u2028c\u200b\udb40\udc01é""#;
+    assert!(text.contains(written), "{text}");
+    let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(line["path"], path);
+    let text = logged(in_format(LineFormat::Text), &records);
+    assert!(text.contains(r#" "/a\u202eb\u2028c\u200b\udb40\udc01é" "#), "{text}");
+}
+
 #[test]
 fn a_line_of_text_is_one_line() {
     let text = logged(in_format(LineFormat::Text), &[record()]);

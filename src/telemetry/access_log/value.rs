@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use tollgate_limiter::digest::PrincipalId;
 use tollgate_limiter::policy::MaskedAddress;
 use tollgate_limiter::request::{push_address, scan};
+use tollgate_limiter::text::is_printable;
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
@@ -96,8 +97,8 @@ pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result
     line.write_char(']')
 }
 
-/// Writes a JSON string (RFC 8259, section 7), so that no client can break the line or
-/// end the string.
+/// Writes a JSON string (RFC 8259, section 7), so that no client can break the line, end the
+/// string, or change how the line looks.
 pub(super) fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
     line.push('"');
     finish_json_text(line, text)
@@ -111,12 +112,17 @@ pub(super) fn finish_json_text(line: &mut String, text: &str) -> fmt::Result {
         return Ok(());
     }
     let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || c.is_control()) {
+    while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || !is_printable(c)) {
         line.push_str(&rest[..at]);
         let special = rest[at..].chars().next().unwrap_or_default();
         match special {
             '"' | '\\' => line.extend(['\\', special]),
-            _ => write!(line, "\\u{:04x}", u32::from(special))?,
+            _ => {
+                let mut units = [0; 2];
+                for unit in special.encode_utf16(&mut units) {
+                    write!(line, "\\u{unit:04x}")?;
+                }
+            }
         }
         rest = &rest[at + special.len_utf8()..];
     }

@@ -96,6 +96,45 @@ fn a_request_has_the_same_counter_whichever_proxy_asks() {
     assert_eq!((&asked["outcome"], &asked["status"]), (&"admitted".into(), &200.into()));
 }
 
+/// Such fields of a client once closed the connection of its proxy, which took the answer for a
+/// fault of the gateway.
+#[test]
+fn what_a_client_sends_is_refused_and_the_connection_of_its_proxy_stays() {
+    let gateway = limiting("key: ip, limit: 9/hour", "");
+    let mut client = gateway.client();
+    let many: Vec<String> = (0..120).map(|n| format!("X-Field-{n}: {n}")).collect();
+    let faults = [
+        (vec!["X_Forwarded_For: 192.0.2.9".to_owned()], 400),
+        (vec!["Content_Length: 5".to_owned()], 400),
+        (many, 431),
+        (vec![format!("Cookie: a={}", "x".repeat(33 * 1024))], 431),
+        (vec![format!("Cookie: a={}", "x".repeat(200 * 1024))], 431),
+    ];
+    for (path, fields) in questions("/", "192.0.2.1") {
+        for (fault, status) in &faults {
+            let question = (path.clone(), [&fields[..], fault].concat());
+            let response = ask(&mut client, "GET", &question);
+            let is_nginx = path == "/auth/nginx";
+            let carried = if is_nginx { 403 } else { *status };
+            assert_eq!(response.status, carried, "{path} {response:?}");
+            assert_eq!(response.field("x-tollgate-outcome"), Some("malformed"));
+            let told = response.field("x-tollgate-status").map(str::to_owned);
+            assert_eq!(told, is_nginx.then(|| status.to_string()));
+            assert_eq!(response.field("connection"), None, "{path} {response:?}");
+        }
+        // A few fields more than a client has, and a head that is almost as large as it may be.
+        let near = [format!("Cookie: a={}", "x".repeat(31 * 1024)), "X_Field: 1".to_owned()];
+        let response = ask(&mut client, "GET", &(path.clone(), [&fields[..], &near].concat()));
+        assert!(response.field("x-ratelimit-remaining").is_some(), "{path} {response:?}");
+    }
+    let left = ask(&mut client, "GET", &questions("/", "192.0.2.1")[0]);
+    assert_eq!(left.number("x-ratelimit-remaining"), 5, "only the last of each was counted");
+    // What the server itself does not read ends the connection.
+    let larger = format!("Cookie: a={}", "x".repeat(300 * 1024));
+    let response = client.get("/auth/nginx", &[&larger]);
+    assert_eq!((response.status, response.field("connection")), (431, Some("close")));
+}
+
 #[test]
 fn a_question_that_describes_no_request_gets_a_400_that_names_its_field() {
     let route = "{ path: /v1/*, policies: [limit], respond: { status: 204 } }";

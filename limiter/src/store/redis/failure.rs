@@ -6,6 +6,7 @@ use thiserror::Error;
 use super::codec::InvalidReply;
 use super::settings::Address;
 use crate::store::outage::OutageCause;
+use crate::text::is_printable;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -233,7 +234,7 @@ const MAX_CHARS: usize = 200;
 /// The text of an error on one line, without the arguments of the command, which can be secret.
 fn readable(detail: &str) -> String {
     let arguments = detail.find(", with args beginning with").unwrap_or(detail.len());
-    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    let shown = |c: char| if is_printable(c) { c } else { ' ' };
     detail[..arguments].trim().chars().take(MAX_CHARS).map(shown).collect()
 }
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 use tollgate_limiter::time::Span;
 
 use super::Problem;
-use super::pointer::pointer_at;
 use super::question::{self, LeaseCall, MAX_CHECKS, Question, parts, read};
+use crate::message::json::pointer_at;
 
 /// The place of a mistake: a JSON text, of which a part is read.
 pub fn pointers(input: &[u8]) {

@@ -9,7 +9,6 @@ mod decide;
 pub(crate) mod fuzzing;
 mod idempotency;
 mod key;
-mod pointer;
 mod prepare;
 mod problem;
 mod question;
@@ -29,7 +28,7 @@ use tokio::time::timeout;
 
 pub(super) use self::caller::Caller;
 pub(super) use self::problem::{Problem, json};
-pub(super) use self::question::{object, objects, read};
+pub(super) use self::question::read;
 pub(in crate::check) use self::state::ApiState;
 pub(crate) use self::state::Shared;
 

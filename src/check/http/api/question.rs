@@ -1,19 +1,15 @@
 //! What callers write. Unknown fields are mistakes: a field with a typing error must not be
 //! ignored.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tollgate_limiter::Limit;
 use tollgate_limiter::time::Span;
 
 use super::key::AskedKey;
-use super::pointer::{length_until, pointer_at};
 use super::problem::Problem;
 use crate::engine::Fields;
+use crate::message::json::{self, object, objects};
 
 /// The most questions of a call.
 pub(super) const MAX_CHECKS: usize = 1000;
@@ -93,55 +89,14 @@ pub(super) struct LeaseCall {
     pub(super) leases: Option<Vec<Self>>,
 }
 
-/// An object. Without this, a list of values in the order of the fields would do as well.
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfMap<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfMap<T> {
-            type Value = Object<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-            }
-        }
-
-        deserializer.deserialize_map(OfMap(PhantomData))
-    }
-}
-
-/// An object, or `null`.
-pub(in crate::check::http) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
-    Ok(Option::<Object<T>>::deserialize(from)?.map(|Object(inner)| inner))
-}
-
-/// A list of objects, or `null`.
-pub(in crate::check::http) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    from: D,
-) -> Result<Option<Vec<T>>, D::Error> {
-    let list = Option::<Vec<Object<T>>>::deserialize(from)?;
-    Ok(list.map(|list| list.into_iter().map(|Object(inner)| inner).collect()))
-}
-
 /// Reads a body.
 ///
 /// # Errors
 /// If it is not JSON of this form. The problem points to the place.
 pub(in crate::check::http) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map(|Object(inner)| inner).map_err(|error| {
-        let pointer = pointer_at(body, length_until(&error, body));
-        // The text ends with the place, which the pointer says better.
-        let text = error.to_string();
-        let detail = text.rsplit_once(" at line ").map_or(&*text, |(detail, _)| detail);
-        Problem { pointer: Some(pointer), ..Problem::bad_request(detail) }
+    json::read(body).map_err(|json::Mistake { pointer, detail }| Problem {
+        pointer: Some(pointer),
+        ..Problem::bad_request(detail)
     })
 }
 
@@ -223,6 +178,11 @@ mod tests {
                 "string",
             ),
             (r#"{"policy": "a", "policy": "b"}"#, "/policy", "duplicate field"),
+            (
+                r#"{"request": {"host": "a", "ip": "::1", "headers": {"a": "1", "a": "2"}}}"#,
+                "/request/headers/a",
+                "duplicate field",
+            ),
             (r#"{"policy": "a""#, "/policy", "EOF"),
             (r#"{"policy": "a"} x"#, "", "trailing characters"),
             ("[]", "", "expected an object"),

@@ -12,8 +12,9 @@ use serde::{Deserialize, Deserializer};
 use crate::check::grpc::ratelimit::{
     Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
 };
-use crate::check::http::api::{self, Problem, object, objects};
+use crate::check::http::api::{self, Problem};
 use crate::check::rls::Unit;
+use crate::message::json::{object, objects};
 
 /// Reads a body.
 ///

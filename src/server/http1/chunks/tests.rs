@@ -6,7 +6,8 @@ use proptest::sample::select;
 
 use super::*;
 
-const BOUNDS: HeadBounds = HeadBounds { bytes: 100, target_bytes: 100, fields: 3 };
+const BOUNDS: HeadBounds =
+    HeadBounds { bytes: 100, target_bytes: 100, fields: 3, disguised_names: false };
 
 /// The number of bytes of the body, and whether it has ended.
 fn check(bytes: &[u8]) -> Result<(usize, bool), (usize, Malformed)> {

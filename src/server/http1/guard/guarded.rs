@@ -13,7 +13,7 @@ use crate::server::state::ClientLink;
 use crate::server::state::activity::Activity;
 
 pub(in crate::server) const BOUNDS: HeadBounds =
-    HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };
+    HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10, disguised_names: false };
 
 /// The bytes of a client, in pieces. The stream never ends.
 #[derive(Debug, Default)]

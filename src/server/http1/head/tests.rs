@@ -6,7 +6,8 @@ use proptest::sample::select;
 
 use super::*;
 
-const BOUNDS: HeadBounds = HeadBounds { bytes: 1000, target_bytes: 100, fields: 10 };
+const BOUNDS: HeadBounds =
+    HeadBounds { bytes: 1000, target_bytes: 100, fields: 10, disguised_names: false };
 
 /// The result for `bytes` in one piece.
 fn read(bytes: &[u8]) -> Result<Option<Head>, Malformed> {

@@ -12,7 +12,7 @@ enum Open {
 
 /// The pointer to the value in `text` that the first `length` bytes end with. The text may be
 /// wrong from there on.
-pub(super) fn pointer_at(text: &[u8], length: usize) -> String {
+pub(crate) fn pointer_at(text: &[u8], length: usize) -> String {
     let text = &text[..length.min(text.len())];
     let (mut open, mut at) = (Vec::new(), 0);
     while let Some(&byte) = text.get(at) {
