@@ -234,7 +234,7 @@ fn a_call_whose_leases_have_no_place_charges_nothing() {
         caller.check(&json!({ "checks": [own, own, own] }))["answers"][2]["admitted"],
         false
     );
-    assert_eq!(caller.check(&batch(3, false))["answers"][2]["lease"].is_string(), true);
+    assert!(caller.check(&batch(3, false))["answers"][2]["lease"].is_string());
 }
 
 #[test]
