@@ -9,7 +9,7 @@ use super::{RateLimiter, Report, Ruling};
 use crate::algorithm::{Algorithm, MAX_LIMIT, Op};
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
-use crate::policy::{Beside, LimitChoice, Policy};
+use crate::policy::{Beside, LimitChoice, PlanId, Policy};
 use crate::store::{Charge, Correction, Mark, Marked, Source, StoreUnavailable};
 use crate::time::{Span, Timestamp};
 
@@ -33,8 +33,10 @@ pub struct Charged {
 /// The limit under which units were charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargedLimit {
-    /// One of the policy's.
-    Policy(LimitChoice),
+    /// The policy's own.
+    Own,
+    /// That of a plan.
+    Plan(PlanId),
     /// One of the key alone: units in a window.
     Key(u64, Span),
 }
@@ -62,9 +64,11 @@ impl Charged {
         if matches!(policy.algorithm, Algorithm::Concurrency(_)) {
             return None;
         }
-        let limit = match report.overridden {
-            true => ChargedLimit::Key(report.verdict.limit, report.window),
-            false => ChargedLimit::Policy(report.choice),
+        let plan = policy.plans.as_ref().and_then(|plans| plans.chosen(report.choice));
+        let limit = match (report.overridden, plan) {
+            (true, _) => ChargedLimit::Key(report.verdict.limit, report.window),
+            (false, Some(plan)) => ChargedLimit::Plan(plan),
+            (false, None) => ChargedLimit::Own,
         };
         let (client, cost, source) = (report.client, report.cost, report.source);
         Some(Self { policy: policy.counter, client, limit, is_beyond, cost, source })
@@ -79,7 +83,11 @@ impl Charged {
                 let beyond = &policy.elastic.as_ref()?.beyond;
                 (Beside::Beyond.key(own, beyond), beyond.clone())
             }
-            ChargedLimit::Policy(choice) => (own, policy.limit(choice).widest().clone()),
+            ChargedLimit::Own => (own, policy.limit(LimitChoice::Own).widest().clone()),
+            ChargedLimit::Plan(plan) => {
+                let choice = policy.plans.as_ref().map(|plans| plans.choice(plan));
+                (own, policy.limit(choice.unwrap_or(LimitChoice::Own)).widest().clone())
+            }
             ChargedLimit::Key(units, window) => {
                 let limit = policy.override_limit(units, Some(window)).ok()?;
                 (Key { counter: limit.counter, ..own }, limit.widest().clone())
@@ -187,6 +195,32 @@ mod tests {
                 assert_eq!(Charged::of(&Report { ruling, ..report.clone() }), None);
             }
         }
+    }
+
+    /// The index of a plan was once kept, which means another plan after a change of the file.
+    #[test]
+    fn a_charge_under_a_plan_is_found_again_after_plans_were_reordered() {
+        let limited = |limit| Plan::Limited { algorithm: fixed(limit, HOUR), soft: None };
+        let with = |names: &[(&str, u64)]| {
+            let own = policy("planned", 100, HOUR);
+            let limits = names.iter().map(|(name, limit)| ((*name).into(), limited(*limit)));
+            let plans = Plans { from: own.key.clone(), limits: limits.collect() };
+            Policy { plans: Some(plans), ..own }
+        };
+        let before = with(&[("free", 10), ("pro", 500)]);
+        let key = Key { principal: Principal::from_bits(7), counter: before.counter };
+        let (policy, limit) = (Arc::new(before), LimitChoice::Plan(1));
+        let claim = Claim { policy, key, limit, instead: None, cost: 5 };
+        let charged = Charged::of(&claim.report(&admitted(), None)).expect("it is admitted");
+        let limit = |names: &[(&str, u64)]| {
+            let counter = charged.counter(&with(names)).expect("it is known");
+            assert_eq!(counter.key, key);
+            counter.algorithm.limit()
+        };
+        assert_eq!(limit(&[("pro", 500), ("free", 10)]), 500);
+        assert_eq!(limit(&[("new", 1), ("free", 10), ("pro", 600)]), 600);
+        assert_eq!(limit(&[("free", 10), ("other", 20)]), 100, "the plan is gone");
+        assert_eq!(limit(&[]), 100);
     }
 
     #[test]

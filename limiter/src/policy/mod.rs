@@ -56,7 +56,7 @@ pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;
 pub use partition::{Exemption, KeyFor};
-pub use plan::{Limit, LimitChoice};
+pub use plan::{Limit, LimitChoice, PlanId};
 pub use shown_key::MaskedAddress;
 pub use subject::{Clients, RouteView, Subject};
 pub use template::Template;

@@ -4,6 +4,7 @@ use super::fields::Lack;
 use super::value::Single;
 use super::{KeyExpr, Plan, Plans, Policy, Subject};
 use crate::algorithm::Algorithm;
+use crate::digest::Counter;
 
 /// The choice among a policy's limits for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,42 @@ impl<'p> Limit<'p> {
     /// The limit that decides: the soft limit, if there is one.
     pub(crate) fn widest(&self) -> &'p Algorithm {
         self.soft.unwrap_or(self.algorithm)
+    }
+}
+
+/// A plan by its name: a digest, which is the same on all nodes and whatever other plans there
+/// are. An index is neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanId(u64);
+
+impl PlanId {
+    /// The plan with this name.
+    pub fn of(name: &str) -> Self {
+        Self(Counter::of(|digest| digest.value(name.as_bytes())).bits())
+    }
+
+    /// From its number.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Its number.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl Plans {
+    /// The plan that a choice means.
+    pub fn chosen(&self, choice: LimitChoice) -> Option<PlanId> {
+        let LimitChoice::Plan(index) = choice else { return None };
+        self.limits.get(index).map(|(name, _)| PlanId::of(name))
+    }
+
+    /// The choice of a plan. [`Own`](LimitChoice::Own) if there is no such plan.
+    pub fn choice(&self, plan: PlanId) -> LimitChoice {
+        let index = self.limits.iter().position(|(name, _)| PlanId::of(name) == plan);
+        index.map_or(LimitChoice::Own, LimitChoice::Plan)
     }
 }
 

@@ -44,6 +44,7 @@ mod tests {
     use tollgate_limiter::decision::Lease;
 
     use super::*;
+    use crate::check::lease::GivenBack;
 
     const fn at(us: u64) -> Timestamp {
         Timestamp::from_micros(us)
@@ -73,7 +74,7 @@ mod tests {
         let kept: Vec<u64> = (0..100).map(|_| hold(&mut ends)).collect();
         for _ in 0..10_000 {
             let id = hold(&mut ends);
-            assert!(held.give_back(id).is_some());
+            assert!(matches!(held.give_back(id, 0), GivenBack::Now(_)));
             assert!(ends.order.len() <= 2 * 101 + SPARE, "{}", ends.order.len());
         }
         let mut found: Vec<u64> = std::iter::from_fn(|| ends.next_until(at(9))).collect();

@@ -4,8 +4,8 @@
 //! back: each has a count of its own in Redis. So the worker that takes a lease out of the table
 //! passes it to its owner.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -14,6 +14,8 @@ use tollgate_limiter::decision::Lease;
 use tollgate_limiter::time::Timestamp;
 
 const SHARDS: usize = 16;
+/// The most leases of a shard of which is known how they have ended.
+const MAX_ENDED: usize = 4096;
 
 /// A place for a lease that a question asks for. Dropping it makes it free.
 #[derive(Debug)]
@@ -29,9 +31,29 @@ pub(in crate::check) struct Returned {
 /// Units in flight that leases hold.
 #[derive(Debug, Default)]
 pub(in crate::check) struct HeldLeases {
-    shards: [Mutex<HashMap<u64, Held>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
     owners: Mutex<Vec<mpsc::UnboundedSender<Returned>>>,
+}
+
+/// What comes of giving back a lease.
+#[derive(Debug)]
+pub(in crate::check) enum GivenBack {
+    /// Its owner gives its units back. The receiver says when this is done.
+    Now(oneshot::Receiver<()>),
+    /// It was given back before, with this end.
+    Before(u32),
+    /// The table does not have it, or not any more.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    held: HashMap<u64, Held>,
+    /// How the last leases have ended that were given back.
+    ended: HashMap<u64, u32>,
+    /// Their numbers, in the order in which they have ended.
+    order: VecDeque<u64>,
 }
 
 #[derive(Debug)]
@@ -50,7 +72,7 @@ impl HeldLeases {
         (owners.len() - 1, receiver)
     }
 
-    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, Held>> {
+    fn shard(&self, id: u64) -> &Mutex<Shard> {
         let index = usize::try_from(id % 16).unwrap_or(0);
         &self.shards[index]
     }
@@ -69,27 +91,37 @@ impl HeldLeases {
 
     /// Whether the lease is held.
     pub(in crate::check) fn contains(&self, id: u64) -> bool {
-        self.shard(id).lock().contains_key(&id)
+        self.shard(id).lock().held.contains_key(&id)
     }
 
-    /// Holds it until then, if that is later. Returns whether it is held.
-    pub(in crate::check) fn renew(&self, id: u64, expires: Timestamp) -> bool {
+    /// Holds it until then, if that is later.
+    ///
+    /// # Errors
+    /// If it is not held: how it has ended, if that is known.
+    pub(in crate::check) fn renew(&self, id: u64, expires: Timestamp) -> Result<(), Option<u32>> {
         let mut shard = self.shard(id).lock();
-        let Some(held) = shard.get_mut(&id) else { return false };
-        held.expires = held.expires.max(expires);
-        true
+        match shard.held.get_mut(&id) {
+            Some(held) => held.expires = held.expires.max(expires),
+            None => return Err(shard.ended.get(&id).copied()),
+        }
+        Ok(())
     }
 
-    /// Takes a lease out, and passes it to its owner. None if it is not held any more. Otherwise
-    /// the receiver says when the units are given back.
-    pub(in crate::check) fn give_back(&self, id: u64) -> Option<oneshot::Receiver<()>> {
-        let Held { lease, owner, .. } = self.take(id, |_| true)?;
+    /// Takes a lease out that ends so, and passes it to its owner.
+    pub(in crate::check) fn give_back(&self, id: u64, end: u32) -> GivenBack {
+        let mut shard = self.shard(id).lock();
+        let Some(Held { lease, owner, .. }) = shard.held.remove(&id) else {
+            return shard.ended.get(&id).map_or(GivenBack::Unknown, |end| GivenBack::Before(*end));
+        };
+        shard.ends(id, end);
+        drop(shard);
+        self.count.fetch_sub(1, Ordering::Relaxed);
         let (done, is_done) = oneshot::channel();
         // A worker that has ended has released all its units.
         if let Some(owner) = self.owners.lock().get(owner) {
             let _ = owner.send(Returned { lease, done });
         }
-        Some(is_done)
+        GivenBack::Now(is_done)
     }
 
     /// Takes a lease out that has ended at `now`. Otherwise when it ends, if it is held.
@@ -98,18 +130,26 @@ impl HeldLeases {
         id: u64,
         now: Timestamp,
     ) -> Result<Lease, Option<Timestamp>> {
-        match self.take(id, |held| held.expires <= now) {
-            Some(held) => Ok(held.lease),
-            None => Err(self.shard(id).lock().get(&id).map(|held| held.expires)),
-        }
-    }
-
-    fn take(&self, id: u64, is_meant: impl Fn(&Held) -> bool) -> Option<Held> {
         let mut shard = self.shard(id).lock();
-        shard.get(&id).filter(|held| is_meant(held))?;
-        let held = shard.remove(&id);
+        let expires = shard.held.get(&id).map(|held| held.expires);
+        if expires.is_none_or(|expires| expires > now) {
+            return Err(expires);
+        }
+        let held = shard.held.remove(&id).ok_or(None)?;
         self.count.fetch_sub(1, Ordering::Relaxed);
-        held
+        Ok(held.lease)
+    }
+}
+
+impl Shard {
+    fn ends(&mut self, id: u64, end: u32) {
+        if self.order.len() >= MAX_ENDED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        self.ended.insert(id, end);
+        self.order.push_back(id);
     }
 }
 
@@ -119,7 +159,7 @@ impl Place<'_> {
         let held = Held { lease, owner, expires };
         loop {
             let id = fastrand::u64(1..);
-            if let Entry::Vacant(entry) = self.0.shard(id).lock().entry(id) {
+            if let Entry::Vacant(entry) = self.0.shard(id).lock().held.entry(id) {
                 entry.insert(held);
                 // The lease keeps the place.
                 std::mem::forget(self);
@@ -161,7 +201,8 @@ mod tests {
         assert!(held.reserve(0, 3).is_some() && held.reserve(0, 2).is_some());
         drop(third);
         assert_eq!((held.len(), held.reserve(1, 3).map(|it| it.len())), (2, Some(1)));
-        assert!(held.give_back(ids[0]).is_some() && held.give_back(ids[0]).is_none());
+        assert!(matches!(held.give_back(ids[0], 5), GivenBack::Now(_)));
+        assert!(matches!(held.give_back(ids[0], 6), GivenBack::Before(5)));
         assert_eq!((held.len(), held.reserve(2, 3).map(|it| it.len())), (1, Some(2)));
     }
 
@@ -189,7 +230,7 @@ mod tests {
         let (second, mut to_second) = held.join();
         let id = hold(&held, second);
         assert_ne!(first, second);
-        let mut is_done = held.give_back(id).expect("it is held");
+        let GivenBack::Now(mut is_done) = held.give_back(id, 0) else { panic!("it is held") };
         assert!(to_first.try_recv().is_err() && is_done.try_recv().is_err());
         let Returned { done, .. } = to_second.try_recv().expect("it was passed on");
         done.send(()).expect("it is waited for");
@@ -201,10 +242,29 @@ mod tests {
         let held = HeldLeases::default();
         let id = hold(&held, 0);
         assert_eq!(held.expire(id, at(8)).map(drop), Err(Some(at(9))));
-        assert!(held.renew(id, at(20)) && held.renew(id, at(10)));
+        assert_eq!([held.renew(id, at(20)), held.renew(id, at(10))], [Ok(()); 2]);
         assert_eq!(held.expire(id, at(19)).map(drop), Err(Some(at(20))));
         assert_eq!(held.expire(id, at(20)).map(drop), Ok(()));
         assert_eq!(held.expire(id, at(20)).map(drop), Err(None));
-        assert!(!held.renew(id, at(30)) && held.give_back(id).is_none());
+        assert_eq!(held.renew(id, at(30)), Err(None));
+        assert!(matches!(held.give_back(id, 0), GivenBack::Unknown));
+    }
+
+    #[test]
+    fn a_node_knows_how_a_bounded_number_of_leases_has_ended() {
+        let held = HeldLeases::default();
+        let mut ids = Vec::new();
+        for _ in 0..SHARDS * MAX_ENDED * 2 {
+            let id = hold(&held, 0);
+            assert!(matches!(held.give_back(id, 7), GivenBack::Now(_)));
+            ids.push(id);
+        }
+        for shard in &held.shards {
+            let shard = shard.lock();
+            assert_eq!((shard.ended.len(), shard.order.len()), (MAX_ENDED, MAX_ENDED));
+        }
+        assert_eq!(held.renew(ids[0], at(1)), Err(None), "the oldest is forgotten");
+        assert_eq!(held.renew(ids[ids.len() - 1], at(1)), Err(Some(7)));
+        assert_eq!(held.len(), 0);
     }
 }

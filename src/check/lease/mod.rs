@@ -15,6 +15,6 @@ mod token;
 
 pub(super) use end::End;
 pub(super) use ends::Ends;
-pub(super) use held::{HeldLeases, Place, Returned};
+pub(super) use held::{GivenBack, HeldLeases, Place, Returned};
 pub(super) use seal::{Seal, Sealer, Unsealed};
 pub(super) use token::{Dynamic, LeaseToken, LeasedCharge, MAX_NAME};

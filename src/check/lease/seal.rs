@@ -17,7 +17,7 @@ use tollgate_limiter::digest::Secret;
 
 use super::LeaseToken;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The bytes of the number of a key.
 const KEY_ID: usize = 4;
 const KEY_BYTES: usize = 32;
@@ -152,7 +152,6 @@ mod tests {
     fn token() -> LeaseToken {
         LeaseToken {
             id: 7,
-            generation: 1,
             issued: Timestamp::from_micros(1),
             expires: Timestamp::from_micros(2),
             taken: Timestamp::from_micros(3),

@@ -5,7 +5,7 @@
 
 use tollgate_limiter::decision::{Charged, ChargedLimit, MAX_POLICIES};
 use tollgate_limiter::digest::{Counter, Principal};
-use tollgate_limiter::policy::LimitChoice;
+use tollgate_limiter::policy::PlanId;
 use tollgate_limiter::store::Source;
 use tollgate_limiter::time::{Span, Timestamp};
 
@@ -15,10 +15,8 @@ pub(in crate::check) const MAX_NAME: usize = 64;
 /// What a lease says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::check) struct LeaseToken {
-    /// A random number.
+    /// The number of its mark. It looks random.
     pub(in crate::check) id: u128,
-    /// How often it was renewed.
-    pub(in crate::check) generation: u16,
     /// When the question was answered, by the wall clock.
     pub(in crate::check) issued: Timestamp,
     /// When it ends, by the wall clock.
@@ -54,18 +52,16 @@ pub(in crate::check) struct Dynamic {
 }
 
 impl LeaseToken {
-    /// The number of the mark of this generation.
-    pub(in crate::check) const fn mark_id(&self) -> u128 {
-        // An odd number, of which all bits look random: the golden ratio.
-        const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        self.id.wrapping_add(STEP.wrapping_mul(self.generation as u128))
+    /// The number of the lease that replaces this one when it is renewed. It is always the same,
+    /// so that the same call can be made again.
+    pub(in crate::check) const fn next_id(&self) -> u128 {
+        self.id.wrapping_add(STEP)
     }
 
     /// Its bytes. Names are cut to [`MAX_NAME`].
     pub(in crate::check) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend(self.id.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
         let times = [self.issued, self.expires, self.taken].map(Timestamp::as_micros);
         for number in times.into_iter().chain([self.node, self.held]) {
             bytes.extend(number.to_le_bytes());
@@ -82,7 +78,6 @@ impl LeaseToken {
         let mut reader = Reader(bytes);
         let token = Self {
             id: u128::from_le_bytes(reader.array()?),
-            generation: u16::from_le_bytes(reader.array()?),
             issued: reader.time()?,
             expires: reader.time()?,
             taken: reader.time()?,
@@ -99,6 +94,10 @@ impl LeaseToken {
     }
 }
 
+/// The difference of the numbers of a lease and of the one that replaces it: an odd number, of
+/// which all bits look random (the golden ratio).
+const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
 // Parts of the first byte of a charge.
 const LOCAL: u8 = 1;
 const BEYOND: u8 = 2;
@@ -112,10 +111,8 @@ impl LeasedCharge {
     fn encode(&self, bytes: &mut Vec<u8>) {
         let Self { charged, is_shadow, dynamic } = self;
         let (kind, numbers) = match charged.limit {
-            ChargedLimit::Policy(LimitChoice::Plan(index)) => {
-                (PLAN, [u64::try_from(index).unwrap_or(u64::MAX), 0])
-            }
-            ChargedLimit::Policy(LimitChoice::Own | LimitChoice::Unlimited) => (0, [0, 0]),
+            ChargedLimit::Own => (0, [0, 0]),
+            ChargedLimit::Plan(plan) => (PLAN, [plan.bits(), 0]),
             ChargedLimit::Key(units, window) => (KEY, [units, window.as_micros()]),
         };
         let set = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
@@ -142,8 +139,8 @@ impl LeasedCharge {
         let (policy, cost) = (Counter::from_bits(reader.number()?), reader.number()?);
         let [first, second] = [reader.number()?, reader.number()?];
         let limit = match flags & (PLAN | KEY) {
-            0 => ChargedLimit::Policy(LimitChoice::Own),
-            PLAN => ChargedLimit::Policy(LimitChoice::Plan(usize::try_from(first).ok()?)),
+            0 => ChargedLimit::Own,
+            PLAN => ChargedLimit::Plan(PlanId::from_bits(first)),
             KEY => ChargedLimit::Key(first, Span::from_micros(second)),
             _ => return None,
         };
@@ -201,8 +198,8 @@ mod tests {
 
     fn charges() -> impl Strategy<Value = LeasedCharge> {
         let limit = prop_oneof![
-            Just(ChargedLimit::Policy(LimitChoice::Own)),
-            (0..100_usize).prop_map(|it| ChargedLimit::Policy(LimitChoice::Plan(it))),
+            Just(ChargedLimit::Own),
+            any::<u64>().prop_map(|it| ChargedLimit::Plan(PlanId::from_bits(it))),
             any::<(u64, u64)>().prop_map(|(n, us)| ChargedLimit::Key(n, Span::from_micros(us))),
         ];
         let dynamic =
@@ -221,10 +218,10 @@ mod tests {
 
     fn tokens() -> impl Strategy<Value = LeaseToken> {
         let charges = prop::collection::vec(charges(), 0..=MAX_POLICIES);
-        (any::<(u128, u16, [u64; 3], u64, u64)>(), "[a-z]{0,64}", charges).prop_map(
-            |((id, generation, times, node, held), place, charges)| {
+        (any::<(u128, [u64; 3], u64, u64)>(), "[a-z]{0,64}", charges).prop_map(
+            |((id, times, node, held), place, charges)| {
                 let [issued, expires, taken] = times.map(Timestamp::from_micros);
-                LeaseToken { id, generation, issued, expires, taken, node, place, held, charges }
+                LeaseToken { id, issued, expires, taken, node, place, held, charges }
             },
         )
     }
@@ -252,11 +249,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_generation_has_a_mark_of_its_own() {
-        let token = |generation| LeaseToken {
-            id: 1,
-            generation,
+    fn token(id: u128) -> LeaseToken {
+        LeaseToken {
+            id,
             issued: Timestamp::default(),
             expires: Timestamp::default(),
             taken: Timestamp::default(),
@@ -264,10 +259,18 @@ mod tests {
             place: "a long name of a node, ".repeat(9),
             held: 0,
             charges: Vec::new(),
-        };
-        let ids: std::collections::HashSet<_> =
-            (0..1000).map(|generation| token(generation).mark_id() >> 72).collect();
-        assert_eq!(ids.len(), 1000);
+        }
+    }
+
+    /// The number of renewals once had 16 bits: after them, each renewal was taken for the one
+    /// before.
+    #[test]
+    fn a_lease_has_another_number_after_each_renewal() {
+        let (mut lease, mut ids) = (token(1), std::collections::HashSet::new());
+        for _ in 0..70_000 {
+            assert!(ids.insert(lease.id >> 72));
+            lease.id = lease.next_id();
+        }
         let read = LeaseToken::decode(&token(0).encode()).expect("it is one");
         assert_eq!(read.place.len(), MAX_NAME);
     }

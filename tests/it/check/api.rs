@@ -303,6 +303,9 @@ fn a_lease_is_settled_once_and_ends_at_its_time() {
     assert_eq!(caller.end("/v1/renew", &leases[0], &json!({ "ttl": "1m" })), 200);
     for _ in 0..6 {
         assert_eq!(Caller::of(&gateway).end("/v1/release", &leases[1], &json!({})), 200);
+        let other = json!({ "actual": 1 });
+        assert_eq!(Caller::of(&gateway).end("/v1/settle", &leases[1], &other), 409);
+        assert_eq!(Caller::of(&gateway).end("/v1/renew", &leases[1], &json!({})), 409);
     }
     assert_eq!(caller.remaining("held", "ann"), 1);
     eventually("the lease that was not renewed ends", || caller.remaining("held", "ann") == 2);
@@ -312,6 +315,34 @@ fn a_lease_is_settled_once_and_ends_at_its_time() {
         (&answers["answers"][0]["actual"], &answers["answers"][1]["status"]),
         (&json!(null), &json!(410))
     );
+}
+
+/// Answers once belonged to the number of a token in the list.
+#[test]
+fn answers_that_are_kept_belong_to_a_token_wherever_it_stands() {
+    let yaml = |tokens: &[&str]| {
+        let tokens: Vec<String> =
+            tokens.iter().map(|it| format!("{{ token: {it}{TOKEN} }}")).collect();
+        format!(
+            "check: {{ http: {{ address: \"127.0.0.1:0\", tokens: [{}] }} }}\n\
+             policies: {{ each: {{ key: \"header:x-client\", limit: 100/d }} }}\n\
+             routes: [{{ path: \"/*\", policies: [each], respond: {{ body: ok }} }}]\n",
+            tokens.join(", ")
+        )
+    };
+    let gateway = Gateway::start(&yaml(&["a", "b"]));
+    let address = gateway.addresses()[0];
+    let left = |token: &str| {
+        let mut caller = Caller::at(address);
+        caller.fields[1] = format!("Authorization: Bearer {token}{TOKEN}");
+        let body = r#"{"policy": "each", "key": "ann"}"#;
+        let (status, answer) = caller.send("/v1/check", body, &["Idempotency-Key: one"]);
+        (status, answer["remaining"].as_u64())
+    };
+    assert_eq!((left("a"), left("b")), ((200, Some(99)), (200, Some(98))));
+    gateway.reload(&yaml(&["new", "b", "a"]));
+    assert_eq!((left("a"), left("b")), ((200, Some(99)), (200, Some(98))));
+    assert_eq!(left("new"), (200, Some(97)));
 }
 
 /// A node on this Redis with a policy of each kind.

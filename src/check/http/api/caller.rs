@@ -36,6 +36,11 @@ impl<'s> Caller<'s> {
         Self { number, token }
     }
 
+    /// The digest of its token. Empty: it needs none.
+    pub(super) fn digest(&self) -> &'s [u8] {
+        self.token.map_or(&[], |token| token.digest.bytes())
+    }
+
     fn with_tokens(tokens: &'s [CheckToken], fields: &HeaderMap) -> Result<Self, Problem> {
         if tokens.is_empty() {
             return Ok(Self { number: 0, token: None });

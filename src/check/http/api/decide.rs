@@ -233,7 +233,6 @@ impl Check<'_> {
         let issued = engine.clock().wall();
         let token = LeaseToken {
             id: random(),
-            generation: 0,
             issued,
             expires: issued.plus(ttl),
             taken,

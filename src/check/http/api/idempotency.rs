@@ -81,7 +81,9 @@ pub(super) struct Pending {
 /// What a call is known by: its caller, its path, its key, and its body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeatable<'c> {
-    pub(super) caller: usize,
+    /// The digest of its token, which stays the same when tokens change their order. Empty: it
+    /// needs none.
+    pub(super) caller: &'c [u8],
     pub(super) path: &'c str,
     pub(super) key: &'c [u8],
     pub(super) body: &'c [u8],
@@ -95,7 +97,8 @@ impl Repeatable<'_> {
 
     fn digests(&self) -> (Short, Short) {
         let mut key = Context::new(&SHA256);
-        key.update(&self.caller.to_le_bytes());
+        key.update(&[u8::try_from(self.caller.len()).unwrap_or(u8::MAX)]);
+        key.update(self.caller);
         key.update(&[u8::try_from(self.path.len()).unwrap_or(u8::MAX)]);
         key.update(self.path.as_bytes());
         key.update(self.key);
@@ -202,7 +205,7 @@ mod tests {
     use super::*;
 
     fn call<'c>(key: &'c str, body: &'c str) -> Repeatable<'c> {
-        Repeatable { caller: 1, path: "/v1/check", key: key.as_bytes(), body: body.as_bytes() }
+        Repeatable { caller: b"one", path: "/v1/check", key: key.as_bytes(), body: body.as_bytes() }
     }
 
     fn kept(body: impl Into<Bytes>) -> Kept {
@@ -228,7 +231,7 @@ mod tests {
             assert!(matches!(answers.begin(call("a", "y"), at(second)), Begun::Differs));
         }
         let others = [
-            Repeatable { caller: 2, ..call("a", "x") },
+            Repeatable { caller: b"two", ..call("a", "x") },
             Repeatable { path: "/v1/settle", ..call("a", "x") },
             call("b", "x"),
         ];

@@ -110,11 +110,11 @@ async fn answer_to(
     if head.method != Method::POST {
         return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "use POST"));
     }
-    let caller = Caller::of(settings, &head.headers)?.number;
+    let caller = Caller::of(settings, &head.headers)?;
     check_json(&head.headers)?;
     let body = read_body(body, MAX_BODY_BYTES).await?;
     let place = peer.local.to_string();
-    let call = Call { caller, path, fields: head.headers, body, place };
+    let call = Call { caller: caller.number, path, fields: head.headers, body, place };
     let key = single(&call.fields, &IDEMPOTENCY_KEY)?.map(<[u8]>::to_vec);
     let Some(key) = key else {
         return match path {
@@ -125,7 +125,7 @@ async fn answer_to(
         };
     };
     let path = head.uri.path();
-    let repeatable = Repeatable { caller, path, key: &key, body: &call.body };
+    let repeatable = Repeatable { caller: caller.digest(), path, key: &key, body: &call.body };
     if !repeatable.has_valid_key() {
         return Err(Problem::bad_request("Idempotency-Key has 1 to 255 characters"));
     }

@@ -16,7 +16,7 @@ use super::problem::{Problem, json};
 use super::question::{LeaseCall, MAX_CHECKS, parts, ttl};
 use super::reply::{LeaseDone, LeaseReply, Replies};
 use super::state::ApiState;
-use crate::check::lease::{End, LeaseToken, LeasedCharge, Unsealed};
+use crate::check::lease::{End, GivenBack, LeaseToken, LeasedCharge, Unsealed};
 use crate::snapshot::Snapshot;
 
 /// How far the clocks of nodes may be apart: the mark of a lease lasts longer by this.
@@ -195,21 +195,20 @@ impl Ending<'_> {
         charges: &[Open<'_>],
         actual: u64,
     ) -> Result<LeaseDone, Problem> {
-        let mark = mark(token, End::Settled(actual))?;
+        let end = End::Settled(actual);
+        let mark = mark(token, end)?;
         for charge in charges {
-            match self.set(charge, &mark, (token.taken, actual)).await? {
-                Marked::Before(value) if value != End::Settled(actual).value() => {
-                    return Err(Problem::conflict(match End::renewed_ms(value) {
-                        Some(_) => "the lease was renewed: use the one that replaces it",
-                        None => "the lease was settled with another cost",
-                    }));
-                }
-                Marked::Now | Marked::Before(_) => {}
+            if let Marked::Before(found) = self.set(charge, &mark, (token.taken, actual)).await? {
+                check_same(found, end)?;
             }
         }
-        if let Some(is_done) = self.state.shared.held.give_back(token.held) {
-            // If the owner has ended, so have its units.
-            let _ = is_done.await;
+        match self.state.shared.held.give_back(token.held, end.value()) {
+            GivenBack::Now(is_done) => {
+                // If the owner has ended, so have its units.
+                let _ = is_done.await;
+            }
+            GivenBack::Before(found) => check_same(found, end)?,
+            GivenBack::Unknown => {}
         }
         Ok(LeaseDone { actual: Some(actual), ..LeaseDone::default() })
     }
@@ -233,20 +232,22 @@ impl Ending<'_> {
         let seal = self.state.seal(self.asking.gateway)?;
         if token.held != 0 {
             let engine = self.asking.gateway.engine();
-            if !self.state.shared.held.renew(token.held, engine.clock().now().plus(ttl)) {
-                return Err(Problem::gone("the lease was given back"));
-            }
+            let until = engine.clock().now().plus(ttl);
+            let renewed = self.state.shared.held.renew(token.held, until);
+            renewed.map_err(|end| match end {
+                Some(_) => settled(),
+                None => Problem::gone("the lease was given back"),
+            })?;
         }
         for charge in charges {
             let mark = mark(&token, End::Renewed(end_ms))?;
             let unchanged = (token.taken, charge.leased.charged.cost);
             if let Marked::Before(value) = self.set(charge, &mark, unchanged).await? {
                 // The same call was made before: its answer may have been lost.
-                end_ms = End::renewed_ms(value)
-                    .ok_or_else(|| Problem::conflict("the lease was settled"))?;
+                end_ms = End::renewed_ms(value).ok_or_else(settled)?;
             }
         }
-        token.generation = token.generation.saturating_add(1);
+        token.id = token.next_id();
         token.expires = token.issued.plus(Span::from_millis(end_ms));
         Ok(LeaseDone {
             actual: None,
@@ -269,6 +270,25 @@ impl Ending<'_> {
     }
 }
 
+/// Checks that a lease that should end so has not ended otherwise. `found` is the value of its
+/// end.
+///
+/// # Errors
+/// If it has.
+fn check_same(found: u32, end: End) -> Result<(), Problem> {
+    if found == end.value() {
+        return Ok(());
+    }
+    Err(Problem::conflict(match End::renewed_ms(found) {
+        Some(_) => "the lease was renewed: use the one that replaces it",
+        None => "the lease was settled with another cost",
+    }))
+}
+
+fn settled() -> Problem {
+    Problem::conflict("the lease was settled")
+}
+
 /// The mark of a lease that ends so. It lasts until no node accepts the lease any more.
 ///
 /// # Errors
@@ -277,6 +297,6 @@ fn mark(token: &LeaseToken, end: End) -> Result<Mark, Problem> {
     let lasts = Span::from_micros(
         token.expires.since(token.issued).as_micros().saturating_add(CLOCKS.as_micros()),
     );
-    let mark = Mark::new(token.mark_id(), end.value(), lasts);
+    let mark = Mark::new(token.id, end.value(), lasts);
     mark.map_err(|_| Problem::gone("the lease lasts longer than a lease can"))
 }
