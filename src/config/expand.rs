@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use super::neighbours;
-use super::node::{Node, Value};
+use super::node::{Node, TextSpan, Value};
 use super::problem::Problems;
 use super::secrecy::{MASK, Secrecy, contains_secret_field};
 use super::surroundings::Surroundings;
@@ -22,19 +22,23 @@ const BODY: &str = "body";
 
 /// Replaces references in every text of `root`, but not in the keys of maps.
 pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
-    Expander { around, problems, left_bytes: MAX_TOTAL_BYTES, is_shown: true }.node(root);
+    let (left_bytes, span) = (MAX_TOTAL_BYTES, root.span);
+    Expander { around, problems, left_bytes, span, is_shown: true }.node(root);
 }
 
 struct Expander<'a> {
     around: &'a Surroundings<'a>,
     problems: &'a Problems,
     left_bytes: usize,
+    /// Where the text in hand is.
+    span: TextSpan,
     /// Whether all of the text in hand may be shown.
     is_shown: bool,
 }
 
 impl Expander<'_> {
     fn node(&mut self, node: &mut Node) {
+        self.span = node.span;
         self.is_shown = node.scalar().is_none_or(|text| node.secrecy.shows_all(text));
         match &mut node.value {
             Value::Text(text) if text.value.contains("${") => match self.text(&text.value) {
@@ -106,15 +110,27 @@ impl Expander<'_> {
         Ok(out)
     }
 
+    /// The value of an environment variable. As of a file, newlines at its end are not part of
+    /// it. A token or a secret with one would never equal the one that was meant. After several
+    /// lines, as of a PEM text, the last newline is usual.
+    fn variable(&self, name: &str) -> Option<String> {
+        let value = (self.around.env)(name)?;
+        let kept = without_newline(value.clone());
+        if kept.len() < value.len() && !kept.contains('\n') {
+            let message = format!(
+                "the environment variable {name} ends with a newline, which is left out of the value"
+            );
+            self.problems.warning(self.span, &message, "set it with printf in place of echo");
+        }
+        Some(kept)
+    }
+
     /// The value of `NAME`, `NAME:-default` or `file:PATH`.
     fn reference<'t>(&self, inner: &'t str) -> Result<Cow<'t, str>, Mistake> {
         if let Some(path) = inner.strip_prefix("file:") {
-            let mut text =
-                self.around.read(path).map_err(|message| Mistake { message, advice: "" })?;
             // Editors and `echo` end a file with a newline, which is not part of the value.
-            let kept = text.trim_end_matches(['\r', '\n']).len();
-            text.truncate(kept);
-            return Ok(text.into());
+            let text = self.around.read(path).map_err(|message| Mistake { message, advice: "" })?;
+            return Ok(without_newline(text).into());
         }
         let (name, default) = match inner.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
@@ -128,7 +144,7 @@ impl Expander<'_> {
                 advice: "write ${NAME}, ${NAME:-default} or ${file:/path}",
             });
         }
-        match ((self.around.env)(name), default) {
+        match (self.variable(name), default) {
             (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
             (Some(value), _) => Ok(value.into()),
             (None, Some(default)) => Ok(default.into()),
@@ -168,6 +184,12 @@ fn credentials(text: &str) -> &str {
     let rest = text.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
     authority.rsplit_once('@').map_or("", |(credentials, _)| credentials)
+}
+
+/// A text without the newlines at its end.
+fn without_newline(mut text: String) -> String {
+    text.truncate(text.trim_end_matches(['\r', '\n']).len());
+    text
 }
 
 struct Mistake {

@@ -202,6 +202,28 @@ fn an_empty_variable_counts_as_missing_only_if_there_is_a_default() {
     assert!(with("\"${EMPTY}5/s\"").is_ok());
 }
 
+/// `${file:...}` dropped it, and `${NAME}` did not: a token from a mounted secret was never equal.
+#[test]
+fn a_newline_at_the_end_of_a_variable_is_left_out_with_a_warning() {
+    let with = |value: &'static str, text: &str| {
+        let env = move |variable: &str| (variable == "LIMIT").then(|| value.to_owned());
+        let parsed = Config::parse(&SMALLEST.replace("100/minute", text), "gateway.yaml", &env);
+        parsed.map(|compiled| compiled.warnings.to_string()).map_err(|report| report.to_string())
+    };
+    let said = "the environment variable LIMIT ends with a newline, which is left out of the value";
+    for value in ["5/s\n", "5/s\r\n", "5/s\n\n"] {
+        let warnings = with(value, "\"${LIMIT}\"").unwrap();
+        assert_eq!(warnings.matches(said).count(), 1, "{warnings}");
+        assert!(!warnings.contains("5/s"), "{warnings}");
+    }
+    assert_eq!(with("5/s", "\"${LIMIT}\"").unwrap(), "");
+    // What is left is empty, so the default is used.
+    assert!(with("\n", "\"${LIMIT:-5/s}\"").unwrap().contains(said));
+    // The last newline of several lines is usual.
+    let report = with("5/s\nor so\n", "\"${LIMIT}\"").unwrap_err();
+    assert!(!report.contains("ends with a newline"), "{report}");
+}
+
 #[test]
 fn all_of_five_mistakes_are_reported() {
     let text = SMALLEST
