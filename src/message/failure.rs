@@ -237,6 +237,7 @@ impl Failure {
             Self::KeyMissing => "key_missing",
             Self::Unauthorized(TokenFault::Missing) => "token_missing",
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
+            Self::Unauthorized(TokenFault::TooLong) => "token_too_long",
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",

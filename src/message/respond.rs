@@ -98,7 +98,7 @@ impl ErrorFormat {
         if let Failure::Unauthorized(fault) = failure {
             let challenge = match fault {
                 TokenFault::Missing => CHALLENGE,
-                TokenFault::Invalid => CHALLENGE_AGAIN,
+                TokenFault::Invalid | TokenFault::TooLong => CHALLENGE_AGAIN,
             };
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }

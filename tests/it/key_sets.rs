@@ -83,6 +83,11 @@ fn demanding(jwks: &str) -> String {
     policed(jwks, "key: user, limit: unlimited, missing_key: unauthorized")
 }
 
+/// The same, with the algorithms of all keys of the test.
+fn published(jwks: &str) -> String {
+    demanding(jwks).replace("[ES256, EdDSA]", "[RS256, ES256, Ed25519]")
+}
+
 fn policed(jwks: &str, policy: &str) -> String {
     format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -164,6 +169,28 @@ fn whatever_an_issuer_sends_its_last_valid_keys_stay_in_use() {
     assert!(gateway.log().contains("the previous one stays in use"));
     issuer.says(good(&["p256"]));
     eventually("it is itself again", || statuses(&gateway) == [401, 200]);
+}
+
+/// The same holds for a set in a file.
+#[test]
+fn a_key_that_cannot_be_used_is_left_out_with_a_warning_that_names_it() {
+    let mut odd = set(&["rsa", "ed25519"]);
+    odd["keys"][0]["e"] = "AQ".into();
+    let issuer = Issuer::new(&[]);
+    issuer.says(ok(&odd.to_string()));
+    let gateway = Gateway::start(&published(&format!("\"{}\"", issuer.url())));
+    let said = "a key of the set is left out: no token that it has signed is valid";
+    eventually(said, || gateway.log().contains(said));
+    assert!(gateway.log().contains("key=\"\\\"rsa\\\"\""), "{}", gateway.log());
+    assert!(gateway.log().contains("this is not an RSA key"), "{}", gateway.log());
+    assert_eq!(statuses(&gateway), [200, 401]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("set.json");
+    std::fs::write(&file, odd.to_string()).expect("a file");
+    gateway.reload(&published(file.to_str().expect("UTF-8")));
+    let said = "warning: the key \"rsa\" of the set is left out: this is not an RSA key";
+    assert!(gateway.log().contains(said), "{}", gateway.log());
+    assert_eq!(statuses(&gateway), [200, 401]);
 }
 
 #[test]

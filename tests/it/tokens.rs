@@ -12,6 +12,7 @@ on_every_store!(
     clocks_that_differ_by_less_than_the_leeway_do_no_harm,
     a_missing_and_an_invalid_token_have_different_responses,
     a_policy_without_a_limit_only_demands_its_key,
+    a_token_that_is_too_long_is_named_in_the_response,
     an_unlimited_policy_limits_only_clients_with_a_plan,
     one_of_several_issuers_and_audiences_suffices,
 );
@@ -71,6 +72,20 @@ fn a_missing_and_an_invalid_token_have_different_responses(store: StoreKind) {
     let outcomes: Vec<&str> = lines.iter().filter_map(|line| line["outcome"].as_str()).collect();
     assert_eq!(outcomes[..3], ["token_missing"; 3]);
     assert_eq!(outcomes[3..6], ["token_invalid"; 3]);
+}
+
+fn a_token_that_is_too_long_is_named_in_the_response(store: StoreKind) {
+    let policy = "key: user, limit: unlimited, missing_key: unauthorized";
+    let gateway = demanding(store, policy, JWT);
+    let padded = |length| bearer(&json!({ "sub": "ann", "roles": "x".repeat(length) }));
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[&padded(11 * 1024)]).status, 200);
+    let refused = client.get("/", &[&padded(13 * 1024)]);
+    let challenge = "Bearer realm=\"gateway\", error=\"invalid_token\"";
+    assert_eq!((refused.status, refused.field("WWW-Authenticate")), (401, Some(challenge)));
+    let detail = refused.json()["detail"].to_string();
+    assert!(detail.contains("longer than 16 KiB"), "{detail}");
+    assert_eq!(gateway.access_lines(2)[1]["outcome"], "token_too_long");
 }
 
 fn a_policy_without_a_limit_only_demands_its_key(store: StoreKind) {

@@ -60,7 +60,7 @@ pub enum Missing {
     Key,
     /// The request has no bearer token.
     Token,
-    /// The bearer token of the request is not valid.
+    /// The bearer token of the request is not valid, or is longer than 16 KiB.
     ValidToken,
     /// The request can be read in two ways.
     Ambiguous,
@@ -165,7 +165,9 @@ impl Decision {
             Judged::Deny(_) => Some(Missing::Key),
             Judged::Ambiguous(_) => Some(Missing::Ambiguous),
             Judged::Unauthorized(_, TokenFault::Missing) => Some(Missing::Token),
-            Judged::Unauthorized(_, TokenFault::Invalid) => Some(Missing::ValidToken),
+            Judged::Unauthorized(_, TokenFault::Invalid | TokenFault::TooLong) => {
+                Some(Missing::ValidToken)
+            }
             Judged::Admit
             | Judged::Refuse(_)
             | Judged::Unavailable(_)

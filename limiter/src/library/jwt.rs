@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
+use tracing::warn;
 
-use crate::policy::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
+use crate::policy::{JwtSettings, KeyError, LeftOut, TokenKeys, UsableKeys, VerifyingKey};
 
 /// How bearer tokens (RFC 7519) are verified. A token that has expired longer ago than the
 /// [leeway](Self::leeway) is not valid.
@@ -32,7 +33,17 @@ pub struct Jwt(JwtSettings);
 pub struct JwtError(#[from] KeyError);
 
 /// The algorithms of public keys. The key determines which of them it is for.
-const PUBLIC: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+const PUBLIC: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
 
 impl Jwt {
     /// Tokens that are signed with this secret by HS256.
@@ -45,12 +56,41 @@ impl Jwt {
     /// # Errors
     /// If the secret has less than 32 bytes.
     pub fn hs256(secret: &[u8]) -> Result<Self, JwtError> {
-        let algorithms = vec![Algorithm::HS256];
-        let key = VerifyingKey::from_secret(secret, &algorithms)?;
-        Ok(Self::new(vec![key], algorithms))
+        Self::hmac(secret, Algorithm::HS256)
     }
 
-    /// Tokens that are signed for this public key, as PEM: RSA, P-256 or Ed25519.
+    /// Tokens that are signed with this secret by HS384.
+    ///
+    /// ```
+    /// let jwt = tollgate_limiter::Jwt::hs384(b"a secret of at least forty-eight bytes, as long as SHA-384")?;
+    /// # Ok::<_, tollgate_limiter::JwtError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the secret has less than 48 bytes.
+    pub fn hs384(secret: &[u8]) -> Result<Self, JwtError> {
+        Self::hmac(secret, Algorithm::HS384)
+    }
+
+    /// Tokens that are signed with this secret by HS512.
+    ///
+    /// ```
+    /// assert!(tollgate_limiter::Jwt::hs512(b"less than sixty-four bytes").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If the secret has less than 64 bytes.
+    pub fn hs512(secret: &[u8]) -> Result<Self, JwtError> {
+        Self::hmac(secret, Algorithm::HS512)
+    }
+
+    fn hmac(secret: &[u8], algorithm: Algorithm) -> Result<Self, JwtError> {
+        let key = VerifyingKey::from_secret(secret, &[algorithm])?;
+        Ok(Self::new(vec![key], vec![algorithm]))
+    }
+
+    /// Tokens that are signed for this public key, as PEM: RSA (RS256, RS384, RS512, PS256,
+    /// PS384, PS512), P-256 (ES256), P-384 (ES384) or Ed25519 (EdDSA).
     ///
     /// ```
     /// assert!(tollgate_limiter::Jwt::public_key("-----BEGIN CERTIFICATE-----").is_err());
@@ -62,7 +102,8 @@ impl Jwt {
         Ok(Self::new(vec![VerifyingKey::from_pem(pem.as_bytes(), &PUBLIC)?], PUBLIC.to_vec()))
     }
 
-    /// Tokens that are signed for one of the keys in this JSON Web Key Set (RFC 7517).
+    /// Tokens that are signed for one of the keys in this JSON Web Key Set (RFC 7517). A key
+    /// that cannot be used is left out, with a warning in the log.
     ///
     /// ```
     /// assert!(tollgate_limiter::Jwt::key_set("{}").is_err());
@@ -71,7 +112,11 @@ impl Jwt {
     /// # Errors
     /// If the text is not such a set, or has no usable key.
     pub fn key_set(json: &str) -> Result<Self, JwtError> {
-        Ok(Self::new(VerifyingKey::from_jwks(json, &PUBLIC)?, PUBLIC.to_vec()))
+        let UsableKeys { keys, left_out, .. } = UsableKeys::read(json.as_bytes(), &PUBLIC)?;
+        for LeftOut { name, error } in left_out {
+            warn!(key = name, %error, "a key of the set is left out");
+        }
+        Ok(Self::new(keys, PUBLIC.to_vec()))
     }
 
     fn new(keys: Vec<VerifyingKey>, algorithms: Vec<Algorithm>) -> Self {

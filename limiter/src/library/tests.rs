@@ -273,3 +273,15 @@ fn a_client_is_asked_for_a_token_only_if_a_token_gives_the_key() {
     let error = build(Key::Header("x-tenant".into())).unwrap_err();
     assert!(error.to_string().starts_with("the policy \"p\": a bearer token would not"), "{error}");
 }
+
+#[cfg(feature = "jwt")]
+#[test]
+fn the_leeway_of_tokens_has_a_bound() {
+    let build = |leeway| {
+        let jwt = Jwt::hs256(b"a secret of at least thirty-two bytes").unwrap().leeway(leeway);
+        Limiter::builder().client(Client::new().jwt(jwt)).build().map(drop)
+    };
+    assert!(build(Duration::from_secs(300)).is_ok() && build(Duration::ZERO).is_ok());
+    let error = build(Duration::from_secs(301)).unwrap_err().to_string();
+    assert!(error.contains("the leeway of tokens is at most 5m"), "{error}");
+}

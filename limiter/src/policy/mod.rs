@@ -51,7 +51,7 @@ pub use geo::writer as geo_writer;
 pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
 pub use jwt::{JwtSettings, TokenKeys};
 #[cfg(feature = "jwt")]
-pub use jwt::{KeyError, KeySet, PublishedKeys, RefreshRequest, VerifyingKey};
+pub use jwt::{KeyError, KeySet, LeftOut, RefreshRequest, UsableKeys, VerifyingKey};
 pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;

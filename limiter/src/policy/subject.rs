@@ -12,6 +12,7 @@ use super::client_ip::{AddressOrigin, client_ip};
 use super::fields::{self, Lack};
 use super::geo::{self, Place};
 use super::jwt::{Claims, Fault, TokenVerifier};
+use super::token_fault::MAX_TOKEN;
 use super::{ClientSettings, ForwardedHeader, KeyExpr, TokenFault, TokenKeys, UserSource};
 use crate::digest::{Secret, SharedSecret};
 use crate::request::{Forwarding, Params, PathMatch, PathPattern, RequestView};
@@ -205,6 +206,7 @@ impl<'r, 'q> Subject<'r, 'q> {
     pub(super) fn token_fault(&self) -> TokenFault {
         match fields::bearer(self.request.fields()) {
             Err(Lack::Absent) => TokenFault::Missing,
+            Ok(token) if token.len() > MAX_TOKEN => TokenFault::TooLong,
             Ok(_) | Err(_) => TokenFault::Invalid,
         }
     }

@@ -16,7 +16,7 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
-use tollgate_limiter::policy::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
+use tollgate_limiter::policy::{KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys};
 use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};
@@ -112,15 +112,19 @@ impl Refresher {
         if document.bytes == self.current {
             return Outcome::Good { fresh_for };
         }
-        let read = VerifyingKey::from_published(&document.bytes, &self.source.algorithms);
-        let published = match read {
-            Ok(published) => published,
-            Err(error) => return self.failed(&shown(&error)),
-        };
-        let (keys, passed_over) = (published.keys.len(), published.passed_over);
+        let UsableKeys { keys, left_out, passed_over } =
+            match UsableKeys::read(&document.bytes, &self.source.algorithms) {
+                Ok(usable) => usable,
+                Err(error) => return self.failed(&shown(&error)),
+            };
         if let Some(set) = self.set.upgrade() {
-            set.replace(published.keys);
-            info!(url = self.source.shown, keys, passed_over, "a new key set is in use");
+            let (url, count) = (&self.source.shown, keys.len());
+            set.replace(keys);
+            info!(url, keys = count, passed_over, "a new key set is in use");
+            for LeftOut { name, error } in left_out {
+                let message = "a key of the set is left out: no token that it has signed is valid";
+                warn!(url, key = name, %error, "{message}");
+            }
         }
         self.current = document.bytes;
         Outcome::Good { fresh_for }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use jsonwebtoken::Algorithm;
+use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
+use tollgate_limiter::policy::{
+    JwtSettings, KeyError, KeySet, TokenKeys, UsableKeys, VerifyingKey,
+};
 use tollgate_limiter::time::Span;
 
 use super::context::Context;
@@ -21,7 +23,8 @@ use crate::config::words::{Word, words};
 #[serde(rename = "jwt", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["algorithms"]))]
 pub(super) struct RawJwt {
-    /// The shared secret of HS256, at least 32 bytes. Default: none.
+    /// The shared secret, at least as long as the hash: 32 bytes for HS256, 48 for HS384, 64 for
+    /// HS512. Default: none.
     #[schemars(example = &"${JWT_SECRET}")]
     secret: Field<String>,
     /// A public key, as PEM text or as the path of a PEM file. Default: none.
@@ -52,16 +55,34 @@ pub(super) struct RawJwt {
 }
 
 words! {
-    /// An algorithm for signed tokens (RFC 7518, RFC 8037).
+    /// An algorithm for signed tokens (RFC 7518, RFC 8037, RFC 9864).
     Algorithm as "algorithm of tokens" {
         /// HMAC with SHA-256.
         "HS256" => Algorithm::HS256,
+        /// HMAC with SHA-384.
+        "HS384" => Algorithm::HS384,
+        /// HMAC with SHA-512.
+        "HS512" => Algorithm::HS512,
         /// RSA PKCS #1 v1.5 with SHA-256.
         "RS256" => Algorithm::RS256,
+        /// RSA PKCS #1 v1.5 with SHA-384.
+        "RS384" => Algorithm::RS384,
+        /// RSA PKCS #1 v1.5 with SHA-512.
+        "RS512" => Algorithm::RS512,
+        /// RSA PSS with SHA-256.
+        "PS256" => Algorithm::PS256,
+        /// RSA PSS with SHA-384.
+        "PS384" => Algorithm::PS384,
+        /// RSA PSS with SHA-512.
+        "PS512" => Algorithm::PS512,
         /// ECDSA on P-256 with SHA-256.
         "ES256" => Algorithm::ES256,
-        /// Ed25519.
+        /// ECDSA on P-384 with SHA-384.
+        "ES384" => Algorithm::ES384,
+        /// Ed25519. Tokens may also call it `Ed25519`.
         "EdDSA" => Algorithm::EdDSA,
+        /// The same as `EdDSA`, by its newer name.
+        "Ed25519" => Algorithm::EdDSA,
     }
 }
 
@@ -126,11 +147,14 @@ impl RawJwt {
         let jwks = self.jwks.given()?;
         let (url, raw) = RawJwks::url_of(jwks, cx)?;
         // An issuer publishes no secrets.
-        if let Some(hs256) = self.algorithms.items().find(|it| it.value.0 == Algorithm::HS256) {
-            let message =
-                "HS256 needs a secret, but a set that is fetched contains only public keys";
+        let needs_secret = |algorithm: Algorithm| algorithm.family() == AlgorithmFamily::Hmac;
+        for hmac in self.algorithms.items().filter(|it| needs_secret(it.value.0)) {
+            let message = format!(
+                "{:?} needs a secret, but a set that is fetched contains only public keys",
+                hmac.value.0
+            );
             let advice = "name the algorithms of the issuer's public keys, like RS256";
-            cx.error(hs256.span, message, advice);
+            cx.error(hmac.span, &message, advice);
         }
         let (document, refresh) = raw.document(&url, cx)?;
         // The query of a URL may contain a secret too.
@@ -168,8 +192,12 @@ fn jwks_file(
         cx.warning(file.span, message, "");
         return Some(TokenKeys::Known(Vec::new()));
     }
-    let keys = VerifyingKey::from_jwks(&cx.file(file)?, algorithms);
-    checked(file.span, keys, cx).map(TokenKeys::Known)
+    let read = UsableKeys::read(cx.file(file)?.as_bytes(), algorithms);
+    let UsableKeys { keys, left_out, .. } = checked(file.span, read, cx)?;
+    for key in left_out {
+        cx.warning(file.span, &key.to_string(), "no token that it has signed is valid");
+    }
+    Some(TokenKeys::Known(keys))
 }
 
 fn checked<T>(span: TextSpan, keys: Result<T, KeyError>, cx: &Context<'_>) -> Option<T> {

@@ -6,30 +6,34 @@
 //! `now`, and tokens are checked against it at each use. Verified tokens are cached under
 //! keyed digests, in bounded memory. Failures are not cached.
 
+mod algorithm;
 mod claims;
 mod form;
+mod key_error;
 mod key_set;
 mod keys;
+mod set;
 mod settings;
+mod signed;
+mod strength;
 mod verifying_key;
 
 use std::sync::Arc;
 
-use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header};
 use quick_cache::sync::Cache;
-use serde_json::Value;
 
 pub(super) use self::claims::Claims;
 pub(super) use self::form::Fault;
+pub use self::key_error::{KeyError, LeftOut};
 pub use self::key_set::{KeySet, RefreshRequest};
-pub use self::keys::{KeyError, PublishedKeys};
+pub use self::set::UsableKeys;
 pub use self::settings::{JwtSettings, TokenKeys};
+use self::signed::SignedToken;
 pub use self::verifying_key::VerifyingKey;
+use super::token_fault::MAX_TOKEN;
 use crate::digest::Secret;
 use crate::time::Timestamp;
 
-/// The longest token that is verified, in bytes.
-const MAX_TOKEN: usize = 16 * 1024;
 /// The largest number of cached tokens.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -77,12 +81,16 @@ impl TokenVerifier {
         {
             return if claims.hold_at(now) { Ok(claims) } else { Err(Fault::Invalid) };
         }
+        let signed = SignedToken::parse(token);
+        let payload_by = |keys: &[VerifyingKey]| signed.as_ref()?.claims(keys, &self.settings);
         let (payload, generation) = match &self.settings.keys {
-            TokenKeys::Known(keys) => (self.signed_payload(token, keys), 0),
+            TokenKeys::Known(keys) => (payload_by(keys), 0),
             TokenKeys::Fetched(set) => {
                 let current = set.keys();
-                let payload = self.signed_payload(token, &current.keys);
-                if payload.is_none() && self.names_unknown_key(token, &current.keys) {
+                let payload = payload_by(&current.keys);
+                let names_unknown_key =
+                    |signed: &SignedToken<'_>| self.names_unknown_key(signed, &current.keys);
+                if payload.is_none() && signed.as_ref().is_some_and(names_unknown_key) {
                     set.request_refresh();
                 }
                 (payload, current.generation)
@@ -114,57 +122,11 @@ impl TokenVerifier {
 
     /// Whether a new key may have signed the token: it names an unknown key, and an
     /// algorithm that is allowed.
-    fn names_unknown_key(&self, token: &[u8], keys: &[VerifyingKey]) -> bool {
-        let Ok(Header { alg, kid: Some(kid), .. }) = decode_header(token) else { return false };
-        self.settings.algorithms.contains(&alg)
-            && !keys.iter().any(|key| key.id.as_deref() == Some(&*kid))
+    fn names_unknown_key(&self, token: &SignedToken<'_>, keys: &[VerifyingKey]) -> bool {
+        token.kid.is_some()
+            && self.settings.algorithms.contains(&token.algorithm)
+            && !keys.iter().any(|key| key.id == token.kid)
     }
-
-    /// The claims of the token, if its signature, issuer and audience are valid.
-    fn signed_payload(&self, token: &[u8], keys: &[VerifyingKey]) -> Option<Value> {
-        let header = decode_header(token).ok()?;
-        // An unknown extension may change the meaning of the token (RFC 7515, section
-        // 4.1.11).
-        if header.crit.is_some() {
-            return None;
-        }
-        let validation = self.validation(header.alg);
-        keys_for(keys, &header)
-            .find_map(|key| decode(token, &key.key, &validation).ok())
-            .map(|token| token.claims)
-    }
-
-    /// The crate checks signature, issuer and audience. It does not check times, because it
-    /// would read the system's clock, and a cached token must be checked again at each use.
-    fn validation(&self, algorithm: Algorithm) -> Validation {
-        let mut validation = Validation::new(algorithm);
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_nbf = false;
-        let JwtSettings { issuers, audiences, .. } = &self.settings;
-        validation.validate_aud = !audiences.is_empty();
-        if !audiences.is_empty() {
-            validation.set_audience(audiences);
-            validation.required_spec_claims.insert("aud".into());
-        }
-        if !issuers.is_empty() {
-            validation.set_issuer(issuers);
-            validation.required_spec_claims.insert("iss".into());
-        }
-        validation
-    }
-}
-
-/// The keys that may have signed a token with this header.
-fn keys_for<'k>(
-    keys: &'k [VerifyingKey],
-    header: &'k Header,
-) -> impl Iterator<Item = &'k VerifyingKey> {
-    let named = header.kid.as_deref().filter(|_| keys.iter().any(|key| key.id.is_some()));
-    keys.iter().filter(move |key| {
-        let by_name = named.is_none() || key.id.as_deref() == named;
-        by_name && key.algorithms.contains(&header.alg) && key.key.family() == header.alg.family()
-    })
 }
 
 #[cfg(test)]

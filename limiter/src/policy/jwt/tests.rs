@@ -2,45 +2,72 @@
 
 mod fetched;
 
-use jsonwebtoken::{EncodingKey, encode};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey, Header, encode};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::time::Span;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 const SECRET: &[u8; 32] = b"a secret as long as SHA-256 has ";
 const RSA_PUBLIC: &str = include_str!("test_keys/rsa.public.pem");
-const ALL: [Algorithm; 4] =
-    [Algorithm::HS256, Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+/// One algorithm of each kind of key.
+const ALL: [Algorithm; 5] =
+    [Algorithm::HS256, Algorithm::RS256, Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA];
+/// The algorithms of long secrets, and the others of RSA keys.
+const FURTHER: [Algorithm; 7] = [
+    Algorithm::HS384,
+    Algorithm::HS512,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+];
 const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000_000);
 
 /// A private key for each algorithm.
 fn signing_key(algorithm: Algorithm) -> EncodingKey {
-    match algorithm {
-        Algorithm::RS256 => EncodingKey::from_rsa_pem(include_bytes!("test_keys/rsa.private.pem")),
-        Algorithm::ES256 => EncodingKey::from_ec_pem(include_bytes!("test_keys/p256.private.pem")),
-        Algorithm::EdDSA => {
+    match algorithm.family() {
+        AlgorithmFamily::Rsa => {
+            EncodingKey::from_rsa_pem(include_bytes!("test_keys/rsa.private.pem"))
+        }
+        AlgorithmFamily::Ec if algorithm == Algorithm::ES384 => {
+            EncodingKey::from_ec_pem(include_bytes!("test_keys/p384.private.pem"))
+        }
+        AlgorithmFamily::Ec => {
+            EncodingKey::from_ec_pem(include_bytes!("test_keys/p256.private.pem"))
+        }
+        AlgorithmFamily::Ed => {
             EncodingKey::from_ed_pem(include_bytes!("test_keys/ed25519.private.pem"))
         }
-        _ => Ok(EncodingKey::from_secret(SECRET)),
+        AlgorithmFamily::Hmac => Ok(EncodingKey::from_secret(&secret(algorithm))),
     }
     .unwrap()
 }
 
+/// The secret for HMAC by this algorithm.
+fn secret(algorithm: Algorithm) -> Vec<u8> {
+    if algorithm == Algorithm::HS256 { SECRET.to_vec() } else { SECRET.repeat(2) }
+}
+
 /// The public key for each algorithm.
 fn verifying_key(algorithm: Algorithm) -> VerifyingKey {
-    match algorithm {
-        Algorithm::RS256 => VerifyingKey::from_pem(RSA_PUBLIC.as_bytes(), &ALL),
-        Algorithm::ES256 => {
-            VerifyingKey::from_pem(include_bytes!("test_keys/p256.public.pem"), &ALL)
+    let allowed = if ALL.contains(&algorithm) { &ALL[..] } else { &[algorithm] };
+    let pem = match algorithm.family() {
+        AlgorithmFamily::Hmac => {
+            return VerifyingKey::from_secret(&secret(algorithm), allowed).unwrap();
         }
-        Algorithm::EdDSA => {
-            VerifyingKey::from_pem(include_bytes!("test_keys/ed25519.public.pem"), &ALL)
+        AlgorithmFamily::Rsa => RSA_PUBLIC,
+        AlgorithmFamily::Ec if algorithm == Algorithm::ES384 => {
+            include_str!("test_keys/p384.public.pem")
         }
-        _ => VerifyingKey::from_secret(SECRET, &ALL),
-    }
-    .unwrap()
+        AlgorithmFamily::Ec => include_str!("test_keys/p256.public.pem"),
+        AlgorithmFamily::Ed => include_str!("test_keys/ed25519.public.pem"),
+    };
+    VerifyingKey::from_pem(pem.as_bytes(), allowed).unwrap()
 }
 
 fn verifier(change: impl FnOnce(&mut JwtSettings)) -> TokenVerifier {
@@ -64,7 +91,7 @@ fn exp_in(span: Span) -> u64 {
 
 #[test]
 fn a_token_signed_by_any_supported_algorithm_is_valid() {
-    for algorithm in ALL {
+    for algorithm in ALL.into_iter().chain(FURTHER) {
         let verifier =
             verifier(|settings| settings.keys = TokenKeys::Known(vec![verifying_key(algorithm)]));
         let token = signed(algorithm, &json!({ "sub": "ann", "exp": exp_in(Span::SECOND) }));
@@ -74,7 +101,7 @@ fn a_token_signed_by_any_supported_algorithm_is_valid() {
 
 #[test]
 fn a_changed_token_is_not_valid() {
-    for algorithm in ALL {
+    for algorithm in ALL.into_iter().chain(FURTHER) {
         let verifier =
             verifier(|settings| settings.keys = TokenKeys::Known(vec![verifying_key(algorithm)]));
         let token = signed(algorithm, &json!({ "sub": "ann" }));
@@ -103,8 +130,7 @@ fn a_token_without_signature_is_never_valid() {
 #[test]
 fn a_public_key_is_never_used_as_a_secret() {
     let pem = RSA_PUBLIC.as_bytes();
-    let der = VerifyingKey::from_pem(RSA_PUBLIC.as_bytes(), &ALL).unwrap();
-    let der = der.key.try_get_as_bytes().unwrap().to_vec();
+    let der = DecodingKey::from_rsa_pem(pem).unwrap().try_get_as_bytes().unwrap().to_vec();
     let mut confused = verifying_key(Algorithm::RS256);
     confused.algorithms = ALL.to_vec();
     for key in [verifying_key(Algorithm::RS256), confused] {
@@ -133,6 +159,69 @@ fn an_algorithm_that_the_settings_do_not_allow_is_refused() {
         user(&nothing_allowed, &signed(Algorithm::HS256, &json!({ "sub": "ann" })), NOW),
         None
     );
+}
+
+/// A key verifies by the algorithms that the settings allow and no other, also if it could.
+#[test]
+fn a_key_verifies_by_the_allowed_algorithms_only() {
+    for signing in FURTHER {
+        let claims = json!({ "sub": "ann" });
+        for allowed in FURTHER {
+            let key = verifying_key(allowed);
+            let verifier = verifier(|settings| settings.keys = TokenKeys::Known(vec![key]));
+            let holds = user(&verifier, &signed(signing, &claims), NOW).is_some();
+            assert_eq!(holds, signing == allowed, "{signing:?} where {allowed:?} is allowed");
+        }
+    }
+}
+
+/// A token whose header is this text.
+fn with_header(header: &str, claims: &str, algorithm: Algorithm) -> String {
+    let message = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
+    let signature =
+        jsonwebtoken::crypto::sign(message.as_bytes(), &signing_key(algorithm), algorithm);
+    format!("{message}.{}", signature.unwrap())
+}
+
+/// RFC 9864 gives the algorithm `EdDSA` with this curve a name of its own.
+#[test]
+fn a_token_may_call_its_algorithm_ed25519() {
+    let key = verifying_key(Algorithm::EdDSA);
+    let verifier = verifier(|settings| settings.keys = TokenKeys::Known(vec![key]));
+    let token = |alg: &str| {
+        let header = format!(r#"{{"alg":"{alg}","typ":"JWT"}}"#);
+        with_header(&header, r#"{"sub":"ann"}"#, Algorithm::EdDSA)
+    };
+    let names = ["Ed25519", "EdDSA", "ed25519", "Ed448", "ES256", "none"];
+    let holds = names.map(|alg| user(&verifier, &token(alg), NOW).is_some());
+    assert_eq!(holds, [true, true, false, false, false, false]);
+}
+
+/// Two readers could take different values of a name that occurs twice.
+#[test]
+fn a_token_whose_parts_are_no_objects_with_distinct_names_is_not_valid() {
+    let verifier = verifier(|_| {});
+    let (header, claims) = (r#"{"alg":"HS256"}"#, r#"{"sub":"ann"}"#);
+    let holds = |header: &str, claims: &str| {
+        user(&verifier, &with_header(header, claims, Algorithm::HS256), NOW).is_some()
+    };
+    assert!(holds(header, claims));
+    for header in [r#"{"alg":"HS256","alg":"HS256"}"#, r#"{"alg":"HS256","kid":"a","kid":"b"}"#] {
+        assert!(!holds(header, claims), "{header}");
+    }
+    for (header, claims) in [
+        (r#"["HS256",null,null]"#, claims),
+        (header, "[null,null,null,null,null]"),
+        (header, r#""ann""#),
+        (header, "1"),
+    ] {
+        let token = with_header(header, claims, Algorithm::HS256);
+        assert!(verifier.verify(token.as_bytes(), NOW).is_err(), "{header} {claims}");
+    }
+    for name in ["sub", "exp", "nbf", "iss", "aud"] {
+        let claims = format!(r#"{{"sub":"ann","{name}":9e9,"{name}":9e9}}"#);
+        assert!(!holds(header, &claims), "{claims}");
+    }
 }
 
 #[test]

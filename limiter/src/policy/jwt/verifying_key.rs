@@ -15,6 +15,14 @@ pub struct VerifyingKey {
     pub algorithms: Vec<Algorithm>,
 }
 
+impl VerifyingKey {
+    /// Whether the key is used with this algorithm. The kind of the key is compared too, so
+    /// that a public key is never used as a secret, whatever its algorithms are.
+    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+        self.algorithms.contains(&algorithm) && self.key.family() == algorithm.family()
+    }
+}
+
 /// Does not print the key.
 impl fmt::Debug for VerifyingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

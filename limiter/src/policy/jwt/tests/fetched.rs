@@ -4,7 +4,7 @@
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::policy::jwt::{KeySet, PublishedKeys, RefreshRequest};
+use crate::policy::jwt::{KeySet, RefreshRequest};
 
 /// A verifier with a set that has not been fetched yet.
 fn awaiting() -> (Arc<KeySet>, TokenVerifier) {
@@ -129,50 +129,4 @@ fn a_waiting_task_ends_when_the_set_is_dropped() {
     let refresh = set.refresh();
     drop((set, verifier));
     assert!(is_requested(&refresh));
-}
-
-const SET: &str = include_str!("../test_keys/set.json");
-const PUBLIC: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
-
-#[test]
-fn all_usable_keys_of_a_published_set_are_used() {
-    let read = |set: &Value| VerifyingKey::from_published(set.to_string().as_bytes(), &PUBLIC);
-    let mut set: Value = serde_json::from_str(SET).unwrap();
-    let members = set["keys"].as_array_mut().unwrap();
-    let all = members.len();
-    let broken = [
-        json!({ "kty": "EC", "kid": "short", "crv": "P-256", "x": "AA", "y": "AA" }),
-        json!({ "kty": "RSA", "kid": "weak", "n": "AQAB", "e": "AQAB" }),
-        json!({ "kty": "RSA", "kid": 7, "n": "AQAB", "e": "AQAB" }),
-        json!({ "kty": "oct", "kid": "published-secret", "k": "A".repeat(64) }),
-        json!("no map"),
-        Value::Null,
-    ];
-    members.extend(broken.clone());
-    let PublishedKeys { keys, passed_over } = read(&set).unwrap();
-    let ids: Vec<_> = keys.iter().filter_map(|key| key.id.as_deref()).collect();
-    assert_eq!(ids, ["rsa", "p256", "ed25519"]);
-    assert_eq!(passed_over, all + broken.len() - 3);
-    assert!(matches!(read(&json!({ "keys": broken })), Err(KeyError::NoKey(_))));
-    assert!(matches!(read(&json!({ "keys": [] })), Err(KeyError::NoKey(_))));
-    for garbage in [json!([]), json!({}), json!({ "keys": {} }), json!("keys")] {
-        assert!(matches!(read(&garbage), Err(KeyError::Jwks(_))), "{garbage}");
-    }
-    let many = vec![json!({ "kty": "OKP", "crv": "Ed25519", "x": "A".repeat(43) }); 33];
-    assert!(matches!(read(&json!({ "keys": many })), Err(KeyError::TooManyKeys)));
-}
-
-proptest! {
-    #[test]
-    fn no_bytes_of_an_issuer_make_it_panic(
-        bytes in proptest::collection::vec(any::<u8>(), 0..200),
-        at in any::<proptest::sample::Index>(),
-        byte in any::<u8>(),
-    ) {
-        let _ = VerifyingKey::from_published(&bytes, &PUBLIC);
-        let mut changed = SET.as_bytes().to_vec();
-        let at = at.index(changed.len());
-        changed[at] = byte;
-        let _ = VerifyingKey::from_published(&changed, &PUBLIC);
-    }
 }
