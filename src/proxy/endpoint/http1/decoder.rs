@@ -8,13 +8,12 @@ use crate::message::{MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
 use crate::server::{Chunks, HeadBounds};
 
 /// The bounds of the trailer section of a chunked body.
-const BOUNDS: HeadBounds =
-    HeadBounds {
-        bytes: MAX_RESPONSE_HEAD_BYTES,
-        target_bytes: 0,
-        fields: MAX_RESPONSE_FIELDS,
-        disguised_names: false,
-    };
+const BOUNDS: HeadBounds = HeadBounds {
+    bytes: MAX_RESPONSE_HEAD_BYTES,
+    target_bytes: 0,
+    fields: MAX_RESPONSE_FIELDS,
+    disguised_names: false,
+};
 
 /// A body breaks off, or breaks its framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
