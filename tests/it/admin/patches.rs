@@ -78,7 +78,9 @@ fn a_patch_needs_the_state_that_its_author_has_seen() {
         (EACH, r#"{"limit":"lots"}"#, 422, "is not a limit"),
         (EACH, r#"{"mode":"off"}"#, 422, "cannot switch a policy off"),
         (EACH, r#"{"algorithm":"fixed_window"}"#, 400, "unknown field"),
-        (EACH, r#"["6/1d"]"#, 400, "expected a map"),
+        (EACH, r#"["6/1d"]"#, 400, "expected an object"),
+        (EACH, r#"{"limit":"6/1d","limit":"7/1d"}"#, 400, "/limit: duplicate field"),
+        (EACH, r#"{"plans":{"a":"6/1d","a":"7/1d"}}"#, 400, "/plans/a: duplicate field"),
         ("/v1/policies/none", r#"{"limit":"6/1d"}"#, 404, "no policy"),
         (CANDIDATE, r#"{"limit":"6/1d"}"#, 400, "missing field `for`"),
     ] {
