@@ -21,7 +21,7 @@ use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
 use crate::patches::{PatchCall, Resolved};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{History, Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{Forwarders, History, Metrics, RefusalRings, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +152,8 @@ pub(crate) struct Node {
     pub(crate) cluster: ClusterFigures,
     /// The last refusals of all workers.
     pub(crate) refusals: Arc<RefusalRings>,
+    /// Peers that name clients and are not trusted.
+    pub(crate) forwarders: Arc<Forwarders>,
     /// Reads configurations.
     pub(crate) readers: Readers,
 }

@@ -37,7 +37,7 @@ use super::patches;
 use super::problem::Problem;
 use super::refusals;
 use super::reveal;
-use super::status::{self, Status, StatusAnswer};
+use super::status::{self, Known, Status, StatusAnswer};
 use super::top;
 use crate::engine::StoreCall;
 use crate::patches::Requested;
@@ -109,8 +109,13 @@ impl Admin {
         loop {
             let asked = timeout(STATUS_INTERVAL, self.node.ask(StoreCall::Standing)).await;
             let standing = asked.ok().and_then(Result::ok);
+            let learn = |known: &mut Known| {
+                // What was known of the store stays if no worker answers.
+                known.store = standing.unwrap_or_else(|| known.store.take());
+                known.forwarders = self.node.forwarders.all();
+            };
             let samples = || self.node.metrics.samples();
-            self.status.update(&self.node.view(), standing, samples, self.clock.wall());
+            self.status.update(&self.node.view(), learn, samples, self.clock.wall());
             self.candidates.update(&self.node.metrics, &self.node.view());
             sleep(STATUS_INTERVAL).await;
         }

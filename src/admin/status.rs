@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::store::{OutageCause, Standing};
+use tollgate_limiter::store::OutageCause;
 use tollgate_limiter::time::Timestamp;
 
+pub(super) use self::present::Known;
 use self::present::Present;
 use self::rules::RULES;
 use self::window::Window;
@@ -106,7 +107,7 @@ type Reason = (usize, String);
 #[derive(Debug)]
 pub(super) struct Status {
     since: RefCell<BTreeMap<Reason, Timestamp>>,
-    store: RefCell<Option<Standing>>,
+    known: RefCell<Known>,
     window: RefCell<Window>,
 }
 
@@ -124,47 +125,45 @@ impl Status {
     pub(super) fn new(metrics: &Metrics) -> Self {
         let window = Window::default();
         metrics.add_source(window.source());
-        Self { since: RefCell::default(), store: RefCell::default(), window: RefCell::new(window) }
+        Self { since: RefCell::default(), known: RefCell::default(), window: RefCell::new(window) }
     }
 
-    /// Updates the reasons. To be called regularly. `store` is None if a worker does not
-    /// answer; what was known of the store then stays. `samples` reads all metrics.
+    /// Updates the reasons. To be called regularly. `learn` replaces what is known, and `samples`
+    /// reads all metrics.
     pub(super) fn update(
         &self,
         view: &View,
-        store: Option<Option<Standing>>,
+        learn: impl FnOnce(&mut Known),
         samples: impl FnOnce() -> Samples,
         now: Timestamp,
     ) {
-        if let Some(store) = store {
-            self.store.replace(store);
-        }
+        learn(&mut self.known.borrow_mut());
         let mut window = self.window.borrow_mut();
         if window.is_due(now) {
             window.read(&samples(), now);
         }
-        let store = self.store.borrow();
-        let present = Self::present(view, store.as_ref(), &window);
+        let known = self.known.borrow();
+        let present = Self::present(view, &known, &window);
         note(&mut self.since.borrow_mut(), &present, now);
     }
 
-    fn present<'p>(view: &'p View, store: Option<&'p Standing>, window: &'p Window) -> Present<'p> {
+    fn present<'p>(view: &'p View, known: &'p Known, window: &'p Window) -> Present<'p> {
         let (failure, upstreams) = (view.failure.as_ref(), &view.snapshot.upstreams);
         let origin = view.origin.as_ref();
-        Present { failure, origin, upstreams, store, window }
+        Present { failure, origin, upstreams, known, window }
     }
 
     /// Why servers of the store are not used, each cause once.
     pub(super) fn store_causes(&self) -> BTreeSet<OutageCause> {
-        let store = self.store.borrow();
-        store.iter().flat_map(|it| &it.outages).map(|outage| outage.cause).collect()
+        let known = self.known.borrow();
+        known.store.iter().flat_map(|it| &it.outages).map(|outage| outage.cause).collect()
     }
 
     /// The answer to a call.
     pub(super) fn answer(&self, view: &View) -> State {
         let (since, window) = (self.since.borrow(), self.window.borrow());
-        let store = self.store.borrow();
-        let present = Self::present(view, store.as_ref(), &window);
+        let known = self.known.borrow();
+        let present = Self::present(view, &known, &window);
         // What has begun after the last update has no time yet.
         let found = reasons(&present).filter_map(|(reason, value)| {
             let (rule, since) = (&RULES[reason.0], since.get(&reason)?);
@@ -188,7 +187,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION"),
             generation: view.generation,
             loaded: view.loaded.to_string(),
-            nodes: present.store.map_or(1, |standing| standing.nodes),
+            nodes: known.store.as_ref().map_or(1, |standing| standing.nodes),
         }
     }
 }

@@ -127,6 +127,7 @@ impl BoundAdmin {
             history: Rc::clone(&history),
             cluster: ClusterFigures::default(),
             refusals: supervisor.refusals(),
+            forwarders: supervisor.forwarders(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));

@@ -7,6 +7,7 @@ mod certificates;
 mod config_file;
 mod echo;
 mod error;
+mod forwarders;
 mod key_set;
 #[cfg(test)]
 mod metrics_test;

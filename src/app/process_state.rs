@@ -13,7 +13,7 @@ use crate::config::{Config, StoreSettings};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
-use crate::telemetry::{RefusalRings, TelemetrySettings, TopHistory};
+use crate::telemetry::{Forwarders, RefusalRings, TelemetrySettings, TopHistory};
 
 use super::error::RunError;
 
@@ -28,6 +28,8 @@ pub(super) struct ProcessState {
     pub(super) top: Arc<TopHistory>,
     /// The last refusals of all workers.
     pub(super) refusals: Arc<RefusalRings>,
+    /// Peers that name clients and are not trusted.
+    pub(super) forwarders: Arc<Forwarders>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -56,8 +58,18 @@ impl ProcessState {
             telemetry: config.telemetry.clone(),
         };
         let store = shared_store(&config.store, &secret);
-        let (top, refusals) = (Arc::default(), Arc::default());
-        Ok(Self { store, overrides, overrides_file, top, refusals, secret, echo, settings })
+        let (top, refusals, forwarders) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Self {
+            store,
+            overrides,
+            overrides_file,
+            top,
+            refusals,
+            forwarders,
+            secret,
+            echo,
+            settings,
+        })
     }
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in

@@ -17,13 +17,13 @@ use tollgate_limiter::store::{MemoryStore, Store};
 use tollgate_limiter::time::{Clock, Span, Timestamp, monotonic};
 
 use crate::config::Config;
-use crate::engine::{Engine, Settlement};
+use crate::engine::{Engine, Seen, Settlement};
 use crate::gateway::{record_decision, record_settlement};
 use crate::replay::{Input, Job, Setup, replay};
 use crate::routes::Rules;
 use crate::telemetry::{
-    AccessLog, AccessLogSettings, FieldNames, LineFormat, Metrics, Output, Record, Recording,
-    RefusalRings, Sinks, TopHistory, WorkerRefusals, WorkerTop,
+    AccessLog, AccessLogSettings, FieldNames, Forwarders, LineFormat, Metrics, Output, Record,
+    Recording, RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,
 };
 
 const LIMITS: &str = "\
@@ -103,12 +103,15 @@ impl Worker {
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([7; 16])));
         let store = Store::Memory(Arc::new(MemoryStore::new(setup.max_keys)));
         let metrics = Rc::new(Metrics::new(1000).worker());
-        let top = WorkerTop::new(&Arc::new(TopHistory::default()));
-        let refusals = WorkerRefusals::new(&Arc::new(RefusalRings::default()));
+        let seen = Seen {
+            top: WorkerTop::new(&Arc::new(TopHistory::default())),
+            refusals: WorkerRefusals::new(&Arc::new(RefusalRings::default())),
+            forwarders: WorkerForwarders::new(&Forwarders::default(), &metrics),
+        };
         let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
         Self {
             rules: Rules::new(setup.routes.clone(), setup.client.clone(), secret),
-            engine: Engine::new(RateLimiter::new(store), clock.clone(), &metrics, top, refusals),
+            engine: Engine::new(RateLimiter::new(store), clock.clone(), &metrics, seen),
             clock,
             sinks: Rc::new(Sinks { access_log: Some(log.worker()), tracer: None }),
             open: Vec::new(),

@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use super::certificates;
 use super::error::RunError;
+use super::forwarders;
 use super::key_set::{self, Fetched};
 use super::observed::Observed;
 use super::open_files;
@@ -143,6 +144,7 @@ impl Supervisor {
         let opened = supervisor.open(listeners.iter(), workers)?;
         supervisor.observe_listeners();
         supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
+        supervisor.metrics.add_source(Arc::clone(&supervisor.state.forwarders) as _);
         if let Some(tracer) = outputs.tracer {
             supervisor.metrics.add_source(Arc::clone(tracer.counts()) as _);
         }
@@ -153,6 +155,7 @@ impl Supervisor {
         supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
         spawn_local(patches.keep());
         spawn_local(Arc::clone(&supervisor.observed).count_keys());
+        spawn_local(forwarders::watch(Arc::clone(&supervisor.state.forwarders)));
         spawn_local(certificates::watch(Arc::clone(&supervisor.observed)));
         supervisor.start_workers(opened, workers, outputs, drain)?;
         Ok(supervisor)
@@ -183,6 +186,7 @@ impl Supervisor {
                 metrics: self.metrics.worker(),
                 top: Arc::clone(&self.state.top),
                 refusals: Arc::clone(&self.state.refusals),
+                forwarders: Arc::clone(&self.state.forwarders),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,
             };
@@ -233,6 +237,7 @@ impl Supervisor {
         self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;
+        self.state.forwarders.clear();
         Ok(needs_restart)
     }
 

@@ -19,13 +19,14 @@ use tracing::{error, warn};
 use super::runtime::local_runtime;
 use super::sockets::{ListenerId, Purpose, Share};
 use crate::check::{CheckSettings, Services, SharedState};
-use crate::engine::{Engine, StoreCall};
+use crate::engine::{Engine, Seen, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, ClientLink, Listener, ListenerSettings, Peer, RequestService};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
-    RefusalRings, Sinks, TopHistory, Tracer, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
+    Forwarders, RefusalRings, Sinks, TopHistory, Tracer, WorkerForwarders, WorkerLog,
+    WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
 use super::worker_load::WorkerLoad;
@@ -54,6 +55,7 @@ pub(super) struct Worker {
     pub(super) metrics: WorkerMetrics,
     pub(super) top: Arc<TopHistory>,
     pub(super) refusals: Arc<RefusalRings>,
+    pub(super) forwarders: Arc<Forwarders>,
     pub(super) drain: Drain,
     pub(super) drain_limit: Duration,
 }
@@ -93,8 +95,12 @@ impl Worker {
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         let sinks = Sinks { access_log: self.log, tracer: self.tracer };
-        let (top, refusals) = (WorkerTop::new(&self.top), WorkerRefusals::new(&self.refusals));
-        let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
+        let seen = Seen {
+            top: WorkerTop::new(&self.top),
+            refusals: WorkerRefusals::new(&self.refusals),
+            forwarders: WorkerForwarders::new(&self.forwarders, &metrics),
+        };
+        let engine = Engine::new(limiter, Clock::System, &metrics, seen);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let outside = (&self.check_state, self.drain.clone());

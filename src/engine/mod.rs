@@ -25,7 +25,8 @@ use tollgate_limiter::time::{Clock, Moment, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
 use crate::telemetry::{
-    DecisionTimer, StoreMetrics, UnitMetrics, WorkerMetrics, WorkerRefusals, WorkerTop,
+    DecisionTimer, StoreMetrics, UnitMetrics, WorkerForwarders, WorkerMetrics, WorkerRefusals,
+    WorkerTop,
 };
 
 pub(crate) use explain::{
@@ -50,8 +51,18 @@ struct Deciding {
     timer: DecisionTimer,
     metrics: StoreMetrics,
     units: UnitMetrics,
-    top: WorkerTop,
-    refusals: WorkerRefusals,
+    seen: Seen,
+}
+
+/// What an engine tells of requests, beside metrics.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// The clients with the most requests.
+    pub(crate) top: WorkerTop,
+    /// The last refusals.
+    pub(crate) refusals: WorkerRefusals,
+    /// Peers that name clients and are not trusted.
+    pub(crate) forwarders: WorkerForwarders,
 }
 
 /// The decision on a request, and further results from its view.
@@ -103,18 +114,16 @@ fn place<'r, 'q>(
 }
 
 impl Engine {
-    /// Decides by this limiter, measures how long decisions take, counts the requests of
-    /// clients for `top`, and keeps what was refused.
+    /// Decides by this limiter, measures how long decisions take, and tells of requests in `seen`.
     pub(crate) fn new(
         limiter: RateLimiter,
         clock: Clock,
         metrics: &Rc<WorkerMetrics>,
-        top: WorkerTop,
-        refusals: WorkerRefusals,
+        seen: Seen,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
         let (metrics, units) = (StoreMetrics::new(metrics), UnitMetrics::new(metrics));
-        let deciding = Deciding { limiter, timer, metrics, units, top, refusals };
+        let deciding = Deciding { limiter, timer, metrics, units, seen };
         Self { deciding: Rc::new(deciding), clock }
     }
 
@@ -140,14 +149,17 @@ impl Engine {
         let Moment { now, wall, .. } = moment;
         let (index, subject) = place(rules, request, wall)?;
         let (route, headroom) = (rules.route(index), headroom(index));
-        let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
+        let Deciding { limiter, timer, seen, .. } = &*self.deciding;
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
         let decision = limiter.decide(policies, &subject, headroom, now).await;
         let store_us = timer.end(begun);
-        top.observe(&decision, &subject, wall);
+        seen.top.observe(&decision, &subject, wall);
+        if let Some(unbelieved) = subject.unbelieved() {
+            seen.forwarders.observe(&unbelieved);
+        }
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
-            refusal::keep(refusals, &decision, &subject, (route, request), wall);
+            refusal::keep(&seen.refusals, &decision, &subject, (route, request), wall);
         }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
@@ -198,10 +210,10 @@ impl Engine {
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
-        let Deciding { limiter, metrics, top, .. } = &*self.deciding;
+        let Deciding { limiter, metrics, seen, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
         metrics.observe(limiter.store(), limiter.override_lookups());
-        top.housekeep(self.clock.wall());
+        seen.top.housekeep(self.clock.wall());
     }
 
     /// Closes this worker's part of the store, after its last response.

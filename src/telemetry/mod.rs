@@ -7,6 +7,7 @@
 mod access_log;
 mod digest_hasher;
 mod field;
+mod forwarders;
 mod history;
 mod line_limit;
 mod log;
@@ -26,6 +27,7 @@ mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use field::{DROPPED_LINES, FIELDS, Field, FieldNames};
+pub(crate) use forwarders::{Forwarder, Forwarders, WorkerForwarders};
 pub(crate) use history::{History, Period, SECONDS as HISTORY_SECONDS};
 pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;

@@ -15,7 +15,7 @@ use super::cidr::CidrSet;
 use super::forwarded::{ElementsFromRight, address, node_of};
 use crate::request::{Forwarding, RequestView};
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The largest number of proxies that are followed. In a longer chain, the last address
 /// that is read counts as the client.
@@ -37,6 +37,43 @@ pub enum AddressOrigin {
     Malformed,
 }
 
+/// What a peer says of its client in a forwarding field, though it is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unbelieved {
+    /// The address of the peer.
+    pub peer: IpAddr,
+    /// The name of the field, as it is usually written.
+    pub field: &'static str,
+    /// The client that would be known if the peer were trusted.
+    pub client: IpAddr,
+}
+
+/// What the peer says of its client, if it is not trusted, and names another one than itself.
+///
+/// Few requests without a trusted proxy have such a field, so this costs a look at the names of the
+/// fields.
+#[inline]
+pub(super) fn unbelieved(request: &RequestView<'_>, trusted: &CidrSet) -> Option<Unbelieved> {
+    let fields = request.fields();
+    if !fields.has(&X_FORWARDED_FOR) && !fields.has(&FORWARDED) {
+        return None;
+    }
+    unbelieved_name(request, trusted)
+}
+
+#[inline(never)]
+fn unbelieved_name(request: &RequestView<'_>, trusted: &CidrSet) -> Option<Unbelieved> {
+    let peer = request.peer();
+    if request.forwarding() != Forwarding::IfTrusted || trusted.contains(peer) {
+        return None;
+    }
+    [(ForwardedHeader::XForwardedFor, "X-Forwarded-For"), (ForwardedHeader::Forwarded, "Forwarded")]
+        .into_iter()
+        .map(|(header, field)| (named(request, peer, trusted, &header), field))
+        .find(|((client, origin), _)| *origin == AddressOrigin::Named && *client != peer)
+        .map(|((client, _), field)| Unbelieved { peer, field, client })
+}
+
 /// The client's address, and how it is known. An IPv4-mapped address is converted to IPv4.
 pub(super) fn client_ip(
     request: &RequestView<'_>,
@@ -53,6 +90,16 @@ pub(super) fn client_ip(
         // A proxy that asks may pass on any other field as its client has sent it.
         Forwarding::Asks => &ForwardedHeader::XForwardedFor,
     };
+    named(request, peer, trusted, header)
+}
+
+/// The client that the fields of a request from a trusted `peer` name.
+fn named(
+    request: &RequestView<'_>,
+    peer: IpAddr,
+    trusted: &CidrSet,
+    header: &ForwardedHeader,
+) -> (IpAddr, AddressOrigin) {
     let lines = |name| request.headers().get_all(name).iter().rev().map(|line| line.as_bytes());
     match header {
         ForwardedHeader::XForwardedFor => {

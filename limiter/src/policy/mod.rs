@@ -40,7 +40,7 @@ mod token_fault;
 mod value;
 
 pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
-pub use client_ip::AddressOrigin;
+pub use client_ip::{AddressOrigin, Unbelieved};
 pub use counter::Beside;
 pub use definition::{
     Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,

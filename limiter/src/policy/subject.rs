@@ -8,7 +8,7 @@ use std::time::Instant;
 use http::HeaderMap;
 
 use super::cidr::CidrSet;
-use super::client_ip::{AddressOrigin, client_ip};
+use super::client_ip::{AddressOrigin, Unbelieved, client_ip, unbelieved};
 use super::fields::{self, Lack};
 use super::geo::{self, Place};
 use super::jwt::{Claims, Fault, TokenVerifier};
@@ -168,6 +168,12 @@ impl<'r, 'q> Subject<'r, 'q> {
     /// How the client's address is known.
     pub fn address_origin(&self) -> AddressOrigin {
         self.find_client().1
+    }
+
+    /// What the peer says of its client in a forwarding field, if it is not trusted.
+    #[inline]
+    pub fn unbelieved(&self) -> Option<Unbelieved> {
+        unbelieved(self.request, &self.clients.trusted)
     }
 
     fn find_client(&self) -> (IpAddr, AddressOrigin) {

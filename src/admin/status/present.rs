@@ -8,6 +8,16 @@ use tollgate_limiter::time::Timestamp;
 use super::window::Window;
 use crate::admin::node::PutBy;
 use crate::proxy::UpstreamShared;
+use crate::telemetry::Forwarder;
+
+/// What the gateway knows of the world around it.
+#[derive(Debug, Default)]
+pub(in crate::admin) struct Known {
+    /// The store, if nodes share one.
+    pub(in crate::admin) store: Option<Standing>,
+    /// Peers that name several clients and are not trusted.
+    pub(in crate::admin) forwarders: Vec<Forwarder>,
+}
 
 /// What rules judge.
 pub(super) struct Present<'p> {
@@ -16,7 +26,7 @@ pub(super) struct Present<'p> {
     /// The call that gave the configuration in use. None: it is that of the file.
     pub(super) origin: Option<&'p PutBy>,
     pub(super) upstreams: &'p [Arc<UpstreamShared>],
-    pub(super) store: Option<&'p Standing>,
+    pub(super) known: &'p Known,
     pub(super) window: &'p Window,
 }
 

@@ -18,6 +18,8 @@ const QUARTER_OF_AN_HOUR: Span = Span::from_secs(900);
 pub(super) const UNUSUAL: f64 = 4.0;
 /// So many refusals in five minutes can be too many.
 pub(super) const MANY: f64 = 100.0;
+/// Peers that are not trusted matter if this part of all requests names clients.
+pub(super) const UNBELIEVED_SHARE: f64 = 0.1;
 /// How many policies the text about many refusals names.
 pub(super) const NAMED: usize = 3;
 
@@ -173,6 +175,20 @@ pub(super) const RULES: &[Rule] = &[
         },
         advice: "see its clients in GET /v1/top; if they are legitimate, raise the limit or give \
                  them a plan",
+    },
+    Rule {
+        code: "proxy_not_trusted",
+        alert: Some("TollgateProxyNotTrusted"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(1.0),
+        values: untrusted_proxies,
+        text: |it, about, _| {
+            let forwarders = it.known.forwarders.iter();
+            let named = forwarders.filter(|it| it.peer.to_string() == about);
+            named.map(ToString::to_string).collect()
+        },
+        advice: "do so only if it is a proxy of yours, because a client can forge the field; \
+                 without it, all clients behind the proxy count as one",
     },
     Rule {
         code: "decides_locally",
@@ -348,10 +364,21 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// The peers that name clients and are not trusted, if a part of all requests says so that one
+/// client does not have. A client that forges the field is then no reason.
+fn untrusted_proxies(it: &Present<'_>) -> Vec<(String, f64)> {
+    if it.window.unbelieved_share() <= UNBELIEVED_SHARE {
+        return Vec::new();
+    }
+    let clients = |clients: usize| f64::from(u32::try_from(clients).unwrap_or(u32::MAX));
+    let forwarders = it.known.forwarders.iter();
+    forwarders.map(|it| (it.peer.to_string(), clients(it.clients))).collect()
+}
+
 /// The servers of the store that are not used: those that the node knows now, and those of which
 /// a worker has said so in the metrics.
 fn stores_away(it: &Present<'_>) -> Vec<(String, f64)> {
-    let outages = it.store.iter().flat_map(|standing| &standing.outages);
+    let outages = it.known.store.iter().flat_map(|standing| &standing.outages);
     let mut away: BTreeMap<String, f64> = outages.map(|it| (it.server.clone(), 1.0)).collect();
     for (server, open) in &it.window.gauges.breakers {
         away.entry(server.clone()).or_insert(*open);
@@ -360,7 +387,7 @@ fn stores_away(it: &Present<'_>) -> Vec<(String, f64)> {
 }
 
 fn store_away(it: &Present<'_>, server: &str) -> String {
-    let mut outages = it.store.iter().flat_map(|standing| &standing.outages);
+    let mut outages = it.known.store.iter().flat_map(|standing| &standing.outages);
     match outages.find(|outage| outage.server == server) {
         Some(outage) => format!("the store {outage}"),
         None => format!("the store {server} is not used"),

@@ -6,14 +6,14 @@ mod refusals;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tollgate_limiter::store::{Outage, OutageCause};
+use tollgate_limiter::store::{Outage, OutageCause, Standing};
 use tollgate_limiter::time::Span;
 
-use super::rules::{Bound, MANY, NAMED, Rule, UNUSUAL};
+use super::rules::{Bound, MANY, NAMED, Rule, UNBELIEVED_SHARE, UNUSUAL};
 use super::*;
 use crate::admin::PutBy;
 use crate::proxy::UpstreamSettings;
-use crate::telemetry::{Metrics, Source, WorkerMetrics, families};
+use crate::telemetry::{Forwarder, Metrics, Source, WorkerMetrics, families};
 
 /// A node whose figures a test moves.
 struct Node {
@@ -26,7 +26,7 @@ struct Node {
     failure: Option<(Timestamp, String)>,
     origin: Option<PutBy>,
     upstreams: Vec<Arc<UpstreamShared>>,
-    store: Option<Standing>,
+    known: Known,
 }
 
 /// What a gateway knows at a scrape.
@@ -73,7 +73,7 @@ impl Node {
             failure: None,
             origin: None,
             upstreams: Vec::new(),
-            store: None,
+            known: Known::default(),
         };
         node.after(0);
         node
@@ -85,7 +85,7 @@ impl Node {
             failure,
             origin: self.origin.as_ref(),
             upstreams,
-            store: self.store.as_ref(),
+            known: &self.known,
             window: &self.window,
         }
     }
@@ -146,7 +146,7 @@ fn nothing(_: &mut Node) {}
 fn the_text_about_a_store_has_the_cause_and_the_remedy() {
     let mut node = Node::new();
     let outages = vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "raise maxmemory")];
-    node.store = Some(Standing { outages, nodes: 2 });
+    node.known.store = Some(Standing { outages, nodes: 2 });
     let rule = RULES.iter().find(|rule| rule.code == "store_away").expect("a rule");
     let text = (rule.text)(&node.present(), "r:6379", 1.0);
     let full = OutageCause::MemoryFull.text();
@@ -163,10 +163,15 @@ fn what_is_wrong_now_ends_with_its_cause() {
     );
     let standing = |outages: Vec<Outage>| Some(Standing { outages, nodes: 2 });
     let down = move |it: &mut Node| {
-        it.store =
+        it.known.store =
             standing(vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "add more")]);
     };
-    Node::new().expect(("store_away", "r:6379"), down, move |it| it.store = standing(vec![]), 1);
+    Node::new().expect(
+        ("store_away", "r:6379"),
+        down,
+        move |it| it.known.store = standing(vec![]),
+        1,
+    );
     let breaker =
         |it: &mut Node, open| it.worker.counter(&families::BREAKER_OPEN, &["r:6379"]).set(open);
     Node::new().expect(("store_away", "r:6379"), |it| breaker(it, 2), |it| breaker(it, 0), 5);
@@ -231,12 +236,12 @@ fn a_certificate_is_a_reason_before_its_beginning() {
 #[test]
 fn an_expired_certificate_is_said_to_have_expired() {
     let rule = RULES.iter().find(|rule| rule.code == "certificate_expires").expect("a rule");
-    let (window, upstreams) = (Window::default(), []);
+    let (window, upstreams, known) = (Window::default(), [], Known::default());
     let present = Present {
         failure: None,
         origin: None,
         upstreams: &upstreams,
-        store: None,
+        known: &known,
         window: &window,
     };
     for (left_s, text) in [
@@ -303,6 +308,34 @@ fn shares_are_those_of_five_minutes() {
     requests(&node, "200", 97);
     let fails = |it: &mut Node| requests(it, "503", 3);
     node.expect(("requests_fail", "r"), fails, |it| requests(it, "404", 1000), 340);
+}
+
+#[test]
+fn a_proxy_that_is_not_trusted_is_a_reason_if_it_sends_a_part_of_all_requests() {
+    let requests = |it: &Node, unbelieved: u64, count: u64| {
+        let whole =
+            it.worker.histogram(&families::REQUEST_DURATION, &["GET", "200", "/*", "r", ""]);
+        (0..count).for_each(|_| whole.observe(1));
+        it.worker.counter(&families::UNBELIEVED_REQUESTS, &[]).add(unbelieved);
+    };
+    let forwarder = |clients| {
+        let peer = [10, 0, 0, 5].into();
+        vec![Forwarder { peer, field: "X-Forwarded-For", clients }]
+    };
+    let mut forged = Node::new();
+    forged.known.forwarders = forwarder(100);
+    requests(&forged, 10, 100);
+    forged.after(5);
+    assert_eq!(forged.reasons(), [], "10 % is not above 10 %");
+    Node::new().expect(
+        ("proxy_not_trusted", "10.0.0.5"),
+        |it| {
+            it.known.forwarders = forwarder(14);
+            requests(it, 98, 100);
+        },
+        |it| it.known.forwarders.clear(),
+        1,
+    );
 }
 
 #[test]
@@ -451,6 +484,7 @@ fn the_rules_are_those_of_the_alerts() {
         ),
         format!("topk({NAMED}, "),
         format!("more than {UNUSUAL} times"),
+        format!("(rate(tollgate_unbelieved_requests_total[5m])) > {UNBELIEVED_SHARE} * sum"),
     ] {
         assert!(file.contains(&number), "{number}");
     }

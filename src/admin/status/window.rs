@@ -52,6 +52,8 @@ pub(super) enum Counted {
     Failed,
     /// Lines of a log that were dropped.
     LostLines,
+    /// Requests that name a client and are not believed.
+    Unbelieved,
     /// Descriptors of a policy that do not share the counter of the gateway.
     Alone,
     /// Connections of an upstream on which bytes came behind a response.
@@ -195,6 +197,13 @@ impl Window {
         (refused >= least).then(|| refused / judged)
     }
 
+    /// The share of all requests that name a client and are not believed; 0 without requests.
+    pub(super) fn unbelieved_share(&self) -> f64 {
+        let sum = |kind| self.growth(kind).values().sum::<f64>();
+        let (unbelieved, requests) = (sum(Counted::Unbelieved), sum(Counted::Requests));
+        if requests > 0.0 { unbelieved / requests } else { 0.0 }
+    }
+
     /// The policies that refuse most, at most `most` of them, the first one most.
     pub(super) fn refusing_most(&self, most: usize) -> Vec<&str> {
         let growth = self.growth(Counted::Refused).into_iter();
@@ -274,6 +283,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::STORE_EVICTIONS, Counted::Forgotten, None),
         (&families::WORKER_BUSY, Counted::Busy, Some(0)),
         (&families::LOG_LINES_DROPPED, Counted::LostLines, Some(0)),
+        (&families::UNBELIEVED_REQUESTS, Counted::Unbelieved, None),
         (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
         (&families::UPSTREAM_EXCESS, Counted::Excess, Some(0)),
     ] {

@@ -16,7 +16,7 @@ use super::Supervisor;
 use crate::config::GeoFile;
 use crate::server::ListenAddress;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{Forwarders, Metrics, RefusalRings, TopHistory};
 
 impl Supervisor {
     /// The configuration in use.
@@ -52,6 +52,11 @@ impl Supervisor {
     /// The heaviest clients of the last minutes.
     pub(in crate::app) fn top(&self) -> Arc<TopHistory> {
         Arc::clone(&self.state.top)
+    }
+
+    /// Peers that name clients and are not trusted.
+    pub(in crate::app) fn forwarders(&self) -> Arc<Forwarders> {
+        Arc::clone(&self.state.forwarders)
     }
 
     /// The last refusals of all workers.

@@ -282,6 +282,16 @@ families! {
         "tollgate_connections_ended_total", &["listener", "cause"], "connections",
         "Connections of clients that have ended.",
     );
+    UNBELIEVED_REQUESTS = Family::counter(
+        "tollgate_unbelieved_requests_total", &[], "requests",
+        "Requests that name a client in X-Forwarded-For or Forwarded, and whose peer is not among \
+         client.trusted_proxies.",
+    );
+    UNBELIEVED_CLIENTS = Family::gauge(
+        "tollgate_unbelieved_clients", &[], "clients",
+        "Most clients that one such peer has named in the last five to ten minutes: 100 at most, \
+         and 0 if none has named two.",
+    );
     TLS_HANDSHAKES = Family::counter(
         "tollgate_tls_handshakes_total", &["listener", "result"], "handshakes",
         "TLS handshakes of clients. result: ok, failed or timeout.",

@@ -7,6 +7,7 @@ mod config;
 mod crowd;
 mod described;
 mod explain;
+mod forwarders;
 mod node;
 mod outages;
 mod page;

@@ -206,7 +206,7 @@ fn a_proxy_that_asks_names_its_client_in_x_forwarded_for_alone() {
         for (peer, lines, expected) in cases {
             let mut headers: HeaderMap = lines
                 .iter()
-                .map(|line| (X_FORWARDED_FOR, HeaderValue::from_str(line).unwrap()))
+                .map(|line| (X_FORWARDED_FOR.clone(), HeaderValue::from_str(line).unwrap()))
                 .collect();
             headers.insert("x-real-ip", HeaderValue::from_static("203.0.113.9"));
             headers.insert(FORWARDED, HeaderValue::from_static("for=203.0.113.9"));
@@ -214,5 +214,53 @@ fn a_proxy_that_asks_names_its_client_in_x_forwarded_for_alone() {
             let (client, _) = client_ip(&request.asked_by_peer(), &trusted, &header);
             assert_eq!(client, ip(expected), "{peer} {lines:?} {header:?}");
         }
+    }
+}
+
+/// What a peer names that is not believed: the field and the client.
+fn not_believed(peer: &str, lines: &[(&'static str, &str)]) -> Option<(&'static str, IpAddr)> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(*name, HeaderValue::from_str(value).unwrap());
+    }
+    let request = RequestView::sample("", "/", &headers).with_peer(ip(peer));
+    let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
+    assert_eq!(unbelieved(&request.clone().with_forwarding(false), &trusted), None);
+    let found = unbelieved(&request, &trusted)?;
+    assert_eq!(found.peer, ip(peer));
+    Some((found.field, found.client))
+}
+
+#[test]
+fn a_peer_that_is_not_trusted_and_names_a_client_is_seen() {
+    let (list, forwarded) = ("x-forwarded-for", "forwarded");
+    let name = |field, client| Some((field, ip(client)));
+    for (peer, lines, expected) in [
+        ("192.0.2.1", vec![], None),
+        ("192.0.2.1", vec![("x-forwarded-proto", "https")], None),
+        ("10.0.0.1", vec![(list, "198.51.100.1")], None),
+        ("192.0.2.1", vec![(list, "198.51.100.1")], name("X-Forwarded-For", "198.51.100.1")),
+        // What a client has forged stands to the left of what the proxy has added.
+        (
+            "192.0.2.1",
+            vec![(list, "1.1.1.1, 198.51.100.1")],
+            name("X-Forwarded-For", "198.51.100.1"),
+        ),
+        (
+            "192.0.2.1",
+            vec![(list, "198.51.100.1, 10.0.0.2")],
+            name("X-Forwarded-For", "198.51.100.1"),
+        ),
+        ("192.0.2.1", vec![(forwarded, "for=198.51.100.1")], name("Forwarded", "198.51.100.1")),
+        (
+            "192.0.2.1",
+            vec![(list, "unknown"), (forwarded, "for=198.51.100.1")],
+            name("Forwarded", "198.51.100.1"),
+        ),
+        ("192.0.2.1", vec![(list, "192.0.2.1")], None),
+        ("192.0.2.1", vec![(list, " , ")], None),
+        ("192.0.2.1", vec![(forwarded, "proto=https")], None),
+    ] {
+        assert_eq!(not_believed(peer, &lines), expected, "{peer} {lines:?}");
     }
 }
