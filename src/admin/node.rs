@@ -20,6 +20,7 @@ use super::masked_config::MaskedConfig;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
 use crate::patches::{PatchCall, Resolved};
+use crate::platform::OtherListener;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Forwarders, History, Metrics, RefusalRings, TopHistory};
 
@@ -154,6 +155,8 @@ pub(crate) struct Node {
     pub(crate) refusals: Arc<RefusalRings>,
     /// Peers that name clients and are not trusted.
     pub(crate) forwarders: Arc<Forwarders>,
+    /// The other processes that listen on an address of this one.
+    pub(crate) other_listeners: Rc<dyn Fn() -> Arc<[OtherListener]>>,
     /// Reads configurations.
     pub(crate) readers: Readers,
 }

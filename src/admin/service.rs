@@ -113,6 +113,7 @@ impl Admin {
                 // What was known of the store stays if no worker answers.
                 known.store = standing.unwrap_or_else(|| known.store.take());
                 known.forwarders = self.node.forwarders.all();
+                known.other_listeners = (self.node.other_listeners)();
             };
             let samples = || self.node.metrics.samples();
             self.status.update(&self.node.view(), learn, samples, self.clock.wall());

@@ -114,6 +114,10 @@ impl BoundAdmin {
         let totals = supervisor.metrics().totals();
         let history = Rc::new(History::new(Clock::System.now(), totals));
         publish_figures(supervisor, Some(Rc::clone(&history)));
+        let handles = [Some(&self.listener.1), self.probe.as_ref().map(|(_, handle)| handle)];
+        let sockets = handles.into_iter().flatten().filter_map(ListenerHandle::sockets);
+        let observed = supervisor.observed();
+        observed.set_admin_sockets(sockets.cloned().collect());
         let node = Node {
             view,
             store,
@@ -128,6 +132,7 @@ impl BoundAdmin {
             cluster: ClusterFigures::default(),
             refusals: supervisor.refusals(),
             forwarders: supervisor.forwarders(),
+            other_listeners: Rc::new(move || observed.other_listeners()),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));

@@ -14,6 +14,7 @@ mod metrics_test;
 mod node_record;
 mod observed;
 mod open_files;
+mod other_processes;
 mod patches;
 mod process_state;
 mod put;
@@ -230,6 +231,8 @@ fn serve_admin(
         admin::publish_figures(supervisor, None);
     }
     announce(supervisor, admin.as_ref());
+    // All listeners are known now.
+    spawn_local(other_processes::watch(supervisor.observed()));
     Ok(admin)
 }
 

@@ -13,9 +13,9 @@ use tollgate_limiter::store::{KeyCount, PromiseCounts, SharedStore, Units};
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
 use super::process_state::ProcessState;
-use crate::platform::process_usage;
+use crate::platform::{OtherListener, OwnSockets, process_usage};
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
-use crate::server::{CertificateDates, ListenerSettings, OpenConnections};
+use crate::server::{CertificateDates, ListenerHandle, ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines};
 
@@ -40,6 +40,11 @@ struct Current {
     snapshot: Arc<Snapshot>,
     /// All listeners with their connections.
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
+    /// The sockets of these listeners, and those for operators.
+    sockets: Vec<OwnSockets>,
+    admin_sockets: Vec<OwnSockets>,
+    /// The other processes that listen on an address of these.
+    others: Arc<[OtherListener]>,
     /// The certificates that the gateway shows.
     certificates: Arc<[CertificateDates]>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
@@ -73,6 +78,9 @@ impl Observed {
         let current = Current {
             snapshot,
             listeners,
+            sockets: Vec::new(),
+            admin_sockets: Vec::new(),
+            others: Arc::default(),
             certificates: Arc::default(),
             serves_rate_limits: false,
             generation: 1,
@@ -92,13 +100,36 @@ impl Observed {
     }
 
     /// The listeners are these now, and one of them serves the rate limit service or not.
-    pub(super) fn set_listeners(
+    pub(super) fn set_listeners<'h>(
         &self,
-        listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
+        listeners: impl Iterator<Item = &'h ListenerHandle> + Clone,
         serves_rate_limits: bool,
     ) {
         let mut current = self.current.lock();
-        (current.listeners, current.serves_rate_limits) = (listeners, serves_rate_limits);
+        current.serves_rate_limits = serves_rate_limits;
+        current.sockets = listeners.clone().filter_map(ListenerHandle::sockets).cloned().collect();
+        current.listeners = listeners.map(|it| (it.settings(), it.open_connections())).collect();
+    }
+
+    /// The listeners for operators have these sockets.
+    pub(super) fn set_admin_sockets(&self, sockets: Vec<OwnSockets>) {
+        self.current.lock().admin_sockets = sockets;
+    }
+
+    /// The sockets of all listeners.
+    pub(super) fn own_sockets(&self) -> Vec<OwnSockets> {
+        let current = self.current.lock();
+        current.sockets.iter().chain(&current.admin_sockets).cloned().collect()
+    }
+
+    /// These processes listen on an address of this one now.
+    pub(super) fn set_other_listeners(&self, others: Arc<[OtherListener]>) {
+        self.current.lock().others = others;
+    }
+
+    /// The other processes that listen on an address of this one.
+    pub(super) fn other_listeners(&self) -> Arc<[OtherListener]> {
+        Arc::clone(&self.current.lock().others)
     }
 
     /// The gateway shows these certificates now.
@@ -233,6 +264,11 @@ impl Source for Observed {
         }
         for (address, open) in connections {
             samples.set_whole(&families::CONNECTIONS, &[&address], whole(open));
+        }
+        for own in current.sockets.iter().chain(&current.admin_sockets) {
+            let others = current.others.iter().filter(|it| it.address == own.address).count();
+            let labels = [&*own.address.to_string()];
+            samples.set_whole(&families::OTHER_LISTENERS, &labels, whole(others));
         }
         collect_certificates(&current.certificates, samples);
         let lost = lost_process_lines().count();

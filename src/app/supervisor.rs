@@ -359,10 +359,8 @@ impl Supervisor {
 
     /// Shows the present listeners in the metrics.
     fn observe_listeners(&self) {
-        let listeners =
-            self.listeners.iter().map(|(.., it)| (it.settings(), it.open_connections()));
-        let serves_rate_limits = self.check.serves_rate_limits();
-        self.observed.set_listeners(listeners.collect(), serves_rate_limits);
+        let listeners = self.listeners.iter().map(|(.., it)| it);
+        self.observed.set_listeners(listeners, self.check.serves_rate_limits());
     }
 
     /// Stops all workers.

@@ -6,6 +6,7 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
+mod other_listeners;
 // Tests on Linux compile the portable form too, so that it keeps compiling.
 #[cfg(any(test, not(target_os = "linux")))]
 mod portable;
@@ -27,6 +28,7 @@ pub(crate) use portable::{
     report_service_state,
 };
 
+pub(crate) use other_listeners::{OtherListener, OtherListeners, OwnSockets, socket_inode};
 pub(crate) use process_usage::process_usage;
 
 /// A listening socket that a service manager opened for this process.

@@ -50,6 +50,12 @@ pub(crate) fn process_usage() -> ProcessUsage {
     }
 }
 
+/// When a process was started, in seconds since 1970, by its `/proc/PID/stat`.
+pub(super) fn started_s(stat: &str) -> Option<u64> {
+    let boot_s = boot_time(&fs::read_to_string("/proc/stat").ok()?)?;
+    Some(boot_s.saturating_add(Stat::read(stat)?.started / clock_ticks_per_second().max(1)))
+}
+
 /// What `/proc/self/stat` says (proc_pid_stat(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {

@@ -114,6 +114,73 @@ fn processes_take_over_from_each_other_under_load_without_a_failed_request() {
     assert_eq!(clients.stop(), [""; 0]);
 }
 
+/// A gateway with an admin listener at another address.
+fn gateway_with_status(address: SocketAddr) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"{address}\" }}]\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
+             token: read-0123456789abcdef }}], hosts: [gateway.test] }}\n\
+         routes: [{{ path: /*, respond: {{ body: ok }} }}]\n"
+    ))
+}
+
+/// The text of the reason for a shared port, and whether the metric counts one process. A credential
+/// has 50 calls a second.
+fn shared(gateway: &Gateway) -> (Option<String>, bool) {
+    thread::sleep(Duration::from_millis(100));
+    let token = "Authorization: Bearer read-0123456789abcdef";
+    let mut client = Client::connect(gateway.addresses()[1]);
+    let status = client.get("/v1/status", &[token]).json();
+    let reasons = status["reasons"].as_array().expect("a list");
+    let text = reasons.iter().find(|it| it["code"] == "port_shared");
+    let text = text.and_then(|it| it["text"].as_str()).map(str::to_owned);
+    let metrics = client.get("/metrics", &[token]).text();
+    let line = format!("tollgate_other_listeners{{listener=\"{}\"}} 1\n", gateway.address());
+    (text, metrics.contains(&line))
+}
+
+#[test]
+fn a_second_process_on_the_same_port_is_named_while_it_lasts() {
+    let address = free_address();
+    let first = gateway_with_status(address);
+    let mut second = gateway_with_status(address);
+    for (one, other) in [(&first, &second), (&second, &first)] {
+        let named = format!(
+            "another process listens on {address}: pid {} (tollgate), since 20",
+            other.pid()
+        );
+        eventually("the other process is named", || {
+            let (text, is_measured) = shared(one);
+            text.is_some_and(|it| it.starts_with(&named) && it.ends_with("connections go to both"))
+                && is_measured
+        });
+        assert_eq!(one.log().matches(&named).count(), 1, "{}", one.log());
+        assert!(one.log().contains("expected while one process takes over from the other"));
+    }
+    second.terminate();
+    assert_eq!(second.wait().code(), Some(0));
+    eventually("the other process has ended", || shared(&first) == (None, false));
+    assert!(first.log().contains(&format!("ended: another process listens on {address}")));
+}
+
+/// The listeners for operators are looked at, too.
+#[test]
+fn a_second_process_on_the_admin_port_is_named() {
+    let address = free_address();
+    let yaml = |port: u16| {
+        format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             admin: {{ address: \"{address}\", tokens: [{{ name: a, role: read, \
+                 token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:{port}\" }} }}\n\
+             routes: [{{ path: /*, respond: {{ body: ok }} }}]\n"
+        )
+    };
+    let first = Gateway::start(&yaml(0));
+    let second = Gateway::start(&yaml(0));
+    let named = format!("another process listens on {address}: pid {} (tollgate)", first.pid());
+    eventually("the other process is named", || second.log().contains(&named));
+}
+
 /// Opens connections without pause, sends one request on each, and counts the responses.
 async fn ask_on_new_connections(
     client: TlsClient,

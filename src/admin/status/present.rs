@@ -7,6 +7,7 @@ use tollgate_limiter::time::Timestamp;
 
 use super::window::Window;
 use crate::admin::node::PutBy;
+use crate::platform::OtherListener;
 use crate::proxy::UpstreamShared;
 use crate::telemetry::Forwarder;
 
@@ -17,6 +18,8 @@ pub(in crate::admin) struct Known {
     pub(in crate::admin) store: Option<Standing>,
     /// Peers that name several clients and are not trusted.
     pub(in crate::admin) forwarders: Vec<Forwarder>,
+    /// Other processes that listen on an address of this one.
+    pub(in crate::admin) other_listeners: Arc<[OtherListener]>,
 }
 
 /// What rules judge.

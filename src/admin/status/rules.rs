@@ -299,6 +299,16 @@ pub(super) const RULES: &[Rule] = &[
         advice: "write it into the file; a change of the file, SIGHUP or a restart ends it",
     },
     Rule {
+        code: "port_shared",
+        alert: Some("TollgatePortShared"),
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| it.known.other_listeners.iter().map(|it| (it.to_string(), 1.0)).collect(),
+        text: |_, other, _| other.to_owned(),
+        advice: "that is expected while one process takes over from the other; otherwise stop one \
+                 of them",
+    },
+    Rule {
         code: "configurations_differ",
         alert: Some("TollgateConfigurationsDiffer"),
         over: None,

@@ -1,6 +1,6 @@
-//! Each reason begins, lasts and ends as its rule says, under a manual clock. The rules are
-//! those of the alerts.
+//! Each reason begins, lasts and ends as its rule says, under a manual clock.
 
+mod alerts;
 mod refusals;
 
 use std::net::SocketAddr;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tollgate_limiter::store::{Outage, OutageCause, Standing};
 use tollgate_limiter::time::Span;
 
-use super::rules::{Bound, MANY, NAMED, Rule, UNBELIEVED_SHARE, UNUSUAL};
 use super::*;
 use crate::admin::PutBy;
+use crate::platform::OtherListener;
 use crate::proxy::UpstreamSettings;
 use crate::telemetry::{Forwarder, Metrics, Source, WorkerMetrics, families};
 
@@ -187,6 +187,16 @@ fn what_is_wrong_now_ends_with_its_cause() {
         it.state.set("open", open);
     };
     Node::new().expect(("few_files_left", ""), |it| files(it, 801.0), |it| files(it, 800.0), 5);
+    let address = SocketAddr::from(([127, 0, 0, 1], 80));
+    let other = || [OtherListener { address, process: None }].into();
+    let text = "another process listens on 127.0.0.1:80: its pid is not known, because it belongs \
+                to another user or container; connections go to both";
+    Node::new().expect(
+        ("port_shared", text),
+        move |it| it.known.other_listeners = other(),
+        |it| it.known.other_listeners = Arc::default(),
+        1,
+    );
     let upstream = || {
         let echo = SocketAddr::from(([127, 0, 0, 1], 1));
         Arc::new(UpstreamShared::new(UpstreamSettings::new("app", Vec::new()), echo))
@@ -430,85 +440,4 @@ fn memory_is_bounded_whatever_comes() {
     let mut node = Node::new();
     node.after(3600);
     assert!(node.window.len() <= 21, "{}", node.window.len());
-}
-
-/// The number after the first comparison of an expression, and the comparison.
-fn comparison(expression: &str) -> Bound {
-    let words: Vec<&str> = expression.split_whitespace().collect();
-    let place = words.iter().position(|it| matches!(*it, ">" | "<" | "==")).expect("a comparison");
-    let mut bound: f64 = words[place + 1].parse().expect("a number");
-    if let [_, _, "*", factor, ..] = words[place..] {
-        bound *= factor.parse::<f64>().expect("a number");
-    }
-    match words[place] {
-        ">" => Bound::Above(bound),
-        "<" => Bound::Below(bound),
-        _ => Bound::Equals(bound),
-    }
-}
-
-/// The span in square brackets, or that of a recorded rule.
-fn span(expression: &str) -> Option<Span> {
-    let text = match expression.split_once("[") {
-        Some((_, rest)) => rest.split_once("]").expect("a span").0,
-        None => expression.split_once("_rate")?.1.split([' ', ')']).next().expect("a span"),
-    };
-    Some(Span::from_secs(
-        60 * text.strip_suffix('m').expect("minutes").parse::<u64>().expect("a number"),
-    ))
-}
-
-#[test]
-fn the_rules_are_those_of_the_alerts() {
-    let file = include_str!("../../../docker/prometheus/alerts.yml");
-    let field = |name: &str| {
-        let lines = file.lines().map(|line| line.trim_start_matches([' ', '-']));
-        lines.filter_map(move |line| Some(line.strip_prefix(name)?.trim())).collect::<Vec<_>>()
-    };
-    // Each alert has its expression in one line; those of recorded rules are longer.
-    let expressions = field("expr:").into_iter().filter(|it| *it != ">-");
-    let alerts: Vec<_> = field("alert:").into_iter().zip(expressions).collect();
-    let mut found = Vec::new();
-    for (alert, expression) in alerts.into_iter().filter(|(alert, _)| *alert != "TollgateDown") {
-        let rule = RULES.iter().find(|rule| rule.alert == Some(alert));
-        let Rule { bound, over, code, .. } = rule.unwrap_or_else(|| panic!("no rule {alert}"));
-        assert_eq!(*bound, comparison(expression), "{alert}");
-        // What a reload or a check says is of now.
-        assert_eq!(*over, span(expression), "{alert}");
-        found.push(*code);
-    }
-    for number in [
-        format!("<= on (instance, policy) {UNUSUAL} * tollgate_refused_before_ratio"),
-        format!(
-            "(increase(tollgate_decisions_total{{outcome=~\"refused|banned\"}}[5m])) >= {MANY}"
-        ),
-        format!("topk({NAMED}, "),
-        format!("more than {UNUSUAL} times"),
-        format!("(rate(tollgate_unbelieved_requests_total[5m])) > {UNBELIEVED_SHARE} * sum"),
-    ] {
-        assert!(file.contains(&number), "{number}");
-    }
-    assert_eq!(found.len(), RULES.iter().filter(|rule| rule.alert.is_some()).count());
-    let docs = include_str!("../../../docs/admin.md");
-    for rule in RULES {
-        let alert = rule.alert.map_or_else(|| "–".to_owned(), |alert| format!("`{alert}`"));
-        let row = format!("| `{}` | {alert} |", rule.code);
-        assert!(docs.contains(&row), "docs/admin.md lacks {row}");
-    }
-}
-
-/// An operator finds each reason, with the advice of the program.
-#[test]
-fn each_reason_has_its_row_and_remedy_in_the_document() {
-    let docs = include_str!("../../../docs/operations.md");
-    let rows = docs.lines().filter(|line| line.starts_with("| "));
-    let cells = rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect());
-    // The first row has the names of the columns.
-    let cells: Vec<Vec<&str>> = cells.skip(1).collect();
-    for Rule { code, advice, .. } in RULES {
-        let status = format!("`{code}`");
-        let row = cells.iter().find(|row| row.get(2) == Some(&&*status));
-        let row = row.unwrap_or_else(|| panic!("docs/operations.md has no row for {code}"));
-        assert_eq!((row.len(), row[4]), (6, *advice), "{code}");
-    }
 }

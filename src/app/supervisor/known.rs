@@ -9,6 +9,7 @@ use tollgate_limiter::store::overrides::OverridesFile;
 
 use super::super::key_set::Fetched;
 use super::super::node_record::NodeReporter;
+use super::super::observed::Observed;
 use super::super::patches::PatchKeeper;
 use super::super::sockets::Purpose;
 use super::super::worker::Command;
@@ -57,6 +58,11 @@ impl Supervisor {
     /// Peers that name clients and are not trusted.
     pub(in crate::app) fn forwarders(&self) -> Arc<Forwarders> {
         Arc::clone(&self.state.forwarders)
+    }
+
+    /// The state of the process, as metrics show it.
+    pub(in crate::app) fn observed(&self) -> Arc<Observed> {
+        Arc::clone(&self.observed)
     }
 
     /// The last refusals of all workers.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::balance::OpenConnections;
 use super::error::BindError;
 use super::permits::{Capacity, Permits};
+use crate::platform::OwnSockets;
 use crate::server::settings::ListenerSettings;
 
 /// The settings of a listener, with their TLS set up.
@@ -38,6 +39,7 @@ pub(crate) struct ListenerHandle {
     config: watch::Sender<ListenerConfig>,
     permits: Permits,
     open: OpenConnections,
+    sockets: Option<OwnSockets>,
 }
 
 /// One worker's view of the configuration and the permits of a listener.
@@ -48,10 +50,15 @@ pub(super) struct WorkerView {
 }
 
 impl ListenerHandle {
-    pub(super) fn new(config: ListenerConfig, capacity: Capacity, open: OpenConnections) -> Self {
+    pub(super) fn new(
+        config: ListenerConfig,
+        capacity: Capacity,
+        open: OpenConnections,
+        sockets: Option<OwnSockets>,
+    ) -> Self {
         let ListenerSettings { max_connections, when_full, .. } = *config.settings;
         let permits = Permits::new(max_connections, when_full, capacity);
-        Self { config: watch::Sender::new(config), permits, open }
+        Self { config: watch::Sender::new(config), permits, open, sockets }
     }
 
     pub(super) fn view(&self) -> WorkerView {
@@ -61,6 +68,11 @@ impl ListenerHandle {
     /// Its open connections, which are counted as long as it is in use.
     pub(crate) fn open_connections(&self) -> OpenConnections {
         self.open.clone()
+    }
+
+    /// Its sockets, if they are of TCP.
+    pub(crate) fn sockets(&self) -> Option<&OwnSockets> {
+        self.sockets.as_ref()
     }
 
     /// The current settings.

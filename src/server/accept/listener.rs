@@ -23,6 +23,7 @@ use super::config::{ListenerConfig, ListenerHandle, WorkerView};
 use super::error::BindError;
 use super::permits::{Capacity, STRANGERS};
 use super::socket::{Acceptor, OpenSocket, WorkerSocket};
+use crate::platform::OwnSockets;
 use crate::server::connection::{self, Protocols};
 use crate::server::service::RequestService;
 use crate::server::settings::{ListenAddress, ListenerSettings};
@@ -89,7 +90,11 @@ impl Listener {
             BindError::Socket { address, source }
         })?;
         let (links, open) = balance::among(sockets.len());
-        let handle = ListenerHandle::new(config, capacity.clone(), open);
+        let own = address.tcp().map(|address| OwnSockets {
+            address,
+            inodes: sockets.iter().filter_map(WorkerSocket::inode).collect(),
+        });
+        let handle = ListenerHandle::new(config, capacity.clone(), open, own);
         let listener = |(socket, (balancer, handoff))| {
             let (address, view) = (address.clone(), handle.view());
             Self { socket, address, view, balancer, handoff }

@@ -4,7 +4,7 @@ use std::fs;
 use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,14 @@ impl OpenSocket {
                 let path = address.as_pathname().ok_or(io::ErrorKind::InvalidInput)?;
                 Ok(ListenAddress::Unix(path.to_owned()))
             }
+        }
+    }
+
+    /// The inode of a TCP socket. A Unix socket at the same path replaces the one before.
+    fn inode(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(socket) => platform::socket_inode(socket.as_fd()),
+            Self::Unix(_) => None,
         }
     }
 
@@ -140,6 +148,11 @@ impl WorkerSocket {
     /// Uses a socket of the service manager for each of `workers`.
     pub(super) fn adopt(socket: &OpenSocket, workers: usize) -> io::Result<Vec<Self>> {
         Self::share(socket, &Owner::ServiceManager, workers)
+    }
+
+    /// The inode of the socket, if others can listen on its address.
+    pub(super) fn inode(&self) -> Option<u64> {
+        self.socket.inode()
     }
 
     fn share(socket: &OpenSocket, owner: &Owner, workers: usize) -> io::Result<Vec<Self>> {

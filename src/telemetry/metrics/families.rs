@@ -282,6 +282,11 @@ families! {
         "tollgate_connections_ended_total", &["listener", "cause"], "connections",
         "Connections of clients that have ended.",
     );
+    OTHER_LISTENERS = Family::gauge(
+        "tollgate_other_listeners", &["listener"], "processes",
+        "Other processes that listen on the address of a listener. They get a part of its \
+         connections.",
+    ).on_event();
     UNBELIEVED_REQUESTS = Family::counter(
         "tollgate_unbelieved_requests_total", &[], "requests",
         "Requests that name a client in X-Forwarded-For or Forwarded, and whose peer is not among \

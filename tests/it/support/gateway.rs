@@ -261,6 +261,11 @@ impl Gateway {
         text
     }
 
+    /// The id of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The number of open files and sockets of the process.
     pub(crate) fn open_files(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
