@@ -1,8 +1,11 @@
 //! Which callers are admitted, and which are refused.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, SanType};
 
 use super::{AdminClient, CALLS, METRICS, OPERATE, READ, gateway, guarded, section, statuses};
 use crate::support::{Certificates, Gateway, eventually};
@@ -139,7 +142,7 @@ fn a_unix_socket_admits_the_own_user_without_a_token() {
          admin: {{ address: \"unix:{}\" }}\n",
         socket.display()
     ));
-    let mode = std::fs::metadata(&socket).expect("it is there").permissions().mode();
+    let mode = fs::metadata(&socket).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut curl = Command::new("curl");
     curl.args(["-s", "--unix-socket"]).arg(&socket).arg("http://localhost/v1/status");
@@ -171,6 +174,16 @@ fn tokens_change_by_a_reload() {
 fn a_client_certificate_has_the_role_of_its_subject() {
     let made = Certificates::temporary("127.0.0.1");
     let (other, other_key) = made.sign("other");
+    // An authority may let its clients choose this name.
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    let name = "CN=client".try_into().expect("it is ASCII");
+    params.subject_alt_names = vec![SanType::URI(name)];
+    let pair = KeyPair::generate().expect("a key");
+    let [alias, alias_key] =
+        ["alias.pem", "alias-key.pem"].map(|file| made.client().with_file_name(file));
+    fs::write(&alias, made.sign_with(&params, &pair)).expect("a file");
+    fs::write(&alias_key, pair.serialize_pem()).expect("a file");
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          routes: [{{ path: \"/*\", respond: {{ body: ok }} }}]\n\
@@ -193,4 +206,5 @@ fn a_client_certificate_has_the_role_of_its_subject() {
     assert_eq!(status(&client, &key, "GET", "/v1/status"), "200");
     assert_eq!(status(&client, &key, "DELETE", "/v1/policies/a/keys/b"), "403");
     assert_eq!(status(&other, &other_key, "GET", "/v1/status"), "401");
+    assert_eq!(status(&alias, &alias_key, "GET", "/v1/status"), "401");
 }
