@@ -62,7 +62,7 @@ pub(super) fn is_masked(text: &str) -> bool {
 }
 
 /// Whether a text is one reference without a default, which tells only where the value is.
-fn is_reference(text: &str) -> bool {
+pub(super) fn is_reference(text: &str) -> bool {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| match inner.strip_prefix("file:") {
         Some(path) => !path.contains(['{', '}']),

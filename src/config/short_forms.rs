@@ -6,7 +6,7 @@
 
 use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
-use super::secrecy::Secrecy;
+use super::secrecy::{Secrecy, is_reference};
 
 /// Replaces all short forms of the tree of a whole file.
 pub(super) fn expand(root: &mut Node, problems: &Problems) {
@@ -45,7 +45,7 @@ fn entries(node: &mut Node) -> impl Iterator<Item = &mut Entry> {
 /// Whether a text could be a URL. Any other text, such as a password without the blank after
 /// `password:`, is not shown in reports, because no section has such a place.
 fn may_be_url(node: &Node) -> bool {
-    node.scalar().is_some_and(|text| text.contains("://") || text.starts_with("${"))
+    node.scalar().is_some_and(|text| text.contains("://") || is_reference(text))
 }
 
 fn endpoint(upstream: &mut Node) {
