@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{OPERATE, READ, gateway, settles, statuses};
+use super::{OPERATE, READ, gateway, statuses};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Program, eventually};
 
@@ -69,7 +69,9 @@ fn without_redis_it_shows_everything_but_the_nodes() {
     let gateway = gateway(&store, "");
     redis.kill();
     let mut text = String::new();
-    settles("the nodes are not known", || {
+    eventually("the nodes are not known", || {
+        // A credential has 50 calls in a second.
+        thread::sleep(Duration::from_millis(400));
         text = once(&gateway, &["--once"]).1;
         text.contains("! n1: nodes not refreshed: 503 Service Unavailable: the nodes are listed in")
             && text.contains("! n1 store_away since")
