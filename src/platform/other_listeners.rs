@@ -91,6 +91,9 @@ impl OtherListeners {
         let listeners = others
             .iter()
             .map(|(address, inode)| OtherListener { address: *address, process: process(inode) });
+        // A listener of this process that was removed keeps its sockets for a moment.
+        let is_own = |it: &OtherProcess| it.pid == std::process::id();
+        let listeners = listeners.filter(|it| !it.process.as_ref().is_some_and(is_own));
         listeners.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
@@ -153,7 +156,7 @@ fn processes_of(inodes: &BTreeSet<u64>) -> BTreeMap<u64, Option<OtherProcess>> {
         inodes.iter().map(|inode| (*inode, None)).collect();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    for pid in pids.filter(|pid| *pid != std::process::id()) {
+    for pid in pids {
         let directory = Path::new("/proc").join(pid.to_string());
         let files = fs::read_dir(directory.join("fd")).into_iter().flatten().flatten();
         for file in files {
@@ -243,9 +246,9 @@ mod tests {
         assert!(listening().contains(&Listening { address, inode }));
         let mut looks = OtherListeners::default();
         assert_eq!(looks.look(&[OwnSockets { address, inodes: vec![inode] }]), []);
-        // Were it not ours, it would be that of a process that cannot be found.
-        let unknown = OtherListener { address, process: None };
-        assert_eq!(looks.look(&[OwnSockets { address, inodes: Vec::new() }]), [unknown]);
+        // It is found among the files of this process, too.
+        assert_eq!(looks.look(&[OwnSockets { address, inodes: Vec::new() }]), []);
+        assert_eq!(processes_of(&[u64::MAX].into()), [(u64::MAX, None)].into());
     }
 
     #[test]
