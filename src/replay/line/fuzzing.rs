@@ -26,5 +26,5 @@ pub fn logs(input: &[u8]) {
         let content = envelopes.open(line);
         content.is_some_and(|it| matches!(format.parse(&it.text), Some(Parsed::Request(_))))
     };
-    assert!(lines.iter().any(|line| is_request(line)), "{} reads no line", format.name());
+    assert!(lines.iter().any(is_request), "{} reads no line", format.name());
 }
