@@ -23,10 +23,8 @@ mod model;
 mod neighbours;
 mod node;
 mod problem;
-mod progress;
 mod quotes;
 mod ratelimit;
-mod regular_file;
 mod scalar;
 mod secrecy;
 mod secret_places;
@@ -41,7 +39,6 @@ mod words;
 mod yaml;
 
 use std::cell::RefCell;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,11 +49,8 @@ use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::{Report, Reported};
-pub(crate) use progress::Progress;
-pub(crate) use regular_file::{check as check_regular, open as open_regular};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
-pub use surroundings::NamedFile;
 use surroundings::Surroundings;
 pub(crate) use text_file::read;
 use tollgate_limiter::time::Clock;
@@ -70,7 +64,7 @@ pub struct Compiled {
     pub warnings: Report,
     /// The other files that were read: certificates, keys, databases, and the files in
     /// `${file:...}`.
-    pub(crate) files: Vec<NamedFile>,
+    pub(crate) files: Vec<PathBuf>,
     /// The file as it may be shown.
     pub(crate) document: Document,
 }
@@ -84,7 +78,7 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        error: io::Error,
+        error: std::io::Error,
     },
     /// The file has mistakes.
     #[error("{report}")]
@@ -92,19 +86,16 @@ pub enum LoadError {
         /// All mistakes.
         report: Report,
         /// The other files that the file names. The mistakes may be in them.
-        files: Vec<NamedFile>,
+        files: Vec<PathBuf>,
     },
 }
 
-/// Reads and compiles the file at `path`, with the environment of the process. `path` is given by
-/// the user of the process, and may be a pipe, such as `/dev/stdin`. Files that the text names are
-/// regular files.
+/// Reads and compiles the file at `path`, with the environment of the process.
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
 pub fn load(path: &Path) -> Result<Compiled, LoadError> {
-    let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
-    load_text(&text, path, &[], &Progress::default())
+    load_again(path, &[])
 }
 
 /// Reads and compiles the file while a configuration with these databases is in use. A database
@@ -113,18 +104,10 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
-pub(crate) fn load_again(
-    path: &Path,
-    databases: &[GeoFile],
-    progress: &Progress,
-) -> Result<Compiled, LoadError> {
-    progress.at(path);
-    let text = read(path).map_err(|error| unreadable(path, error))?;
-    load_text(&text, path, databases, progress)
-}
-
-fn unreadable(path: &Path, error: io::Error) -> LoadError {
-    LoadError::Unreadable { path: path.to_owned(), error }
+pub(crate) fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+    let text = read(path).map_err(unreadable)?;
+    load_text(&text, path, databases)
 }
 
 /// Compiles `text` as if it was in the file at `path`, while a configuration with these databases
@@ -136,10 +119,9 @@ pub(crate) fn load_text(
     text: &str,
     path: &Path,
     databases: &[GeoFile],
-    progress: &Progress,
 ) -> Result<Compiled, LoadError> {
-    let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
-    compiled(text, &name, &env, databases, progress)
+    let name = path.to_string_lossy();
+    compiled(text, &name, &|variable| std::env::var(variable).ok(), databases)
         .map_err(|(report, files)| LoadError::Mistakes { report, files })
 }
 
@@ -159,7 +141,7 @@ impl Config {
         name: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Compiled, Report> {
-        compiled(text, name, env, &[], &Progress::default()).map_err(|(report, _)| report)
+        compiled(text, name, env, &[]).map_err(|(report, _)| report)
     }
 }
 
@@ -170,8 +152,7 @@ fn compiled(
     name: &str,
     env: &dyn Fn(&str) -> Option<String>,
     databases: &[GeoFile],
-    progress: &Progress,
-) -> Result<Compiled, (Report, Vec<NamedFile>)> {
+) -> Result<Compiled, (Report, Vec<PathBuf>)> {
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let around = Surroundings {
@@ -181,7 +162,6 @@ fn compiled(
         files: RefCell::default(),
         certificates: RefCell::default(),
         databases,
-        progress,
     };
     let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
