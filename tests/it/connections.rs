@@ -178,7 +178,7 @@ fn idle_clients_leave_files_for_upstreams() {
     eventually("the log says so", || gateway.log().contains("room for 132 clients"));
     let mut first = gateway.client();
     let crowd: Vec<Client> = (0..600).map(|_| gateway.client()).collect();
-    eventually("as many connections are open as allowed", || gateway.open_files() > 132);
+    eventually("as many connections are open as allowed", || gateway.open_sockets() > 132);
     // The gateway has no connection to the origin yet.
     assert_eq!(first.get("/", &[]).status, 200);
     assert!(!gateway.log().contains("cannot accept"), "{}", gateway.log());

@@ -222,7 +222,7 @@ fn no_file_descriptor_stays_open() {
     assert_eq!(gateway.client().get("/", &[]).status, 200);
     let mut before = 0;
     eventually("the first connection is closed", || {
-        let now = gateway.open_files();
+        let now = gateway.open_sockets();
         std::mem::replace(&mut before, now) == now
     });
     for n in 0..40 {
@@ -231,7 +231,7 @@ fn no_file_descriptor_stays_open() {
         client.send(format!("POST /silent/{n} HTTP/1.1\r\nHost: a\r\n").as_bytes());
         client.send(b"Content-Length: 10\r\n\r\nhalf");
     }
-    eventually("all is closed", || gateway.open_files() <= before);
+    eventually("all is closed", || gateway.open_sockets() <= before);
 }
 
 #[test]

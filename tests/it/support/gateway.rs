@@ -266,10 +266,13 @@ impl Gateway {
         self.process.id()
     }
 
-    /// The number of open files and sockets of the process.
-    pub(crate) fn open_files(&self) -> usize {
+    /// The number of open sockets of the process. It opens files now and then, such as those in
+    /// `/proc` that list the sockets of a port.
+    pub(crate) fn open_sockets(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
-        files.expect("it is our child").count()
+        let links = files.expect("it is our child").flatten();
+        let links = links.filter_map(|file| std::fs::read_link(file.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
     }
 
     /// The resident memory of the process.

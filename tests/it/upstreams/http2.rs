@@ -124,8 +124,8 @@ fn an_idle_connection_is_closed_after_its_timeout() {
     let gateway = gateway(&endpoints, "keep_alive: { idle: 100ms }", "");
     let mut client = gateway.client();
     assert_eq!(client.get("/", &[]).status, 200);
-    let before = gateway.open_files();
-    eventually("it is closed", || gateway.open_files() < before);
+    let before = gateway.open_sockets();
+    eventually("it is closed", || gateway.open_sockets() < before);
     assert_eq!(client.get("/", &[]).status, 200);
     assert_eq!(backend.connections(), 2);
 }
