@@ -122,7 +122,11 @@ pub(super) async fn check(
     body: Bytes,
 ) -> Result<Answer, Problem> {
     let text = text(body)?;
-    let busy = || Problem::unavailable("another configuration is being checked; try again");
+    let busy = || {
+        Problem::unavailable(
+            "another configuration is being checked, or waits for a file that does not answer; try again",
+        )
+    };
     // Held by the check itself, which goes on if the call takes too long.
     let permit = Arc::clone(checks).try_acquire_owned().map_err(|_| busy())?;
     let check = Arc::clone(&node.readers.check);

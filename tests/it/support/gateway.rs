@@ -134,6 +134,19 @@ impl Gateway {
         Self::start_by(Program::by_shell(&script), yaml, "json")
     }
 
+    /// Starts with this configuration, beside whose file the directory `dead` is mounted in a mount
+    /// namespace of its own. Nothing answers for that directory, as for one of a network file system
+    /// without its server: it is one of FUSE, whose file descriptor the gateway holds and never reads.
+    pub(crate) fn start_with_dead_mount(yaml: &str) -> Self {
+        let options = "fd=9,rootmode=40000,user_id=0,group_id=0";
+        let mounted = format!(
+            "dead=\"$(dirname \"$3\")/dead\" && mkdir \"$dead\" && exec 9<>/dev/fuse && \
+             mount -i -t fuse -o {options} dead \"$dead\" && exec \"$0\" \"$@\""
+        );
+        let script = format!("exec unshare -m sh -c '{mounted}' \"$0\" \"$@\"");
+        Self::start_by(Program::by_shell(&script), yaml, "json")
+    }
+
     fn start_by(mut command: Command, yaml: &str, format: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let (file, access_log) =
