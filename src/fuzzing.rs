@@ -8,6 +8,7 @@ pub use crate::check::fuzzing::{descriptors, families, leases, pointers, questio
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};
 pub use crate::proxy::fuzzing::responses;
+pub use crate::replay::fuzzing::logs;
 pub use crate::routes::fuzzing::{hosts, paths};
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
 pub use tollgate_limiter::policy::fuzzing::jwt;

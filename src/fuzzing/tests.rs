@@ -141,7 +141,7 @@ macro_rules! targets {
 
 targets! {
     certificate chunks config descriptors families forwarding frames guard head hops hosts jwt keys
-    leases meters paths pointers proxied questions redis responses targets
+    leases logs meters paths pointers proxied questions redis responses targets
 }
 
 #[test]

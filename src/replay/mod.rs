@@ -33,6 +33,8 @@ mod trial;
 mod wanted;
 
 pub(crate) use html::page;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use line::fuzzing;
 pub(crate) use line::{Format, MapError, Names};
 pub(crate) use report::Report;
 pub(crate) use run::{Job, ReplayError, replay};

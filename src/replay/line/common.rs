@@ -39,7 +39,6 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     if cursor.peek()? != b'"' {
         line.host = Some(cursor.word()?.into());
     }
-    line.host = line.host.filter(|host| **host != *b"-");
     request_line(&mut line, unescaped(cursor.quoted()?));
     line.status = match cursor.word()? {
         b"-" => 0,

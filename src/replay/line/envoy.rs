@@ -32,8 +32,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     line.header("x-forwarded-for", unescaped(forwarded));
     line.header("user-agent", unescaped(cursor.quoted()?));
     let _request_id = cursor.quoted()?;
-    let host = unescaped(cursor.quoted()?);
-    line.host = (*host != *b"-").then_some(host);
+    line.host = Some(unescaped(cursor.quoted()?));
     line.client = remote(cursor).or_else(|| last_forwarded(forwarded));
     Some(line.parsed())
 }

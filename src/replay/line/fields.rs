@@ -141,17 +141,23 @@ impl<'l> Line<'l> {
 
     /// Adds a header field, unless the log writes `-` because there is none.
     pub(super) fn header(&mut self, name: &'static str, value: Cow<'l, [u8]>) {
-        if !matches!(&*value, b"-" | b"") {
+        if !is_nothing(&value) {
             self.headers.push((Cow::Borrowed(name.as_bytes()), value));
         }
     }
 
-    /// The result: a request if there are a method and a target.
-    pub(super) fn parsed(self) -> Parsed<'l> {
-        if self.method.is_empty() || self.target.is_empty() {
-            Parsed::NoRequest
-        } else {
-            Parsed::Request(self)
+    /// The result: a request if there are a method and a target. Most writers put `-` in the place
+    /// of what is not there, also of a host.
+    pub(super) fn parsed(mut self) -> Parsed<'l> {
+        if is_nothing(&self.method) || is_nothing(&self.target) {
+            return Parsed::NoRequest;
         }
+        self.host = self.host.filter(|host| !is_nothing(host));
+        Parsed::Request(self)
     }
+}
+
+/// Whether a writer has left this value out.
+fn is_nothing(value: &[u8]) -> bool {
+    matches!(value, b"-" | b"")
 }

@@ -9,12 +9,16 @@ mod envelope;
 mod envoy;
 mod fields;
 mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod haproxy;
 mod json;
 mod known;
 mod names;
 mod own_text;
 mod recognise;
+#[cfg(test)]
+mod shapes;
 mod text;
 mod time;
 
