@@ -176,7 +176,9 @@ fn a_rolling_restart_fails_no_request() {
         }
         let samples = load.stop();
         let failed = samples.iter().filter(|sample| sample.status != 200).count();
-        assert_eq!(failed, 0, "of {} requests by {scheme}", samples.len());
+        let log = std::fs::read_to_string(gateway.access_log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains(":200,")).collect();
+        assert_eq!(failed, 0, "of {} requests by {scheme}: {lines:?}", samples.len());
     }
 }
 
