@@ -54,9 +54,12 @@ fn each_part_of_the_page_fails_alone_and_says_why() {
 fn a_mistake_is_told_once_with_its_remedy(browser: &mut Browser) {
     browser.tab_to("[data-key=\"change each\"]");
     browser.press("Enter");
+    browser.until("document.activeElement?.id === 'l-limit'");
     browser.write("lots");
+    browser.until("document.activeElement?.value === 'lots'");
     browser.tab_to("#l-reason");
     browser.write("a try");
+    browser.until("document.activeElement?.value === 'a try'");
     browser.tab_to("#l-send");
     browser.press("Enter");
     browser.until_text("#limited h4", "It was not done");
