@@ -52,7 +52,7 @@ mod tests {
     fn what_moves_turns_or_hides_text_is_not_printable() {
         let all = || (0..=u32::from(char::MAX)).filter_map(char::from_u32);
         assert!(all().filter(|c| c.is_control()).all(|c| !is_printable(c)));
-        // What is not printable takes no place of a letter, a digit or a sign: only five fillers,
+        // What is not printable takes no place of a letter, a digit or a sign: only four fillers,
         // which have no width, are letters.
         let letters: String = all().filter(|c| c.is_alphanumeric() && !is_printable(*c)).collect();
         assert_eq!(letters, "\u{115f}\u{1160}\u{3164}\u{ffa0}");

@@ -28,10 +28,10 @@ impl ConfigIdentity {
     /// The sections in which the configuration of another node differs. None: the versions of both
     /// nodes have no common format of digests.
     pub(crate) fn differs_in(&self, other: &Self) -> Option<Vec<&str>> {
-        let format = |it: &Self| it.config_sections.get(FORMAT).cloned();
-        if format(self).is_some() && format(self) == format(other) {
-            let of = |it: &Self, name: &str| it.config_sections.get(name).cloned();
-            return Some(self.sections().filter(|it| of(self, it) != of(other, it)).collect());
+        let (own, other_sections) = (&self.config_sections, &other.config_sections);
+        let is_equal = |name: &str| own.get(name) == other_sections.get(name);
+        if own.contains_key(FORMAT) && is_equal(FORMAT) {
+            return Some(self.sections().filter(|name| !is_equal(name)).collect());
         }
         (self.config == other.config).then(Vec::new)
     }

@@ -27,6 +27,7 @@ mod settings;
 mod shared;
 mod tls;
 mod upstream;
+mod warnings;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! An upstream as one worker sees it.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use smallvec::SmallVec;
@@ -15,12 +15,10 @@ use super::endpoint_set::EndpointSet;
 use super::fault::Fault;
 use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
+use super::warnings::Warnings;
 use crate::gradient::LatencyGradient;
 use crate::message::Failure;
 use crate::telemetry::{UpstreamMetrics, WorkerMetrics};
-
-/// The shortest time between two warnings of a worker about an upstream.
-const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +41,8 @@ pub(super) struct Upstream {
     latency: RefCell<LatencyGradient>,
     metrics: UpstreamMetrics,
     room: Rc<IdleRoom>,
-    /// When the log has warned of a response with too large a head.
-    warned: Cell<Option<Instant>>,
+    /// Of responses with too large a head.
+    warnings: Warnings,
 }
 
 /// The endpoints at which a request has failed.
@@ -61,7 +59,7 @@ impl Upstream {
             endpoints: RefCell::new(EndpointSet::new(&shared, &[], metrics.traffic(), room)),
             metrics,
             room: Rc::clone(room),
-            warned: Cell::new(None),
+            warnings: Warnings::default(),
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -151,9 +149,7 @@ impl Upstream {
 
     /// Warns of a response with too large a head, but not of each: clients may cause them.
     fn warn_of_large_head(&self, endpoint: &Endpoint) {
-        let now = monotonic();
-        if self.warned.get().is_none_or(|last| now.duration_since(last) >= WARNING_INTERVAL) {
-            self.warned.set(Some(now));
+        if self.warnings.is_due(monotonic()) {
             warn!(
                 upstream = %self.shared.settings().name,
                 address = %endpoint.shared().shown,

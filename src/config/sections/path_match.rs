@@ -71,7 +71,7 @@ pub(super) fn warn_colons(path: Option<&Spanned<PathText>>, cx: &Context<'_>) {
             continue;
         };
         let name = if path.written.is_some() { "NAME" } else { name };
-        let message = format!("\":{name}\" in a path stands for itself, and not for any segment");
+        let message = format!("\":{name}\" in a path matches this text only, and no other segment");
         cx.warning(path.span, &message, &format!("write {{{name}}} for any segment"));
     }
 }

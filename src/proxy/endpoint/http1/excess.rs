@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
+use crate::proxy::warnings::Warnings;
 use crate::telemetry::UpstreamTraffic;
 
 /// How long an endpoint that has sent such bytes is suspected of sending more.
@@ -21,6 +22,7 @@ pub(in crate::proxy::endpoint) struct Excess {
     address: Box<str>,
     traffic: UpstreamTraffic,
     suspected_until: Cell<Option<Instant>>,
+    warnings: Warnings,
 }
 
 impl Excess {
@@ -31,20 +33,25 @@ impl Excess {
         traffic: &UpstreamTraffic,
     ) -> Self {
         let (upstream, address, traffic) = (upstream.into(), address.into(), traffic.clone());
-        Self { upstream, address, traffic, suspected_until: Cell::new(None) }
+        let (suspected_until, warnings) = (Cell::new(None), Warnings::default());
+        Self { upstream, address, traffic, suspected_until, warnings }
     }
 
-    /// Such bytes were found at `now`, and their connection is closed.
+    /// Such bytes were found at `now`, and their connection is closed. The log does not warn of each
+    /// connection, because clients can cause many: the metric counts them.
     pub(super) fn found(&self, now: Instant) {
         self.suspected_until.set(Some(now + SUSPICION));
         self.traffic.excess();
-        warn!(
-            upstream = %self.upstream,
-            address = %self.address,
-            "an endpoint has sent bytes behind the end of a response, which another client could \
-             have got as its response: mend the endpoint (a body after HEAD, 204 or 304, or more \
-             bytes than Content-Length says); its connections wait a second between two requests"
-        );
+        if self.warnings.is_due(now) {
+            warn!(
+                upstream = %self.upstream,
+                address = %self.address,
+                "an endpoint has sent bytes behind the end of a response, which another client \
+                 could have got as its response: mend the endpoint (a body after HEAD, 204 or 304, \
+                 or more bytes than Content-Length says); its connections wait a second between \
+                 two requests"
+            );
+        }
     }
 
     /// Whether the endpoint may send further such bytes, at `now`.
