@@ -214,6 +214,10 @@ fn a_token_whose_parts_are_no_objects_with_distinct_names_is_not_valid() {
         (header, "[null,null,null,null,null]"),
         (header, r#""ann""#),
         (header, "1"),
+        // Also what is not used must be JSON: half of a pair of surrogates is no character.
+        (r#"{"alg":"HS256","x":"\ud800"}"#, claims),
+        (r#"{"alg":"HS256","x":{"\udc00":1}}"#, claims),
+        (header, r#"{"sub":"ann","x":"\ud800"}"#),
     ] {
         let token = with_header(header, claims, Algorithm::HS256);
         assert!(verifier.verify(token.as_bytes(), NOW).is_err(), "{header} {claims}");
