@@ -1,14 +1,11 @@
 //! The configuration: the one that runs, the check of another one, and its replacement.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::spawn_blocking;
 
 use super::answer::Answer;
 use super::audit::Change;
@@ -114,25 +111,19 @@ pub(super) fn show(view: &View, call: &Call) -> Answer {
     answer
 }
 
-/// Checks a configuration, on another thread. `checks` bounds how many run at a time.
+/// Checks a configuration. `checks` bounds how many run at a time.
 pub(super) async fn check(
     node: &Node,
     view: &View,
-    checks: &Arc<Semaphore>,
+    checks: &Semaphore,
     body: Bytes,
 ) -> Result<Answer, Problem> {
     let text = text(body)?;
-    let busy = || Problem::unavailable("another configuration is being checked; try again");
-    // Held by the check itself, which goes on if the call takes too long.
-    let permit = Arc::clone(checks).try_acquire_owned().map_err(|_| busy())?;
-    let check = Arc::clone(&node.readers.check);
-    let checked = spawn_blocking(move || {
-        let checked = check(&text);
-        drop(permit);
-        checked
-    });
-    let failed = |_| Problem::unavailable("the configuration could not be checked");
-    let Checked { document, problems } = checked.await.map_err(failed)?;
+    let busy = |_| Problem::unavailable("another configuration is being checked; try again");
+    let _permit = checks.try_acquire().map_err(busy)?;
+    let checked = (node.readers.check)(text).await;
+    let unfinished = |why| Problem::unavailable(format!("the configuration is not checked: {why}"));
+    let Checked { document, problems } = checked.map_err(unfinished)?;
     let Some(document) = document else { return Err(invalid(&problems)) };
     let before = view.document.as_ref().map(|it| it.masked.clone()).unwrap_or_default();
     let differences = Differences::between(&before, &document);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::future::LocalBoxFuture;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -115,8 +116,9 @@ pub(crate) struct Checked {
 /// Reads what is written as in a configuration.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    /// Checks the text of a configuration.
-    pub(crate) check: Arc<dyn Fn(&str) -> Checked + Send + Sync>,
+    /// Checks the text of a configuration, for a bounded time. The error says which file does not
+    /// answer.
+    pub(crate) check: Rc<dyn Fn(String) -> LocalBoxFuture<'static, Result<Checked, String>>>,
     /// The limit of a single key.
     pub(crate) limit: fn(&str) -> Result<Override, String>,
 }

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -62,7 +61,7 @@ pub(crate) struct Admin {
     events: Events,
     candidates: CandidateCounts,
     /// Checks of configurations that run, of which there is one at a time.
-    checks: Arc<Semaphore>,
+    checks: Semaphore,
     metrics: AdminMetrics,
 }
 
@@ -79,7 +78,7 @@ impl Admin {
             bounds: Bounds::new(),
             audit: AuditLog::default(),
             candidates: CandidateCounts::default(),
-            checks: Arc::new(Semaphore::new(1)),
+            checks: Semaphore::new(1),
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use rustix::process::geteuid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
@@ -15,6 +16,7 @@ use tollgate_limiter::time::Clock;
 use tracing::{info, warn};
 
 use super::error::RunError;
+use super::file_work::{CALL_LIMIT, FileWork};
 use super::node_record::NodeReporter;
 use super::shown_config::{Tags, problems};
 use super::supervisor::Supervisor;
@@ -23,7 +25,7 @@ use crate::admin::{
     Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigCall, MaskedConfig, Node, Phase,
     ProbeSettings, Publisher, PutBy, Readers, View,
 };
-use crate::config::{Config, Document, KeyLimit};
+use crate::config::{self, Document, KeyLimit, Progress};
 use crate::engine::StoreCall;
 use crate::server::{
     self, BindError, Callers, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle,
@@ -333,21 +335,31 @@ async fn pass_on(
 
 /// Reads configurations as if they were in `file`.
 fn readers(file: &Path) -> Readers {
-    let name = file.to_string_lossy().into_owned();
-    let check = move |text: &str| {
-        let env = |variable: &str| std::env::var(variable).ok();
-        match Config::parse(text, &name, &env) {
-            Ok(compiled) => {
-                let Document { written, identity, .. } = compiled.document;
-                // It is only compared.
-                let keyed_digest = String::new();
-                let document = Some(MaskedConfig { written, identity, keyed_digest });
-                Checked { document, problems: problems(&compiled.warnings) }
-            }
-            Err(report) => Checked { document: None, problems: problems(&report) },
+    let file = file.to_owned();
+    // Threads of its own: checks of files that do not answer keep no reload back.
+    let work = Rc::new(FileWork::default());
+    let check = move |text: String| {
+        let (file, work) = (file.clone(), Rc::clone(&work));
+        async move {
+            let checked = work.run(CALL_LIMIT, move |progress| checked(&text, &file, progress));
+            checked.await.map_err(|unfinished| unfinished.to_string())
         }
+        .boxed_local()
     };
-    Readers { check: Arc::new(check), limit: read_limit }
+    Readers { check: Rc::new(check), limit: read_limit }
+}
+
+fn checked(text: &str, file: &Path, progress: &Progress) -> Checked {
+    match config::load_text(text, file, &[], progress) {
+        Ok(compiled) => {
+            let Document { written, identity, .. } = compiled.document;
+            // It is only compared.
+            let keyed_digest = String::new();
+            let document = Some(MaskedConfig { written, identity, keyed_digest });
+            Checked { document, problems: problems(&compiled.warnings) }
+        }
+        Err(mistakes) => Checked { document: None, problems: problems(&mistakes.report) },
+    }
 }
 
 fn read_limit(text: &str) -> Result<Override, String> {

@@ -5,11 +5,11 @@
 //! behind them is replaced.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-use crate::config::FileStamp;
+use crate::config::{FileStamp, check_regular, open_regular};
 use crate::platform::is_mount;
 
 /// A text on the disk beside the file that it is to replace. It is removed if it does not.
@@ -25,11 +25,12 @@ impl NewFile {
     /// Writes `text` beside the file at `path`, and the old text for the case that it must come back.
     ///
     /// # Errors
-    /// If the file or its directory is read-only, is mounted itself, or has no room; or if the new
-    /// file cannot have the owner of the old one.
+    /// If the file is no regular one; if it or its directory is read-only, is mounted itself, or has
+    /// no room; or if the new file cannot have the owner of the old one.
     pub(super) fn write(path: &Path, text: &str) -> io::Result<Self> {
         let target = fs::canonicalize(path)?;
         let about = fs::metadata(&target)?;
+        check_regular(&about)?;
         if about.mode() & 0o222 == 0 {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "the file is read-only"));
         }
@@ -40,7 +41,9 @@ impl NewFile {
         }
         // Tells whether this process may write the file itself. Its contents stay.
         OpenOptions::new().write(true).open(&target)?;
-        let old = Self::beside(&target, "old", &fs::read(&target)?, &about)?;
+        let mut old = Vec::new();
+        open_regular(&target)?.read_to_end(&mut old)?;
+        let old = Self::beside(&target, "old", &old, &about)?;
         let mut new = Self::beside(&target, "new", text.as_bytes(), &about)?;
         new.old = Some(Box::new(old));
         Ok(new)

@@ -7,6 +7,7 @@ mod certificates;
 mod config_file;
 mod echo;
 mod error;
+mod file_work;
 mod forwarders;
 mod key_set;
 #[cfg(test)]
@@ -45,12 +46,12 @@ use tollgate_limiter::time::monotonic;
 use tracing::{info, warn};
 
 use crate::admin::ConfigCall;
-use crate::config::{Config, Document};
+use crate::config::{Config, Document, NamedFile};
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
 use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
 use admin::{AdminListener, BoundAdmin};
-use reload::{Loaded, Source};
+use reload::{Demand, Loaded, Source};
 use sockets::Purpose;
 use supervisor::{Outputs, Shutdown, Supervisor};
 use systemd::InheritedSockets;
@@ -74,7 +75,7 @@ pub(crate) struct ConfigFiles {
     /// The file that was loaded.
     pub(crate) file: PathBuf,
     /// The files that it names and whose contents are part of the configuration.
-    pub(crate) others: Vec<PathBuf>,
+    pub(crate) others: Vec<NamedFile>,
     /// What the file contains.
     pub(crate) document: Document,
 }
@@ -179,7 +180,13 @@ async fn reload_until_stopped(
             () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => return,
             // The file again, also if a call has put another configuration in its place.
             _ = signals.hangup.recv() => Wanted::Reload(Source::File),
-            source = changed(loaded) => Wanted::Reload(source),
+            demand = changed(loaded) => match demand {
+                Demand::Apply(source) => Wanted::Reload(source),
+                Demand::Report(why) => {
+                    reload::failed(supervisor, admin.as_ref(), why);
+                    continue;
+                }
+            },
             Some(call) = configs.recv() => Wanted::Call(Box::new(call)),
             number = patches.changed() => {
                 apply_patches(supervisor, admin.as_ref(), number).await;
@@ -296,8 +303,8 @@ async fn reopen_on_signal(mut signal: Signal, log: Option<Reopener>) {
     }
 }
 
-/// Returns when a file has changed, if there is one, with what is to be applied.
-async fn changed(loaded: &mut Option<Loaded>) -> Source {
+/// Returns when a file has changed or does not answer, if there is one.
+async fn changed(loaded: &mut Option<Loaded>) -> Demand {
     match loaded {
         Some(loaded) => loaded.changed().await,
         None => std::future::pending().await,

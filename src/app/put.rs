@@ -1,21 +1,21 @@
 //! Changes of the configuration that operators ask for by the admin API.
 
-use std::io;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 use tollgate_limiter::time::Clock;
 use tracing::{error, info};
 
 use super::admin::AdminListener;
 use super::config_file::NewFile;
+use super::file_work::{CALL_LIMIT, Unfinished};
 use super::reload::{Loaded, Source, apply};
 use super::shown_config::problems;
 use super::supervisor::Supervisor;
 use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced};
-use crate::config::{self, Compiled, GeoFile, LoadError, NotInPlace};
+use crate::config::{self, Compiled, FileStamp, GeoFile, NotInPlace, Progress};
 use crate::patches::{IfMatch, Values};
 
 /// Makes a change, and replies. If the caller stops waiting before it begins, it is not made. If
@@ -53,24 +53,28 @@ impl Changing<'_> {
                 if !is_forced && !if_match.names(&self.admin.tag()) {
                     return Err(Refused::Stale);
                 }
-                if write && !is_forced && !self.loaded.watch.is_as_seen() {
-                    let why = "the file has changed in the meantime, and is about to be read";
-                    return Err(Refused::conflict(why));
+                if write && !is_forced {
+                    self.check_unchanged().await?;
                 }
                 self.replace(text, write, actor).await
             }
             ConfigRequest::MayPersist(policy, patch) => {
                 let patches = self.supervisor.patches();
                 let values = patches.preview(&policy, patch, if_match, actor);
-                let text = self.persisted(&policy, &values.map_err(Refused::Patch)?)?;
-                new_file(self.loaded.watch.file(), &text).map(|_| Replaced::default())
+                let text = self.persisted(&policy, &values.map_err(Refused::Patch)?).await?;
+                let file = self.file().to_owned();
+                let may = self.loaded.work.run(CALL_LIMIT, move |progress| {
+                    progress.at(&file);
+                    new_file(&file, &text).map(|_| Replaced::default())
+                });
+                may.await.map_err(unfinished)?
             }
             ConfigRequest::Persist(policy) => {
                 let snapshot = self.supervisor.snapshot();
                 let patch = snapshot.patches.changed.get(&policy).and_then(|it| it.patch.as_ref());
                 let gone = || Refused::conflict("the patch has ended in the meantime");
                 let values = patch.map(|(change, _)| change.values.clone()).ok_or_else(gone)?;
-                let text = self.persisted(&policy, &values)?;
+                let text = self.persisted(&policy, &values).await?;
                 self.replace(text, true, actor).await
             }
         }
@@ -86,9 +90,11 @@ impl Changing<'_> {
     ) -> Result<Replaced, Refused> {
         let file = self.loaded.watch.file().to_owned();
         let databases = self.supervisor.geo_files();
-        let prepared = spawn_blocking(move || prepare(text, write, &file, &databases)).await;
-        let failed = |_| Refused::conflict("the configuration could not be read");
-        let Prepared { compiled, new_file, is_file } = prepared.map_err(failed)??;
+        let work = &self.loaded.work;
+        let prepared = work
+            .run(CALL_LIMIT, move |progress| prepare(text, write, &file, &databases, progress))
+            .await;
+        let Prepared { compiled, new_file, is_file } = prepared.map_err(unfinished)??;
         if self.reply.is_closed() {
             return Err(Refused::conflict("the call has taken too long"));
         }
@@ -100,52 +106,88 @@ impl Changing<'_> {
         };
         let before = self.admin.masked();
         // A file that cannot be written is known before anything of the text is in force.
-        let old_file = self.write(new_file)?;
+        let old_file = self.write(new_file).await?;
         let applied = apply(self.supervisor, self.loaded, Some(self.admin), compiled, source).await;
-        let needs_restart = applied.map_err(|why| self.undo(old_file, &why))?;
+        let needs_restart = match applied {
+            Ok(needs_restart) => needs_restart,
+            Err(why) => return Err(self.undo(old_file, &why).await),
+        };
         self.supervisor.reloaded(true);
         info!(%actor, written = write, "the configuration was replaced by a call");
         Ok(Replaced { before, after: self.admin.masked(), needs_restart, warnings })
     }
 
     /// Replaces the file, if there is a new one. Returns the old one.
-    fn write(&mut self, new: Option<NewFile>) -> Result<Option<Box<NewFile>>, Refused> {
+    async fn write(&mut self, new: Option<NewFile>) -> Result<Option<Box<NewFile>>, Refused> {
         let Some(new) = new else { return Ok(None) };
-        let (stamp, old) = new.replace().map_err(|error| unwritable(self.file(), &error))?;
-        self.loaded.watch.wrote(stamp);
-        Ok(old)
+        self.put_in_place(new).await.map_err(|why| unwritable(self.file(), &why))
     }
 
     /// Gives the file its old text: the new one cannot run here, for the reason `why`.
-    fn undo(&mut self, old: Option<Box<NewFile>>, why: &str) -> Refused {
-        match old.map(|old| old.replace()) {
-            None => {}
-            Some(Ok((stamp, _))) => self.loaded.watch.wrote(stamp),
-            Some(Err(cause)) => {
-                let file = self.file().display();
-                error!(
-                    "{file} has a configuration that cannot run here, and not its old text: {cause}"
-                );
-                return Refused::conflict(format!(
-                    "it cannot run here: {why}; but {file} has it now, because the old text could \
-                     not be written: {cause}"
-                ));
-            }
+    async fn undo(&mut self, old: Option<Box<NewFile>>, why: &str) -> Refused {
+        if let Some(old) = old
+            && let Err(cause) = self.put_in_place(*old).await
+        {
+            let file = self.file().display();
+            error!(
+                "{file} has a configuration that cannot run here, and not its old text: {cause}"
+            );
+            return Refused::conflict(format!(
+                "it cannot run here: {why}; but {file} has it now, because the old text could \
+                 not be written: {cause}"
+            ));
         }
         Refused::conflict(format!("it cannot run here, so nothing has changed: {why}"))
+    }
+
+    /// Puts `new` in the place of the file, and returns the old text. The error says why it cannot.
+    async fn put_in_place(&mut self, new: NewFile) -> Result<Option<Box<NewFile>>, String> {
+        let file = self.file().to_owned();
+        let replaced = self.loaded.work.run(CALL_LIMIT, move |progress| {
+            progress.at(&file);
+            new.replace()
+        });
+        let replaced = replaced.await.map_err(|unfinished| {
+            format!("{unfinished}; if it is written after all, the gateway reads it then")
+        })?;
+        let (stamp, old) = replaced.map_err(|error| error.to_string())?;
+        self.loaded.watch.wrote(stamp);
+        Ok(old)
     }
 
     fn file(&self) -> &Path {
         self.loaded.watch.file()
     }
 
+    /// # Errors
+    /// If the file is not as it was when it was looked at last.
+    async fn check_unchanged(&self) -> Result<(), Refused> {
+        let file = self.file().to_owned();
+        let stamp = self.loaded.work.run(CALL_LIMIT, move |progress| {
+            progress.at(&file);
+            FileStamp::of(&file)
+        });
+        if stamp.await.map_err(unfinished)? != self.loaded.watch.seen() {
+            let why = "the file has changed in the meantime, and is about to be read";
+            return Err(Refused::conflict(why));
+        }
+        Ok(())
+    }
+
     /// The text of the file with these values of a policy.
-    fn persisted(&self, policy: &str, values: &Values) -> Result<String, Refused> {
-        let file = self.loaded.watch.file();
-        let differs = "this node runs another configuration than its file, so nothing is written";
-        let text = config::read(file)
+    async fn persisted(&self, policy: &str, values: &Values) -> Result<String, Refused> {
+        let file = self.file().to_owned();
+        let read = self.loaded.work.run(CALL_LIMIT, move |progress| {
+            progress.at(&file);
+            config::read(&file)
+        });
+        let text = read
+            .await
+            .map_err(unfinished)?
             .map_err(|error| Refused::conflict(format!("the file cannot be read: {error}")))?;
         if matches!(self.loaded.tried, Source::Call(..)) || *text != *self.loaded.text {
+            let differs =
+                "this node runs another configuration than its file, so nothing is written";
             return Err(Refused::conflict(differs));
         }
         config::edited(&text, policy, values).map_err(|NotInPlace { because, paste }| {
@@ -169,14 +211,14 @@ fn prepare(
     write: bool,
     file: &Path,
     databases: &[GeoFile],
+    progress: &Progress,
 ) -> Result<Prepared, Refused> {
     if let Some(report) = config::masked(&text, &file.to_string_lossy()) {
         return Err(Refused::Mistakes(problems(&report)));
     }
-    let compiled = config::load_text(&text, file, databases).map_err(|error| match error {
-        LoadError::Mistakes { report, .. } => Refused::Mistakes(problems(&report)),
-        LoadError::Unreadable { error, .. } => Refused::conflict(error.to_string()),
-    })?;
+    let compiled = config::load_text(&text, file, databases, progress)
+        .map_err(|mistakes| Refused::Mistakes(problems(&mistakes.report)))?;
+    progress.at(file);
     let is_file = config::read(file).is_ok_and(|now| now == text);
     let new_file = write.then(|| new_file(file, &text)).transpose()?;
     Ok(Prepared { compiled, new_file, is_file })
@@ -186,7 +228,11 @@ fn new_file(file: &Path, text: &str) -> Result<NewFile, Refused> {
     NewFile::write(file, text).map_err(|error| unwritable(file, &error))
 }
 
-fn unwritable(file: &Path, error: &io::Error) -> Refused {
+fn unwritable(file: &Path, why: &impl Display) -> Refused {
     let file = file.display();
-    Refused::conflict(format!("the file {file} cannot be written, so nothing changes: {error}"))
+    Refused::conflict(format!("the file {file} cannot be written, so nothing changes: {why}"))
+}
+
+fn unfinished(why: Unfinished) -> Refused {
+    Refused::conflict(format!("nothing changes: {why}"))
 }

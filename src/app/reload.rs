@@ -1,22 +1,28 @@
 //! Applies other configurations: the file when it has changed, and texts that operators put in
 //! its place. A configuration with a mistake changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
 
 use super::admin::AdminListener;
+use super::file_work::{FileWork, Unfinished};
 use super::key_set;
 use super::supervisor::Supervisor;
 use super::watch::{Changed, FileWatch};
 use crate::admin::PutBy;
-use crate::config::{self, Compiled, LoadError, Report};
+use crate::config::{self, Compiled, LoadError, Mistakes, NamedFile, Report};
+
+/// How long reading the files of a configuration may take. A database of locations with some hundred
+/// megabytes takes some seconds.
+const READ_LIMIT: Duration = Duration::from_secs(15);
 
 /// The configuration in use, and where it comes from.
 pub(super) struct Loaded {
     pub(super) watch: FileWatch,
+    pub(super) work: FileWork,
     /// The text in use.
     pub(super) text: Arc<str>,
     /// What was tried last. It is tried again when a file changes that it names.
@@ -32,18 +38,38 @@ pub(super) enum Source {
     Call(Arc<str>, PutBy),
 }
 
+/// What the files demand.
+#[derive(Debug)]
+pub(super) enum Demand {
+    /// This is to be applied.
+    Apply(Source),
+    /// Changes of files are not noticed, for this reason.
+    Report(String),
+}
+
 impl Loaded {
     /// The configuration with this text, which was read from `file` and `others`.
-    pub(super) fn new(file: &Path, others: Vec<PathBuf>, text: Arc<str>) -> Self {
-        Self { watch: FileWatch::new(file, others), text, tried: Source::File }
+    pub(super) fn new(file: &Path, others: Vec<NamedFile>, text: Arc<str>) -> Self {
+        let (watch, work) = (FileWatch::new(file, others), FileWork::default());
+        Self { watch, work, text, tried: Source::File }
     }
 
-    /// Returns when a file has changed, with what is to be applied. A changed configuration file
-    /// replaces what a call gave.
-    pub(super) async fn changed(&mut self) -> Source {
-        match self.watch.changed().await {
-            Changed::File => Source::File,
-            Changed::Others => self.tried.clone(),
+    /// Returns when a file has changed, or does not answer. A changed configuration file replaces
+    /// what a call gave.
+    pub(super) async fn changed(&mut self) -> Demand {
+        let changed = tokio::select! {
+            changed = self.watch.changed() => changed,
+            // Files that were read too slowly, or did not answer, have been read.
+            () = self.work.late_end() => Changed::Others,
+        };
+        match changed {
+            Changed::File => Demand::Apply(Source::File),
+            Changed::Others => Demand::Apply(self.tried.clone()),
+            Changed::Silent(path) => Demand::Report(format!(
+                "the file {} does not answer, so changes of files are noticed late or not at all: \
+                 see whether its file system is there; the signal HUP reads the configuration",
+                path.display()
+            )),
         }
     }
 }
@@ -62,17 +88,23 @@ pub(super) async fn reload(
         Ok(compiled) => apply(supervisor, loaded, admin.as_deref(), compiled, source).await,
         Err(why) => Err(why),
     };
-    supervisor.reloaded(result.is_ok());
     match result {
-        Ok(_) => info!(file = %loaded.watch.file().display(), "reloaded"),
-        Err(why) => {
-            // The report of mistakes has lines of its own.
-            let separator = if why.contains('\n') { '\n' } else { ' ' };
-            error!("not reloaded, the running configuration stays:{separator}{why}");
-            if let Some(admin) = admin {
-                admin.reload_failed(why);
-            }
+        Ok(_) => {
+            supervisor.reloaded(true);
+            info!(file = %loaded.watch.file().display(), "reloaded");
         }
+        Err(why) => failed(supervisor, admin.as_deref(), why),
+    }
+}
+
+/// Reports that the files are not in use, for the reason `why`.
+pub(super) fn failed(supervisor: &Supervisor, admin: Option<&AdminListener>, why: String) {
+    supervisor.reloaded(false);
+    // The report of mistakes has lines of its own.
+    let separator = if why.contains('\n') { '\n' } else { ' ' };
+    error!("not reloaded, the running configuration stays:{separator}{why}");
+    if let Some(admin) = admin {
+        admin.reload_failed(why);
     }
 }
 
@@ -83,13 +115,15 @@ async fn load(
     source: &Source,
 ) -> Result<Compiled, String> {
     let file = loaded.watch.file().to_owned();
-    // Reading may take long, and the process handles signals meanwhile.
     let (databases, source) = (supervisor.geo_files(), source.clone());
-    let compiled = spawn_blocking(move || match source {
-        Source::File => config::load_again(&file, &databases),
-        Source::Call(text, _) => config::load_text(&text, &file, &databases),
+    let compiled = loaded.work.run(READ_LIMIT, move |progress| match source {
+        Source::File => config::load_again(&file, &databases, progress),
+        Source::Call(text, _) => Ok(config::load_text(&text, &file, &databases, progress)?),
     });
-    let compiled = compiled.await.map_err(|error| error.to_string())?;
+    let compiled = compiled.await.map_err(|unfinished| match unfinished {
+        Unfinished::Late(..) => format!("{unfinished}; it is tried again when the file answers"),
+        _ => unfinished.to_string(),
+    })?;
     // A corrected file is noticed even if the file that names it does not change.
     match compiled {
         Ok(compiled) => {
@@ -98,7 +132,7 @@ async fn load(
         }
         Err(error) => {
             let why = error.to_string();
-            if let LoadError::Mistakes { files, .. } = error {
+            if let LoadError::Mistakes(Mistakes { files, .. }) = error {
                 loaded.watch.set_others(files);
             }
             Err(why)

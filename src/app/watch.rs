@@ -6,17 +6,24 @@
 //! quickly. A report is only a hint: what counts is the state of the files. It is also
 //! checked at an interval, because the system does not report all changes, for example
 //! behind a link to another directory, or on a network file system.
+//!
+//! The file and those that it names are looked at apart from each other: a change of the file is
+//! also noticed while another file does not answer.
+
+mod look;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::join;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use crate::config::FileStamp;
+use crate::config::{FileStamp, NamedFile};
+use look::{Group, Seen};
 
 /// The interval of checks without a hint.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
@@ -26,48 +33,28 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// Watches one file, and the files that it names.
 pub(super) struct FileWatch {
-    file: Watched,
-    others: Vec<Watched>,
+    path: PathBuf,
+    file: Group,
+    others: Group,
     hints: mpsc::Receiver<()>,
     /// Sends the hints until it is dropped. None: the system provides no hints.
     _watcher: Option<RecommendedWatcher>,
 }
 
 /// What has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     /// The file, and perhaps others.
     File,
     /// Only files that it names.
     Others,
-}
-
-struct Watched {
-    path: PathBuf,
-    /// The state at the last check; None: the file did not exist.
-    seen: Option<FileStamp>,
-}
-
-impl Watched {
-    fn new(path: PathBuf) -> Self {
-        Self { seen: FileStamp::of(&path), path }
-    }
-
-    /// Whether it has changed since the last check. A missing file does not count: it may
-    /// be about to be replaced.
-    fn has_changed(&mut self) -> bool {
-        let now = FileStamp::of(&self.path);
-        let has_changed = now.is_some() && now != self.seen;
-        if has_changed {
-            self.seen = now;
-        }
-        has_changed
-    }
+    /// Nothing that is known: this file does not answer.
+    Silent(PathBuf),
 }
 
 impl FileWatch {
-    /// Watches the file at `path`, and `others`, from their current state on.
-    pub(super) fn new(path: &Path, others: Vec<PathBuf>) -> Self {
+    /// Watches the file at `path` from its current state on, and `others`.
+    pub(super) fn new(path: &Path, others: Vec<NamedFile>) -> Self {
         // One waiting hint is enough.
         let (sender, hints) = mpsc::channel(1);
         let watcher = watch_directory(path, sender).inspect_err(|error| {
@@ -76,39 +63,33 @@ impl FileWatch {
                 path.display()
             );
         });
-        let others = others.into_iter().map(Watched::new).collect();
-        Self { file: Watched::new(path.to_owned()), others, hints, _watcher: watcher.ok() }
+        let path = path.to_owned();
+        let file = NamedFile { stamp: FileStamp::of(&path), path: path.clone() };
+        let (file, others) = (Group::new(vec![file]), Group::new(others));
+        Self { path, file, others, hints, _watcher: watcher.ok() }
     }
 
     /// The path of the file.
     pub(super) fn file(&self) -> &Path {
-        &self.file.path
+        &self.path
     }
 
     /// Replaces the other files that are watched.
-    pub(super) fn set_others(&mut self, others: Vec<PathBuf>) {
-        let mut known = std::mem::take(&mut self.others);
-        let watched = others.into_iter().map(|path| {
-            // A change that was not noticed yet is not lost.
-            match known.iter().position(|it| it.path == path) {
-                Some(index) => known.swap_remove(index),
-                None => Watched::new(path),
-            }
-        });
-        self.others = watched.collect();
+    pub(super) fn set_others(&mut self, others: Vec<NamedFile>) {
+        self.others.replace(others);
     }
 
-    /// Whether the file is as it was when it was looked at last.
-    pub(super) fn is_as_seen(&self) -> bool {
-        FileStamp::of(&self.file.path) == self.file.seen
+    /// The state of the file when it was looked at last.
+    pub(super) fn seen(&self) -> Option<FileStamp> {
+        self.file.files[0].stamp
     }
 
     /// This process has written the file, which has this stamp now: that is no change.
     pub(super) fn wrote(&mut self, stamp: Option<FileStamp>) {
-        self.file.seen = stamp;
+        self.file.set_first(stamp);
     }
 
-    /// Returns when one of the files has changed.
+    /// Returns when one of the files has changed, or does not answer.
     pub(super) async fn changed(&mut self) -> Changed {
         loop {
             match timeout(LOOK_INTERVAL, self.hints.recv()).await {
@@ -116,13 +97,13 @@ impl FileWatch {
                 Ok(None) => sleep(LOOK_INTERVAL).await,
                 Err(_) => {}
             }
-            // All files are checked, so that several changes count as one.
-            let others = self.others.iter_mut().map(Watched::has_changed);
-            let others = others.filter(|changed| *changed).count() > 0;
-            match (self.file.has_changed(), others) {
-                (true, _) => return Changed::File,
-                (false, true) => return Changed::Others,
-                (false, false) => {}
+            // All files are looked at, so that several changes count as one.
+            join!(self.file.look(), self.others.look());
+            match (self.file.seen(), self.others.seen()) {
+                (Seen::Changed, _) => return Changed::File,
+                (_, Seen::Changed) => return Changed::Others,
+                (Seen::Silent(path), _) | (_, Seen::Silent(path)) => return Changed::Silent(path),
+                (Seen::Same, Seen::Same) => {}
             }
         }
     }
@@ -155,6 +136,10 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn named(path: &Path) -> NamedFile {
+        NamedFile { path: path.to_owned(), stamp: FileStamp::of(path) }
+    }
 
     async fn sees_change(watch: &mut FileWatch) {
         timeout(PATIENCE, watch.changed()).await.expect("the change is noticed");
@@ -228,14 +213,14 @@ mod tests {
         for path in [&file, &first, &second] {
             fs::write(path, "a").unwrap();
         }
-        let mut watch = FileWatch::new(&file, vec![first.clone()]);
+        let mut watch = FileWatch::new(&file, vec![named(&first)]);
         fs::write(&first, "ab").unwrap();
         sees_change(&mut watch).await;
-        watch.set_others(vec![second.clone()]);
+        watch.set_others(vec![named(&second)]);
         fs::write(&first, "abc").unwrap();
         assert!(timeout(LOOK_INTERVAL * 2, watch.changed()).await.is_err());
         fs::write(&second, "ab").unwrap();
-        watch.set_others(vec![second.clone(), first]);
+        watch.set_others(vec![named(&second), named(&first)]);
         assert_eq!(timeout(PATIENCE, watch.changed()).await, Ok(Changed::Others));
         fs::write(&file, "ab").unwrap();
         fs::write(&second, "abc").unwrap();
@@ -248,9 +233,9 @@ mod tests {
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
         let mut watch = FileWatch::new(&path, Vec::new());
-        assert!(watch.is_as_seen());
+        assert_eq!(watch.seen(), FileStamp::of(&path));
         fs::write(&path, "ab").unwrap();
-        assert!(!watch.is_as_seen());
+        assert_ne!(watch.seen(), FileStamp::of(&path));
         watch.wrote(FileStamp::of(&path));
         sees_nothing(&mut watch).await;
         fs::write(&path, "abc").unwrap();

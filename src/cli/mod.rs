@@ -23,7 +23,7 @@ use clap::{CommandFactory as _, Parser as _};
 use signal_hook::consts::SIGUSR1;
 
 use crate::app::{self, ConfigFiles, RunError};
-use crate::config::{self, Compiled, Config, LoadError, Report};
+use crate::config::{self, Compiled, Config, LoadError, Mistakes, Report};
 use crate::proxy::TlsError;
 use args::{Args, Command, OverrideArgs, ReplayArgs, RunArgs};
 use explain::ExplainArgs;
@@ -143,13 +143,14 @@ fn ignore_log_rotation() {
 /// lines of a file that is not YAML as they are.
 fn prefixed(failure: &Failure, shows_lines: bool) -> String {
     match failure {
-        Failure::Config(LoadError::Mistakes { report, .. }) if shows_lines => {
+        Failure::Config(LoadError::Mistakes(Mistakes { report, .. })) if shows_lines => {
             report.with_whole_lines().to_string()
         }
-        Failure::Config(LoadError::Mistakes { report, .. })
-        | Failure::Explain(explain::Problem::Config(LoadError::Mistakes { report, .. })) => {
-            report.to_string()
-        }
+        Failure::Config(LoadError::Mistakes(Mistakes { report, .. }))
+        | Failure::Explain(explain::Problem::Config(LoadError::Mistakes(Mistakes {
+            report,
+            ..
+        }))) => report.to_string(),
         other => format!("error: {other}"),
     }
 }

@@ -15,6 +15,7 @@ use super::excerpt::Excerpts;
 use super::model::Config;
 use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
+use super::progress::Progress;
 use super::scalar::{Period, ScalarError};
 use super::secrecy::Secrecy;
 use super::sections::RawConfig;
@@ -66,6 +67,7 @@ pub(super) fn definitions(
             files: RefCell::default(),
             certificates: RefCell::default(),
             databases: &[],
+            progress: &Progress::default(),
         };
         let policy = raw.compile_policy(&name, &changed, (&client, &store), &around, &problems);
         let policy = policy.ok_or_else(|| mistakes(problems))?;

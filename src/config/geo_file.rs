@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use tollgate_limiter::policy::GeoDatabase;
 
+use super::regular_file;
+
 /// The largest file that is read, in bytes: 1 GiB. A database of cities has about a tenth of it.
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
@@ -60,12 +62,7 @@ impl GeoFile {
     /// The reason, as the end of a sentence about the file.
     pub(super) fn read(path: PathBuf, known: &[Self]) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("it cannot be read: {error}");
-        let seen = fs::metadata(&path).map_err(unreadable)?;
-        // Other files could block, or have no end.
-        if !seen.is_file() {
-            return Err("it is not a regular file".to_owned());
-        }
-        let file = File::open(&path).map_err(unreadable)?;
+        let file = regular_file::open(&path).map_err(unreadable)?;
         let before = FileStamp::new(&file.metadata().map_err(unreadable)?);
         if let Some(same) = known.iter().find(|it| it.path == path && it.stamp == before) {
             return Ok(same.clone());

@@ -23,8 +23,10 @@ mod model;
 mod neighbours;
 mod node;
 mod problem;
+mod progress;
 mod quotes;
 mod ratelimit;
+mod regular_file;
 mod scalar;
 mod secrecy;
 mod secret_places;
@@ -39,6 +41,7 @@ mod words;
 mod yaml;
 
 use std::cell::RefCell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,8 +52,11 @@ use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::{Report, Reported};
+pub(crate) use progress::Progress;
+pub(crate) use regular_file::{check as check_regular, open as open_regular};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
+pub use surroundings::NamedFile;
 use surroundings::Surroundings;
 pub(crate) use text_file::read;
 use tollgate_limiter::time::Clock;
@@ -64,7 +70,7 @@ pub struct Compiled {
     pub warnings: Report,
     /// The other files that were read: certificates, keys, databases, and the files in
     /// `${file:...}`.
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) files: Vec<NamedFile>,
     /// The file as it may be shown.
     pub(crate) document: Document,
 }
@@ -78,24 +84,32 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// The file has mistakes.
-    #[error("{report}")]
-    Mistakes {
-        /// All mistakes.
-        report: Report,
-        /// The other files that the file names. The mistakes may be in them.
-        files: Vec<PathBuf>,
-    },
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
 }
 
-/// Reads and compiles the file at `path`, with the environment of the process.
+/// The mistakes of a configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{report}")]
+pub struct Mistakes {
+    /// All mistakes.
+    pub report: Report,
+    /// The other files that the configuration names. The mistakes may be in them.
+    pub files: Vec<NamedFile>,
+}
+
+/// Reads and compiles the file at `path`, with the environment of the process. `path` is given by
+/// the user of the process, and may be a pipe, such as `/dev/stdin`. Files that the text names are
+/// regular files.
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
 pub fn load(path: &Path) -> Result<Compiled, LoadError> {
-    load_again(path, &[])
+    let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
+    Ok(load_text(&text, path, &[], &Progress::default())?)
 }
 
 /// Reads and compiles the file while a configuration with these databases is in use. A database
@@ -104,10 +118,18 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
-pub(crate) fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
-    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
-    let text = read(path).map_err(unreadable)?;
-    load_text(&text, path, databases)
+pub(crate) fn load_again(
+    path: &Path,
+    databases: &[GeoFile],
+    progress: &Progress,
+) -> Result<Compiled, LoadError> {
+    progress.at(path);
+    let text = read(path).map_err(|error| unreadable(path, error))?;
+    Ok(load_text(&text, path, databases, progress)?)
+}
+
+fn unreadable(path: &Path, error: io::Error) -> LoadError {
+    LoadError::Unreadable { path: path.to_owned(), error }
 }
 
 /// Compiles `text` as if it was in the file at `path`, while a configuration with these databases
@@ -119,10 +141,10 @@ pub(crate) fn load_text(
     text: &str,
     path: &Path,
     databases: &[GeoFile],
-) -> Result<Compiled, LoadError> {
-    let name = path.to_string_lossy();
-    compiled(text, &name, &|variable| std::env::var(variable).ok(), databases)
-        .map_err(|(report, files)| LoadError::Mistakes { report, files })
+    progress: &Progress,
+) -> Result<Compiled, Mistakes> {
+    let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
+    compiled(text, &name, &env, databases, progress)
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).
@@ -141,7 +163,7 @@ impl Config {
         name: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Compiled, Report> {
-        compiled(text, name, env, &[]).map_err(|(report, _)| report)
+        compiled(text, name, env, &[], &Progress::default()).map_err(|it| it.report)
     }
 }
 
@@ -152,7 +174,8 @@ fn compiled(
     name: &str,
     env: &dyn Fn(&str) -> Option<String>,
     databases: &[GeoFile],
-) -> Result<Compiled, (Report, Vec<PathBuf>)> {
+    progress: &Progress,
+) -> Result<Compiled, Mistakes> {
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let around = Surroundings {
@@ -162,6 +185,7 @@ fn compiled(
         files: RefCell::default(),
         certificates: RefCell::default(),
         databases,
+        progress,
     };
     let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
@@ -181,7 +205,7 @@ fn compiled(
     let (report, files) = (problems.report(name, text, &excerpts), around.files.into_inner());
     match compiled {
         Some((config, document)) => Ok(Compiled { config, warnings: report, files, document }),
-        None => Err((report, files)),
+        None => Err(Mistakes { report, files }),
     }
 }
 

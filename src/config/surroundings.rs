@@ -3,14 +3,14 @@
 //! Every file that is read is recorded, so that the gateway can watch it.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use tollgate_limiter::time::Timestamp;
 
-use super::geo_file::GeoFile;
-use super::ratelimit;
+use super::geo_file::{FileStamp, GeoFile};
+use super::{Progress, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
 /// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
@@ -27,11 +27,22 @@ pub(super) struct Surroundings<'a> {
     /// The present time, by which certificates have expired or not.
     pub(super) now: Timestamp,
     /// The files that were read, or that do not exist, each once.
-    pub(super) files: RefCell<Vec<PathBuf>>,
+    pub(super) files: RefCell<Vec<NamedFile>>,
     /// The certificates that the gateway shows, each once.
     pub(super) certificates: RefCell<Vec<CertificateDates>>,
     /// The databases in use, which need not be read again.
     pub(super) databases: &'a [GeoFile],
+    /// Which file is being read.
+    pub(super) progress: &'a Progress,
+}
+
+/// A file that a configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// Its state before it was read. None: it could not be found.
+    pub(crate) stamp: Option<FileStamp>,
 }
 
 impl Surroundings<'_> {
@@ -56,10 +67,10 @@ impl Surroundings<'_> {
     pub(super) fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
         let place = self.directory.join(path);
         let unreadable = |error| format!("the file {path:?} cannot be read: {error}");
-        let file = File::open(&place).map_err(unreadable);
-        self.note(place);
+        self.note(&place);
+        let file = regular_file::open(&place).map_err(unreadable)?;
         let mut bytes = Vec::new();
-        file?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         if u64::try_from(bytes.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
             return Err(format!("the file {path:?} is larger than 1 MiB"));
         }
@@ -72,7 +83,7 @@ impl Surroundings<'_> {
     /// The reason, as the end of a sentence about the file.
     pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
         let place = self.directory.join(path);
-        self.note(place.clone());
+        self.note(&place);
         GeoFile::read(place, self.databases)
     }
 
@@ -86,9 +97,9 @@ impl Surroundings<'_> {
         merge: bool,
     ) -> Result<ratelimit::Directory, String> {
         let place = self.directory.join(path);
-        self.note(place.clone());
+        self.note(&place);
         let read = ratelimit::read(&place, merge)?;
-        read.watched.iter().for_each(|file| self.note(file.clone()));
+        read.watched.iter().for_each(|file| self.note(file));
         Ok(read)
     }
 
@@ -101,15 +112,17 @@ impl Surroundings<'_> {
     /// Whether a file exists at `path`, readable or not.
     pub(super) fn has(&self, path: &str) -> bool {
         let place = self.directory.join(path);
-        let is_missing = fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound);
-        self.note(place);
-        !is_missing
+        self.note(&place);
+        !fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound)
     }
 
-    fn note(&self, file: PathBuf) {
+    /// Notes that the file at `path` is read next. Its state is that of now, so that no change is
+    /// lost that comes later.
+    fn note(&self, path: &Path) {
+        self.progress.at(path);
         let mut files = self.files.borrow_mut();
-        if !files.contains(&file) {
-            files.push(file);
+        if !files.iter().any(|it| it.path == path) {
+            files.push(NamedFile { path: path.to_owned(), stamp: FileStamp::of(path) });
         }
     }
 }

@@ -183,7 +183,8 @@ fn references_are_replaced_in_any_text() {
     let text = text.replace(" ${HOST:-}", "${HOST:-}");
     let Compiled { config, files, .. } =
         Config::parse(&text, &name.to_string_lossy(), &env).unwrap();
-    assert_eq!(files, [directory.path().join("limit")]);
+    let paths: Vec<_> = files.into_iter().map(|it| it.path).collect();
+    assert_eq!(paths, [directory.path().join("limit")]);
     assert_eq!(
         config.upstreams[0].endpoints[0].target,
         Target::Http("10.0.0.1:81".parse().unwrap())

@@ -4,14 +4,25 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use super::yaml;
+use super::{regular_file, yaml};
 
 /// The text of a configuration file.
 ///
 /// # Errors
-/// If it cannot be read, is too large, or is not UTF-8.
+/// If it is no regular file, cannot be read, is too large, or is not UTF-8.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
+    text(regular_file::open(path)?)
+}
+
+/// The text of a configuration file, which may be a pipe: this waits for its end.
+///
+/// # Errors
+/// If it cannot be read, is too large, or is not UTF-8.
+pub(super) fn read_any(path: &Path) -> io::Result<String> {
+    text(File::open(path)?)
+}
+
+fn text(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     // One more byte than allowed is enough to see that the file is too large.
     file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes)?;

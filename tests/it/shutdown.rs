@@ -1,8 +1,6 @@
 //! The stop: requests in progress are finished, and no other is begun.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::process::Command;
 use std::sync::{Mutex, mpsc};
 
 use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
@@ -53,20 +51,18 @@ fn a_request_in_progress_is_finished_and_no_other_accepted() {
     assert_eq!(gateway.access_lines(1)[0]["outcome"], "admitted");
 }
 
-/// The file of a secret is a pipe that stays empty.
+/// The file of a secret is on a file system that does not answer.
 #[test]
 fn a_slow_reload_does_not_delay_the_stop() {
-    let origin = Origin::hello();
-    let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
-    let pipe = gateway.file().with_file_name("pipe");
-    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
-    assert!(made.success());
-    gateway.rewrite(
-        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
-         routes: [{ path: \"/*\", respond: { body: \"${file:pipe}\" } }]\n",
-    );
-    // Returns when the gateway reads the pipe.
-    let _unwritten = OpenOptions::new().write(true).open(pipe).expect("a pipe");
+    let text = |body: &str| {
+        format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             routes: [{{ path: \"/*\", respond: {{ body: \"{body}\" }} }}]\n{ONE_WORKER}\n"
+        )
+    };
+    let mut gateway = Gateway::start_with_dead_mount(&text("hello"));
+    gateway.rewrite(&text("${file:dead/secret}"));
+    eventually("it waits for the file", || gateway.waits_for_dead_mount());
     assert_eq!(gateway.client().get("/", &[]).text(), "hello");
     gateway.terminate();
     assert_eq!(gateway.wait().code(), Some(0));

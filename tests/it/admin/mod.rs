@@ -7,6 +7,7 @@ mod config;
 mod crowd;
 mod described;
 mod explain;
+mod files;
 mod forwarders;
 mod node;
 mod outages;

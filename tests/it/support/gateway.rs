@@ -130,8 +130,39 @@ impl Gateway {
     /// Starts with this configuration, whose file itself is mounted, in a mount namespace of its own.
     pub(crate) fn start_mounted(yaml: &str) -> Self {
         let mounted = "mount --bind \"$3\" \"$3\" && exec \"$0\" \"$@\"";
-        let script = format!("exec unshare -m sh -c '{mounted}' \"$0\" \"$@\"");
+        Self::start_with_mounts(mounted, yaml)
+    }
+
+    /// Starts by this script of a shell, in a mount namespace of its own.
+    fn start_with_mounts(script: &str, yaml: &str) -> Self {
+        // A user without the right to mount has it in a user namespace.
+        let script = format!(
+            "[ $(id -u) = 0 ] || as_root=--map-root-user; \
+             exec unshare --mount $as_root sh -c '{script}' \"$0\" \"$@\""
+        );
         Self::start_by(Program::by_shell(&script), yaml, "json")
+    }
+
+    /// Starts with this configuration, beside whose file the directory `dead` is mounted in a mount
+    /// namespace of its own. Nothing answers for that directory, as for one of a network file system
+    /// without its server: it is one of FUSE, whose file descriptor the gateway holds and never reads.
+    pub(crate) fn start_with_dead_mount(yaml: &str) -> Self {
+        let options = "fd=9,rootmode=40000,user_id=0,group_id=0";
+        let mounted = format!(
+            "dead=\"$(dirname \"$3\")/dead\" && mkdir \"$dead\" && exec 9<>/dev/fuse && \
+             mount -i -t fuse -o {options} dead \"$dead\" && exec \"$0\" \"$@\""
+        );
+        Self::start_with_mounts(&mounted, yaml)
+    }
+
+    /// Whether a thread of the process waits for the file system that does not answer.
+    pub(crate) fn waits_for_dead_mount(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let mut threads = threads.expect("it is our child").flatten();
+        threads.any(|thread| {
+            let function = std::fs::read_to_string(thread.path().join("wchan"));
+            function.is_ok_and(|function| function.contains("fuse"))
+        })
     }
 
     fn start_by(mut command: Command, yaml: &str, format: &str) -> Self {
