@@ -12,6 +12,7 @@ use tollgate_limiter::policy::{Mode, Plan, Policy};
 use tollgate_limiter::store::{KeyCount, PromiseCounts, SharedStore, Units};
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
+use super::key_set::Condition;
 use super::process_state::ProcessState;
 use crate::platform::{OtherListener, OwnSockets, process_usage};
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
@@ -47,6 +48,8 @@ struct Current {
     others: Arc<[OtherListener]>,
     /// The certificates that the gateway shows.
     certificates: Arc<[CertificateDates]>,
+    /// How the set of keys for tokens is, if there is one.
+    key_set: Option<Arc<Condition>>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
     serves_rate_limits: bool,
     generation: u64,
@@ -82,6 +85,7 @@ impl Observed {
             admin_sockets: Vec::new(),
             others: Arc::default(),
             certificates: Arc::default(),
+            key_set: None,
             serves_rate_limits: false,
             generation: 1,
             is_reload_successful: true,
@@ -140,6 +144,11 @@ impl Observed {
     /// The certificates that the gateway shows.
     pub(super) fn certificates(&self) -> Arc<[CertificateDates]> {
         Arc::clone(&self.current.lock().certificates)
+    }
+
+    /// The keys for tokens are those of this set now.
+    pub(super) fn set_key_set(&self, key_set: Option<Arc<Condition>>) {
+        self.current.lock().key_set = key_set;
     }
 
     /// Another configuration is in use.
@@ -231,6 +240,7 @@ impl Observed {
         samples.set_whole(&families::STORE_EVICTIONS, &["true"], losses.forgiven.states);
         if let Some(nodes) = self.store.nodes() {
             samples.set_whole(&families::NODES, &[], nodes);
+            samples.set_whole(&families::REPLICAS_AWAY, &[], whole(self.store.replicas_away()));
             samples.set_whole(&families::LOST_UNITS, &["unknown"], losses.lost_units);
             samples.set_whole(&families::LOST_UNITS, &["forgotten"], losses.forgotten_units);
         }
@@ -271,6 +281,9 @@ impl Source for Observed {
             samples.set_whole(&families::OTHER_LISTENERS, &labels, whole(others));
         }
         collect_certificates(&current.certificates, samples);
+        if let Some(key_set) = &current.key_set {
+            collect_key_set(key_set, samples);
+        }
         let lost = lost_process_lines().count();
         samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);
         if let Some(log) = &self.log {
@@ -324,6 +337,14 @@ fn collect_certificates(certificates: &[CertificateDates], samples: &mut Samples
         samples.set_whole(&families::CERTIFICATE_START, &[name], from_s);
         samples.set_whole(&families::CERTIFICATE_EXPIRY, &[name], until_s);
     }
+}
+
+fn collect_key_set(key_set: &Condition, samples: &mut Samples) {
+    let labels = [&*key_set.name];
+    if let Some(is_fetched) = key_set.is_fetched() {
+        samples.set_whole(&families::KEY_SET_LAST_FETCH, &labels, u64::from(is_fetched));
+    }
+    samples.set_whole(&families::KEYS_LEFT_OUT, &labels, whole(key_set.left_out()));
 }
 
 /// What is not known on this system is absent.

@@ -110,10 +110,12 @@ impl Supervisor {
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
         let certificates = Arc::clone(&config.certificates);
+        let key_set = key_set::condition(&config, keys.as_ref());
         let snapshot = Arc::new(state.snapshot(config, &[]));
         let log_lost = outputs.log.map(AccessLog::lost_lines);
         let observed = Observed::new(&state, &snapshot, log_lost);
         observed.set_certificates(certificates);
+        observed.set_key_set(key_set);
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -218,6 +220,7 @@ impl Supervisor {
         let check = Arc::new(std::mem::take(&mut config.check));
         let geo_files = std::mem::take(&mut config.geo_files);
         let certificates = Arc::clone(&config.certificates);
+        let key_set = key_set::condition(&config, keys.as_ref());
         let before = &self.snapshot.upstreams;
         let snapshot = self.state.snapshot(config, before);
         let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
@@ -234,6 +237,7 @@ impl Supervisor {
         self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
         self.observed.set_certificates(certificates);
+        self.observed.set_key_set(key_set);
         self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;

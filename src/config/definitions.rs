@@ -66,6 +66,7 @@ pub(super) fn definitions(
             now: Timestamp::default(),
             files: RefCell::default(),
             certificates: RefCell::default(),
+            key_file: RefCell::default(),
             databases: &[],
             progress: &Progress::default(),
         };

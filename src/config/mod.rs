@@ -184,6 +184,7 @@ fn compiled(
         now: Clock::System.wall(),
         files: RefCell::default(),
         certificates: RefCell::default(),
+        key_file: RefCell::default(),
         databases,
         progress,
     };

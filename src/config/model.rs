@@ -35,6 +35,8 @@ pub struct Config {
     pub(crate) geo_files: Vec<GeoFile>,
     /// Where the keys for tokens are fetched from, if they are fetched.
     pub(crate) key_source: Option<KeySource>,
+    /// The set of keys for tokens that is in a file, if there is one.
+    pub(crate) key_file: Option<KeyFile>,
     /// Where the counters are kept.
     pub(crate) store: StoreSettings,
     /// All policies with an effect, in the order of the file.
@@ -109,6 +111,7 @@ impl Config {
             check: CheckSettings::default(),
             admin: None,
             certificates: Arc::default(),
+            key_file: None,
         })
     }
 }
@@ -145,6 +148,15 @@ pub struct KeySource {
     pub(crate) refresh: Duration,
     /// The URL in a form that logs may show.
     pub(crate) shown: String,
+}
+
+/// A set of keys for tokens that is in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyFile {
+    /// The file.
+    pub(crate) name: String,
+    /// How many of its keys cannot be used.
+    pub(crate) left_out: usize,
 }
 
 /// A route: which requests it matches, and how it handles them.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tollgate_limiter::time::Timestamp;
 
 use super::geo_file::{FileStamp, GeoFile};
+use super::model::KeyFile;
 use super::{Progress, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
@@ -30,6 +31,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) files: RefCell<Vec<NamedFile>>,
     /// The certificates that the gateway shows, each once.
     pub(super) certificates: RefCell<Vec<CertificateDates>>,
+    /// The set of keys for tokens that is in a file.
+    pub(super) key_file: RefCell<Option<KeyFile>>,
     /// The databases in use, which need not be read again.
     pub(super) databases: &'a [GeoFile],
     /// Which file is being read.

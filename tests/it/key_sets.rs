@@ -4,11 +4,14 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
-use crate::support::{Certificates, Gateway, Origin, PATIENCE, Reserved, eventually, reserved};
+use crate::support::{
+    Certificates, Client, Gateway, Origin, PATIENCE, Reserved, eventually, reserved,
+};
 
 /// An issuer of tokens, which publishes its keys.
 struct Issuer {
@@ -190,6 +193,51 @@ fn a_key_that_cannot_be_used_is_left_out_with_a_warning_that_names_it() {
     gateway.reload(&published(file.to_str().expect("UTF-8")));
     let said = "warning: the key \"rsa\" of the set is left out: this is not an RSA key";
     assert!(gateway.log().contains(said), "{}", gateway.log());
+    assert_eq!(statuses(&gateway), [200, 401]);
+}
+
+#[test]
+fn what_is_wrong_with_a_key_set_is_in_the_status_and_the_metrics() {
+    let mut odd = set(&["rsa", "ed25519"]);
+    odd["keys"][0]["e"] = "AQ".into();
+    let issuer = Issuer::new(&["ed25519"]);
+    let jwks = format!("{{ url: \"{}\", refresh: 1s }}", issuer.url());
+    let admin = "admin: { address: \"127.0.0.1:0\", tokens: [{ name: a, role: read, \
+                 token: read-0123456789abcdef }], hosts: [gateway.test] }\n";
+    let gateway = Gateway::start(&(published(&jwks) + admin));
+    let get = |path: &str| {
+        let mut client = Client::connect(gateway.addresses()[1]);
+        client.get(path, &["Authorization: Bearer read-0123456789abcdef"])
+    };
+    let shown = format!("http://{}/keys", issuer.origin.address());
+    for (answer, expected, is_fetched, left_out) in [
+        (good(&["ed25519"]), None, 1, 0),
+        (ok(&odd.to_string()), Some("key_left_out"), 1, 1),
+        // The previous set stays in use, with the key that it lacks.
+        (ok("<html>"), Some("key_set_not_fetched"), 0, 1),
+        (good(&["rsa", "ed25519"]), None, 1, 0),
+    ] {
+        issuer.says(answer);
+        let metrics = [
+            format!("tollgate_key_set_last_fetch_successful{{set=\"{shown}\"}} {is_fetched}"),
+            format!("tollgate_key_set_keys_left_out{{set=\"{shown}\"}} {left_out}"),
+        ];
+        eventually("it is known", || {
+            thread::sleep(Duration::from_millis(250));
+            let reasons = get("/v1/status").json()["reasons"].clone();
+            let codes: Vec<&str> = reasons
+                .as_array()
+                .expect("a list")
+                .iter()
+                .filter_map(|it| it["code"].as_str())
+                .collect();
+            let text = get("/metrics").text();
+            codes.contains(&expected.unwrap_or("")) == expected.is_some()
+                && (expected.is_some() || codes.is_empty())
+                && reasons.to_string().contains(&shown) == expected.is_some()
+                && metrics.iter().all(|metric| text.contains(metric))
+        });
+    }
     assert_eq!(statuses(&gateway), [200, 401]);
 }
 

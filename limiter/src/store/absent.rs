@@ -42,6 +42,10 @@ pub mod redis {
             match *self {}
         }
 
+        pub(in crate::store) const fn replicas_away(&self) -> usize {
+            match *self {}
+        }
+
         pub(in crate::store) const fn losses(&self) -> Losses {
             match *self {}
         }

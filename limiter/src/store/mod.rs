@@ -132,6 +132,14 @@ impl SharedStore {
         }
     }
 
+    /// How many replicas this node does not read, so that the master is read instead.
+    pub fn replicas_away(&self) -> usize {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Redis(shared) => shared.replicas_away(),
+        }
+    }
+
     /// The units and states that this node has lost.
     pub fn losses(&self) -> Losses {
         match self {

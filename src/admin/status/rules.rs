@@ -324,6 +324,47 @@ pub(super) const RULES: &[Rule] = &[
         advice: "see in GET /v1/nodes which; finish or undo the rollout",
     },
     Rule {
+        code: "key_set_not_fetched",
+        alert: Some("TollgateKeySetNotFetched"),
+        over: None,
+        bound: Bound::Equals(0.0),
+        values: |it| it.window.gauges.fetched_key_sets.clone(),
+        text: |_, set, _| {
+            format!(
+                "the key set {set} cannot be fetched: the previous one stays in use, or no token \
+                 is valid if there was none"
+            )
+        },
+        advice: "the log has the cause; tokens that a new key has signed are not valid until then",
+    },
+    Rule {
+        code: "key_left_out",
+        alert: Some("TollgateKeyLeftOut"),
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| it.window.gauges.keys_left_out.clone(),
+        text: |_, set, keys| {
+            format!(
+                "keys of the key set {set} that cannot be used, so that no token is valid that \
+                     they have signed: {keys}"
+            )
+        },
+        advice: "the log names them: the issuer must publish each key in a form that can verify",
+    },
+    Rule {
+        code: "replica_away",
+        alert: Some("TollgateReplicaAway"),
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| vec![(String::new(), it.window.gauges.replicas_away)],
+        text: |_, _, replicas| {
+            format!(
+                "replicas of the store that are not read, so that the master has more load: {replicas}"
+            )
+        },
+        advice: "the log names them, with the cause and its remedy",
+    },
+    Rule {
         code: "certificate_expires",
         alert: Some("TollgateCertificateExpires"),
         over: None,

@@ -48,6 +48,9 @@ impl Source for State {
                 "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &["routes"], *value),
                 "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
+                "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, &["http://i/keys"], *value),
+                "left_out" => samples.set(&families::KEYS_LEFT_OUT, &["http://i/keys"], *value),
+                "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
                 "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),
                 "lines" => samples.set(&families::LOG_LINES_DROPPED, &["access"], *value),
@@ -187,6 +190,16 @@ fn what_is_wrong_now_ends_with_its_cause() {
         it.state.set("open", open);
     };
     Node::new().expect(("few_files_left", ""), |it| files(it, 801.0), |it| files(it, 800.0), 5);
+    let set = |it: &Node, name, value| it.state.set(name, value);
+    for (code, name, begin, end) in
+        [("key_set_not_fetched", "fetched", 0.0, 1.0), ("key_left_out", "left_out", 2.0, 0.0)]
+    {
+        let (begins, ends) =
+            (|it: &mut Node| set(it, name, begin), |it: &mut Node| set(it, name, end));
+        Node::new().expect((code, "http://i/keys"), begins, ends, 5);
+    }
+    let replicas = |it: &mut Node, count| set(it, "replicas", count);
+    Node::new().expect(("replica_away", ""), |it| replicas(it, 1.0), |it| replicas(it, 0.0), 5);
     let address = SocketAddr::from(([127, 0, 0, 1], 80));
     let other = || [OtherListener { address, process: None }].into();
     let text = "another process listens on 127.0.0.1:80: its pid is not known, because it belongs \

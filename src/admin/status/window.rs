@@ -86,6 +86,12 @@ pub(super) struct Gauges {
     pub(super) certificates: Vec<(String, f64)>,
     /// When they become valid, in seconds since the epoch.
     pub(super) certificate_starts: Vec<(String, f64)>,
+    /// 1 for each key set that was fetched at the last attempt, otherwise 0.
+    pub(super) fetched_key_sets: Vec<(String, f64)>,
+    /// How many keys of a key set cannot be used.
+    pub(super) keys_left_out: Vec<(String, f64)>,
+    /// How many replicas of the store are not read.
+    pub(super) replicas_away: f64,
     /// The part of all file descriptors that is open.
     pub(super) open_files: f64,
 }
@@ -296,23 +302,22 @@ fn counts_of(samples: &Samples) -> Counts {
 
 fn gauges_of(samples: &Samples) -> Gauges {
     let mut gauges = Gauges::default();
-    samples.each(&families::BREAKER_OPEN, |labels, numbers| {
-        gauges.breakers.push((labels[0].to_string(), numbers[0]));
-    });
-    samples.each(&families::CERTIFICATE_EXPIRY, |labels, numbers| {
-        gauges.certificates.push((labels[0].to_string(), numbers[0]));
-    });
-    samples.each(&families::CERTIFICATE_START, |labels, numbers| {
-        gauges.certificate_starts.push((labels[0].to_string(), numbers[0]));
-    });
-    samples.each(&families::NODES_WITH_OTHER_CONFIG, |labels, numbers| {
-        gauges.other_configs.push((labels[0].to_string(), numbers[0]));
-    });
+    for (family, values) in [
+        (&families::BREAKER_OPEN, &mut gauges.breakers),
+        (&families::CERTIFICATE_EXPIRY, &mut gauges.certificates),
+        (&families::CERTIFICATE_START, &mut gauges.certificate_starts),
+        (&families::NODES_WITH_OTHER_CONFIG, &mut gauges.other_configs),
+        (&families::KEY_SET_LAST_FETCH, &mut gauges.fetched_key_sets),
+        (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),
+    ] {
+        samples.each(family, |labels, numbers| values.push((labels[0].to_string(), numbers[0])));
+    }
     let one = |family| {
         let mut value = 0.0;
         samples.each(family, |_, numbers| value = numbers[0]);
         value
     };
+    gauges.replicas_away = one(&families::REPLICAS_AWAY);
     let most = one(&families::PROCESS_MAX_FDS);
     if most > 0.0 {
         gauges.open_files = one(&families::PROCESS_OPEN_FDS) / most;

@@ -4,6 +4,7 @@
 //! A set stays in use until another one is fetched, however long its server is unavailable
 //! or sends something else.
 
+mod condition;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};
 use crate::proxy::{Document, FetchError, fetch};
+pub(super) use condition::Condition;
 use schedule::{MIN_EARLY, Outcome, Schedule};
 
 /// The largest set, in bytes. The sets of real servers have about a hundredth of that.
@@ -35,6 +37,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) struct Fetched {
     source: KeySource,
     set: Arc<KeySet>,
+    pub(super) condition: Arc<Condition>,
 }
 
 /// The first attempt to fetch a set.
@@ -65,16 +68,26 @@ pub(super) fn begin(
         return (Some(same.clone()), FirstAttempt(None));
     }
     let (ended, first) = oneshot::channel();
-    let fetched = Fetched { source: source.clone(), set: Arc::clone(set) };
-    let refresher = Refresher { set: Arc::downgrade(set), current: Bytes::new(), source };
+    let condition = Arc::new(Condition::unknown(&source.shown));
+    let fetched =
+        Fetched { source: source.clone(), set: Arc::clone(set), condition: Arc::clone(&condition) };
+    let refresher =
+        Refresher { set: Arc::downgrade(set), condition, current: Bytes::new(), source };
     let fetch = async |source: &KeySource| fetch(&source.document, MAX_BYTES, FETCH_TIMEOUT).await;
     spawn_local(refresher.run(fetch, ended));
     (Some(fetched), FirstAttempt(Some(first)))
 }
 
+/// How the key set of a configuration is, whose set that is fetched is `keys`.
+pub(super) fn condition(config: &Config, keys: Option<&Fetched>) -> Option<Arc<Condition>> {
+    let of_file = config.key_file.as_ref().map(|it| Condition::of_file(&it.name, it.left_out));
+    keys.map(|keys| Arc::clone(&keys.condition)).or_else(|| of_file.map(Arc::new))
+}
+
 /// Keeps a set up to date as long as a configuration uses it.
 struct Refresher {
     set: Weak<KeySet>,
+    condition: Arc<Condition>,
     source: KeySource,
     /// The last valid document.
     current: Bytes,
@@ -90,6 +103,7 @@ impl Refresher {
         let mut first = Some(first);
         while let Some(refresh) = self.set.upgrade().map(|set| set.refresh()) {
             let outcome = self.apply(fetch(&self.source).await);
+            self.condition.set_fetched(matches!(outcome, Outcome::Good { .. }));
             refresh.clear();
             // The set may have been dropped meanwhile, and its request with it cleared.
             if self.set.strong_count() == 0 {
@@ -120,6 +134,7 @@ impl Refresher {
         if let Some(set) = self.set.upgrade() {
             let (url, count) = (&self.source.shown, keys.len());
             set.replace(keys);
+            self.condition.set_left_out(&left_out);
             info!(url, keys = count, passed_over, "a new key set is in use");
             for LeftOut { name, error } in left_out {
                 let message = "a key of the set is left out: no token that it has signed is valid";

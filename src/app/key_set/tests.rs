@@ -52,6 +52,7 @@ impl Issuer {
                 let set = Arc::new(KeySet::new());
                 let refresher = Refresher {
                     set: Arc::downgrade(&set),
+                    condition: Arc::new(Condition::unknown("")),
                     current: Bytes::new(),
                     source: source(refresh),
                 };

@@ -13,7 +13,7 @@ use tollgate_limiter::time::Span;
 use super::context::Context;
 use super::jwks::{JwksForm, RawJwks};
 use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
-use crate::config::model::KeySource;
+use crate::config::model::{KeyFile, KeySource};
 use crate::config::node::TextSpan;
 use crate::config::scalar::Period;
 use crate::config::words::{Word, words};
@@ -194,6 +194,8 @@ fn jwks_file(
     }
     let read = UsableKeys::read(cx.file(file)?.as_bytes(), algorithms);
     let UsableKeys { keys, left_out, .. } = checked(file.span, read, cx)?;
+    let (name, count) = (file.value.clone(), left_out.len());
+    cx.around.key_file.replace(Some(KeyFile { name, left_out: count }));
     for key in left_out {
         cx.warning(file.span, &key.to_string(), "no token that it has signed is valid");
     }

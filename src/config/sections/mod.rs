@@ -181,6 +181,7 @@ impl RawConfig {
             upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
             // All files have been read.
             certificates: around.certificates.take().into(),
+            key_file: around.key_file.take(),
         };
         counters::check(&self.policies, &config, &cx);
         if problems.any_errors() {

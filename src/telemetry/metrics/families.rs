@@ -216,6 +216,10 @@ families! {
         "Connections and tasks of this node that do not use a server of the store, by the cause \
          that was found last.",
     ).on_event();
+    REPLICAS_AWAY = Family::gauge(
+        "tollgate_store_replicas_away", &[], "replicas",
+        "Replicas of the store that are not read, so that the master is read instead.",
+    ).on_event();
     STORE_CALLS = Family::counter(
         "tollgate_store_calls_total", &["server", "result"], "batches",
         "Batches of calls to a server of the store. result: answered or failed.",
@@ -395,6 +399,14 @@ families! {
     CERTIFICATE_START = Family::gauge(
         "tollgate_certificate_not_before_timestamp_seconds", &["name"], "seconds",
         "When a certificate that the gateway shows becomes valid, in seconds since 1970. name: its first name.",
+    ).on_event();
+    KEY_SET_LAST_FETCH = Family::gauge(
+        "tollgate_key_set_last_fetch_successful", &["set"], "",
+        "1 if the key set was fetched at the last attempt, otherwise 0. set: its URL without secrets.",
+    ).on_event();
+    KEYS_LEFT_OUT = Family::gauge(
+        "tollgate_key_set_keys_left_out", &["set"], "keys",
+        "Keys of the key set that cannot be used. set: its URL without secrets, or its file.",
     ).on_event();
     LOG_LINES_DROPPED = Family::counter(
         "tollgate_log_lines_dropped_total", &["log"], "lines",

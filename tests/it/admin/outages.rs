@@ -2,6 +2,10 @@
 //! `/readyz` name the cause and the remedy, from the start on and while the gateway runs, and the
 //! end of the fault is noticed.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
 use super::{AdminClient, METRICS, READ, settles, statuses};
 use crate::support::Gateway;
 use crate::support::redis::{Cluster, Options, Redis};
@@ -167,6 +171,20 @@ fn a_policy_that_denies_without_its_store_has_the_cause_in_the_status() {
     run(&redis, FAULTS[0].end);
     has_ended(&gateway);
     assert_eq!(requests(&gateway), [200; 4]);
+}
+
+#[test]
+fn a_server_that_is_not_redis_is_named() {
+    let web = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("redis://{}", web.local_addr().expect("it listens"));
+    thread::spawn(move || {
+        for mut stream in web.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let gateway = Gateway::start(&yaml(&url));
+    is_told(&gateway, "not_redis", "see whether Redis listens on this port");
 }
 
 #[test]

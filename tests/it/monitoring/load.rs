@@ -125,6 +125,8 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
            http: {{ address: \"127.0.0.1:0\" }}\n  \
            grpc: {{ address: \"127.0.0.1:0\", domains: {{ edge: \
              [{{ match: [key], policy: limited, key: {{ \"header:x-key\": key }} }}] }} }}\n\
+         client: {{ user: {{ jwt: {{ jwks: \"http://127.0.0.1:1/keys\", \
+                 algorithms: [RS256] }} }} }}\n\
          upstreams:\n  \
            app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
            away: {{ endpoints: [\"http://127.0.0.1:1\"] }}\n\

@@ -135,6 +135,28 @@ fn read_from_the_replica_that_sentinels_know_and_without_it_from_the_master() {
     let mut clients = gateways.each_ref().map(Gateway::client);
     assert_eq!(limits(&mut clients, &client_field(0)), [100, 100], "it is read from the master");
     assert_eq!(limits(&mut clients, "X-Client: never seen"), [3, 3]);
+    says_that_a_replica_is_away(&store);
+}
+
+/// A node whose replica is away says so, and how many.
+fn says_that_a_replica_is_away(store: &str) {
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
+             token: read-0123456789abcdef }}], hosts: [gateway.test] }}\n\
+         store: {{ redis: {{ {store} }} }}\n\
+         policies: {{ each: {{ key: \"header:x-client\", limit: 3/day, overrides: true }} }}\n\
+         routes: [{{ path: \"/*\", policies: [each], respond: {{ body: ok }} }}]\n"
+    ));
+    let get = |path: &str| {
+        let mut client = Client::connect(gateway.addresses()[1]);
+        client.get(path, &["Authorization: Bearer read-0123456789abcdef"]).text()
+    };
+    eventually("the replica is missed", || {
+        thread::sleep(Duration::from_millis(250));
+        get("/v1/status").contains("\"replica_away\"")
+            && get("/metrics").contains("tollgate_store_replicas_away 1")
+    });
 }
 
 #[test]

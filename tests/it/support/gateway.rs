@@ -133,6 +133,21 @@ impl Gateway {
         Self::start_with_mounts(mounted, yaml)
     }
 
+    /// Starts with this configuration and a list of hosts of its own, which is the file `hosts`
+    /// beside that of the configuration: see [`Self::set_hosts`].
+    pub(crate) fn start_with_hosts(yaml: &str, hosts: &str) -> Self {
+        let mounted = format!(
+            "hosts=\"$(dirname \"$3\")/hosts\" && echo \"{hosts}\" >\"$hosts\" && \
+             mount --bind \"$hosts\" /etc/hosts && exec \"$0\" \"$@\""
+        );
+        Self::start_with_mounts(&mounted, yaml)
+    }
+
+    /// The hosts are these now.
+    pub(crate) fn set_hosts(&self, hosts: &str) {
+        std::fs::write(self.file().with_file_name("hosts"), hosts).expect("a file");
+    }
+
     /// Starts by this script of a shell, in a mount namespace of its own.
     fn start_with_mounts(script: &str, yaml: &str) -> Self {
         // A user without the right to mount has it in a user namespace.

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 use std::thread;
+use std::time::Duration;
 
 use super::gateway;
 use crate::support::{Gateway, Origin};
@@ -55,4 +56,30 @@ fn a_name_without_an_address_delays_nothing_else() {
         assert_eq!(client.get("/half", &[]).status, 200);
     }
     assert!(gateway.log().contains("cannot be looked up"), "{}", gateway.log());
+}
+
+/// A backend moves: its name gets another address, and nothing listens at the old one. Without a
+/// lookup after a failed connect, all requests of ten seconds would fail.
+#[test]
+fn a_name_with_a_new_address_is_looked_up_after_a_failed_connect() {
+    let origin = Origin::hello();
+    let gateway = Gateway::start_with_hosts(
+        &format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://moving.test:{}\"] }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n",
+            origin.address().port()
+        ),
+        "127.0.0.2 moving.test",
+    );
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 502);
+    gateway.set_hosts("127.0.0.1 moving.test\n");
+    let status = |_| {
+        thread::sleep(Duration::from_millis(200));
+        client.get("/", &[]).status
+    };
+    let failed = (0..50).map(status).take_while(|status| *status == 502).count();
+    assert!(failed < 15, "{failed} requests have failed");
+    assert_eq!(client.get("/", &[]).text(), "hello");
 }

@@ -8,6 +8,7 @@ use redis::{Cmd, Pipeline, Value, cmd, pipe};
 use tokio::time::timeout;
 
 use super::failure::{Refusal, StoreError};
+use super::first_byte::FirstByte;
 use super::script::Script;
 use super::settings::{Address, Credentials, RedisSettings, Topology};
 use super::stream;
@@ -165,9 +166,13 @@ pub(super) async fn open(
         let stream = stream.map_err(redis::RedisError::from)?;
         return introduce(Wire::over(stream).await?, settings, peer, first).await;
     }
-    let stream = stream::connect(address, settings.tls.as_ref()).await?;
-    let introduced = introduce(Wire::over(stream).await?, settings, peer, first).await;
-    introduced.map_err(|error| match error {
+    let stream = FirstByte::of(stream::connect(address, settings.tls.as_ref()).await?);
+    let is_foreign = stream.is_foreign();
+    let wire = Wire::over(Box::new(stream)).await?;
+    introduce(wire, settings, peer, first).await.map_err(|error| match error {
+        StoreError::Lost(_) if is_foreign.get() => {
+            StoreError::InvalidReply("it does not follow the protocol")
+        }
         // In TLS 1.3 a server checks the client's certificate after its own handshake.
         StoreError::Lost(said) if said.contains("fatal alert") => {
             StoreError::NotConnected(OutageCause::Tls, said)

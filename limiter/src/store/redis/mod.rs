@@ -36,6 +36,7 @@ mod decide;
 mod event;
 mod failure;
 mod fan_out;
+mod first_byte;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod inspect;

@@ -72,6 +72,11 @@ impl Outages {
         counted.map(|(_, it)| Outage { users: it.users, ..it.last.clone() }).collect()
     }
 
+    /// How many servers are not used for reads.
+    pub(crate) fn replicas_away(&self) -> usize {
+        self.servers.lock().keys().filter(|(role, _)| *role == Role::Reads).count()
+    }
+
     fn lost(&self, outage: Outage) {
         let id = (self.role, outage.server.clone());
         let mut servers = self.servers.lock();

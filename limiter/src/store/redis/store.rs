@@ -119,6 +119,11 @@ impl NodeState {
         self.outages.all()
     }
 
+    /// See [`SharedStore::replicas_away`](super::SharedStore::replicas_away).
+    pub(in crate::store) fn replicas_away(&self) -> usize {
+        self.outages.replicas_away()
+    }
+
     /// See [`SharedStore::losses`](super::SharedStore::losses).
     pub(in crate::store) fn losses(&self) -> Losses {
         let [lost_units, forgotten_units] = self.local.losses();
