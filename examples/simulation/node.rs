@@ -103,7 +103,10 @@ impl Node {
         // used for one second.
         let is_current = |_: &Key, asked| now.since(asked) < Span::SECOND;
         match self.deny.refuse_if(&[*charge], now, is_current) {
-            Some(_) => Step::Judged { admitted: false },
+            Some(_) => {
+                self.sums.end_ask(charge);
+                Step::Judged { admitted: false }
+            }
             None if now < self.away_until => {
                 let admitted = self.judge_alone(charge, now);
                 if admitted {
@@ -118,6 +121,8 @@ impl Node {
     /// Decides without the store, which has not answered in time and may have counted
     /// the request.
     pub(crate) fn judge_alone(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        self.sums.doubt_ask(charge);
+        self.sums.end_ask(charge);
         let part = Charge { algorithm: &self.part, ..*charge };
         let is_admitted = self.local.apply(&[part], now)[0].admitted;
         if is_admitted {
@@ -155,7 +160,10 @@ impl Node {
         match self.mode {
             Mode::Exact => {}
             Mode::Leased => drop(self.leases.answered(charge, ask, before, at)),
-            Mode::WriteBack => self.sums.learn(charge, before, after.is_some(), at),
+            Mode::WriteBack => {
+                self.sums.learn(charge, before, after.is_some(), at);
+                self.sums.end_ask(charge);
+            }
         }
         let after = after.or_else(|| before.cloned());
         self.deny.learn(&[*charge], &[after], at);

@@ -21,6 +21,8 @@ pub struct ServerState {
     pub answered: u64,
     /// Batches of calls that failed, over the present connections.
     pub failed: u64,
+    /// Calls that were not sent, because those that wait take too much memory.
+    pub overloads: u64,
     /// What was measured of batches, over the present connections.
     pub calls: CallStatistics,
     /// Its clock minus this node's at the last decision, in microseconds, as far as the time

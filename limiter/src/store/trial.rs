@@ -116,7 +116,7 @@ mod alone {
                 |charge: &Charge<'_>| charge.binding && !counters.look(charge, at).admitted;
             let refused = found.iter().any(refused);
             let undecided: SmallVec<[Undecided<'_>; 4]> =
-                lost.iter().map(|&charge| Undecided { charge, is_doubtful: false }).collect();
+                lost.iter().map(|&charge| Undecided::without_store(charge)).collect();
             let local = self.fallback.judge(&undecided, refused, self.nodes, at);
             let refused = refused
                 || lost

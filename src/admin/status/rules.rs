@@ -205,6 +205,21 @@ pub(super) const RULES: &[Rule] = &[
         advice: "see tollgate_store_calls_total{result=\"failed\"} and the latency of Redis",
     },
     Rule {
+        code: "store_overloaded",
+        alert: Some("TollgateStoreOverloaded"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::Overloads, FIVE_MINUTES),
+        text: |_, server, _| {
+            format!(
+                "questions to the store {server} take too much memory, and further ones were \
+                 answered by 503"
+            )
+        },
+        advice: "see tollgate_store_call_duration_seconds and tollgate_worker_busy_seconds_total: \
+                 add shards or workers, or use store_mode leased",
+    },
+    Rule {
         code: "descriptors_alone",
         alert: Some("TollgateDescriptorsAlone"),
         over: Some(FIVE_MINUTES),

@@ -297,6 +297,12 @@ fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
         nothing,
         900,
     );
+    Node::new().expect(
+        ("store_overloaded", "r:6379"),
+        |it| it.worker.counter(&families::STORE_OVERLOADS, &["r:6379"]).add(1),
+        nothing,
+        300,
+    );
     Node::new().expect(("forgets_limits", ""), |it| it.state.set("evictions", 3.0), nothing, 900);
     Node::new().expect(("broken_promise", "p"), |it| it.state.set("broken", 1.0), nothing, 900);
     Node::new().expect(

@@ -58,6 +58,8 @@ pub(super) enum Counted {
     Alone,
     /// Connections of an upstream on which bytes came behind a response.
     Excess,
+    /// Calls to a server of the store without memory to send them.
+    Overloads,
 }
 
 type Counts = BTreeMap<(Counted, Box<str>), f64>;
@@ -292,6 +294,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::UNBELIEVED_REQUESTS, Counted::Unbelieved, None),
         (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
         (&families::UPSTREAM_EXCESS, Counted::Excess, Some(0)),
+        (&families::STORE_OVERLOADS, Counted::Overloads, Some(0)),
     ] {
         samples.each(family, |labels, numbers| {
             add(kind, label.map_or("", |label: usize| &labels[label]), numbers[0]);

@@ -224,6 +224,10 @@ families! {
         "tollgate_store_calls_total", &["server", "result"], "batches",
         "Batches of calls to a server of the store. result: answered or failed.",
     ).on_event();
+    STORE_OVERLOADS = Family::counter(
+        "tollgate_store_overloads_total", &["server"], "calls",
+        "Calls that were not sent to a server of the store and were answered by 503, because those that wait take too much memory.",
+    ).on_event();
     STORE_CALL_DURATION = Family::histogram(
         "tollgate_store_call_duration_seconds", CALL, &["server"], "seconds",
         "Time of a batch of calls to a server of the store, until its replies or the timeout.",

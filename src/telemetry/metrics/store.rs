@@ -10,7 +10,7 @@ use tollgate_limiter::store::{Buckets, ServerState, Store};
 use super::cell::{Counter, Histogram};
 use super::families::{
     BREAKER_OPEN, OVERRIDE_LOOKUPS, STORE_BATCH_SIZE, STORE_CALL_DURATION, STORE_CALLS,
-    STORE_CLOCK_OFFSET,
+    STORE_CLOCK_OFFSET, STORE_OVERLOADS,
 };
 use super::worker::WorkerMetrics;
 
@@ -32,6 +32,7 @@ struct Server {
     open: Counter,
     answered: Count,
     failed: Count,
+    overloads: Count,
     durations: Distribution,
     batch_sizes: Distribution,
 }
@@ -111,7 +112,7 @@ impl StoreMetrics {
             }
         }
         for state in states {
-            let ServerState { server: name, is_away, answered, failed, .. } = state;
+            let ServerState { server: name, is_away, answered, failed, overloads, .. } = state;
             if let Some(offset_us) = state.clock_offset_us {
                 self.worker.set_latest(&STORE_CLOCK_OFFSET, &name, Some(seconds(offset_us)));
             }
@@ -119,6 +120,7 @@ impl StoreMetrics {
             server.open.set(u64::from(is_away));
             server.answered.follow(answered);
             server.failed.follow(failed);
+            server.overloads.follow(overloads);
             server.durations.follow(state.calls.durations_us);
             server.batch_sizes.follow(state.calls.batch_sizes);
         }
@@ -138,6 +140,7 @@ impl StoreMetrics {
             open,
             answered: calls("answered"),
             failed: calls("failed"),
+            overloads: Count { counter: self.worker.counter(&STORE_OVERLOADS, &[name]), last: 0 },
             durations: distribution(&STORE_CALL_DURATION),
             batch_sizes: distribution(&STORE_BATCH_SIZE),
         }
@@ -167,7 +170,7 @@ mod tests {
                 batch_sizes: Buckets::default(),
             };
             let clock_offset_us = Some(-1_500);
-            ServerState { server, is_away, answered, failed, calls, clock_offset_us }
+            ServerState { server, is_away, answered, failed, overloads: 0, calls, clock_offset_us }
         };
         let shown = || {
             let text = metrics.render();

@@ -3,14 +3,16 @@
 //! While fewer than the maximum of batches are in flight, the next batch is sent as soon as
 //! the worker has run its ready tasks, with all calls that they made. Later calls join the
 //! following batch. So no call waits at low load. At high load one script run decides many
-//! calls, which costs the server less than half as much for each. The queue is bounded. It
-//! performs no I/O.
+//! calls, which costs the server less than half as much for each. The memory of the queue is
+//! bounded. It performs no I/O.
 
-use std::collections::VecDeque;
+mod call;
+mod waiting;
 
-use super::deadline::ReplySender;
+pub(super) use self::call::Call;
+pub use self::call::Repeat;
+use self::waiting::Waiting;
 use super::failure::StoreError;
-use super::script::Encoded;
 
 /// The maximum number of calls in one batch. Larger batches save the server nothing and
 /// block it for longer.
@@ -18,69 +20,30 @@ const MAX_CALLS: usize = 64;
 /// The maximum number of batches in flight. With two, the server works on one while the
 /// other is on the network.
 const MAX_IN_FLIGHT: usize = 2;
-/// The maximum number of waiting calls. Further calls fail at once.
-const MAX_WAITING: usize = 4096;
-
-/// Whether a call is sent again if its connection breaks before the reply. The server may
-/// have counted the first one, and then counts it twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
-    /// The call is not sent again. The caller gets an error.
-    Never,
-    /// The call is sent again once.
-    IfLost,
-}
-
-/// A call that waits for its reply.
-#[derive(Debug)]
-pub(super) struct Call {
-    /// The keys and the body.
-    pub(super) encoded: Encoded,
-    /// Calls of one group can be sent in one `EVALSHA`. In a cluster it is the slot.
-    pub(super) group: u16,
-    /// Whether another server has redirected the call, so that `ASKING` must be sent.
-    pub(super) asking: bool,
-    /// Whether it is sent again if the reply is lost.
-    pub(super) repeat: Repeat,
-    /// Receives the reply. It is closed when no caller waits any more.
-    pub(super) answer: ReplySender,
-}
-
-impl Call {
-    /// Ends the call with an error. The error describes the last `times` sendings of the
-    /// call. If the call was sent before over a connection that broke, it may have been
-    /// counted then.
-    pub(super) fn fail(self, error: &StoreError, times: u8) {
-        let is_told = error.may_have_counted() || error.is_redirection();
-        let error = match is_told || self.answer.times_sent() <= times {
-            true => error.clone(),
-            false => StoreError::Lost(format!("then it was sent again: {error}")),
-        };
-        self.answer.send(Err(error));
-    }
-}
 
 /// The calls of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    waiting: VecDeque<Call>,
+    waiting: Waiting,
     in_flight: usize,
     /// Whether a task is about to take a batch.
     has_sender: bool,
+    /// How many calls have failed for want of memory.
+    overloads: u64,
 }
 
 impl Queue {
-    /// Adds a call. If too many calls wait, it fails.
-    pub(super) fn push(&mut self, call: Call) {
-        if self.waiting.len() >= MAX_WAITING {
-            // Calls whose callers gave up are still in the queue.
-            self.waiting.retain(|call| !call.answer.is_closed());
-        }
-        if self.waiting.len() >= MAX_WAITING {
-            call.answer.send(Err(StoreError::Overloaded));
-        } else {
-            self.waiting.push_back(call);
-        }
+    /// Adds a call. If the waiting calls take too much memory, it fails. Returns whether it waits.
+    pub(super) fn push(&mut self, call: Call) -> bool {
+        let Err(call) = self.waiting.push(call) else { return true };
+        self.overloads += 1;
+        call.answer.send(Err(StoreError::Overloaded));
+        false
+    }
+
+    /// How many calls have failed because those that wait took too much memory.
+    pub(super) const fn overloads(&self) -> u64 {
+        self.overloads
     }
 
     /// Whether a task must begin that takes the next batch. Until it takes the batch, no
@@ -100,7 +63,7 @@ impl Queue {
         }
         let mut batch = Vec::with_capacity(self.waiting.len().min(MAX_CALLS));
         while batch.len() < MAX_CALLS
-            && let Some(call) = self.waiting.pop_front()
+            && let Some(call) = self.waiting.pop()
         {
             if !call.answer.is_closed() {
                 call.answer.mark_sent();
@@ -138,7 +101,7 @@ impl Queue {
 
     /// Ends all waiting calls with this error.
     pub(super) fn fail_all(&mut self, error: &StoreError) {
-        for call in self.waiting.drain(..) {
+        for call in self.waiting.drain() {
             call.fail(error, 0);
         }
     }

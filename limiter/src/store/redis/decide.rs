@@ -75,7 +75,7 @@ impl RedisStore {
         let answer = |(charge, planned): (&Charge<'_>, &Planned)| {
             let decided = match refused {
                 true => self.withdraw(encoder, charge, *planned, store_now),
-                false => planned.answer(),
+                false => self.node.local.conclude(charge, *planned),
             };
             decided.unwrap_or_else(|| {
                 said.next().copied().unwrap_or_else(|| Answer::unasked(charge, store_now))
@@ -107,7 +107,7 @@ impl RedisStore {
     /// Decides while the layout of the keys in Redis is not known.
     fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         let undecided: SmallVec<[Undecided<'_>; 4]> =
-            charges.iter().map(|&charge| Undecided { charge, is_doubtful: false }).collect();
+            charges.iter().map(|&charge| Undecided::without_store(charge)).collect();
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
         Decided {
             at: store_now,
@@ -226,11 +226,15 @@ impl RedisStore {
         Ok(answered)
     }
 
-    /// Marks the units in flight of a part whose reply is unknown: the store may count them.
+    /// Marks the units of a part whose reply is unknown: the store may count them.
     fn doubt(&self, remote: &[Charge<'_>], part: &Part<'_>) {
         let mut held = self.in_flight.borrow_mut();
-        let charges = part.indices.iter().map(|&index| &remote[index]);
-        charges.filter(|it| is_in_flight(it)).for_each(|it| held.doubt(it.key, it.algorithm));
+        for charge in part.indices.iter().map(|&index| &remote[index]) {
+            if is_in_flight(charge) {
+                held.doubt(charge.key, charge.algorithm);
+            }
+            self.node.local.doubt_ask(charge);
+        }
     }
 
     /// Makes one decision of the replies of all parts. The fallback decides the parts

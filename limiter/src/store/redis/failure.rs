@@ -14,7 +14,7 @@ pub enum StoreError {
     /// The server is known to be away. Nothing was sent.
     #[error("the server is away")]
     Away,
-    /// Too many calls wait for the server. Nothing was sent.
+    /// The calls that wait for the server take too much memory. Nothing was sent.
     #[error("too many calls wait for the server")]
     Overloaded,
     /// The call could not be sent within the timeout. Nothing was sent.

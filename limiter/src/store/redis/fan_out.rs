@@ -143,15 +143,16 @@ pub(super) fn undecided<'a>(
 ) -> SmallVec<[Undecided<'a>; 4]> {
     let ended = parts.iter().zip(results);
     let failed = ended.filter_map(|(part, result)| Some((part, result.reply.as_ref().err()?)));
-    let mut indices: SmallVec<[(usize, bool); 4]> = SmallVec::new();
+    let mut indices: SmallVec<[(usize, bool, bool); 4]> = SmallVec::new();
     for (part, error) in failed {
-        let is_doubtful = error.may_have_counted();
-        indices.extend(part.indices.iter().map(|&index| (index, is_doubtful)));
+        let (is_doubtful, is_overload) =
+            (error.may_have_counted(), *error == StoreError::Overloaded);
+        indices.extend(part.indices.iter().map(|&index| (index, is_doubtful, is_overload)));
     }
     indices.sort_unstable();
-    let undecided = |(index, is_doubtful): (usize, bool)| {
+    let undecided = |(index, is_doubtful, is_overload): (usize, bool, bool)| {
         let charge = remote[index];
-        Undecided { charge, is_doubtful }
+        Undecided { charge, is_doubtful, is_overload }
     };
     indices.into_iter().map(undecided).collect()
 }

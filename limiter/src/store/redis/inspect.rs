@@ -24,7 +24,7 @@ impl RedisStore {
         }
         let charges = counters.iter().map(Inspected::charge);
         let undecided: SmallVec<[Undecided<'_>; 4]> =
-            charges.map(|charge| Undecided { charge, is_doubtful: false }).collect();
+            charges.map(Undecided::without_store).collect();
         let (nodes, at) = (self.nodes(), self.store_time(now));
         // What is refused anyway is looked at only.
         let answers = self.node.fallback.judge(&undecided, true, nodes, at);

@@ -91,12 +91,16 @@ impl RedisStore {
         let judged = self.store_time(now);
         let overdue =
             Overdue { destination: part.destination, charges, is_admitted, asked: now, judged };
+        part.indices.iter().for_each(|&index| self.node.local.ask(&remote[index], judged));
         let (store, encoder) = (Rc::clone(self), Rc::clone(encoder));
         self.background.begin(async move {
-            let Some(answer) = answer.await else { return };
+            let answer = answer.await;
             let (part, charges) = overdue.part();
-            let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
-            store.settle_late(&encoder, &overdue, &charges, &part, answered);
+            if let Some(answer) = answer {
+                let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
+                store.settle_late(&encoder, &overdue, &charges, &part, answered);
+            }
+            charges.iter().for_each(|charge| store.node.local.end_ask(charge));
         });
     }
 

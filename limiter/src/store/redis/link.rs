@@ -17,7 +17,7 @@ mod statistics;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::batch::{Call, Queue, Repeat};
 use super::connect::Target;
@@ -38,6 +38,10 @@ use redis::Value;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep_until;
+use tracing::warn;
+
+/// How often the log says that calls take too much memory.
+const OVERLOAD_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A connection to one server, or the attempts to connect.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub struct Health {
     pub answered: u64,
     /// The number of batches that failed.
     pub failed: u64,
+    /// Calls that were not sent, because those that wait take too much memory.
+    pub overloads: u64,
     /// What was measured of batches.
     pub calls: CallStatistics,
     /// The clock of the server minus this node's, if it is known, in microseconds.
@@ -88,6 +94,8 @@ struct State {
     deadlines: Deadlines,
     /// The number of the task that watches the deadlines.
     watch: u64,
+    /// When the log has said last that calls take too much memory.
+    overload_logged: Option<Instant>,
     breaker: Breaker,
     connection: Option<Connection>,
     connections: u64,
@@ -134,6 +142,7 @@ impl Link {
             queue: Queue::default(),
             deadlines: Deadlines::default(),
             watch: 0,
+            overload_logged: None,
             breaker: Breaker::new(fastrand::Rng::new()),
             connection: None,
             connections: 0,
@@ -237,6 +246,7 @@ impl Link {
             times_opened: state.breaker.times_opened(),
             answered: state.answered,
             failed: state.failed,
+            overloads: state.queue.overloads(),
             calls: state.calls.clone(),
             clock_offset_us: self.shared.clock_offset_us.get(),
         }
@@ -265,7 +275,10 @@ impl Shared {
             if deadline <= now {
                 return call.answer.send(Err(StoreError::NotSent));
             }
-            state.queue.push(call);
+            if !state.queue.push(call) {
+                self.warn_of_overload(&mut state, now);
+                return;
+            }
             let is_first = state.deadlines.add(deadline, awaited);
             state.watch += u64::from(is_first);
             is_first.then_some(state.watch)
@@ -274,6 +287,19 @@ impl Shared {
             spawn_local(Rc::clone(self).watch_the_time(watch, now));
         }
         self.pump();
+    }
+
+    /// Says, once a minute, that calls are not sent for want of memory.
+    fn warn_of_overload(&self, state: &mut State, now: Instant) {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < OVERLOAD_INTERVAL;
+        if !state.overload_logged.is_some_and(is_recent) {
+            state.overload_logged = Some(now);
+            warn!(
+                server = %self.target,
+                "questions to Redis take too much memory, and further ones are answered by 503: \
+                 there are more requests than Redis or this worker can decide in time"
+            );
+        }
     }
 
     /// Ends calls at their deadlines, until no call is left. Replies that have arrived by then

@@ -266,12 +266,15 @@ impl RedisStore {
         let mut states: Vec<ServerState> = Vec::new();
         // There may be several connections to one server.
         for health in self.servers.health() {
-            let Health { server, is_away, answered, failed, calls, clock_offset_us, .. } = health;
+            let Health {
+                server, is_away, answered, failed, overloads, calls, clock_offset_us, ..
+            } = health;
             match states.iter_mut().find(|state| state.server == server) {
                 Some(state) => {
                     state.is_away |= is_away;
                     state.answered += answered;
                     state.failed += failed;
+                    state.overloads += overloads;
                     state.calls.merge(&calls);
                     state.clock_offset_us = state.clock_offset_us.or(clock_offset_us);
                 }
@@ -280,6 +283,7 @@ impl RedisStore {
                     is_away,
                     answered,
                     failed,
+                    overloads,
                     calls,
                     clock_offset_us,
                 }),

@@ -56,6 +56,24 @@ pub(in crate::store) struct Undecided<'a> {
     pub(in crate::store) charge: Charge<'a>,
     /// Whether the store may have counted it.
     pub(in crate::store) is_doubtful: bool,
+    /// Whether there was no memory to ask the store, which may be well. Then the request is
+    /// refused, whatever its policy says of a store that is away.
+    pub(in crate::store) is_overload: bool,
+}
+
+impl<'a> Undecided<'a> {
+    /// A charge that the store was not asked for.
+    pub(in crate::store) const fn without_store(charge: Charge<'a>) -> Self {
+        Self { charge, is_doubtful: false, is_overload: false }
+    }
+
+    /// How the charge is decided.
+    const fn treatment(&self) -> OnFailure {
+        match self.is_overload {
+            true => OnFailure::Deny,
+            false => self.charge.consistency.on_failure,
+        }
+    }
 }
 
 impl Fallback {
@@ -94,10 +112,11 @@ impl Fallback {
         nodes: u64,
         now: Timestamp,
     ) -> SmallVec<[Answer; 4]> {
-        let denied = |it: &Charge<'_>| it.binding && it.consistency.on_failure == OnFailure::Deny;
-        let refused = refused || charges.iter().any(|it| denied(&it.charge));
+        let denied = |it: &Undecided<'_>| it.charge.binding && it.treatment() == OnFailure::Deny;
+        let refused = refused || charges.iter().any(denied);
+        let is_local = |it: &&Undecided<'_>| it.treatment() == OnFailure::Local;
         let local: SmallVec<[Undecided<'_>; 4]> =
-            charges.iter().filter(|it| is_local(&it.charge)).copied().collect();
+            charges.iter().filter(is_local).copied().collect();
         let verdicts = self.judge_local(&local, refused, nodes, now);
         let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
         if !refused && !stopped {
@@ -107,8 +126,7 @@ impl Fallback {
             }
         }
         let mut verdicts = verdicts.into_iter();
-        let answer = |Undecided { charge, .. }: &Undecided<'_>| match charge.consistency.on_failure
-        {
+        let answer = |it @ Undecided { charge, .. }: &Undecided<'_>| match it.treatment() {
             OnFailure::Local => {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
@@ -343,11 +361,6 @@ const fn last_known(key: Key) -> Key {
 /// names the counter that counted it. A check for a ban consumes nothing.
 pub(in crate::store) const fn consumes(algorithm: &Algorithm) -> bool {
     !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_))
-}
-
-/// Whether this node decides the charge locally while the store is away.
-fn is_local(charge: &Charge<'_>) -> bool {
-    charge.consistency.on_failure == OnFailure::Local
 }
 
 /// The verdict on a cost that must fit into two counters.

@@ -174,9 +174,15 @@ impl LocalLedgers {
                     Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
-            (StoreMode::WriteBack, algorithm) if is_up && write_back::Ledger::counts(algorithm) => {
-                let shard = self.shard(charge.key);
-                match shard.with(|ledgers| ledgers.accounts.take(charge, nodes, now)) {
+            (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
+                let taken = self.shard(charge.key).with(|Ledgers { accounts, .. }| match is_up {
+                    true => accounts.take(charge, nodes, now),
+                    false => {
+                        accounts.ask(charge, now);
+                        TakeOutcome::Ask
+                    }
+                });
+                match taken {
                     TakeOutcome::Counted(verdict) => Planned::Counted(verdict, now),
                     TakeOutcome::Refused(verdict) => Planned::Cached(verdict),
                     TakeOutcome::Ask => take,
@@ -195,7 +201,10 @@ impl LocalLedgers {
         now: Timestamp,
     ) -> (Option<Answer>, Option<Op>) {
         let (verdict, op) = match planned {
-            Planned::Ask(_) => return (None, None),
+            Planned::Ask(_) => {
+                self.end_ask(charge);
+                return (None, None);
+            }
             Planned::Cached(verdict) => (verdict, None),
             Planned::Spent(spent, at) => {
                 let shard = self.shard(charge.key);
@@ -207,6 +216,43 @@ impl LocalLedgers {
             }
         };
         (Some(Answer::of_store(verdict)), op)
+    }
+
+    /// The answer to a planned charge of a request that is admitted, unless the store was asked.
+    pub(in crate::store) fn conclude(
+        &self,
+        charge: &Charge<'_>,
+        planned: Planned,
+    ) -> Option<Answer> {
+        if let Planned::Ask(_) = planned {
+            self.end_ask(charge);
+        }
+        planned.answer()
+    }
+
+    /// The store is asked for this charge a little longer than its request waits. The question must
+    /// be [ended](Self::end_ask).
+    pub(in crate::store) fn ask(&self, charge: &Charge<'_>, now: Timestamp) {
+        self.of_account(charge, |accounts| accounts.ask(charge, now));
+    }
+
+    /// A question to the store has its reply, or will have none.
+    pub(in crate::store) fn end_ask(&self, charge: &Charge<'_>) {
+        self.of_account(charge, |accounts| accounts.end_ask(charge));
+    }
+
+    /// The store may have counted a charge, and has not replied.
+    pub(in crate::store) fn doubt_ask(&self, charge: &Charge<'_>) {
+        self.of_account(charge, |accounts| accounts.doubt_ask(charge));
+    }
+
+    /// A step on the accounts, if this charge has one.
+    fn of_account(&self, charge: &Charge<'_>, step: impl FnOnce(&mut write_back::Ledger)) {
+        if charge.consistency.mode == StoreMode::WriteBack
+            && write_back::Ledger::counts(charge.algorithm)
+        {
+            step(&mut self.shard(charge.key).ledgers.lock().accounts);
+        }
     }
 
     /// Records a ban, if `op` imposes one.

@@ -4,7 +4,8 @@ use futures_util::FutureExt as _;
 use proptest::prelude::*;
 use smallvec::SmallVec;
 
-use super::super::deadline::PendingReply;
+use super::super::deadline::{PendingReply, ReplySender};
+use super::super::script::Encoded;
 use super::*;
 
 fn call(body: u64) -> (Call, PendingReply) {
@@ -113,23 +114,24 @@ fn a_call_that_was_put_back_goes_before_those_that_wait_and_is_known_to_be_sent_
     assert!(!batch[1].answer.may_be_sent_again(), "its caller does not wait");
 }
 
+/// A number of calls is no bound: they are answered in time or not.
 #[test]
-fn the_number_of_waiting_calls_is_bounded_and_abandoned_calls_are_removed() {
+fn many_calls_wait() {
     let mut queue = Queue::default();
-    let mut receivers: Vec<_> = (0..4096)
-        .map(|body| {
-            let (call, receiver) = call(body);
-            queue.push(call);
-            receiver
-        })
-        .collect();
-    let (one_too_many, receiver) = call(4096);
-    queue.push(one_too_many);
+    let calls: Vec<_> = (0..20_000).map(call).collect();
+    let (calls, receivers): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
+    assert!(calls.into_iter().all(|call| queue.push(call)));
+    assert!(receivers.into_iter().all(|receiver| receiver.now_or_never().is_none()));
+    assert_eq!(queue.overloads(), 0);
+}
+
+#[test]
+fn a_call_without_memory_fails_and_is_counted() {
+    let mut queue = Queue { waiting: Waiting::with_bytes(0), ..Queue::default() };
+    let (call, receiver) = call(1);
+    assert!(!queue.push(call));
     assert_eq!(receiver.now_or_never(), Some(Err(StoreError::Overloaded)));
-    receivers.truncate(4000);
-    let (after, receiver) = call(4097);
-    queue.push(after);
-    assert!(receiver.now_or_never().is_none(), "the call waits");
+    assert_eq!(queue.overloads(), 1);
 }
 
 #[test]

@@ -35,7 +35,10 @@ fn fallback() -> Fallback {
 }
 
 fn undecided<'a>(charges: &[Charge<'a>], is_doubtful: bool) -> Vec<Undecided<'a>> {
-    charges.iter().map(|&charge| Undecided { charge, is_doubtful }).collect()
+    charges
+        .iter()
+        .map(|&charge| Undecided { is_doubtful, ..Undecided::without_store(charge) })
+        .collect()
 }
 
 impl Fallback {
@@ -375,4 +378,17 @@ fn a_flood_of_keys_stays_within_the_bound_of_debts() {
         }
     }
     assert_eq!(told, MAX_DEBTS);
+}
+
+#[test]
+fn a_charge_that_there_was_no_memory_to_ask_for_is_refused_whatever_its_policy_says() {
+    let (fallback, algorithm) = (fallback(), fixed(10));
+    for on_failure in [OnFailure::Local, OnFailure::Allow, OnFailure::Deny] {
+        let charge = charge(1, &algorithm, on_failure);
+        let overload = Undecided { is_overload: true, ..Undecided::without_store(charge) };
+        let answers = fallback.judge(&[overload], false, 1, NOW);
+        assert_eq!(said(&answers), [(false, Source::Policy)], "{on_failure:?}");
+    }
+    assert!(fallback.pay(NOW).is_empty());
+    assert_eq!(fallback.judge_all(&[local(1, &algorithm)], NOW)[0].verdict.remaining, 9);
 }

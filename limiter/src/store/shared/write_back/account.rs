@@ -1,7 +1,8 @@
 //! The account of one node for one key: the store's last state, and the units that the node
 //! has counted since.
 //!
-//! The units that the store's state leaves are free. A node may admit half of the free
+//! The units that the store's state leaves are free, without those for which this node has
+//! asked the store and has no reply. A node may admit half of the free
 //! units, divided by the number of nodes, before the store acknowledges them. This includes
 //! units that are not sent, that are under way, and that may have been lost. No state has
 //! more free units than the whole limit, so all nodes together admit at most half a limit
@@ -55,6 +56,8 @@ pub(super) struct Account {
     /// Units that responses cost beyond their reservations, and that are not sent.
     settled: u64,
     under_way: Option<UnderWay>,
+    /// Units for which the store was asked and has not replied.
+    asked: u64,
     /// Whether the store has replied since the report was sent. Its state may then include
     /// the report.
     is_heard_since: bool,
@@ -96,6 +99,7 @@ impl Account {
             since: Timestamp::default(),
             settled: 0,
             under_way: None,
+            asked: 0,
             is_heard_since: false,
             given: (0, Timestamp::default()),
             doubts: SmallVec::new(),
@@ -104,8 +108,38 @@ impl Account {
         }
     }
 
-    /// Counts a cost if this node, one of `nodes`, may do so.
+    /// Counts a cost if this node, one of `nodes`, may do so. If the store must be asked, the
+    /// cost is [asked](Self::ask) for.
     pub(super) fn take(
+        &mut self,
+        algorithm: &Algorithm,
+        cost: u64,
+        nodes: u64,
+        now: Timestamp,
+    ) -> TakeOutcome {
+        let taken = self.judge(algorithm, cost, nodes, now);
+        if taken == TakeOutcome::Ask {
+            self.ask(cost);
+        }
+        taken
+    }
+
+    /// The store is asked for this cost. The question must be [ended](Self::end_ask).
+    pub(super) fn ask(&mut self, cost: u64) {
+        self.asked = self.asked.saturating_add(cost);
+    }
+
+    /// The store has replied to a question for this cost, or never will.
+    pub(super) fn end_ask(&mut self, cost: u64) {
+        self.asked = self.asked.saturating_sub(cost);
+    }
+
+    /// The store may have counted units for which it was asked, and its state is not known.
+    pub(super) fn doubt_ask(&mut self) {
+        self.is_acknowledged = false;
+    }
+
+    fn judge(
         &mut self,
         algorithm: &Algorithm,
         cost: u64,
@@ -124,7 +158,8 @@ impl Account {
         }
         self.estimate = next;
         self.owe(cost, now);
-        TakeOutcome::Counted(verdict)
+        let remaining = verdict.remaining.saturating_sub(self.asked);
+        TakeOutcome::Counted(Verdict { remaining, ..verdict })
     }
 
     /// Whether the cost fits into this node's part.
@@ -132,7 +167,7 @@ impl Account {
         self.doubts.retain(|doubt| doubt.until > now);
         let doubtful: u64 = self.doubts.iter().map(|doubt| doubt.units).sum();
         let admitted = self.owed().saturating_add(doubtful).saturating_add(cost);
-        let free = self.free(remaining.saturating_add(cost));
+        let free = self.free(remaining.saturating_add(cost)).saturating_sub(self.asked);
         self.is_acknowledged && admitted.saturating_mul(parts(nodes)) <= free
     }
 

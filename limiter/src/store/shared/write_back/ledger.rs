@@ -59,9 +59,13 @@ impl Ledger {
 
     /// Counts a charge if this node, one of `nodes`, may do so. If another charge refuses the
     /// request, the caller must [withdraw](Self::withdraw) it. If the store must be asked,
-    /// the caller must pass its reply to [`Self::learn`]. `now` is the store's time.
+    /// the caller must pass its reply to [`Self::learn`], and then [end](Self::end_ask) the
+    /// question. `now` is the store's time.
     pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> TakeOutcome {
-        let Some(mut account) = self.accounts.use_mut(&charge.key) else { return TakeOutcome::Ask };
+        let Some(mut account) = self.accounts.use_mut(&charge.key) else {
+            self.ask(charge, now);
+            return TakeOutcome::Ask;
+        };
         let taken = account.take(charge.algorithm, charge.cost, nodes, now);
         let due = match taken {
             TakeOutcome::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
@@ -76,6 +80,32 @@ impl Ledger {
             self.due.hasten(charge.key, &mut account, due);
         }
         taken
+    }
+
+    /// The store is asked for a charge without a look at its account. The question must be
+    /// [ended](Self::end_ask).
+    pub fn ask(&mut self, charge: &Charge<'_>, now: Timestamp) {
+        if self.accounts.peek(&charge.key).is_none() {
+            self.make_room_for(charge.key, charge.algorithm, now);
+        }
+        if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
+            account.ask(charge.cost);
+        }
+    }
+
+    /// A question to the store has its reply, or will have none.
+    pub fn end_ask(&mut self, charge: &Charge<'_>) {
+        if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
+            account.end_ask(charge.cost);
+        }
+    }
+
+    /// The store may have counted a charge for which it was asked, and has not replied. This
+    /// node admits nothing itself until it has heard of the store again.
+    pub fn doubt_ask(&mut self, charge: &Charge<'_>) {
+        if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
+            account.doubt_ask();
+        }
     }
 
     /// Withdraws a charge that was [counted](TakeOutcome::Counted) at `taken`, because another

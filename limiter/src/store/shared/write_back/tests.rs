@@ -83,6 +83,7 @@ fn decide(
         TakeOutcome::Ask => {
             let (verdict, before) = store.judge(charge, now);
             node.learn(charge, before.as_ref(), verdict.admitted, now);
+            node.end_ask(charge);
             (verdict, true)
         }
     }

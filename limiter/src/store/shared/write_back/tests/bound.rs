@@ -201,3 +201,56 @@ proptest! {
         }
     }
 }
+
+/// Regression: the first reply opened the account, and the node admitted all free units itself
+/// while the store admitted its questions that were still under way.
+#[test]
+fn units_for_which_the_store_was_asked_are_not_free() {
+    let quota = Quota::new(10, Span::DAY).unwrap();
+    for algorithm in [
+        Algorithm::FixedWindow(FixedWindow::new(quota)),
+        Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap()),
+    ] {
+        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let one = charge(1, &algorithm, 1);
+        for _ in 0..6 {
+            assert_eq!(node.take(&one, 1, START), TakeOutcome::Ask, "the key is not known");
+        }
+        let mut admitted = 0;
+        let reply = |store: &mut Central, node: &mut Ledger| {
+            let (verdict, before) = store.judge(&one, START);
+            node.learn(&one, before.as_ref(), verdict.admitted, START);
+            node.end_ask(&one);
+            verdict.admitted
+        };
+        admitted += u64::from(reply(&mut store, &mut node));
+        for left in (0..4).rev() {
+            assert_eq!(counted(node.take(&one, 1, START)).remaining, left);
+            admitted += 1;
+        }
+        assert_eq!(node.take(&one, 1, START), TakeOutcome::Ask, "5 questions are under way");
+        for _ in 0..5 {
+            admitted += u64::from(reply(&mut store, &mut node));
+        }
+        // A node reports what it has counted before it asks again.
+        store.hear(&mut node, START);
+        assert!(!reply(&mut store, &mut node), "{}", algorithm.name());
+        assert_eq!(admitted, 10, "{}", algorithm.name());
+    }
+}
+
+/// Whether the store has counted a question without a reply is not known until it is heard again.
+#[test]
+fn a_node_with_a_question_in_doubt_admits_nothing_itself() {
+    let (mut store, algorithm) = (Central::default(), fixed(10));
+    let one = charge(1, &algorithm, 1);
+    let mut node = knowing(&mut store, &one);
+    counted(node.take(&one, 1, START));
+    node.ask(&one, START);
+    node.doubt_ask(&one);
+    node.end_ask(&one);
+    let (_, was_asked) = decide(&mut store, &mut node, &one, 1, START);
+    assert!(was_asked);
+    counted(node.take(&one, 1, START));
+}

@@ -88,7 +88,9 @@ fn a_delta_that_may_have_arrived_is_not_sent_again() {
     assert_eq!(node.close(after(5000)), []);
     // Its units are part of what this node may admit: a quarter of 100, as one of two nodes.
     node.learn(&Charge { cost: 0, ..three }, None, true, after(1000));
-    assert_eq!(node.take(&charge(1, &algorithm, 23), 2, after(1000)), TakeOutcome::Ask);
+    let more = charge(1, &algorithm, 23);
+    assert_eq!(node.take(&more, 2, after(1000)), TakeOutcome::Ask);
+    node.end_ask(&more);
     counted(node.take(&charge(1, &algorithm, 22), 2, after(1000)));
 }
 
@@ -104,6 +106,7 @@ fn a_late_reply_ends_the_doubt() {
             TakeOutcome::Ask,
             "the store has acknowledged nothing"
         );
+        node.end_ask(&most);
         if has_arrived {
             let before = store.count(&delta, after(1000));
             node.answered(delta, before.as_ref(), after(1000));

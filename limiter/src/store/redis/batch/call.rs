@@ -1,0 +1,44 @@
+//! A call that waits for its reply.
+
+use super::super::deadline::ReplySender;
+use super::super::failure::StoreError;
+use super::super::script::Encoded;
+
+/// Whether a call is sent again if its connection breaks before the reply. The server may
+/// have counted the first one, and then counts it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// The call is not sent again. The caller gets an error.
+    Never,
+    /// The call is sent again once.
+    IfLost,
+}
+
+/// A call that waits for its reply.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Call {
+    /// The keys and the body.
+    pub(in crate::store::redis) encoded: Encoded,
+    /// Calls of one group can be sent in one `EVALSHA`. In a cluster it is the slot.
+    pub(in crate::store::redis) group: u16,
+    /// Whether another server has redirected the call, so that `ASKING` must be sent.
+    pub(in crate::store::redis) asking: bool,
+    /// Whether it is sent again if the reply is lost.
+    pub(in crate::store::redis) repeat: Repeat,
+    /// Receives the reply. It is closed when no caller waits any more.
+    pub(in crate::store::redis) answer: ReplySender,
+}
+
+impl Call {
+    /// Ends the call with an error. The error describes the last `times` sendings of the
+    /// call. If the call was sent before over a connection that broke, it may have been
+    /// counted then.
+    pub(in crate::store::redis) fn fail(self, error: &StoreError, times: u8) {
+        let is_told = error.may_have_counted() || error.is_redirection();
+        let error = match is_told || self.answer.times_sent() <= times {
+            true => error.clone(),
+            false => StoreError::Lost(format!("then it was sent again: {error}")),
+        };
+        self.answer.send(Err(error));
+    }
+}
