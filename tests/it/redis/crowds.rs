@@ -56,3 +56,31 @@ fn a_crowd_at_once_is_admitted_up_to_the_limit() {
         }
     });
 }
+
+/// Regression: without Redis, a gateway admitted its share as if nothing had been counted: 192 of
+/// 100.
+#[test]
+fn what_remained_at_the_last_answer_bounds_what_a_gateway_admits_alone() {
+    let quota = Quota::new(100, Span::DAY).expect("it is a quota");
+    let daily = Algorithm::FixedWindow(FixedWindow::new(quota));
+    for mode in [StoreMode::Exact, StoreMode::Leased, StoreMode::WriteBack] {
+        run(async {
+            let mut redis = Redis::start(Options::default());
+            let mut settings = RedisSettings::parse_url(&redis.url()).expect("it is a good URL");
+            settings.timeout = Duration::from_secs(2);
+            let store = open(&settings).await;
+            let consistency = Consistency { mode, on_failure: OnFailure::Local };
+            let charges = [Charge { consistency, ..charge(1, &daily, 1) }];
+            let mut admitted = 0;
+            for step in 0..300 {
+                if step == 92 {
+                    redis.kill();
+                }
+                let decided = store.apply(&charges, Clock::System.now()).await;
+                store.housekeep(Clock::System.now());
+                admitted += u32::from(decided.answers[0].verdict.admitted);
+            }
+            assert_eq!(admitted, 100, "{mode:?}");
+        });
+    }
+}

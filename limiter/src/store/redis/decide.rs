@@ -6,15 +6,16 @@ use std::time::Instant;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Asked, CounterReply, Encoder, decode};
+use super::codec::{Answered, Asked, Encoder, decode};
 use super::fan_out::{self, Part, PartResult};
 use super::pending::{Calls, PendingDecision};
 use super::server::Destination;
 use super::{RedisStore, StoreError};
+use crate::algorithm::Verdict;
 use crate::consistency::StoreMode;
 use crate::digest::Key;
 use crate::store::shared::ask::Ask;
-use crate::store::shared::fallback::Undecided;
+use crate::store::shared::fallback::{Fallback, Undecided};
 use crate::store::shared::in_flight::{InFlight, is_in_flight};
 use crate::store::shared::local_plan::{Plan, Planned};
 use crate::store::shared::store_clock::StoreClock;
@@ -253,6 +254,12 @@ impl RedisStore {
             SmallVec::new()
         } else {
             let (nodes, store_now) = (self.nodes(), self.store_time(now));
+            for Undecided { charge, .. } in &undecided {
+                if let Some(state) = self.node.local.known(charge) {
+                    let Charge { key, algorithm, .. } = *charge;
+                    self.node.fallback.learn(key, algorithm, Some(&state), nodes, store_now);
+                }
+            }
             self.node.fallback.judge(&undecided, refused, nodes, store_now)
         };
         let refused = refused || fan_out::refuses(undecided.iter().map(|it| &it.charge), &local);
@@ -302,10 +309,9 @@ impl RedisStore {
         }
     }
 
-    /// Records which clients are over a limit, also for the time when the store is away,
-    /// and updates the states that are known. `replies` are those to calls that were
-    /// made at `now` by this node's clock. If `refused` is set, the units that they admit
-    /// are given back.
+    /// Records which clients are over a limit, and the states that bound what this node admits
+    /// while the store is away. `replies` are those to calls that were made at `now` by this
+    /// node's clock. If `refused` is set, the units that they admit are given back.
     pub(super) fn learn(
         &self,
         remote: &[Charge<'_>],
@@ -313,37 +319,32 @@ impl RedisStore {
         refused: bool,
         now: Timestamp,
     ) {
-        let is_over = |(index, found): (&usize, &CounterReply)| {
-            let needed = remote[*index].cost.max(1);
-            !found.verdict.admitted || found.verdict.remaining < needed
-        };
-        let fallback = &self.node.fallback;
+        let (fallback, nodes) = (&self.node.fallback, self.nodes());
         let mut denied = self.denied.borrow_mut();
-        let is_worth_it = replies.iter().any(|(part, answered)| {
-            let is_known =
-                |it: &Asked<'_>| denied.knows(&it.key) || fallback.may_know(&it.key, answered.at);
-            part.indices.iter().zip(&answered.replies).any(is_over)
-                || part.asked.iter().any(is_known)
-        });
-        if !is_worth_it {
-            return;
-        }
-        let mut found = SmallVec::new();
+        let (mut is_worth_it, mut found) = (false, SmallVec::new());
         for (part, answered) in replies {
             let clock = StoreClock::new(answered.at, now, self.clock.now());
-            // Units are given back if another destination refuses.
-            let states = match refused {
-                true => answered.before.clone(),
-                false => answered.after(&part.asked),
-            };
-            for (index, state) in part.indices.iter().zip(states) {
-                let charge = &remote[*index];
+            for (position, &index) in part.indices.iter().enumerate() {
+                let charge = &remote[index];
                 let Charge { key, algorithm, cost, .. } = *charge;
-                fallback.learn(key, algorithm, cost, state.as_ref(), answered.at);
+                let Verdict { admitted, remaining, .. } = answered.replies[position].verdict;
+                is_worth_it |= !admitted || remaining < cost.max(1) || denied.knows(&key);
+                // Units are given back if another destination refuses.
+                let state = match refused {
+                    true => answered.before[position].clone(),
+                    false => answered.after(&part.asked[position], position),
+                };
+                if Fallback::limits(algorithm, remaining, nodes)
+                    || fallback.may_know(&key, answered.at)
+                {
+                    fallback.learn(key, algorithm, state.as_ref(), nodes, answered.at);
+                }
                 found.push((charge, state, clock));
             }
         }
-        denied.learn_all(found);
+        if is_worth_it {
+            denied.learn_all(found);
+        }
     }
 
     /// Updates the known state of a counter that is reset, or whose units are given back.

@@ -62,7 +62,8 @@ fn script(kind: u8, input: &[u8]) {
     }
     let Ok(mut answered) = codec::decode(&asks, answer) else { return };
     assert_eq!((answered.replies.len(), answered.before.len()), (asks.len(), asks.len()));
-    let after = answered.after(&asks);
+    let after: Vec<_> =
+        asks.iter().enumerate().map(|(index, asked)| answered.after(asked, index)).collect();
     for (asked, states) in asks.iter().zip(answered.before.iter().zip(&after)) {
         for state in [states.0, states.1] {
             for later in [Span::ZERO, Span::SECOND, Span::DAY] {

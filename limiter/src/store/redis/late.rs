@@ -118,7 +118,8 @@ impl RedisStore {
             Ok(answered) => answered,
             Err(error) if error.may_have_counted() => return,
             Err(_) => {
-                overdue.counted_locally().for_each(|(_, it)| fallback.owe(&it, it.cost, store_now));
+                let owe = |it: &Charge<'_>| fallback.owe(it, it.cost, nodes, store_now);
+                overdue.counted_locally().for_each(|(_, it)| owe(&it));
                 return;
             }
         };

@@ -3,8 +3,8 @@
 //! Each charge is decided as its consistency settings say. If the node decides locally, the
 //! cost must fit into two counters:
 //!
-//! - the last state that the store reported of a counter that was used up, until that state
-//!   ends (see [`Fallback::learn`]);
+//! - the last state that the store reported of the counter, with what this node has admitted
+//!   since, until that state ends (see [`Fallback::learn`]);
 //! - this node's share of the limit: the limit divided by the number of nodes last known to
 //!   be alive, and at least 1. Units that were admitted by the share count until their
 //!   window ends, through any number of outages.
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use self::debts::Debts;
 pub(in crate::store) use self::debts::{Debt, ServerStatus};
+use self::debts::{Debts, Since};
 use self::filter::PrincipalFilter;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
@@ -37,15 +37,18 @@ use crate::store::Units;
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
 use crate::time::{Span, Timestamp};
 
+/// The maximum number of counters whose last state is known.
+const MAX_KNOWN: usize = 1 << 18;
 /// The wait that is reported to clients that `Deny` refuses.
 const RETRY: Span = Span::SECOND;
 
 /// Decides while the store is away. All workers share it.
 #[derive(Debug)]
 pub(in crate::store) struct Fallback {
-    /// The units that this node has admitted of its shares. Under keys of their own, also the
-    /// last states that the store reported of counters that were used up.
+    /// The units that this node has admitted of its shares.
     memory: Arc<MemoryStore>,
+    /// The last states that the store reported, with the units that this node has admitted since.
+    known: MemoryStore,
     filter: PrincipalFilter,
     debts: Mutex<Debts>,
 }
@@ -78,7 +81,11 @@ impl<'a> Undecided<'a> {
 
 impl Fallback {
     pub(in crate::store) fn new(memory: Arc<MemoryStore>) -> Self {
-        Self { memory, filter: PrincipalFilter::default(), debts: Mutex::default() }
+        Self::knowing(memory, MemoryStore::new(MAX_KNOWN))
+    }
+
+    fn knowing(memory: Arc<MemoryStore>, known: MemoryStore) -> Self {
+        Self { memory, known, filter: PrincipalFilter::default(), debts: Mutex::default() }
     }
 
     /// A copy with all that this node, one of `nodes`, knows of these charges.
@@ -88,16 +95,17 @@ impl Fallback {
         nodes: u64,
         now: Timestamp,
     ) -> Self {
-        let copy = Self::new(Arc::new(MemoryStore::of_one_decision()));
+        let store = MemoryStore::of_one_decision;
+        let copy = Self::knowing(Arc::new(store()), store());
         for Charge { key, algorithm, .. } in charges {
             if let Some(state) = self.memory.state(*key) {
                 copy.memory.put(*key, &share(algorithm, nodes), state, now);
             }
             if self.knows(*key, algorithm, now)
-                && let Some(state) = self.memory.state(last_known(*key))
+                && let Some(state) = self.known.state(*key)
             {
                 copy.filter.insert(key, algorithm, now);
-                copy.memory.put(last_known(*key), algorithm, state, now);
+                copy.known.put(*key, algorithm, state, now);
             }
         }
         copy
@@ -117,12 +125,15 @@ impl Fallback {
         let is_local = |it: &&Undecided<'_>| it.treatment() == OnFailure::Local;
         let local: SmallVec<[Undecided<'_>; 4]> =
             charges.iter().filter(is_local).copied().collect();
+        let before: SmallVec<[Option<State>; 4]> =
+            local.iter().map(|it| self.last_level(&it.charge, now)).collect();
         let verdicts = self.judge_local(&local, refused, nodes, now);
         let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
         if !refused && !stopped {
-            let admitted = local.iter().zip(&verdicts).filter(|(_, verdict)| verdict.admitted);
-            for (Undecided { charge, .. }, _) in admitted.filter(|(it, _)| !it.is_doubtful) {
-                self.owe(charge, charge.cost, now);
+            let charges = local.iter().zip(before).zip(&verdicts);
+            let admitted = charges.filter(|((it, _), v)| v.admitted && !it.is_doubtful);
+            for ((Undecided { charge, .. }, before), _) in admitted {
+                self.owe_since(charge, charge.cost, Since { level: before, nodes }, now);
             }
         }
         let mut verdicts = verdicts.into_iter();
@@ -154,28 +165,40 @@ impl Fallback {
         }
         let shares: SmallVec<[Algorithm; 4]> =
             local.iter().map(|it| share(it.charge.algorithm, nodes)).collect();
-        // For each charge its share, followed by the known state of its counter.
-        let mut asked: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
-        let mut is_known: SmallVec<[bool; 4]> = SmallVec::new();
-        for (Undecided { charge, .. }, algorithm) in local.iter().zip(&shares) {
-            asked.push(Charge { algorithm, ..*charge });
-            is_known.push(self.knows(charge.key, charge.algorithm, now));
-            if is_known.last() == Some(&true) {
-                self.filter.insert(&charge.key, charge.algorithm, now);
-                asked.push(Charge { key: last_known(charge.key), ..*charge });
+        let of_share = |(it, algorithm)| Charge { algorithm, ..(it as &Undecided<'_>).charge };
+        let of_share: SmallVec<[Charge<'_>; 4]> = local.iter().zip(&shares).map(of_share).collect();
+        let known = local.iter().map(|it| it.charge);
+        let known = known.filter(|it| self.knows(it.key, it.algorithm, now));
+        let known: SmallVec<[Charge<'_>; 4]> = known.collect();
+        known.iter().for_each(|it| self.filter.insert(&it.key, it.algorithm, now));
+        // All counters of both kinds count the request, or none does.
+        let mut of_known = take_or_look(&self.known, &known, refused, now);
+        let stops = |charges: &[Charge<'_>], verdicts: &[Verdict]| {
+            charges.iter().zip(verdicts).any(|(it, verdict)| it.binding && !verdict.admitted)
+        };
+        let refused = refused || stops(&known, &of_known);
+        let verdicts = take_or_look(&self.memory, &of_share, refused, now);
+        if !refused && stops(&of_share, &verdicts) {
+            for (charge, _) in known.iter().zip(&of_known).filter(|(_, verdict)| verdict.admitted) {
+                self.known.correct(charge, Op::Cancel { cost: charge.cost, taken: now }, now);
             }
+            of_known = take_or_look(&self.known, &known, true, now);
         }
-        let verdicts = match refused {
-            false => self.memory.apply(&asked, now),
-            true => asked.iter().map(|charge| self.memory.look(charge, now)).collect(),
+        let mut of_known = known.iter().map(|it| it.key).zip(of_known).peekable();
+        let verdict = |(it, share): (&Undecided<'_>, Verdict)| match of_known
+            .next_if(|(key, _)| *key == it.charge.key)
+        {
+            Some((_, known)) => both(share, known),
+            None => share,
         };
-        let mut verdicts = verdicts.into_iter();
-        let mut next = || verdicts.next().expect("one verdict for each charge");
-        let verdict = |is_known: bool| match (next(), is_known) {
-            (share, false) => share,
-            (share, true) => both(share, next()),
-        };
-        is_known.into_iter().map(verdict).collect()
+        local.iter().zip(verdicts).map(verdict).collect()
+    }
+
+    /// The last state that the store reported of a bucket, whose level decreases all the time.
+    fn last_level(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
+        let is_bucket = matches!(charge.algorithm, Algorithm::TokenBucket(_));
+        let is_known = is_bucket && self.knows(charge.key, charge.algorithm, now);
+        is_known.then(|| self.known.state(charge.key)).flatten()
     }
 
     /// Corrects a charge that this node counted.
@@ -189,7 +212,7 @@ impl Fallback {
         self.change(charge, op, nodes, now);
         match op {
             Op::Settle { reserved, actual, .. } if actual > reserved => {
-                self.debts.lock().add(charge.key, charge.algorithm, actual - reserved, now);
+                self.add_debt(charge, actual - reserved, nodes, now);
             }
             Op::Settle { reserved, actual, taken } => {
                 self.debts.lock().relieve(charge.key, reserved - actual, taken, now);
@@ -212,14 +235,31 @@ impl Fallback {
     ) {
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
         self.change(charge, op, nodes, now);
-        self.debts.lock().add(charge.key, charge.algorithm, units, now);
+        self.add_debt(charge, units, nodes, now);
     }
 
-    /// Adds units to the debts that this node has already counted in its share.
-    pub(in crate::store) fn owe(&self, charge: &Charge<'_>, units: u64, now: Timestamp) {
+    /// Adds units to the debts that this node, one of `nodes`, has already counted in its share.
+    pub(in crate::store) fn owe(
+        &self,
+        charge: &Charge<'_>,
+        units: u64,
+        nodes: u64,
+        now: Timestamp,
+    ) {
         if consumes(charge.algorithm) {
-            self.debts.lock().add(charge.key, charge.algorithm, units, now);
+            self.add_debt(charge, units, nodes, now);
         }
+    }
+
+    fn owe_since(&self, charge: &Charge<'_>, units: u64, since: Since, now: Timestamp) {
+        if consumes(charge.algorithm) {
+            self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
+        }
+    }
+
+    fn add_debt(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
+        let since = Since { level: self.last_level(charge, now), nodes };
+        self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
     }
 
     /// Removes a charge from the share that this node admitted at `taken`, because the store
@@ -249,31 +289,44 @@ impl Fallback {
     fn change_known(&self, key: Key, algorithm: &Algorithm, op: Op, now: Timestamp) {
         if self.knows(key, algorithm, now) {
             self.filter.insert(&key, algorithm, now);
-            let (key, consistency) = (last_known(key), Consistency::default());
+            let consistency = Consistency::default();
             let known = Charge { key, algorithm, cost: 0, binding: false, consistency };
-            self.memory.correct(&known, op, now);
+            self.known.correct(&known, op, now);
         }
     }
 
-    /// Stores a counter's state that the store reported, if another request of this `cost`
-    /// does not fit, or did not fit by the state that is known.
+    /// Whether a state with so many remaining units tells more than the share of one of `nodes`
+    /// nodes: the share has as many units or more.
+    pub(in crate::store) fn limits(algorithm: &Algorithm, remaining: u64, nodes: u64) -> bool {
+        let of_share = match nodes {
+            0 | 1 => algorithm.capacity(),
+            _ => share(algorithm, nodes).capacity(),
+        };
+        remaining < of_share
+    }
+
+    /// Stores a counter's state that the store reported to this node, one of `nodes`, if it
+    /// [tells more](Self::limits) than the share, or an older one is known.
     pub(in crate::store) fn learn(
         &self,
         key: Key,
         algorithm: &Algorithm,
-        cost: u64,
         state: Option<&State>,
+        nodes: u64,
         now: Timestamp,
     ) {
         // It is not known when units in flight are given back.
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
-        let is_used_up = !algorithm.apply(state, Op::Take(cost.max(1)), now).1.admitted;
+        let remaining = || algorithm.apply(state, Op::Take(0), now).1.remaining;
         match state {
-            Some(state) if is_used_up || self.knows(key, algorithm, now) => {
+            Some(state)
+                if Self::limits(algorithm, remaining(), nodes)
+                    || self.knows(key, algorithm, now) =>
+            {
                 self.filter.insert(&key, algorithm, now);
-                self.memory.put(last_known(key), algorithm, state.clone(), now);
+                self.known.put(key, algorithm, state.clone(), now);
             }
             Some(_) => {}
             None => self.forget(key, algorithm, now),
@@ -299,7 +352,7 @@ impl Fallback {
     /// Removes the known state of a counter, because it is out of date.
     fn forget(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
         if self.knows(key, algorithm, now) {
-            self.memory.take_out(last_known(key), algorithm, now);
+            self.known.take_out(key, algorithm, now);
         }
     }
 
@@ -310,7 +363,7 @@ impl Fallback {
 
     /// Whether the last state of a counter is known.
     fn knows(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> bool {
-        self.may_know(&key, now) && self.memory.holds(last_known(key), algorithm, now)
+        self.may_know(&key, now) && self.known.holds(key, algorithm, now)
     }
 
     /// Up to `most` debts that can be reported, by the `status` of their servers. The outcome
@@ -352,9 +405,17 @@ impl Fallback {
     }
 }
 
-/// The key under which the known state of a counter is stored.
-const fn last_known(key: Key) -> Key {
-    Key { counter: Counter::from_bits(!key.counter.bits()), ..key }
+/// The verdicts on charges of which all are counted or none, or which are not to be counted.
+fn take_or_look(
+    store: &MemoryStore,
+    charges: &[Charge<'_>],
+    refused: bool,
+    now: Timestamp,
+) -> SmallVec<[Verdict; 4]> {
+    match refused {
+        false => store.apply(charges, now).into_iter().collect(),
+        true => charges.iter().map(|charge| store.look(charge, now)).collect(),
+    }
 }
 
 /// Whether admitted units stay counted. Units in flight end with their request, whose answer

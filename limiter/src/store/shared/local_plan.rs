@@ -246,6 +246,13 @@ impl LocalLedgers {
         self.of_account(charge, |accounts| accounts.doubt_ask(charge));
     }
 
+    /// The last known state of a counter, with the units that this node has counted since.
+    pub(in crate::store) fn known(&self, charge: &Charge<'_>) -> Option<State> {
+        let mut state = None;
+        self.of_account(charge, |accounts| state = accounts.estimate(&charge.key).cloned());
+        state
+    }
+
     /// A step on the accounts, if this charge has one.
     fn of_account(&self, charge: &Charge<'_>, step: impl FnOnce(&mut write_back::Ledger)) {
         if charge.consistency.mode == StoreMode::WriteBack

@@ -84,18 +84,18 @@ impl Answered {
         }
     }
 
-    /// The states after the operations.
-    pub fn after(&self, asked: &[Asked<'_>]) -> SmallVec<[Option<State>; 4]> {
-        let after = |(asked, before): (&Asked<'_>, &Option<State>)| {
-            let op = match asked.ask {
-                Ask::Take(cost) if !self.refused => Op::Take(cost),
-                Ask::Count(cost) => Op::Count(cost),
-                _ => return before.clone(),
-            };
-            let (next, _) = asked.algorithm.apply(before.as_ref(), op, self.at);
-            next.or_else(|| before.clone())
+    /// The state after the operation `asked`, which has this position.
+    pub fn after(&self, asked: &Asked<'_>, position: usize) -> Option<State> {
+        let before = self.before[position].as_ref();
+        let op = match asked.ask {
+            Ask::Take(cost) if !self.refused => Op::Take(cost),
+            Ask::Lease { cost, .. } if !self.refused => {
+                Op::Take(cost.saturating_add(self.replies[position].extra))
+            }
+            Ask::Count(cost) => Op::Count(cost),
+            _ => return before.cloned(),
         };
-        asked.iter().zip(&self.before).map(after).collect()
+        asked.algorithm.apply(before, op, self.at).0.or_else(|| before.cloned())
     }
 }
 

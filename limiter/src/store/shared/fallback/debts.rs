@@ -2,7 +2,10 @@
 //! imposed. They are reported when the store is back.
 //!
 //! A debt is a state of the same algorithm, so its units expire like counted units, and
-//! expired units are not reported. A reported debt is kept until its outcome is known: the
+//! expired units are not reported. The level of a bucket decreases at one rate, whatever is in it.
+//! While the store is away, its own level decreases. So the debt of a bucket begins at the last
+//! level that is known, and what is reported is the difference that this node has made. Each of
+//! several nodes has its part of the level and of the rate; its units are multiplied instead. A reported debt is kept until its outcome is known: the
 //! store has counted it; or it certainly has not, and the debt is reported again; or the
 //! outcome cannot be known, and the debt is not reported again, because counting it twice
 //! would harm the client.
@@ -60,6 +63,19 @@ pub(in crate::store) struct Debt {
 struct DebtRecord {
     algorithm: Algorithm,
     state: Option<State>,
+    /// The state of a bucket without the debt.
+    without: Option<State>,
+    /// By what units of a bucket are multiplied: the number of nodes.
+    factor: u64,
+}
+
+/// What is known when a debt begins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Since {
+    /// The last state of a bucket that the store has reported.
+    pub(super) level: Option<State>,
+    /// The number of nodes.
+    pub(super) nodes: u64,
 }
 
 /// All debts of one node.
@@ -76,20 +92,35 @@ pub(super) struct Debts {
 
 impl Debts {
     /// Adds units that the store must count.
-    pub(super) fn add(&mut self, key: Key, algorithm: &Algorithm, units: u64, now: Timestamp) {
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        algorithm: &Algorithm,
+        units: u64,
+        since: Since,
+        now: Timestamp,
+    ) {
         if units == 0 {
             return;
         }
-        let is_added = self.add_again(key, algorithm, units, now);
+        let is_added = self.add_again(key, algorithm, units, since, now);
         let sum = self.units.of(key.counter);
         *(if is_added { &mut sum.owed } else { &mut sum.dropped }) += units;
     }
 
     /// The same, of units that were already added once. Returns whether there was room.
-    fn add_again(&mut self, key: Key, algorithm: &Algorithm, units: u64, now: Timestamp) -> bool {
-        let Some(record) = self.entry(key, algorithm) else { return false };
+    fn add_again(
+        &mut self,
+        key: Key,
+        algorithm: &Algorithm,
+        units: u64,
+        since: Since,
+        now: Timestamp,
+    ) -> bool {
+        let Some(record) = self.entry(key, algorithm, since) else { return false };
         let wide = widened(algorithm);
-        let op = Op::Settle { reserved: 0, actual: units, taken: now };
+        let actual = units.saturating_mul(record.factor);
+        let op = Op::Settle { reserved: 0, actual, taken: now };
         if let (Some(next), _) = wide.apply(record.state.as_ref(), op, now) {
             record.state = Some(next);
         }
@@ -104,7 +135,7 @@ impl Debts {
     /// Removes units that were [added](Self::add) at `taken`, unless they were reported.
     pub(super) fn relieve(&mut self, key: Key, units: u64, taken: Timestamp, now: Timestamp) {
         if let Some(record) = self.records.get_mut(&key) {
-            let op = Op::Give { cost: units, taken };
+            let op = Op::Give { cost: units.saturating_mul(record.factor), taken };
             if let (Some(next), _) =
                 widened(&record.algorithm).apply(record.state.as_ref(), op, now)
             {
@@ -179,22 +210,35 @@ impl Debts {
     pub(super) fn not_counted(&mut self, debt: Debt, now: Timestamp) {
         let Debt { key, record: old, is_late, .. } = debt;
         self.ended(is_late);
-        let Some(record) = self.entry(key, &old.algorithm) else { return };
-        if record.state.is_none() {
-            record.state = old.state;
-        } else {
-            self.add_again(key, &old.algorithm, counted(&old, now), now);
+        let units = counted(&old, now);
+        match self.records.contains_key(&key) {
+            true => drop(self.add_again(key, &old.algorithm, units, Since::default(), now)),
+            false => {
+                let since = Since { level: old.without.clone(), nodes: old.factor };
+                if let Some(record) = self.entry(key, &old.algorithm, since) {
+                    *record = old;
+                }
+            }
         }
     }
 
-    fn entry(&mut self, key: Key, algorithm: &Algorithm) -> Option<&mut DebtRecord> {
+    fn entry(
+        &mut self,
+        key: Key,
+        algorithm: &Algorithm,
+        Since { level, nodes }: Since,
+    ) -> Option<&mut DebtRecord> {
         let is_full = self.records.len() >= MAX_DEBTS;
         let record = match self.records.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(_) if is_full => return None,
             Entry::Vacant(entry) => {
                 self.turns.push_back(key);
-                entry.insert(DebtRecord { algorithm: algorithm.clone(), state: None })
+                let is_bucket = matches!(algorithm, Algorithm::TokenBucket(_));
+                let factor = if is_bucket { nodes.max(1) } else { 1 };
+                let without = level.filter(|_| is_bucket);
+                let (algorithm, state) = (algorithm.clone(), without.clone());
+                entry.insert(DebtRecord { algorithm, state, without, factor })
             }
         };
         // Its limit may have changed.
@@ -222,8 +266,9 @@ impl DebtRecord {
 /// The units of a debt that still count. While a ban lasts, they are not 0.
 fn counted(record: &DebtRecord, now: Timestamp) -> u64 {
     let wide = widened(&record.algorithm);
-    let (_, verdict) = wide.apply(record.state.as_ref(), Op::Take(0), now);
-    wide.capacity().saturating_sub(verdict.remaining)
+    let left = |state| wide.apply(state, Op::Take(0), now).1.remaining;
+    let without = record.without.as_ref().map_or(wide.capacity(), |state| left(Some(state)));
+    without.saturating_sub(left(record.state.as_ref())).div_ceil(record.factor)
 }
 
 /// An algorithm with the same expiry and twice the capacity. The store counts no more than

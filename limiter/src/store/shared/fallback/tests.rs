@@ -204,8 +204,8 @@ fn an_expired_debt_is_not_reported() {
 fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
     let (ten, fallback) = (fixed(10), fallback());
     let [known, other] = [local(1, &ten), local(2, &ten)];
-    fallback.learn(known.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
-    fallback.learn(other.key, &ten, 1, after(&ten, 9, NOW).as_ref(), NOW);
+    fallback.learn(known.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
+    fallback.learn(other.key, &ten, after(&ten, 9, NOW).as_ref(), 1, NOW);
     let end = ten.edge(NOW).expect("it has windows");
     for at in [NOW, NOW.plus(Span::from_secs(60)), end.minus(Span::from_micros(1))] {
         let answers = fallback.judge_all(&[known], at);
@@ -222,8 +222,8 @@ fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
 fn a_counter_is_used_up_if_the_cost_of_a_request_does_not_fit() {
     let (ten, fallback) = (fixed(10), fallback());
     let [dear, cheap] = [local(1, &ten), local(2, &ten)].map(|it| Charge { cost: 3, ..it });
-    fallback.learn(dear.key, &ten, 3, after(&ten, 8, NOW).as_ref(), NOW);
-    fallback.learn(cheap.key, &ten, 3, after(&ten, 7, NOW).as_ref(), NOW);
+    fallback.learn(dear.key, &ten, after(&ten, 8, NOW).as_ref(), 1, NOW);
+    fallback.learn(cheap.key, &ten, after(&ten, 7, NOW).as_ref(), 1, NOW);
     assert!(!fallback.admits(&dear, NOW));
     assert!(fallback.admits(&cheap, NOW), "then the share decides");
 }
@@ -233,7 +233,7 @@ fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
     let quota = Quota::new(10, Span::from_secs(10)).unwrap();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
     let (fallback, charge) = (fallback(), local(1, &bucket));
-    fallback.learn(charge.key, &bucket, 1, after(&bucket, 10, NOW).as_ref(), NOW);
+    fallback.learn(charge.key, &bucket, after(&bucket, 10, NOW).as_ref(), 1, NOW);
     // By the share alone, ten requests would be admitted at once.
     let mut admitted = 0;
     for tenths in 0..50 {
@@ -247,8 +247,8 @@ fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
 fn the_known_state_is_the_last_that_the_store_reported() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
-    fallback.learn(charge.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
-    fallback.learn(charge.key, &ten, 1, after(&ten, 8, NOW).as_ref(), NOW);
+    fallback.learn(charge.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
+    fallback.learn(charge.key, &ten, after(&ten, 8, NOW).as_ref(), 1, NOW);
     let admitted = (0..9).filter(|_| fallback.admits(&charge, NOW)).count();
     assert_eq!(admitted, 2);
     fallback.forget(charge.key, &ten, NOW);
@@ -262,7 +262,7 @@ fn a_give_back_or_a_reset_changes_the_known_state() {
     let (ten, fallback) = (fixed(10), fallback());
     let [given, reset] = [local(1, &ten), local(2, &ten)];
     for charge in [given, reset] {
-        fallback.learn(charge.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
+        fallback.learn(charge.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
         assert!(!fallback.admits(&charge, NOW));
     }
     fallback.take_away(given.key, &ten, Ask::Give { cost: 3, taken: NOW }, NOW);
@@ -305,7 +305,7 @@ fn the_remaining_length_of_a_ban_is_reported_and_no_ban_that_has_ended() {
 fn a_charge_that_does_not_bind_is_refused_and_refuses_no_other() {
     let (ten, fallback) = (fixed(10), fallback());
     let shadow = Charge { binding: false, ..local(1, &ten) };
-    fallback.learn(shadow.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
+    fallback.learn(shadow.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
     let answers = fallback.judge_all(&[shadow, local(2, &ten)], NOW);
     assert_eq!(said(&answers), [(false, Source::Local), (true, Source::Local)]);
     assert_eq!(fallback.pay(NOW), [1]);
@@ -391,4 +391,74 @@ fn a_charge_that_there_was_no_memory_to_ask_for_is_refused_whatever_its_policy_s
     }
     assert!(fallback.pay(NOW).is_empty());
     assert_eq!(fallback.judge_all(&[local(1, &algorithm)], NOW)[0].verdict.remaining, 9);
+}
+
+/// What nodes admit of one bucket in 40 s if the store is away for the last `away_ms` of each
+/// `period_ms`, and a request comes every 10 ms.
+fn admitted_through_outages(nodes: usize, away_ms: u64, period_ms: u64) -> u64 {
+    let quota = Quota::new(20, Span::SECOND).unwrap();
+    let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 20).unwrap());
+    let (charge, count) = (local(1, &bucket), u64::try_from(nodes).unwrap());
+    let fallbacks: Vec<Fallback> = (0..nodes).map(|_| fallback()).collect();
+    let (mut central, mut admitted) = (None, 0);
+    for step in 0..4000_u64 {
+        let (ms, now) = (step * 10, NOW.plus(Span::from_millis(step * 10)));
+        let node = &fallbacks[usize::try_from(step).unwrap() % nodes];
+        if ms % period_ms >= period_ms - away_ms {
+            let answers = node.judge(&undecided(&[charge], false), false, count, now);
+            admitted += u64::from(answers[0].verdict.admitted);
+            continue;
+        }
+        for units in node.pay(now) {
+            let op = Op::Settle { reserved: 0, actual: units, taken: now };
+            central = bucket.apply(central.as_ref(), op, now).0.or(central);
+        }
+        let (next, verdict) = bucket.apply(central.as_ref(), Op::Take(1), now);
+        central = next.or(central);
+        node.learn(charge.key, &bucket, central.as_ref(), count, now);
+        admitted += u64::from(verdict.admitted);
+    }
+    admitted
+}
+
+/// Regression: the debt of a bucket leaked while the bucket of the store leaked as well, so that
+/// each outage admitted a part of the burst again: 973 of 820.
+#[test]
+fn outages_add_nothing_to_the_rate_of_a_bucket() {
+    for (nodes, away_ms, period_ms) in [(1, 1000, 4000), (4, 1000, 4000), (1, 5000, 10_000)] {
+        let admitted = admitted_through_outages(nodes, away_ms, period_ms);
+        // The rate for 40 s and the burst, and what one outage admits beside them.
+        let most = 820 + 20;
+        let what = format!("{nodes} nodes, away for {away_ms} of {period_ms} ms: {admitted}");
+        assert!((700..=most).contains(&admitted), "{what}");
+    }
+}
+
+/// Regression: the share forgot what the store had counted: 192 of 100.
+#[test]
+fn a_node_admits_no_more_than_what_remained_at_the_last_answer() {
+    let (hundred, fallback) = (fixed(100), fallback());
+    let charge = local(1, &hundred);
+    for used in 1..=92 {
+        fallback.learn(charge.key, &hundred, after(&hundred, used, NOW).as_ref(), 1, NOW);
+    }
+    assert_eq!(fallback.judge_all(&[charge], NOW)[0].verdict.remaining, 7);
+    assert_eq!((0..200).filter(|_| fallback.admits(&charge, NOW)).count(), 7);
+}
+
+/// A request that the share or the known state refuses is counted in neither.
+#[test]
+fn what_a_node_refuses_is_counted_nowhere() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let [known, other] = [local(1, &ten), local(2, &ten)];
+    fallback.learn(known.key, &ten, after(&ten, 8, NOW).as_ref(), 1, NOW);
+    let dear = Charge { cost: 3, ..other };
+    let judged = |charges: &[Charge<'_>]| fallback.judge(&undecided(charges, false), false, 3, NOW);
+    // The share of each is 3.
+    assert!(judged(&[dear])[0].verdict.admitted);
+    let answers = judged(&[known, other]);
+    assert_eq!(said(&answers), [(true, Source::Local), (false, Source::Local)]);
+    assert_eq!(answers[0].verdict.remaining, 2);
+    let admitted = (0..9).filter(|_| judged(&[known])[0].verdict.admitted).count();
+    assert_eq!(admitted, 2);
 }

@@ -124,6 +124,11 @@ impl Account {
         taken
     }
 
+    /// The last state that the store reported, with the units that this node has counted since.
+    pub(super) const fn estimate(&self) -> Option<&State> {
+        self.estimate.as_ref()
+    }
+
     /// The store is asked for this cost. The question must be [ended](Self::end_ask).
     pub(super) fn ask(&mut self, cost: u64) {
         self.asked = self.asked.saturating_add(cost);

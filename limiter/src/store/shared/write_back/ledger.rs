@@ -93,6 +93,12 @@ impl Ledger {
         }
     }
 
+    /// The last state of a key that the store reported, with the units that this node has
+    /// counted since.
+    pub fn estimate(&self, key: &Key) -> Option<&State> {
+        self.accounts.peek(key).and_then(Account::estimate)
+    }
+
     /// A question to the store has its reply, or will have none.
     pub fn end_ask(&mut self, charge: &Charge<'_>) {
         if let Some(mut account) = self.accounts.peek_mut(&charge.key) {

@@ -29,7 +29,7 @@ fn a_debt_is_reported_up_to_twice_the_limit() {
     for algorithm in [window, log] {
         for (added, told) in [(150, 150), (200, 200), (10_000, 200)] {
             let mut debts = Debts::default();
-            debts.add(KEY, &algorithm, added, NOW);
+            debts.add(KEY, &algorithm, added, Since::default(), NOW);
             assert_eq!(owed(&mut debts, NOW), told, "{}", algorithm.name());
         }
     }
@@ -40,23 +40,23 @@ fn what_becomes_of_owed_units_is_counted() {
     let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
     let mut debts = Debts::default();
     let units = |debts: &Debts| debts.units().map(|(_, units)| *units).next().unwrap();
-    debts.add(KEY, &window, 5, NOW);
+    debts.add(KEY, &window, 5, Since::default(), NOW);
     let told = |debts: &mut Debts| debts.take(1, NOW, |_| ServerStatus::Up).remove(0);
     let debt = told(&mut debts);
     debts.not_counted(debt, NOW);
-    debts.add(KEY, &window, 1, NOW);
+    debts.add(KEY, &window, 1, Since::default(), NOW);
     let debt = told(&mut debts);
     debts.settled(debt);
-    debts.add(KEY, &window, 2, NOW);
+    debts.add(KEY, &window, 2, Since::default(), NOW);
     let debt = told(&mut debts);
     debts.unknown(debt);
     let expected = DebtUnits { owed: 8, reported: 6, unknown: 2, dropped: 0 };
     assert_eq!(units(&debts), expected);
     for principal in (1..=MAX_DEBTS as u128).map(Principal::from_bits) {
-        debts.add(Key { principal, ..KEY }, &window, 1, NOW);
+        debts.add(Key { principal, ..KEY }, &window, 1, Since::default(), NOW);
     }
     let principal = Principal::from_bits(u128::MAX);
-    debts.add(Key { principal, ..KEY }, &window, 3, NOW);
+    debts.add(Key { principal, ..KEY }, &window, 3, Since::default(), NOW);
     assert_eq!(units(&debts), DebtUnits { owed: 8 + MAX_DEBTS as u64, dropped: 3, ..expected });
 }
 
@@ -64,7 +64,7 @@ fn what_becomes_of_owed_units_is_counted() {
 fn a_debt_of_a_queue_expires_at_the_pace_of_the_queue() {
     let queue = LeakyBucket::new(hourly(3600), Span::from_secs(100), None).unwrap();
     let mut debts = Debts::default();
-    debts.add(KEY, &Algorithm::LeakyBucket(queue), 60, NOW);
+    debts.add(KEY, &Algorithm::LeakyBucket(queue), 60, Since::default(), NOW);
     assert_eq!(owed(&mut debts, NOW.plus(Span::from_secs(20))), 40);
 }
 
@@ -73,15 +73,15 @@ fn an_overdue_reply_does_not_delay_other_debts() {
     let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
     let other = Key { principal: Principal::from_bits(2), ..KEY };
     let mut debts = Debts::default();
-    debts.add(KEY, &window, 1, NOW);
-    debts.add(other, &window, 1, NOW);
+    debts.add(KEY, &window, 1, Since::default(), NOW);
+    debts.add(other, &window, 1, Since::default(), NOW);
     let untried = |debts: &mut Debts| debts.take(9, NOW, |_| ServerStatus::Probing);
     let mut first = untried(&mut debts);
     assert_eq!(first.len(), 1);
     assert_eq!(untried(&mut debts).len(), 0, "only one debt is reported to a server that is back");
     debts.overdue(&mut first[0]);
     assert_eq!(untried(&mut debts).len(), 1);
-    debts.add(KEY, &window, 1, NOW);
+    debts.add(KEY, &window, 1, Since::default(), NOW);
     assert_eq!(untried(&mut debts).len(), 0, "the second debt has no reply yet");
     first.into_iter().for_each(|debt| debts.settled(debt));
     assert_eq!(untried(&mut debts).len(), 0);
@@ -105,7 +105,7 @@ proptest! {
             match step {
                 0 | 1 => {
                     added += units;
-                    debts.add(KEY, &algorithm, units, now);
+                    debts.add(KEY, &algorithm, units, Since::default(), now);
                 }
                 2 => told += owed(&mut debts, now),
                 _ => for debt in debts.take(9, now, |_| ServerStatus::Up) {
@@ -123,7 +123,7 @@ proptest! {
         let counts = !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_));
         prop_assume!(counts);
         let mut debts = Debts::default();
-        debts.add(KEY, &algorithm, units, NOW);
+        debts.add(KEY, &algorithm, units, Since::default(), NOW);
         prop_assert!(owed(&mut debts, NOW) >= units.min(algorithm.capacity()));
     }
 }
