@@ -1,7 +1,9 @@
 //! Costs of requests that are known before the response, and requests that are not counted
 //! because of the status of their response.
 
-use crate::support::{Origin, Response, StoreKind, on_every_store};
+use std::io::Write as _;
+
+use crate::support::{Origin, Response, StoreKind, eventually, on_every_store};
 
 on_every_store!(
     a_request_costs_the_units_of_its_policy_and_nothing_if_refused,
@@ -9,6 +11,7 @@ on_every_store!(
     an_untrusted_client_does_not_name_the_cost_of_its_requests,
     a_body_costs_its_declared_length_and_finally_its_received_length,
     wrong_passwords_are_counted_and_logins_are_not,
+    requests_that_clients_leave_are_counted_as_the_policy_says,
 );
 
 /// The status, and the remaining units.
@@ -75,4 +78,32 @@ fn wrong_passwords_are_counted_and_logins_are_not(store: StoreKind) {
     assert_eq!([0; 5].map(|_| status("/right")), [200; 5]);
     assert_eq!([0; 2].map(|_| status("/wrong")), [401; 2]);
     assert_eq!([status("/wrong"), status("/right")], [429; 2]);
+}
+
+/// A client that leaves before the response has had its request performed, so it is counted unless
+/// the policy says otherwise.
+fn requests_that_clients_leave_are_counted_as_the_policy_says(store: StoreKind) {
+    for (left, admitted) in [("", false), (", left: count", false), (", left: ignore", true)] {
+        let origin = Origin::serving(|stream, read| {
+            while let Some(request) = read() {
+                if !request.line().contains("slow") {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            }
+        });
+        let policy = format!("key: ip, limit: 2/day, count: {{ status: [401]{left} }}");
+        let gateway = store.limiting(&origin, &policy);
+        for number in 1..=2 {
+            let mut client = gateway.client();
+            client.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            eventually("the origin has the request", || origin.received().len() == number);
+            drop(client);
+            gateway.access_lines(number);
+        }
+        let status = || gateway.client().get("/", &[]).status;
+        match admitted {
+            true => eventually("the units are back", || status() == 200),
+            false => assert_eq!(status(), 429, "{left:?}"),
+        }
+    }
 }

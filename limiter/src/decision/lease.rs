@@ -15,7 +15,7 @@ use super::{Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::meter::MeterSpec;
-use crate::policy::{Beside, Cost, Count, Elastic, Policy};
+use crate::policy::{Beside, Cost, Count, Elastic, Left, Policy};
 use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
 
@@ -250,10 +250,12 @@ impl Debt {
             }
             Cost::Metered { .. } => readings.next().flatten().unwrap_or(self.cost),
         };
-        match (&self.policy.count, ending.status) {
-            (Count::Statuses(counted), Some(status)) if !counted.contains(&status) => 0,
-            _ => spent,
-        }
+        let is_counted = match (&self.policy.count, ending.status) {
+            (Count::All, _) => true,
+            (Count::Statuses { statuses, .. }, Some(status)) => statuses.contains(&status),
+            (Count::Statuses { left, .. }, None) => *left == Left::Counted,
+        };
+        if is_counted { spent } else { 0 }
     }
 }
 

@@ -45,7 +45,7 @@ impl Policy {
         compiled.exempt = self.exempt_of()?;
         compiled.cost = self.cost_of()?;
         if !self.count.is_empty() {
-            compiled.count = Count::Statuses(self.count.clone());
+            compiled.count = Count::statuses(self.count.clone());
         }
         compiled.consistency = self.consistency_of();
         compiled.mode = self.mode;

@@ -230,7 +230,8 @@ impl Policy {
     }
 
     /// Counts only requests whose response has one of these statuses. Others get their cost
-    /// back.
+    /// back. A request whose client has left before the response is counted: otherwise a client
+    /// could avoid the limit by leaving.
     ///
     /// ```
     /// # use tollgate_limiter::{Key, Policy};

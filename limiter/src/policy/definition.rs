@@ -181,7 +181,31 @@ pub enum Count {
     #[default]
     All,
     /// Responses with one of these statuses. For other responses the cost is given back.
-    Statuses(Vec<StatusCode>),
+    Statuses {
+        /// The statuses that are counted.
+        statuses: Vec<StatusCode>,
+        /// Requests without a status.
+        left: Left,
+    },
+}
+
+impl Count {
+    /// Responses with one of these statuses, and requests that the client has left.
+    pub const fn statuses(statuses: Vec<StatusCode>) -> Self {
+        Self::Statuses { statuses, left: Left::Counted }
+    }
+}
+
+/// What becomes of requests whose client has left before the response, where only responses with
+/// some statuses count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Left {
+    /// They count. A client that could avoid its limit by leaving would be free to try: the
+    /// upstream performs its requests all the same.
+    #[default]
+    Counted,
+    /// Their cost is given back.
+    Ignored,
 }
 
 /// Limits by plan.
@@ -211,7 +235,7 @@ pub enum Plan {
 /// admits none of its requests.
 #[derive(Clone, Debug)]
 pub struct Penalty {
-    /// Counts refusals. The first refusal beyond its limit leads to a ban. A request that
+    /// Counts refusals. The refusal that uses up its limit leads to a ban. A request that
     /// is refused because of a ban is not counted.
     pub after: Algorithm,
     /// The length of bans: an [`Algorithm::Ban`].

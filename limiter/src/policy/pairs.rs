@@ -25,7 +25,7 @@ pub(super) fn cookie<'r>(headers: &'r HeaderMap, name: &str) -> Result<Cow<'r, [
     let value = single(pairs, b',', |pair| {
         let equals = pair.iter().position(|&byte| byte == b'=')?;
         let (written, value) = (pair[..equals].trim_ascii(), &pair[equals + 1..]);
-        Some((relation(written, name.as_bytes()), value))
+        Some((cookie_relation(written, name.as_bytes()), value))
     })?;
     normal_cookie(value)
 }
@@ -130,6 +130,20 @@ fn relation(written: &[u8], wanted: &[u8]) -> Relation {
     }
 }
 
+/// The same for the name of a cookie, which some backends decode (PHP before 8, Rack before 2.2.3).
+fn cookie_relation(written: &[u8], wanted: &[u8]) -> Relation {
+    match relation(written, wanted) {
+        Relation::Other if written.contains(&b'%') => {
+            let decoded: Cow<'_, [u8]> = percent_decode(written).into();
+            match relation(&decoded, wanted) {
+                Relation::Other => Relation::Other,
+                Relation::Same | Relation::Alike => Relation::Alike,
+            }
+        }
+        relation => relation,
+    }
+}
+
 /// Whether a `%` is not part of an escape. Backends treat such a `%` differently.
 fn has_bad_escape(text: &[u8]) -> bool {
     let mut rest = text;
@@ -195,6 +209,9 @@ mod tests {
             &["x=1, sid=a"],
             &["sid=a,b"],
             &["sid[]=a"],
+            &["%73id=a; sid=b"],
+            &["s%69d=a"],
+            &["%53ID=a"],
         ];
         for lines in cases {
             assert_eq!(of_cookies(lines), Err(Lack::Ambiguous), "{lines:?}");

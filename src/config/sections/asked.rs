@@ -35,7 +35,7 @@ const fn needed(policy: &Policy) -> Option<(&'static str, &'static str)> {
         return Some((what, "limit requests in progress in that proxy"));
     }
     match (&policy.count, &policy.cost) {
-        (Count::Statuses(_), _) => {
+        (Count::Statuses { .. }, _) => {
             let what = "takes no part: the status of the response is not known";
             Some((what, "write another policy that counts all requests"))
         }

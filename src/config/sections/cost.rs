@@ -7,13 +7,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_limiter::algorithm::{Algorithm, MAX_LIMIT};
 use tollgate_limiter::meter::MeterSpec;
-use tollgate_limiter::policy::{Cost, Count};
+use tollgate_limiter::policy::{Cost, Count, Left};
 
 use super::client::RawClient;
 use super::context::Context;
 use crate::config::field::{Either, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldName, PointerText, Size};
+use crate::config::words::{Word, words};
 
 /// A number of units, or the section with more fields.
 pub(super) type CostForm = Either<u64, RawCost>;
@@ -242,15 +243,30 @@ pub(super) enum RawCountAll {
 #[serde(rename = "count", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["status"]))]
 pub(super) struct RawCount {
-    /// Responses with one of these statuses. Other requests get their cost back.
+    /// Responses with one of these statuses. Requests with other responses get their cost back.
     #[schemars(example = [401, 403])]
     status: List<u64>,
+    /// What happens to requests whose client has left before the response. A client that leaves
+    /// early can still have the upstream do its work, such as to try a password.
+    /// Default: count.
+    #[schemars(example = &"ignore")]
+    left: Field<Word<Left>>,
+}
+
+words! {
+    /// What happens to requests whose client has left before the response.
+    Left as "left" {
+        /// They are counted.
+        "count" => Left::Counted,
+        /// They get their cost back.
+        "ignore" => Left::Ignored,
+    }
 }
 
 /// Which outcomes are counted.
 pub(super) fn compile_count(raw: &Field<CountForm>, cx: &Context<'_>) -> Count {
     let Some(given) = raw.given() else { return Count::All };
-    let Either::Long(RawCount { status }) = &given.value else { return Count::All };
+    let Either::Long(RawCount { status, left }) = &given.value else { return Count::All };
     let advice = "like status: [401, 403]";
     cx.required(status, given.span, "there is no \"status\" to count", advice);
     cx.not_empty(status, "no outcome is counted", advice);
@@ -258,7 +274,8 @@ pub(super) fn compile_count(raw: &Field<CountForm>, cx: &Context<'_>) -> Count {
         let code = cx.within(status.value, status.span, "status", 200..=599)?;
         StatusCode::from_u16(u16::try_from(code).ok()?).ok()
     });
-    Count::Statuses(statuses.collect())
+    let left = left.word().unwrap_or_default();
+    Count::Statuses { statuses: statuses.collect(), left }
 }
 
 /// Where the field is written, if it counts only some outcomes.

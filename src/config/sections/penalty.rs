@@ -20,7 +20,7 @@ const BAN: RangeInclusive<Span> = Span::SECOND..=MAX_WINDOW;
 #[serde(rename = "penalty", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["after", "ban"]))]
 pub(super) struct RawPenalty {
-    /// The rate of refusals above which a client is banned.
+    /// The refusals that lead to a ban: with 3/10s, the third one within ten seconds.
     #[schemars(example = &"10/minute")]
     after: Field<Rate>,
     /// The length of the first ban. Each further ban lasts twice as long.

@@ -84,7 +84,7 @@ fn costs_and_outcomes_are_as_they_were_written() {
     );
     assert!(matches!(logged.algorithm, Algorithm::SlidingLog(_)));
     let statuses = [401, 403].map(|status| http::StatusCode::from_u16(status).unwrap());
-    assert_eq!(logged.count, Count::Statuses(statuses.to_vec()));
+    assert_eq!(logged.count, Count::statuses(statuses.to_vec()));
     let Algorithm::LeakyBucket(bucket) = &queue.algorithm else { panic!("{queue:?}") };
     assert_eq!((bucket.max_delay(), bucket.depth()), (Span::from_secs(2), Some(5)));
     assert_eq!(queue.cost, Cost::Fixed(4));

@@ -69,7 +69,7 @@ fn policy(random: &mut Rng, index: usize) -> Arc<Policy> {
         plans: random.bool().then_some(Plans { from: KeyExpr::Header(PLAN), limits }),
         // What is given back to a bucket depends on the microsecond.
         count: match random.bool() && !is_bucket {
-            true => Count::Statuses(vec![StatusCode::NOT_FOUND]),
+            true => Count::statuses(vec![StatusCode::NOT_FOUND]),
             false => Count::All,
         },
         cost: Cost::Fixed(random.u64(0..3)),

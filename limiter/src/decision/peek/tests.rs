@@ -73,7 +73,7 @@ fn policies() -> impl Strategy<Value = Policy> {
                 plans: plans.then_some(Plans { from: KeyExpr::Header(PLAN), limits }),
                 exempt: Exempt { methods, ..Exempt::default() },
                 count: match counts_errors {
-                    true => Count::Statuses(vec![StatusCode::NOT_FOUND]),
+                    true => Count::statuses(vec![StatusCode::NOT_FOUND]),
                     false => Count::All,
                 },
                 cost: match by_field {

@@ -71,7 +71,7 @@ async fn if_one_elastic_counter_is_exhausted_no_policy_consumes() {
 #[tokio::test]
 async fn elastic_units_are_given_back_to_the_elastic_counter() {
     let counted = Policy {
-        count: crate::policy::Count::Statuses(vec![http::StatusCode::UNAUTHORIZED]),
+        count: crate::policy::Count::statuses(vec![http::StatusCode::UNAUTHORIZED]),
         ..elastic("e", 1, 1)
     };
     let mut gate = Gate::new([counted]);

@@ -7,7 +7,7 @@ use http::{HeaderName, StatusCode};
 use super::*;
 use crate::algorithm::Concurrency;
 use crate::meter::MeterSpec;
-use crate::policy::Count;
+use crate::policy::{Count, Left};
 
 fn metered(reserve: u64) -> Cost {
     Cost::Metered { reserve, meter: MeterSpec::Header(HeaderName::from_static("x-used")) }
@@ -88,13 +88,20 @@ async fn a_body_costs_its_received_bytes_even_without_a_response() {
 #[tokio::test]
 async fn outcomes_that_are_not_counted_are_given_back_and_unknown_ones_are_not() {
     let counted = || {
-        let count = Count::Statuses(vec![StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN]);
+        let count = Count::statuses(vec![StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN]);
         Policy { count, ..policy("p", 100, DAY) }
     };
     assert_eq!(left(counted(), &ended(200)).await, 100);
     assert_eq!(left(counted(), &ended(401)).await, 99);
     assert_eq!(left(counted(), &ended(403)).await, 99);
     assert_eq!(left(counted(), &Ending::default()).await, 99);
+    let ignoring = || match counted().count {
+        Count::Statuses { statuses, .. } => Count::Statuses { statuses, left: Left::Ignored },
+        Count::All => Count::All,
+    };
+    let forgiving = || Policy { count: ignoring(), ..counted() };
+    assert_eq!(left(forgiving(), &Ending::default()).await, 100);
+    assert_eq!(left(forgiving(), &ended(401)).await, 99);
     let both = || Policy { cost: metered(20), ..counted() };
     let metered = |status| Ending { metered: &[Some(7)], ..ended(status) };
     assert_eq!(left(both(), &metered(401)).await, 93);
@@ -119,7 +126,7 @@ async fn readings_belong_to_meters_in_their_order() {
     let [a, b] = ["a", "b"].map(|name| Policy { cost: metered(20), ..policy(name, 100, DAY) });
     let plain = policy("plain", 100, DAY);
     let counted = Policy {
-        count: Count::Statuses(vec![StatusCode::NOT_FOUND]),
+        count: Count::statuses(vec![StatusCode::NOT_FOUND]),
         ..policy("counted", 100, DAY)
     };
     let gate = Gate::new([a, plain, counted, b]);
@@ -132,7 +139,7 @@ async fn readings_belong_to_meters_in_their_order() {
 
 #[tokio::test]
 async fn units_that_a_policy_in_shadow_refused_are_not_given_back_to_it() {
-    let count = Count::Statuses(vec![StatusCode::UNAUTHORIZED]);
+    let count = Count::statuses(vec![StatusCode::UNAUTHORIZED]);
     let shadow = Policy { mode: Mode::Shadow, count, ..policy("s", 1, DAY) };
     let gate = Gate::new([shadow]);
     let [first, second] = [gate.decide(0).await, gate.decide(0).await];

@@ -26,7 +26,7 @@ impl Sum {
             latency_below: Some(Span::SECOND),
             in_flight_below_percent: None,
         };
-        let statuses = Count::Statuses(vec![StatusCode::NOT_FOUND]);
+        let statuses = Count::statuses(vec![StatusCode::NOT_FOUND]);
         Policy {
             soft: (self.soft > self.limit).then(|| fixed(self.soft, DAY)),
             elastic: self.beyond.map(elastic),

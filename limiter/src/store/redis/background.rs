@@ -184,8 +184,7 @@ impl RedisStore {
             Ok(answered) => {
                 let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
                 let (state, _) = debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
-                let nodes = self.nodes();
-                fallback.learn(debt.key, &debt.algorithm, state.as_ref(), nodes, answered.at);
+                fallback.learn(debt.key, &debt.algorithm, state, true, answered.at);
                 fallback.settled(debt);
             }
             Err(error) if error.may_have_counted() => fallback.unknown(debt),

@@ -257,7 +257,7 @@ impl RedisStore {
             for Undecided { charge, .. } in &undecided {
                 if let Some(state) = self.node.local.known(charge) {
                     let Charge { key, algorithm, .. } = *charge;
-                    self.node.fallback.learn(key, algorithm, Some(&state), nodes, store_now);
+                    self.node.fallback.learn(key, algorithm, Some(state), true, store_now);
                 }
             }
             self.node.fallback.judge(&undecided, refused, nodes, store_now)
@@ -321,25 +321,37 @@ impl RedisStore {
     ) {
         let (fallback, nodes) = (&self.node.fallback, self.nodes());
         let mut denied = self.denied.borrow_mut();
-        let (mut is_worth_it, mut found) = (false, SmallVec::new());
-        for (part, answered) in replies {
-            let clock = StoreClock::new(answered.at, now, self.clock.now());
-            for (position, &index) in part.indices.iter().enumerate() {
-                let charge = &remote[index];
-                let Charge { key, algorithm, cost, .. } = *charge;
-                let Verdict { admitted, remaining, .. } = answered.replies[position].verdict;
-                is_worth_it |= !admitted || remaining < cost.max(1) || denied.knows(&key);
-                // Units are given back if another destination refuses.
-                let state = match refused {
-                    true => answered.before[position].clone(),
-                    false => answered.after(&part.asked[position], position),
-                };
-                if Fallback::limits(algorithm, remaining, nodes)
-                    || fallback.may_know(&key, answered.at)
-                {
-                    fallback.learn(key, algorithm, state.as_ref(), nodes, answered.at);
-                }
-                found.push((charge, state, clock));
+        let judged = || {
+            let parts = replies.iter().copied();
+            parts.flat_map(|(part, answered)| part.positions().map(move |it| (part, answered, it)))
+        };
+        let is_worth_it = judged().any(|(part, answered, (position, index))| {
+            let Verdict { admitted, remaining, .. } = answered.replies[position].verdict;
+            !admitted
+                || remaining < remote[index].cost.max(1)
+                || denied.knows(&part.asked[position].key)
+        });
+        let mut found = SmallVec::new();
+        for (part, answered, (position, index)) in judged() {
+            let charge = &remote[index];
+            let Charge { key, algorithm, .. } = *charge;
+            let remaining = answered.replies[position].verdict.remaining;
+            let is_limit = Fallback::limits(algorithm, remaining, nodes);
+            let is_learnt = is_limit || fallback.may_know(&key, answered.at);
+            if !is_learnt && !is_worth_it {
+                continue;
+            }
+            // Units are given back if another destination refuses.
+            let state = match refused {
+                true => answered.before[position].clone(),
+                false => answered.after(&part.asked[position], position),
+            };
+            if is_worth_it {
+                let clock = StoreClock::new(answered.at, now, self.clock.now());
+                found.push((charge, state.clone(), clock));
+            }
+            if is_learnt {
+                fallback.learn(key, algorithm, state, is_limit, answered.at);
             }
         }
         if is_worth_it {

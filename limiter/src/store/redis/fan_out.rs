@@ -80,6 +80,11 @@ impl<'a> Part<'a> {
         parts
     }
 
+    /// The positions of its operations, each with the index of its charge.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.indices.iter().copied().enumerate()
+    }
+
     /// The operations that give back all units that a reply reports as taken.
     pub(super) fn refund(&self, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
         let taken = answered.at;

@@ -305,28 +305,24 @@ impl Fallback {
         remaining < of_share
     }
 
-    /// Stores a counter's state that the store reported to this node, one of `nodes`, if it
-    /// [tells more](Self::limits) than the share, or an older one is known.
+    /// Stores a counter's state that the store reported, if it [tells more](Self::limits) than the
+    /// share (`is_limit`), or an older one is known.
     pub(in crate::store) fn learn(
         &self,
         key: Key,
         algorithm: &Algorithm,
-        state: Option<&State>,
-        nodes: u64,
+        state: Option<State>,
+        is_limit: bool,
         now: Timestamp,
     ) {
         // It is not known when units in flight are given back.
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
-        let remaining = || algorithm.apply(state, Op::Take(0), now).1.remaining;
         match state {
-            Some(state)
-                if Self::limits(algorithm, remaining(), nodes)
-                    || self.knows(key, algorithm, now) =>
-            {
-                self.filter.insert(&key, algorithm, now);
-                self.known.put(key, algorithm, state.clone(), now);
+            Some(state) if is_limit || self.knows(key, algorithm, now) => {
+                self.filter.insert_until(&key, algorithm.expires_at(&state));
+                self.known.put(key, algorithm, state, now);
             }
             Some(_) => {}
             None => self.forget(key, algorithm, now),

@@ -29,8 +29,16 @@ impl PrincipalFilter {
     pub(super) fn insert(&self, key: &Key, algorithm: &Algorithm, now: Timestamp) {
         let most = Op::Settle { reserved: 0, actual: MAX_LIMIT, taken: now };
         if let (Some(state), _) = algorithm.apply(None, most, now) {
-            let until = algorithm.expires_at(&state);
-            self.cell(key).fetch_max(until.as_micros(), Ordering::Relaxed);
+            self.insert_until(key, algorithm.expires_at(&state));
+        }
+    }
+
+    /// Adds a principal until a state ends that does not change before.
+    pub(super) fn insert_until(&self, key: &Key, until: Timestamp) {
+        let (cell, until) = (self.cell(key), until.as_micros());
+        // The cell is written only if that is needed, because all workers read it.
+        if cell.load(Ordering::Relaxed) < until {
+            cell.fetch_max(until, Ordering::Relaxed);
         }
     }
 

@@ -204,8 +204,8 @@ fn an_expired_debt_is_not_reported() {
 fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
     let (ten, fallback) = (fixed(10), fallback());
     let [known, other] = [local(1, &ten), local(2, &ten)];
-    fallback.learn(known.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
-    fallback.learn(other.key, &ten, after(&ten, 9, NOW).as_ref(), 1, NOW);
+    fallback.learn(known.key, &ten, after(&ten, 10, NOW), true, NOW);
+    fallback.learn(other.key, &ten, after(&ten, 9, NOW), true, NOW);
     let end = ten.edge(NOW).expect("it has windows");
     for at in [NOW, NOW.plus(Span::from_secs(60)), end.minus(Span::from_micros(1))] {
         let answers = fallback.judge_all(&[known], at);
@@ -222,8 +222,8 @@ fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
 fn a_counter_is_used_up_if_the_cost_of_a_request_does_not_fit() {
     let (ten, fallback) = (fixed(10), fallback());
     let [dear, cheap] = [local(1, &ten), local(2, &ten)].map(|it| Charge { cost: 3, ..it });
-    fallback.learn(dear.key, &ten, after(&ten, 8, NOW).as_ref(), 1, NOW);
-    fallback.learn(cheap.key, &ten, after(&ten, 7, NOW).as_ref(), 1, NOW);
+    fallback.learn(dear.key, &ten, after(&ten, 8, NOW), true, NOW);
+    fallback.learn(cheap.key, &ten, after(&ten, 7, NOW), true, NOW);
     assert!(!fallback.admits(&dear, NOW));
     assert!(fallback.admits(&cheap, NOW), "then the share decides");
 }
@@ -233,7 +233,7 @@ fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
     let quota = Quota::new(10, Span::from_secs(10)).unwrap();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
     let (fallback, charge) = (fallback(), local(1, &bucket));
-    fallback.learn(charge.key, &bucket, after(&bucket, 10, NOW).as_ref(), 1, NOW);
+    fallback.learn(charge.key, &bucket, after(&bucket, 10, NOW), true, NOW);
     // By the share alone, ten requests would be admitted at once.
     let mut admitted = 0;
     for tenths in 0..50 {
@@ -247,8 +247,8 @@ fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
 fn the_known_state_is_the_last_that_the_store_reported() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
-    fallback.learn(charge.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
-    fallback.learn(charge.key, &ten, after(&ten, 8, NOW).as_ref(), 1, NOW);
+    fallback.learn(charge.key, &ten, after(&ten, 10, NOW), true, NOW);
+    fallback.learn(charge.key, &ten, after(&ten, 8, NOW), true, NOW);
     let admitted = (0..9).filter(|_| fallback.admits(&charge, NOW)).count();
     assert_eq!(admitted, 2);
     fallback.forget(charge.key, &ten, NOW);
@@ -262,7 +262,7 @@ fn a_give_back_or_a_reset_changes_the_known_state() {
     let (ten, fallback) = (fixed(10), fallback());
     let [given, reset] = [local(1, &ten), local(2, &ten)];
     for charge in [given, reset] {
-        fallback.learn(charge.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
+        fallback.learn(charge.key, &ten, after(&ten, 10, NOW), true, NOW);
         assert!(!fallback.admits(&charge, NOW));
     }
     fallback.take_away(given.key, &ten, Ask::Give { cost: 3, taken: NOW }, NOW);
@@ -305,7 +305,7 @@ fn the_remaining_length_of_a_ban_is_reported_and_no_ban_that_has_ended() {
 fn a_charge_that_does_not_bind_is_refused_and_refuses_no_other() {
     let (ten, fallback) = (fixed(10), fallback());
     let shadow = Charge { binding: false, ..local(1, &ten) };
-    fallback.learn(shadow.key, &ten, after(&ten, 10, NOW).as_ref(), 1, NOW);
+    fallback.learn(shadow.key, &ten, after(&ten, 10, NOW), true, NOW);
     let answers = fallback.judge_all(&[shadow, local(2, &ten)], NOW);
     assert_eq!(said(&answers), [(false, Source::Local), (true, Source::Local)]);
     assert_eq!(fallback.pay(NOW), [1]);
@@ -415,7 +415,7 @@ fn admitted_through_outages(nodes: usize, away_ms: u64, period_ms: u64) -> u64 {
         }
         let (next, verdict) = bucket.apply(central.as_ref(), Op::Take(1), now);
         central = next.or(central);
-        node.learn(charge.key, &bucket, central.as_ref(), count, now);
+        node.learn(charge.key, &bucket, central.clone(), true, now);
         admitted += u64::from(verdict.admitted);
     }
     admitted
@@ -440,7 +440,7 @@ fn a_node_admits_no_more_than_what_remained_at_the_last_answer() {
     let (hundred, fallback) = (fixed(100), fallback());
     let charge = local(1, &hundred);
     for used in 1..=92 {
-        fallback.learn(charge.key, &hundred, after(&hundred, used, NOW).as_ref(), 1, NOW);
+        fallback.learn(charge.key, &hundred, after(&hundred, used, NOW), true, NOW);
     }
     assert_eq!(fallback.judge_all(&[charge], NOW)[0].verdict.remaining, 7);
     assert_eq!((0..200).filter(|_| fallback.admits(&charge, NOW)).count(), 7);
@@ -451,7 +451,7 @@ fn a_node_admits_no_more_than_what_remained_at_the_last_answer() {
 fn what_a_node_refuses_is_counted_nowhere() {
     let (ten, fallback) = (fixed(10), fallback());
     let [known, other] = [local(1, &ten), local(2, &ten)];
-    fallback.learn(known.key, &ten, after(&ten, 8, NOW).as_ref(), 1, NOW);
+    fallback.learn(known.key, &ten, after(&ten, 8, NOW), true, NOW);
     let dear = Charge { cost: 3, ..other };
     let judged = |charges: &[Charge<'_>]| fallback.judge(&undecided(charges, false), false, 3, NOW);
     // The share of each is 3.
