@@ -84,6 +84,9 @@ pub(super) async fn attempt(
         request = match error.request {
             Some(request) if is_again && (is_free || retry_state.take_automatic_retry()) => {
                 retry_state.count_retry(error.reach);
+                if !is_free {
+                    retry_state.sent_again(endpoint);
+                }
                 request
             }
             request => return Err(AttemptError { request, ..error }),

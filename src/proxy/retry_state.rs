@@ -15,7 +15,7 @@ use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach};
 use super::body::RequestBody;
-use super::endpoint::SendOptions;
+use super::endpoint::{Endpoint, SendOptions};
 use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
@@ -126,7 +126,7 @@ impl<'a> RetryState<'a> {
             }
             // Free of charge: the endpoint has not processed the request, and an endpoint
             // that closes a connection gracefully does so for all requests on their way.
-            Reach::Unprocessed => !std::mem::replace(&mut self.was_retried_automatically, true),
+            Reach::Unprocessed => self.use_automatic_retry(),
             // An endpoint that stops may accept a connection and then close it. A route
             // with `retries` decides for itself.
             Reach::Unanswered => {
@@ -162,8 +162,27 @@ impl<'a> RetryState<'a> {
 
     /// Takes the automatic retry, if it is not used up and the budget allows it.
     pub(super) fn take_automatic_retry(&mut self) -> bool {
-        !std::mem::replace(&mut self.was_retried_automatically, true)
-            && self.upstream.budget().take(monotonic())
+        self.use_automatic_retry() && self.upstream.budget().take(monotonic())
+    }
+
+    /// The same without the budget. It is one of the retries of the route, if that has a bound.
+    fn use_automatic_retry(&mut self) -> bool {
+        let is_left = match self.options.retries.filter(|_| self.may_retry) {
+            Some(settings) => self.retries < settings.attempts,
+            None => true,
+        };
+        if !is_left || std::mem::replace(&mut self.was_retried_automatically, true) {
+            return false;
+        }
+        self.retries += u32::from(self.may_retry);
+        true
+    }
+
+    /// Records that the request is sent again to this endpoint.
+    pub(super) fn sent_again(&self, endpoint: &Endpoint) {
+        if let Some(attempts) = self.options.attempts {
+            attempts.add(&endpoint.shared().shown);
+        }
     }
 
     /// Takes a retry, if the route and the budget allow one.

@@ -91,7 +91,8 @@ struct RawListenerTimeouts {
     /// The time for all that precedes HTTP: the PROXY protocol and TLS. Default: 10s.
     #[schemars(example = &"5s")]
     handshake: Field<Period>,
-    /// The time for the head of a request. Default: 10s.
+    /// The time for the head of a request. It may end later, by up to a quarter of the
+    /// shortest of `request_head`, `keep_alive` and `request_body`. Default: 10s.
     #[schemars(example = &"5s")]
     request_head: Field<Period>,
     /// The longest time between two parts of a request body. Default: 60s.

@@ -84,6 +84,30 @@ fn failures_that_the_route_does_not_name_are_not_retried() {
     assert_eq!(origin.received().len(), 1);
 }
 
+/// Regression: on a kept connection, a route with one more attempt sent a request three times.
+#[test]
+fn a_request_on_a_kept_connection_is_sent_no_more_often_than_its_route_says() {
+    let count = AtomicUsize::new(0);
+    let origin = Origin::serving(move |stream, read| {
+        while read().is_some() {
+            let status = match count.fetch_add(1, Ordering::SeqCst) {
+                0 => "200 OK",
+                1 => return,
+                _ => "503 Service Unavailable",
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+        }
+    });
+    let retries = "retries: { attempts: 1, on: [reset, 503] }";
+    let gateway = Gateway::forwarding(&origin, retries, "", "runtime: { workers: 1 }");
+    let mut client = gateway.client();
+    assert_eq!([client.get("/", &[]).status, client.get("/", &[]).status], [200, 503]);
+    assert_eq!(origin.received().len(), 1 + 2);
+    let attempts = gateway.access_lines(2).into_iter().map(|line| line["attempts"].clone());
+    assert_eq!(attempts.collect::<Vec<_>>(), [1, 2]);
+}
+
 #[test]
 fn a_small_body_is_sent_again_completely() {
     for (bytes, status, received) in [(60_000, 200, 2), (70_000, 502, 1)] {
