@@ -64,7 +64,7 @@ class Work:
     store: str = ""  # empty for memory, or a mode of Tollgate's store in Redis
     tls: bool = False
     access_log: bool = False
-    connections: int = 16384  # as many can be open
+    connections: int = 2000  # as many can be open
     all_fields: bool = False  # nginx writes the fields that Tollgate writes by default
 
 

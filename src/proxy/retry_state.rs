@@ -126,7 +126,7 @@ impl<'a> RetryState<'a> {
             }
             // Free of charge: the endpoint has not processed the request, and an endpoint
             // that closes a connection gracefully does so for all requests on their way.
-            Reach::Unprocessed => self.use_automatic_retry(),
+            Reach::Unprocessed => self.use_automatic_retry(|_| true),
             // An endpoint that stops may accept a connection and then close it. A route
             // with `retries` decides for itself.
             Reach::Unanswered => {
@@ -162,20 +162,21 @@ impl<'a> RetryState<'a> {
 
     /// Takes the automatic retry, if it is not used up and the budget allows it.
     pub(super) fn take_automatic_retry(&mut self) -> bool {
-        self.use_automatic_retry() && self.upstream.budget().take(monotonic())
+        self.use_automatic_retry(|upstream| upstream.budget().take(monotonic()))
     }
 
-    /// The same without the budget. It is one of the retries of the route, if that has a bound.
-    fn use_automatic_retry(&mut self) -> bool {
+    /// Takes the automatic retry, if it is not used up and `is_allowed` agrees. It is one of the
+    /// retries of the route, if the route has some.
+    fn use_automatic_retry(&mut self, is_allowed: impl FnOnce(&Upstream) -> bool) -> bool {
         let is_left = match self.options.retries.filter(|_| self.may_retry) {
             Some(settings) => self.retries < settings.attempts,
             None => true,
         };
-        if !is_left || std::mem::replace(&mut self.was_retried_automatically, true) {
-            return false;
-        }
-        self.retries += u32::from(self.may_retry);
-        true
+        let is_used = is_left
+            && !std::mem::replace(&mut self.was_retried_automatically, true)
+            && is_allowed(self.upstream);
+        self.retries += u32::from(is_used && self.may_retry);
+        is_used
     }
 
     /// Records that the request is sent again to this endpoint.

@@ -200,8 +200,8 @@ impl Count {
 /// some statuses count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Left {
-    /// They count. A client that could avoid its limit by leaving would be free to try: the
-    /// upstream performs its requests all the same.
+    /// They count. The upstream performs these requests all the same, so a client could
+    /// otherwise avoid its limit by leaving.
     #[default]
     Counted,
     /// Their cost is given back.

@@ -360,8 +360,8 @@ pub(super) const RULES: &[Rule] = &[
         values: |it| it.window.gauges.keys_left_out.clone(),
         text: |_, set, keys| {
             format!(
-                "keys of the key set {set} that cannot be used, so that no token is valid that \
-                     they have signed: {keys}"
+                "the key set {set} has keys that cannot be used ({keys}): no token is valid that \
+                 one of them has signed"
             )
         },
         advice: "the log names them: the issuer must publish each key in a form that can verify",
@@ -374,7 +374,7 @@ pub(super) const RULES: &[Rule] = &[
         values: |it| vec![(String::new(), it.window.gauges.replicas_away)],
         text: |_, _, replicas| {
             format!(
-                "replicas of the store that are not read, so that the master has more load: {replicas}"
+                "the store has replicas that are not read ({replicas}): the master has more load"
             )
         },
         advice: "the log names them, with the cause and its remedy",

@@ -91,16 +91,22 @@ impl RedisStore {
         let judged = self.store_time(now);
         let overdue =
             Overdue { destination: part.destination, charges, is_admitted, asked: now, judged };
-        part.indices.iter().for_each(|&index| self.node.local.ask(&remote[index], judged));
+        part.indices.iter().for_each(|&index| self.node.local.ask(&remote[index]));
         let (store, encoder) = (Rc::clone(self), Rc::clone(encoder));
         self.background.begin(async move {
             let answer = answer.await;
             let (part, charges) = overdue.part();
-            if let Some(answer) = answer {
-                let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
+            let answered = answer.map(|it| it.and_then(|it| Ok(decode(&part.asked, &it)?)));
+            let is_known = matches!(answered, Some(Ok(_)));
+            if let Some(answered) = answered {
                 store.settle_late(&encoder, &overdue, &charges, &part, answered);
             }
-            charges.iter().for_each(|charge| store.node.local.end_ask(charge));
+            for charge in &charges {
+                if !is_known {
+                    store.node.local.doubt_ask(charge);
+                }
+                store.node.local.end_ask(charge);
+            }
         });
     }
 
@@ -118,7 +124,10 @@ impl RedisStore {
             Ok(answered) => answered,
             Err(error) if error.may_have_counted() => return,
             Err(_) => {
-                let owe = |it: &Charge<'_>| fallback.owe(it, it.cost, nodes, store_now);
+                let owe = |it: &Charge<'_>| {
+                    let since = fallback.since(it, nodes, store_now);
+                    fallback.owe(it, it.cost, since, store_now);
+                };
                 overdue.counted_locally().for_each(|(_, it)| owe(&it));
                 return;
             }

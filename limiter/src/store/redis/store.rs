@@ -256,6 +256,7 @@ impl RedisStore {
     pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
         self.apply_cluster_state();
         self.node.memory.housekeep(now);
+        self.node.fallback.housekeep(now);
         if let Some(encoder) = self.encoder() {
             self.run_background(&encoder, now);
         }

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-pub(in crate::store) use self::debts::{Debt, ServerStatus};
-use self::debts::{Debts, Since};
+use self::debts::Debts;
+pub(in crate::store) use self::debts::{Debt, ServerStatus, Since};
 use self::filter::PrincipalFilter;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
@@ -125,15 +125,15 @@ impl Fallback {
         let is_local = |it: &&Undecided<'_>| it.treatment() == OnFailure::Local;
         let local: SmallVec<[Undecided<'_>; 4]> =
             charges.iter().filter(is_local).copied().collect();
-        let before: SmallVec<[Option<State>; 4]> =
-            local.iter().map(|it| self.last_level(&it.charge, now)).collect();
+        let before: SmallVec<[Since; 4]> =
+            local.iter().map(|it| self.since(&it.charge, nodes, now)).collect();
         let verdicts = self.judge_local(&local, refused, nodes, now);
         let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
         if !refused && !stopped {
             let charges = local.iter().zip(before).zip(&verdicts);
             let admitted = charges.filter(|((it, _), v)| v.admitted && !it.is_doubtful);
             for ((Undecided { charge, .. }, before), _) in admitted {
-                self.owe_since(charge, charge.cost, Since { level: before, nodes }, now);
+                self.owe(charge, charge.cost, before, now);
             }
         }
         let mut verdicts = verdicts.into_iter();
@@ -194,11 +194,12 @@ impl Fallback {
         local.iter().zip(verdicts).map(verdict).collect()
     }
 
-    /// The last state that the store reported of a bucket, whose level decreases all the time.
-    fn last_level(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
+    /// What is known when a debt of this charge begins, on one of `nodes` nodes.
+    pub(in crate::store) fn since(&self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Since {
         let is_bucket = matches!(charge.algorithm, Algorithm::TokenBucket(_));
         let is_known = is_bucket && self.knows(charge.key, charge.algorithm, now);
-        is_known.then(|| self.known.state(charge.key)).flatten()
+        let level = is_known.then(|| self.known.state(charge.key)).flatten();
+        Since { level, nodes }
     }
 
     /// Corrects a charge that this node counted.
@@ -212,7 +213,9 @@ impl Fallback {
         self.change(charge, op, nodes, now);
         match op {
             Op::Settle { reserved, actual, .. } if actual > reserved => {
-                self.add_debt(charge, actual - reserved, nodes, now);
+                let since = self.since(charge, nodes, now);
+                let (key, algorithm) = (charge.key, charge.algorithm);
+                self.debts.lock().add(key, algorithm, actual - reserved, since, now);
             }
             Op::Settle { reserved, actual, taken } => {
                 self.debts.lock().relieve(charge.key, reserved - actual, taken, now);
@@ -235,31 +238,21 @@ impl Fallback {
     ) {
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
         self.change(charge, op, nodes, now);
-        self.add_debt(charge, units, nodes, now);
+        let since = self.since(charge, nodes, now);
+        self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
     }
 
-    /// Adds units to the debts that this node, one of `nodes`, has already counted in its share.
+    /// Adds units to the debts that this node has already counted in its share.
     pub(in crate::store) fn owe(
         &self,
         charge: &Charge<'_>,
         units: u64,
-        nodes: u64,
+        since: Since,
         now: Timestamp,
     ) {
         if consumes(charge.algorithm) {
-            self.add_debt(charge, units, nodes, now);
-        }
-    }
-
-    fn owe_since(&self, charge: &Charge<'_>, units: u64, since: Since, now: Timestamp) {
-        if consumes(charge.algorithm) {
             self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
         }
-    }
-
-    fn add_debt(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
-        let since = Since { level: self.last_level(charge, now), nodes };
-        self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
     }
 
     /// Removes a charge from the share that this node admitted at `taken`, because the store
@@ -350,6 +343,12 @@ impl Fallback {
         if self.knows(key, algorithm, now) {
             self.known.take_out(key, algorithm, now);
         }
+    }
+
+    /// Regular housekeeping. `now` is the clock of this node. If it was set back far, the known
+    /// states are forgotten, as in [`MemoryStore::housekeep`].
+    pub(in crate::store) fn housekeep(&self, now: Timestamp) {
+        self.known.housekeep(now);
     }
 
     /// Whether a state of any counter of this principal may be known. It takes no lock.

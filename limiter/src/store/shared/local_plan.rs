@@ -178,7 +178,7 @@ impl LocalLedgers {
                 let taken = self.shard(charge.key).with(|Ledgers { accounts, .. }| match is_up {
                     true => accounts.take(charge, nodes, now),
                     false => {
-                        accounts.ask(charge, now);
+                        accounts.ask(charge);
                         TakeOutcome::Ask
                     }
                 });
@@ -230,10 +230,10 @@ impl LocalLedgers {
         planned.answer()
     }
 
-    /// The store is asked for this charge a little longer than its request waits. The question must
-    /// be [ended](Self::end_ask).
-    pub(in crate::store) fn ask(&self, charge: &Charge<'_>, now: Timestamp) {
-        self.of_account(charge, |accounts| accounts.ask(charge, now));
+    /// The reply of the store to this charge is still awaited, although its request was decided
+    /// without it. The question must be [ended](Self::end_ask).
+    pub(in crate::store) fn ask(&self, charge: &Charge<'_>) {
+        self.of_account(charge, |accounts| accounts.ask(charge));
     }
 
     /// A question to the store has its reply, or will have none.

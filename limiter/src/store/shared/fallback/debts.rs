@@ -2,13 +2,16 @@
 //! imposed. They are reported when the store is back.
 //!
 //! A debt is a state of the same algorithm, so its units expire like counted units, and
-//! expired units are not reported. The level of a bucket decreases at one rate, whatever is in it.
-//! While the store is away, its own level decreases. So the debt of a bucket begins at the last
-//! level that is known, and what is reported is the difference that this node has made. Each of
-//! several nodes has its part of the level and of the rate; its units are multiplied instead. A reported debt is kept until its outcome is known: the
+//! expired units are not reported. A reported debt is kept until its outcome is known: the
 //! store has counted it; or it certainly has not, and the debt is reported again; or the
 //! outcome cannot be known, and the debt is not reported again, because counting it twice
 //! would harm the client.
+//!
+//! The level of a bucket decreases at one rate, however high it is, and the level in the store
+//! also decreases while the store is away. So the debt of a bucket begins at the last known level
+//! of the store, and the difference to that level alone is reported. With several nodes, each
+//! node has a part of the level and of the rate. Instead of dividing both, the debt multiplies
+//! the units of this node by the number of nodes, and divides the difference by it.
 //!
 //! At most [`MAX_DEBTS`] counters have debts.
 
@@ -71,7 +74,7 @@ struct DebtRecord {
 
 /// What is known when a debt begins.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Since {
+pub(in crate::store) struct Since {
     /// The last state of a bucket that the store has reported.
     pub(super) level: Option<State>,
     /// The number of nodes.

@@ -462,3 +462,15 @@ fn what_a_node_refuses_is_counted_nowhere() {
     let admitted = (0..9).filter(|_| judged(&[known])[0].verdict.admitted).count();
     assert_eq!(admitted, 2);
 }
+
+/// Otherwise a state of a later time would refuse a client until that time comes.
+#[test]
+fn known_states_are_forgotten_when_the_clock_is_set_back_far() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let charge = local(1, &ten);
+    fallback.housekeep(NOW);
+    fallback.learn(charge.key, &ten, after(&ten, 10, NOW), true, NOW);
+    assert!(fallback.knows(charge.key, &ten, NOW));
+    fallback.housekeep(NOW.minus(Span::DAY));
+    assert!(!fallback.knows(charge.key, &ten, NOW));
+}

@@ -1,12 +1,12 @@
 //! The account of one node for one key: the store's last state, and the units that the node
 //! has counted since.
 //!
-//! The units that the store's state leaves are free, without those for which this node has
-//! asked the store and has no reply. A node may admit half of the free
-//! units, divided by the number of nodes, before the store acknowledges them. This includes
-//! units that are not sent, that are under way, and that may have been lost. No state has
-//! more free units than the whole limit, so all nodes together admit at most half a limit
-//! that is not acknowledged. A node that is alone may admit all free units.
+//! The units that the store's state leaves are free, except those for which this node has
+//! asked the store and has no reply yet. A node may admit half of the free units, divided by
+//! the number of nodes, before the store acknowledges them. This includes units that are not
+//! sent, that are under way, and that may have been lost. No state has more free units than
+//! the whole limit, so all nodes together admit at most half a limit that is not
+//! acknowledged. A node that is alone may admit all free units.
 
 use std::mem;
 

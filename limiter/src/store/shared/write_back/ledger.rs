@@ -63,7 +63,8 @@ impl Ledger {
     /// question. `now` is the store's time.
     pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> TakeOutcome {
         let Some(mut account) = self.accounts.use_mut(&charge.key) else {
-            self.ask(charge, now);
+            self.make_room_for(charge.key, charge.algorithm, now);
+            self.ask(charge);
             return TakeOutcome::Ask;
         };
         let taken = account.take(charge.algorithm, charge.cost, nodes, now);
@@ -82,12 +83,9 @@ impl Ledger {
         taken
     }
 
-    /// The store is asked for a charge without a look at its account. The question must be
-    /// [ended](Self::end_ask).
-    pub fn ask(&mut self, charge: &Charge<'_>, now: Timestamp) {
-        if self.accounts.peek(&charge.key).is_none() {
-            self.make_room_for(charge.key, charge.algorithm, now);
-        }
+    /// The store is asked for a charge without a decision of its account, if there is one. The
+    /// question must be [ended](Self::end_ask).
+    pub fn ask(&mut self, charge: &Charge<'_>) {
         if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
             account.ask(charge.cost);
         }

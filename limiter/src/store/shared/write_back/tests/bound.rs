@@ -247,7 +247,7 @@ fn a_node_with_a_question_in_doubt_admits_nothing_itself() {
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     counted(node.take(&one, 1, START));
-    node.ask(&one, START);
+    node.ask(&one);
     node.doubt_ask(&one);
     node.end_ask(&one);
     let (_, was_asked) = decide(&mut store, &mut node, &one, 1, START);
