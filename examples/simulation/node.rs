@@ -7,7 +7,7 @@ use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate_limiter::digest::Key;
 use tollgate_limiter::store::shared::leased::{self, LeaseLength, Return, Spending};
 use tollgate_limiter::store::shared::write_back::{self, Delta, TakeOutcome};
-use tollgate_limiter::store::shared::{Ahead, DenyCache};
+use tollgate_limiter::store::shared::{Ahead, DenyCache, FRESH_FOR, Known, Trust};
 use tollgate_limiter::store::{Charge, MemoryStore};
 use tollgate_limiter::time::{Span, Timestamp};
 
@@ -88,12 +88,12 @@ impl Node {
     pub(crate) fn request(&mut self, charge: &Charge<'_>, now: Timestamp) -> Step {
         let ask = match self.mode {
             Mode::Exact => Ahead::NOTHING,
-            Mode::Leased => match self.leases.spend(charge, now) {
+            Mode::Leased => match self.leases.spend(charge, (now, Span::ZERO)) {
                 Spending::Spent(_) => return Step::Judged { admitted: true },
                 Spending::Refused(_) => return Step::Judged { admitted: false },
                 Spending::Ask(ask) => ask,
             },
-            Mode::WriteBack => match self.sums.take(charge, self.nodes, now) {
+            Mode::WriteBack => match self.sums.take(charge, self.nodes, (now, Span::ZERO)) {
                 TakeOutcome::Counted(_) => return Step::Judged { admitted: true },
                 TakeOutcome::Refused(_) => return Step::Judged { admitted: false },
                 TakeOutcome::Ask => Ahead::NOTHING,
@@ -102,19 +102,20 @@ impl Node {
         // The simulation does not announce returned units to other nodes, so a refusal is
         // used for one second.
         let is_current = |_: &Key, asked| now.since(asked) < Span::SECOND;
-        match self.deny.refuse_if(&[*charge], now, is_current) {
-            Some(_) => {
+        let trust = Trust { now, fresh_for: FRESH_FOR, is_current };
+        match self.deny.judge(&[*charge], &trust) {
+            Known::Refused(_) => {
                 self.sums.end_ask(charge);
                 Step::Judged { admitted: false }
             }
-            None if now < self.away_until => {
+            _ if now < self.away_until => {
                 let admitted = self.judge_alone(charge, now);
                 if admitted {
                     *self.debts.entry(charge.key).or_default() += charge.cost;
                 }
                 Step::Judged { admitted }
             }
-            None => Step::Ask(ask),
+            Known::Stale(_) | Known::Unknown => Step::Ask(ask),
         }
     }
 

@@ -142,6 +142,17 @@ impl Algorithm {
         (next, verdict)
     }
 
+    /// The verdict on a cost that is not taken. The remainder is that of the state.
+    pub fn judge(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Verdict {
+        let (_, verdict) = self.apply(state, Op::Take(cost), now);
+        match verdict.admitted {
+            true => {
+                Verdict { admitted: true, retry: Retry::Now, ..self.apply(state, Op::Peek, now).1 }
+            }
+            false => verdict,
+        }
+    }
+
     /// An operation that is never refused, and the remainder after it.
     fn corrected(
         &self,
@@ -243,6 +254,27 @@ impl Algorithm {
             Self::SubWindows(it) => Some(it.edge(now)),
             Self::FixedWindow(it) => Some(it.edge(now)),
             _ => None,
+        }
+    }
+
+    /// The longest wait that any state can cause at `now` for a cost which fits into a new one.
+    /// None if there is no bound, or it is not known. A counter has at most twice its capacity
+    /// of units, see [`Op::Settle`].
+    pub fn longest_wait(&self, now: Timestamp) -> Option<Span> {
+        match self {
+            Self::FixedWindow(it) => Some(it.edge(now).since(now)),
+            Self::SlidingWindow(it) => Some(it.edge(now).plus(self.window()).since(now)),
+            Self::SubWindows(it) => {
+                let all_us = it.length().as_micros() * u64::from(it.buckets() + 1);
+                Some(it.edge(now).plus(Span::from_micros(all_us)).since(now))
+            }
+            Self::SlidingLog(it) => Some(it.window()),
+            Self::TokenBucket(it) => {
+                let (units, window_us) = (2 * u128::from(it.burst()), self.window().as_micros());
+                let us = (units * u128::from(window_us)).div_ceil(u128::from(it.limit()));
+                Some(Span::from_micros(u64::try_from(us).unwrap_or(u64::MAX)))
+            }
+            Self::LeakyBucket(_) | Self::Concurrency(_) | Self::Ban(_) => None,
         }
     }
 

@@ -21,6 +21,7 @@ mod outages;
 mod overrides;
 mod peeks;
 mod refunds;
+mod retries;
 mod sharing;
 mod topologies;
 mod waits;

@@ -33,6 +33,22 @@ proptest! {
     }
 
     #[test]
+    fn no_wait_is_longer_than_the_longest_one(
+        algorithm in algorithms(),
+        schedule in schedules(),
+        (debt, share, later_us) in (0..200_u64, 0..=100_u64, 0..3000_u64),
+    ) {
+        let (mut counter, now) = Counter::after(&algorithm, &schedule);
+        counter.apply(Op::Settle { reserved: 0, actual: debt, taken: now }, now);
+        let later = now.plus(Span::from_micros(later_us));
+        let cost = (algorithm.capacity() * share / 100).max(1);
+        if let Some(longest) = algorithm.longest_wait(later) {
+            let wait = counter.ask(Op::Take(cost), later).1.retry;
+            prop_assert!(wait <= Retry::After(longest), "{wait:?} is longer than {longest}");
+        }
+    }
+
+    #[test]
     fn what_costs_less_than_reserved_gives_the_rest_back(
         algorithm in algorithms(),
         schedule in schedules(),

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::codec::{Answered, Asked, Encoder, decode};
 use super::fan_out::{self, Part, PartResult};
+use super::inquiries::Turn;
 use super::pending::{Calls, PendingDecision};
 use super::server::Destination;
 use super::{RedisStore, StoreError};
@@ -15,10 +16,13 @@ use crate::algorithm::Verdict;
 use crate::consistency::StoreMode;
 use crate::digest::Key;
 use crate::store::shared::ask::Ask;
+use crate::store::shared::deny::FRESH_FOR;
 use crate::store::shared::fallback::{Fallback, Undecided};
 use crate::store::shared::in_flight::{InFlight, is_in_flight};
+use crate::store::shared::invalidation::MAX_AGE;
 use crate::store::shared::local_plan::{Plan, Planned};
 use crate::store::shared::store_clock::StoreClock;
+use crate::store::shared::{Known, Trust};
 use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 
@@ -40,7 +44,8 @@ impl RedisStore {
         }
         let store_now = self.store_time(now);
         let is_up = self.servers.is_up();
-        let plan = self.node.local.plan(charges, (self.nodes(), is_up), store_now);
+        let moment = (store_now, self.store_slack(now));
+        let plan = self.node.local.plan(charges, (self.nodes(), is_up), moment);
         let stopped =
             charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
         let remote = match stopped {
@@ -57,7 +62,12 @@ impl RedisStore {
                 Some(Box::pin(self.ask_store(&encoder, request, &remote, (now, deadline))).await)
             }
         };
-        self.combine(&encoder, charges, (&plan, store_now), &remote, asked)
+        let planned = (&plan, asked.is_some());
+        let mut decided = self.combine(&encoder, charges, (&plan, store_now), &remote, asked);
+        if fan_out::refuses(charges, &decided.answers) {
+            Box::pin(self.complete(&encoder, charges, planned, &mut decided, deadline)).await;
+        }
+        decided
     }
 
     /// Combines the local plan and the answers of the store into one decision.
@@ -129,11 +139,30 @@ impl RedisStore {
         if let Some(decided) = self.spend_kept(remote, now) {
             return decided;
         }
-        if let Some(decided) = self.known_refusal(remote, now) {
-            return decided;
-        }
-        let asks = fan_out::asks(remote, plan.map(|(plan, _)| plan));
-        self.call(encoder, (charges, plan), (remote, asks), (now, deadline)).await
+        let mut pending =
+            PendingDecision { store: self, encoder, charges, plan, now, calls: Calls::default() };
+        let known = self.known(remote, now);
+        let turn = match known {
+            Known::Stale(key) => Some(self.inquiries.begin(key)),
+            _ => None,
+        };
+        let known = match turn {
+            Some(Turn::Wait(reply)) => {
+                reply.by(deadline).await;
+                pending.now = self.clock.now();
+                self.known(remote, pending.now)
+            }
+            _ => known,
+        };
+        let decided = match known {
+            Known::Refused(answers) => Decided { at: self.store_time(pending.now), answers },
+            _ => {
+                let asks = fan_out::asks(remote, plan.map(|(plan, _)| plan));
+                return self.call(&mut pending, remote, asks, deadline).await;
+            }
+        };
+        pending.plan = None;
+        decided
     }
 
     /// See [`StoreRef::count_by`](crate::store::StoreRef::count_by), for counters of the store
@@ -146,20 +175,28 @@ impl RedisStore {
     ) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_without_store(charges, now) };
         let asks = charges.iter().map(|charge| Ask::Count(charge.cost));
-        Box::pin(self.call(&encoder, (charges, None), (charges, asks), (now, deadline))).await
+        let mut pending = PendingDecision {
+            store: self,
+            encoder: &encoder,
+            charges,
+            plan: None,
+            now,
+            calls: Calls::default(),
+        };
+        Box::pin(self.call(&mut pending, charges, asks, deadline)).await
     }
 
     /// Sends these operations for the `remote` charges of a request.
     async fn call(
         self: &Rc<Self>,
-        encoder: &Rc<Encoder>,
-        (charges, plan): (&[Charge<'_>], Option<(&Plan, Timestamp)>),
-        (remote, asks): (&[Charge<'_>], impl Iterator<Item = Ask>),
-        (now, deadline): (Timestamp, Instant),
+        pending: &mut PendingDecision<'_>,
+        remote: &[Charge<'_>],
+        asks: impl Iterator<Item = Ask>,
+        deadline: Instant,
     ) -> Decided {
+        let (encoder, now) = (pending.encoder, pending.now);
         let parts = Part::split(remote, asks, |charge| self.destination(encoder, charge));
-        let calls = Calls::send(self, encoder, remote, &parts, (now, deadline));
-        let mut pending = PendingDecision { store: self, encoder, charges, plan, now, calls };
+        pending.calls = Calls::send(self, encoder, remote, &parts, (now, deadline));
         let decided = self.collect(encoder, remote, &parts, &mut pending.calls, now).await;
         // The decision is made, so dropping the future must not withdraw the plan.
         pending.plan = None;
@@ -204,11 +241,12 @@ impl RedisStore {
         Some(Decided { at: self.store_time(now), answers })
     }
 
-    /// The answers of a request that the deny cache refuses.
-    fn known_refusal(&self, remote: &[Charge<'_>], now: Timestamp) -> Option<Decided> {
+    /// What the deny cache knows of a request. While a server is away, its states are not
+    /// asked for again.
+    fn known(&self, remote: &[Charge<'_>], now: Timestamp) -> Known {
         let is_current = |key: &Key, asked| self.node.invalidations.is_current(key, asked, now);
-        let answers = self.denied.borrow().refuse_if(remote.iter(), now, is_current)?;
-        Some(Decided { at: self.store_time(now), answers })
+        let fresh_for = if self.servers.is_up() { FRESH_FOR } else { MAX_AGE };
+        self.denied.borrow().judge(remote, &Trust { now, fresh_for, is_current })
     }
 
     /// Decodes a reply, and updates the estimate of the store's clock.
@@ -222,7 +260,8 @@ impl RedisStore {
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         self.servers.note_clock(part.destination, clock.offset_us());
         if self.last_clock.replace(Some(clock)).is_none() {
-            self.node.local.set_clock(now, clock.bounds(now).0);
+            let answered = clock.answered();
+            self.node.local.set_clock(answered, clock.bounds(answered).0);
         }
         Ok(answered)
     }

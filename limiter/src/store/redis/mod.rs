@@ -39,6 +39,7 @@ mod fan_out;
 mod first_byte;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
+mod inquiries;
 mod inspect;
 mod invalidation;
 mod late;
@@ -63,6 +64,7 @@ mod test_write;
 mod testing;
 mod trial;
 mod url;
+mod waits;
 mod wire;
 
 pub use batch::Repeat;

@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::codec::Encoder;
+use super::inquiries::Inquiries;
 use super::invalidation;
 use super::layout::Layout;
 use super::link::Health;
@@ -31,10 +32,13 @@ use crate::store::shared::store_clock::StoreClock;
 use crate::store::{
     Correction, HoldingTimes, Losses, MemoryStore, Outage, ServerState, Source, Units,
 };
-use crate::time::{Clock, Timestamp};
+use crate::time::{Clock, Span, Timestamp};
 
 /// The maximum size of one worker's deny cache, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
+
+/// The slack of the store's clock for a worker that has had no reply yet.
+const UNKNOWN_SLACK: Span = Span::SECOND;
 
 /// How long a starting worker waits for its store at least. The time is enough for a store
 /// that is up. Without a store the gateway starts all the same.
@@ -141,6 +145,7 @@ pub struct RedisStore {
     pub(super) encoder: RefCell<Option<Rc<Encoder>>>,
     pub(super) clock: Clock,
     pub(super) denied: RefCell<DenyCache>,
+    pub(super) inquiries: Inquiries,
     pub(super) last_clock: Cell<Option<StoreClock>>,
     pub(super) in_flight: Rc<RefCell<InFlight>>,
     pub(super) background: BackgroundTasks,
@@ -173,6 +178,7 @@ impl RedisStore {
             node: Arc::clone(node),
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
+            inquiries: Inquiries::default(),
             last_clock: Cell::new(None),
             in_flight: Rc::default(),
             background: BackgroundTasks::new(),
@@ -199,6 +205,12 @@ impl RedisStore {
             Some(clock) => clock.bounds(now).0,
             None => self.node.local.store_time(now),
         }
+    }
+
+    /// By how much the store's clock may be later than [`Self::store_time`].
+    pub(super) fn store_slack(&self, now: Timestamp) -> Span {
+        let bounds = self.last_clock.get().map(|clock| clock.bounds(now));
+        bounds.map_or(UNKNOWN_SLACK, |(earliest, latest)| latest.since(earliest))
     }
 
     /// The number of nodes that are alive.

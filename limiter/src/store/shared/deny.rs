@@ -6,6 +6,13 @@
 //! time, with the current limit: a raised limit takes effect at once, and the verdict has
 //! the numbers that the store would return if nothing else was counted since.
 //!
+//! Other nodes and workers may have counted more since. Then the refusal is still right, but
+//! its wait is too short, and so is that of a state which does not refuse. So a wait is
+//! reported from a state that was read within [`FRESH_FOR`], or if it does not depend on
+//! what was counted since: a fixed window or a ban ends when it ends. Otherwise the answer is
+//! [`Known::Stale`], and the store is asked. It is not asked if all that such a state may hide
+//! ends before a wait that is known.
+//!
 //! Three operations remove units earlier: a give-back, a settlement below its reservation,
 //! and an operator's reset. The worker that performs one of them calls
 //! [`DenyCache::forget`]. Other workers and nodes learn of it by `is_current`, see
@@ -32,6 +39,9 @@ use crate::digest::Key;
 use crate::store::{Answer, Charge};
 use crate::time::{Span, Timestamp};
 
+/// How old a state may be whose wait is reported. A client that is refused more often than
+/// this causes one call in this time, for each worker.
+pub const FRESH_FOR: Span = Span::from_millis(10);
 /// The memory of an entry in addition to its key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 40;
 /// How long the remaining units of a state that does not refuse are reported.
@@ -51,6 +61,30 @@ pub struct DenyCache {
 struct Seen {
     state: Option<State>,
     clock: StoreClock,
+}
+
+/// What the cache knows of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "an allocation would cost more than a move")]
+pub enum Known {
+    /// The store must refuse it, and these are the answers.
+    Refused(Answers),
+    /// The store must refuse it, because of this counter. Some of the states are too old to
+    /// report a wait.
+    Stale(Key),
+    /// The store must be asked.
+    Unknown,
+}
+
+/// How far the states of the cache are used.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust<C> {
+    /// This node's time.
+    pub now: Timestamp,
+    /// How old a state may be whose wait is reported.
+    pub fresh_for: Span,
+    /// Whether no units were removed from a counter since it was read at the given time.
+    pub is_current: C,
 }
 
 /// The verdict of a state on a charge.
@@ -87,29 +121,32 @@ impl DenyCache {
         Self { seen: Cache::with_weighter(max_bytes / entry_bytes(), capacity, Bytes) }
     }
 
-    /// The answers to a request that the store is known to refuse: a binding charge is
-    /// refused, or all charges are. None if this is not known, or if the cache has no state
-    /// of one of the charges: that charge might be refused for longer, and only the store
-    /// knows that. `is_current` says whether no units were removed from a counter since it
-    /// was read at the given time. It must be true for the states that refuse. `now` is
-    /// this node's time.
-    pub fn refuse_if<'c, 'a: 'c>(
+    /// What is known of a request. It is refused if a binding charge is refused, or if all
+    /// charges are. If the cache has no state of one of the charges, the store must be asked:
+    /// that charge might be refused for longer, and only the store knows that.
+    pub fn judge<'c, 'a: 'c, C: Fn(&Key, Timestamp) -> bool>(
         &self,
         charges: impl IntoIterator<Item = &'c Charge<'a>>,
-        now: Timestamp,
-        is_current: impl Fn(&Key, Timestamp) -> bool,
-    ) -> Option<Answers> {
-        let (mut stopped, mut counted, mut answers) = (false, false, Answers::new());
+        trust: &Trust<C>,
+    ) -> Known {
+        let now = trust.now;
+        let (mut stopped, mut counted) = (None, false);
+        // The longest wait that is known, and the longest one that an old state may hide.
+        let (mut told, mut hidden) = (Retry::Now, Retry::Now);
+        let mut answers = Answers::new();
         for charge in charges {
-            let seen = self.seen.get(&charge.key)?;
-            let asked = seen.clock.asked();
-            if asked > now || now.since(asked) >= MAX_AGE {
-                return None;
-            }
+            let Some(seen) = self.usable(&charge.key, now) else { return Known::Unknown };
+            let mut is_told = now.since(seen.clock.answered()) < trust.fresh_for;
             answers.push(match seen.say(charge, now) {
-                Said::Refused(_) if !is_current(&charge.key, asked) => return None,
+                Said::Refused(_) if !(trust.is_current)(&charge.key, seen.clock.asked()) => {
+                    return Known::Unknown;
+                }
                 Said::Refused(verdict) => {
-                    stopped |= charge.binding;
+                    if charge.binding {
+                        stopped.get_or_insert(charge.key);
+                        is_told |= is_certain(charge.algorithm, verdict.retry);
+                        told = told.max(if is_told { verdict.retry } else { Retry::Now });
+                    }
                     Answer::of_store(verdict)
                 }
                 Said::Open(verdict) => {
@@ -117,8 +154,34 @@ impl DenyCache {
                     seen.told(charge, verdict, now)
                 }
             });
+            if charge.binding && !is_told {
+                let longest = charge.algorithm.longest_wait(seen.clock.bounds(now).0);
+                hidden = hidden.max(longest.map_or(Retry::Never, Retry::After));
+            }
         }
-        (stopped || !counted && !answers.is_empty()).then_some(answers)
+        match stopped {
+            Some(key) if hidden > told => Known::Stale(key),
+            Some(_) => Known::Refused(answers),
+            None if !counted && !answers.is_empty() => Known::Refused(answers),
+            None => Known::Unknown,
+        }
+    }
+
+    /// The answer of a counter to a request that is refused anyway, if its state was read
+    /// within [`FRESH_FOR`].
+    pub(in crate::store) fn fresh(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Answer> {
+        let seen = self.usable(&charge.key, now)?;
+        if now.since(seen.clock.answered()) >= FRESH_FOR {
+            return None;
+        }
+        let (Said::Refused(verdict) | Said::Open(verdict)) = seen.say(charge, now);
+        Some(Answer::of_store(verdict))
+    }
+
+    fn usable(&self, key: &Key, now: Timestamp) -> Option<&Seen> {
+        let seen = self.seen.get(key)?;
+        let asked = seen.clock.asked();
+        (asked <= now && now.since(asked) < MAX_AGE).then_some(seen)
     }
 
     /// Stores the states after a decision of the store at `at`, in the order of the
@@ -151,6 +214,11 @@ impl DenyCache {
                 self.seen.insert(charge.key, Seen { state, clock });
             }
         }
+    }
+
+    /// Stores the state of a counter of a request that is refused.
+    pub(in crate::store) fn note(&mut self, key: Key, state: Option<State>, clock: StoreClock) {
+        self.seen.insert(key, Seen { state, clock });
     }
 
     /// Whether the cache has a state of this counter.
@@ -193,6 +261,16 @@ impl Seen {
             true => Answer::of_store(verdict),
             false => Answer::unasked(charge, now),
         }
+    }
+}
+
+/// Whether the wait of a refusal does not depend on what else is counted: a fixed window or a
+/// ban ends when it ends, and a cost that never fits is always refused.
+pub(in crate::store) const fn is_certain(algorithm: &Algorithm, retry: Retry) -> bool {
+    match retry {
+        Retry::Now => false,
+        Retry::After(_) => matches!(algorithm, Algorithm::FixedWindow(_) | Algorithm::Ban(_)),
+        Retry::Never => true,
     }
 }
 

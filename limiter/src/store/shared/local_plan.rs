@@ -8,6 +8,7 @@
 //! each. A lock is held for one step on one key, and never across an `await`. Each worker
 //! sends due reports over its own connections.
 
+mod refusals;
 mod units;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -15,10 +16,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+pub(in crate::store) use self::refusals::{Standing, has_account, lengthen};
 use super::ask::Ask;
 use super::leased::{self, Bans, LeaseLength, Return, Spending};
 use super::write_back::{self, Delta, TakeOutcome};
-use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::consistency::StoreMode;
 use crate::digest::Key;
 use crate::store::{Answer, Charge, Source};
@@ -149,26 +151,35 @@ impl LocalLedgers {
     /// Plans the charges on one of `nodes` nodes. Leases are spent and units are counted
     /// already when this returns. While the store is away (`is_up` is false), no units are
     /// counted for a later report: `on_store_failure` decides. In this module `now` is always
-    /// the store's time.
+    /// the store's time. Here it may be later by up to `slack`.
     pub(in crate::store) fn plan(
         &self,
         charges: &[Charge<'_>],
         (nodes, is_up): (u64, bool),
-        now: Timestamp,
+        (now, slack): (Timestamp, Span),
     ) -> Plan {
-        charges.iter().map(|charge| self.planned(charge, (nodes, is_up), now)).collect()
+        charges.iter().map(|charge| self.planned(charge, (nodes, is_up), (now, slack))).collect()
     }
 
-    fn planned(&self, charge: &Charge<'_>, (nodes, is_up): (u64, bool), now: Timestamp) -> Planned {
+    fn planned(
+        &self,
+        charge: &Charge<'_>,
+        (nodes, is_up): (u64, bool),
+        (now, slack): (Timestamp, Span),
+    ) -> Planned {
+        let is_over = |verdict: &Verdict| !verdict.admitted && verdict.retry <= Retry::After(slack);
         let take = Planned::Ask(Ask::Take(charge.cost));
         match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
                 let known = self.shard(charge.key).ledgers.lock().bans.judge(charge, now);
-                known.map_or(take, Planned::Cached)
+                known.filter(|it| !is_over(it)).map_or(take, Planned::Cached)
             }
             (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
-                match self.shard(charge.key).with(|ledgers| ledgers.leases.spend(charge, now)) {
+                match self
+                    .shard(charge.key)
+                    .with(|ledgers| ledgers.leases.spend(charge, (now, slack)))
+                {
                     Spending::Spent(verdict) => Planned::Spent(verdict, now),
                     Spending::Refused(verdict) => Planned::Cached(verdict),
                     Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
@@ -176,7 +187,7 @@ impl LocalLedgers {
             }
             (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
                 let taken = self.shard(charge.key).with(|Ledgers { accounts, .. }| match is_up {
-                    true => accounts.take(charge, nodes, now),
+                    true => accounts.take(charge, nodes, (now, slack)),
                     false => {
                         accounts.ask(charge);
                         TakeOutcome::Ask
@@ -255,9 +266,7 @@ impl LocalLedgers {
 
     /// A step on the accounts, if this charge has one.
     fn of_account(&self, charge: &Charge<'_>, step: impl FnOnce(&mut write_back::Ledger)) {
-        if charge.consistency.mode == StoreMode::WriteBack
-            && write_back::Ledger::counts(charge.algorithm)
-        {
+        if has_account(charge) {
             step(&mut self.shard(charge.key).ledgers.lock().accounts);
         }
     }
@@ -322,8 +331,11 @@ impl LocalLedgers {
                 (!is_stopped).then(note)
             }
             (StoreMode::WriteBack, algorithm, _) if write_back::Ledger::counts(algorithm) => {
-                shard.with(|ledgers| ledgers.accounts.learn(charge, before, is_counted, at));
-                None
+                shard.with(|Ledgers { accounts, .. }| {
+                    accounts.learn(charge, before, is_counted, at);
+                    // A wait includes the units that the store does not know.
+                    (!is_counted).then(|| accounts.told(charge, at)).flatten()
+                })
             }
             _ => None,
         }

@@ -30,4 +30,4 @@ pub(super) mod testing;
 pub mod write_back;
 
 pub use self::ask::{Ahead, Ask, Asked};
-pub use self::deny::DenyCache;
+pub use self::deny::{DenyCache, FRESH_FOR, Known, Trust};

@@ -35,6 +35,11 @@ impl StoreClock {
         self.asked
     }
 
+    /// When the reply came, by this node's clock.
+    pub(in crate::store) const fn answered(self) -> Timestamp {
+        self.answered
+    }
+
     /// The store's clock minus this node's, in microseconds. The error is at most half of the
     /// time of the call.
     pub(in crate::store) fn offset_us(self) -> i64 {

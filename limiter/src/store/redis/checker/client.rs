@@ -59,7 +59,7 @@ pub(super) async fn come(fleet: Rc<Fleet>, number: usize, until_us: u64) {
     let mut random = Rng::with_seed(fleet.scenario.seed ^ (own << 40));
     let world = Rc::clone(&fleet.world);
     sleep_until(world.moment(client.begins_us)).await;
-    while world.now_us() < until_us.min(client.ends_us) {
+    while world.now_us() < until_us.min(client.ends_us) && !world.is_frozen.get() {
         for _ in 0..random.u32(1..=client.burst) {
             let place = client.sticks_to.unwrap_or_else(|| random.usize(0..fleet.scenario.nodes));
             let departure = departure(&client, &mut random);
@@ -95,6 +95,9 @@ async fn live(
     mut random: Rng,
 ) {
     let world = &fleet.world;
+    if world.is_frozen.get() {
+        return;
+    }
     let Some((request, decided)) = decide(fleet, node, worker, client, departure).await else {
         return;
     };
@@ -200,6 +203,7 @@ fn note(world: &World, request: usize, charges: &[Charge<'_>], decided: &Decided
         .journal
         .borrow_mut()
         .decided(request, Made { at, made_us, admitted, answers, order: (0, 0) });
+    world.decided(request);
     admitted
 }
 

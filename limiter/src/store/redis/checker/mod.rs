@@ -56,6 +56,7 @@ mod client;
 mod counters;
 mod directed;
 mod draw;
+mod fork;
 mod journal;
 mod memory;
 mod network;

@@ -12,8 +12,8 @@ use super::node::Fleet;
 use super::oracle::{self, Broken};
 use super::scenario::{Client, Scenario};
 use super::server::Servers;
-use super::troubles;
 use super::world::{self, World};
+use super::{fork, troubles};
 use crate::algorithm::{Algorithm, Op, Retry};
 use crate::consistency::OnFailure;
 use crate::store::redis::layout::Layout;
@@ -41,20 +41,15 @@ pub(super) struct Ran {
     /// Two runs of one seed that are told have the same.
     pub(super) digest: u64,
     pub(super) story: String,
+    /// Requests whose waits can be probed.
+    pub(super) waits: Vec<usize>,
 }
 
 /// Runs a scenario, and judges it.
 pub(super) fn run(scenario: &Scenario, is_told: bool) -> Ran {
-    fastrand::seed(scenario.seed);
-    let layout = Layout::new("tollgate", 1000);
-    let servers = Servers::new(scenario.sharing(), scenario.server_count(), layout);
-    let world = World::new(scenario.seed, servers, is_told);
-    let entered = world.enter();
-    let scenario = Rc::new(scenario.clone());
-    world::run(&world, play(Rc::clone(&world), Rc::clone(&scenario)));
-    drop(entered);
+    let (world, ()) = in_world(scenario, is_told, play);
     let journal = world.journal.take();
-    let mut broken = oracle::judge(&scenario, &journal);
+    let mut broken = oracle::judge(scenario, &journal);
     let panicked = world.panicked.take();
     broken.extend(panicked.map(|(at_us, how)| Broken { promise: "nothing panics", at_us, how }));
     Ran {
@@ -63,7 +58,24 @@ pub(super) fn run(scenario: &Scenario, is_told: bool) -> Ran {
         questions: journal.questions.len(),
         digest: if is_told { journal.digest() } else { 0 },
         story: world.story.text(),
+        waits: fork::candidates(scenario, &journal),
     }
+}
+
+/// Runs a future in a new world for this scenario.
+pub(super) fn in_world<T, F: Future<Output = T>>(
+    scenario: &Scenario,
+    is_told: bool,
+    play: impl FnOnce(Rc<World>, Rc<Scenario>) -> F,
+) -> (Rc<World>, T) {
+    fastrand::seed(scenario.seed);
+    let layout = Layout::new("tollgate", 1000);
+    let servers = Servers::new(scenario.sharing(), scenario.server_count(), layout);
+    let world = World::new(scenario.seed, servers, is_told);
+    let entered = world.enter();
+    let played = world::run(&world, play(Rc::clone(&world), Rc::new(scenario.clone())));
+    drop(entered);
+    (world, played)
 }
 
 async fn play(world: Rc<World>, scenario: Rc<Scenario>) {

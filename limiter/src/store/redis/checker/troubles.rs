@@ -14,6 +14,9 @@ pub(super) async fn happen(fleet: Rc<Fleet>) {
     let world = Rc::clone(&fleet.world);
     for (at_us, trouble) in fleet.scenario.troubles.clone() {
         sleep_until(world.moment(at_us)).await;
+        if world.is_frozen.get() {
+            return;
+        }
         world.tell(|| format!("{trouble:?}"));
         happens(&fleet, trouble).await;
     }

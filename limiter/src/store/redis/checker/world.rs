@@ -13,6 +13,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use fastrand::Rng;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::journal::Journal;
@@ -40,6 +41,10 @@ pub(super) struct World {
     pub(super) story: Story,
     /// The request whose decision is being polled.
     pub(super) current: Cell<Option<usize>>,
+    /// When this request is decided, no other request and no other trouble comes.
+    pub(super) last_request: Cell<Option<usize>>,
+    pub(super) is_frozen: Cell<bool>,
+    pub(super) frozen: Notify,
     /// When a task panicked first, and with which message. The runtime catches it.
     pub(super) panicked: RefCell<Option<(u64, String)>>,
 }
@@ -78,6 +83,9 @@ impl World {
             journal: RefCell::default(),
             story: Story::new(is_told),
             current: Cell::new(None),
+            last_request: Cell::new(None),
+            is_frozen: Cell::new(false),
+            frozen: Notify::new(),
             panicked: RefCell::default(),
         })
     }
@@ -156,6 +164,14 @@ impl World {
     pub(super) fn tick(&self) {
         let now_us = self.now_us();
         self.clocks.borrow_mut().iter_mut().for_each(|clock| clock.tick(now_us));
+    }
+
+    /// A request is decided. If it is the last one, the world is frozen.
+    pub(super) fn decided(&self, request: usize) {
+        if self.last_request.get() == Some(request) {
+            self.is_frozen.set(true);
+            self.frozen.notify_one();
+        }
     }
 
     /// A whole number of milliseconds: timers know no shorter time.

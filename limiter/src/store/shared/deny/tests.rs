@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
-use crate::algorithm::{Concurrency, FixedWindow, Quota, SubWindows};
+use crate::algorithm::{Concurrency, FixedWindow, Quota, SlidingWindow, SubWindows};
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};
 use crate::store::Source;
@@ -31,9 +31,22 @@ fn fixed(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::from_secs(60)).unwrap()))
 }
 
-/// The cache's answers if no units were given back.
+/// The cache's answers if no units were given back, and no other node counts.
 fn refuse(cache: &DenyCache, charges: &[Charge<'_>], now: Timestamp) -> Option<Answers> {
-    cache.refuse_if(charges, now, |_, _| true)
+    refuse_if(cache, charges, now, |_, _| true)
+}
+
+fn refuse_if(
+    cache: &DenyCache,
+    charges: &[Charge<'_>],
+    now: Timestamp,
+    is_current: impl Fn(&Key, Timestamp) -> bool,
+) -> Option<Answers> {
+    match cache.judge(charges, &Trust { now, fresh_for: MAX_AGE, is_current }) {
+        Known::Refused(answers) => Some(answers),
+        Known::Stale(_) => panic!("no state is older than what is used"),
+        Known::Unknown => None,
+    }
 }
 
 /// The store, and the number of calls to it.
@@ -183,7 +196,7 @@ fn after_a_give_back_on_another_node_the_store_is_asked_as_soon_as_it_is_announc
     store.ask(&mut cache, &[charge(1, &algorithm, 2)], at(5));
     let refused = |changed| {
         let is_current = |_: &Key, asked| asked > at(changed);
-        cache.refuse_if(&[charge(1, &algorithm, 1)], at(7), is_current).is_some()
+        refuse_if(&cache, &[charge(1, &algorithm, 1)], at(7), is_current).is_some()
     };
     assert!(refused(4), "the store was asked after the give-back");
     assert!(!refused(5) && !refused(6));
@@ -205,7 +218,7 @@ fn a_client_over_its_own_limit_costs_no_call_at_any_destination() {
         (&charges[1], all.apply(None, Op::Take(99), there).0, clocks[1]),
     ]);
     let refuse_after = |after_s, is_current: bool| {
-        cache.refuse_if(&charges, now.plus(Span::from_secs(after_s)), |_, _| is_current)
+        refuse_if(&cache, &charges, now.plus(Span::from_secs(after_s)), |_, _| is_current)
     };
     let answers = refuse_after(0, true).unwrap();
     assert_eq!(answers[0].verdict.retry, Retry::After(Span::from_secs(60)));
@@ -219,6 +232,47 @@ fn a_client_over_its_own_limit_costs_no_call_at_any_destination() {
     let answers = refuse(&cache, &full, now).unwrap();
     let wait = Retry::After(Span::from_secs(60));
     assert!(answers.iter().all(|it| it.verdict.retry == wait), "by the clock of each destination");
+}
+
+/// What the cache knows of a request, if other nodes may count.
+fn known(cache: &DenyCache, charges: &[Charge<'_>], now: Timestamp) -> Known {
+    let is_current = |_: &Key, _| true;
+    cache.judge(charges, &Trust { now, fresh_for: FRESH_FOR, is_current })
+}
+
+/// Regression: the cache told waits by states that were up to a minute old.
+#[test]
+fn a_wait_is_told_by_a_fresh_state_or_by_one_that_ends_when_it_ends() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let quota = Quota::new(2, Span::from_secs(60)).unwrap();
+    let (fixed, sliding) = (fixed(2), Algorithm::SlidingWindow(SlidingWindow::new(quota)));
+    let start = at(1_795_246_126_000_000);
+    for (client, algorithm) in [(1, &fixed), (2, &sliding), (3, &sliding)] {
+        let cost = if client == 3 { 1 } else { 2 };
+        cache.note(
+            key(client),
+            store.decide(&[charge(client, algorithm, cost)], start).1[0].clone(),
+            StoreClock::new(start, start, start),
+        );
+    }
+    let [ends, drains, open] =
+        [charge(1, &fixed, 1), charge(2, &sliding, 1), charge(3, &sliding, 1)];
+    let is_refused = |charges: &[Charge<'_>], us| {
+        matches!(known(&cache, charges, start.plus(Span::from_micros(us))), Known::Refused(_))
+    };
+    let stale =
+        |charges: &[Charge<'_>], us| known(&cache, charges, start.plus(Span::from_micros(us)));
+    let (fresh_us, old_us) = (9_999, 10_000);
+    assert!(is_refused(&[ends], old_us) && is_refused(&[drains], fresh_us));
+    assert_eq!(stale(&[drains], old_us), Known::Stale(key(2)), "other nodes may have counted");
+    assert!(is_refused(&[ends, open], fresh_us));
+    assert_eq!(stale(&[open, ends], old_us), Known::Stale(key(1)), "it may be used up since");
+    assert_eq!(stale(&[open], old_us), Known::Unknown);
+    // A minute's wait hides what lasts for a second at most.
+    let second = SlidingWindow::new(Quota::new(1, Span::from_secs(1)).unwrap());
+    let second = Algorithm::SlidingWindow(second);
+    let short = charge(3, &second, 1);
+    assert!(is_refused(&[short, ends], old_us));
 }
 
 #[test]

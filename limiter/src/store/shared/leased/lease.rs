@@ -5,6 +5,7 @@ use std::mem;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::shared::ask::Ahead;
+use crate::store::shared::deny::FRESH_FOR;
 use crate::store::{Charge, LeaseUnits};
 use crate::time::{Span, Timestamp};
 
@@ -78,19 +79,25 @@ impl Lease {
     }
 
     /// Spends `cost` units of the lease, or returns why that is not possible.
-    pub(super) fn spend(&mut self, cost: u64, now: Timestamp) -> Spending {
+    pub(super) fn spend(&mut self, cost: u64, (now, slack): (Timestamp, Span)) -> Spending {
         self.demand = self.demand.saturating_add(cost);
         if now < self.until && cost <= self.left {
             self.left -= cost;
             return Spending::Spent(self.verdict(now));
         }
-        let (held_cost, held_until) = self.held;
-        if now < held_until && cost >= held_cost {
-            let retry = Retry::After(held_until.since(now));
+        if self.holds(cost, now.plus(slack)) {
+            let (_, known) = self.algorithm.apply(self.after.as_ref(), Op::Take(cost), now);
+            let retry = known.retry.max(Retry::After(self.held.1.since(now)));
             let verdict = Verdict { admitted: false, remaining: 0, retry, ..self.verdict(now) };
             return Spending::Refused(verdict);
         }
         Spending::Ask(self.ask(cost, now))
+    }
+
+    /// Whether a refusal holds, so that the store is not asked for this cost.
+    fn holds(&self, cost: u64, now: Timestamp) -> bool {
+        let (held_cost, held_until) = self.held;
+        now < held_until && cost >= held_cost
     }
 
     /// Whether the lease was taken under this limit.
@@ -191,8 +198,9 @@ impl Lease {
         self.units.taken += units;
     }
 
-    /// Records a refusal. The same cost is not asked again for half a lease. Otherwise nodes
-    /// that compete for the last units would call the store for every request.
+    /// Records a refusal. The same cost is not asked again for [`FRESH_FOR`], and no longer
+    /// than half a lease. Otherwise nodes that compete for the last units would call the
+    /// store for every request.
     fn hold(
         &mut self,
         cost: u64,
@@ -201,11 +209,12 @@ impl Lease {
         at: Timestamp,
     ) -> Verdict {
         (self.after, self.brought) = (before.cloned(), 0);
-        let shortest = Retry::After(Span::from_micros(self.length.as_micros() / 2));
+        let held = FRESH_FOR.min(Span::from_micros(self.length.as_micros() / 2));
+        let shortest = Retry::After(held);
         if verdict.retry >= shortest {
             return verdict; // the deny cache knows the exact time
         }
-        self.held = (cost, at.plus(Span::from_micros(self.length.as_micros() / 2)));
+        self.held = (cost, at.plus(held));
         Verdict { retry: shortest, ..verdict }
     }
 
@@ -231,6 +240,11 @@ impl Lease {
             // A cost that was refused may fit now.
             self.held = (0, Timestamp::default());
         }
+    }
+
+    /// Whether it can pay this cost until then.
+    pub(super) const fn lasts(&self, cost: u64, until: Timestamp) -> bool {
+        cost <= self.left && until.as_micros() < self.until.as_micros()
     }
 
     /// The end of the last lease.

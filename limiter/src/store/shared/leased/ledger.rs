@@ -17,7 +17,7 @@ use crate::store::by_counter::ByCounter;
 use crate::store::shared::ask::Ahead;
 use crate::store::shared::table::Table;
 use crate::store::{Charge, LeaseUnits};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The leases of one node.
 #[derive(Debug)]
@@ -54,13 +54,13 @@ impl Ledger {
     }
 
     /// Spends the units of a charge from its lease, or returns why that is not possible.
-    /// `now` is the store's time.
-    pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
+    /// The store's time is `now`, or later by up to `slack`.
+    pub fn spend(&mut self, charge: &Charge<'_>, (now, slack): (Timestamp, Span)) -> Spending {
         let Some(mut lease) = self.leases.use_mut(&charge.key) else {
             return Spending::Ask(Ahead::NOTHING);
         };
         if lease.counts_as(charge.algorithm) {
-            return lease.spend(charge.cost, now);
+            return lease.spend(charge.cost, (now, slack));
         }
         let ended = lease.change(charge.key, charge.algorithm, now);
         let units = mem::take(&mut lease.units);
@@ -82,6 +82,11 @@ impl Ledger {
     ) -> Option<Verdict> {
         let mut lease = self.leases.use_mut(&charge.key)?;
         Some(lease.put_back(charge.cost, spent, now))
+    }
+
+    /// Whether the lease of this key can pay the charge until then.
+    pub fn lasts(&self, charge: &Charge<'_>, until: Timestamp) -> bool {
+        self.leases.peek(&charge.key).is_some_and(|it| it.lasts(charge.cost, until))
     }
 
     /// Records the store's reply to a charge that was sent to take units `ahead`: at `at`, by

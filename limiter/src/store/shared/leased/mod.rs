@@ -37,3 +37,10 @@ pub use bans::Bans;
 pub use lease::{Return, Spending};
 pub use ledger::Ledger;
 pub use length::LeaseLength;
+
+use crate::store::shared::deny::FRESH_FOR;
+use crate::time::Span;
+
+/// The least wait of a refusal that holds on all nodes. Each of them asks the store for a cost
+/// again when [`FRESH_FOR`] has passed since it was refused, and the reply takes a moment.
+pub(in crate::store) const LEAST_WAIT: Span = Span::from_micros(2 * FRESH_FOR.as_micros());

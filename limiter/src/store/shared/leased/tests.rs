@@ -17,6 +17,7 @@ use crate::algorithm::{
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::shared::Ahead;
+use crate::store::shared::FRESH_FOR;
 use crate::store::shared::testing::{START, after, charge, summable};
 use crate::time::{Span, Timestamp};
 
@@ -29,6 +30,11 @@ fn quota() -> Quota {
 
 fn bucket() -> Algorithm {
     Algorithm::TokenBucket(TokenBucket::new(quota(), 1000).unwrap())
+}
+
+/// A bucket with a new unit in each millisecond.
+fn fast() -> Algorithm {
+    Algorithm::TokenBucket(TokenBucket::new(Quota::new(1000, Span::SECOND).unwrap(), 1000).unwrap())
 }
 
 /// The store, without delay.
@@ -44,7 +50,7 @@ impl Central {
     /// A request of one charge at one node.
     fn request(&mut self, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) -> Verdict {
         self.take_back(node.returns(now), now);
-        match node.spend(charge, now) {
+        match node.spend(charge, (now, Span::ZERO)) {
             Spending::Spent(verdict) | Spending::Refused(verdict) => verdict,
             Spending::Ask(ahead) => self.lend(node, charge, ahead, now),
         }
@@ -250,50 +256,57 @@ fn only_one_call_at_a_time_takes_units_ahead() {
     let charge = charge(1, &algorithm, 1);
     let later = after(50);
     store.request(&mut node, &charge, START);
-    let Spending::Ask(first) = node.spend(&charge, later) else { panic!("no unit is leased") };
+    let Spending::Ask(first) = node.spend(&charge, (later, Span::ZERO)) else {
+        panic!("no unit is leased")
+    };
     assert!(first.extra > 0);
-    assert_eq!(node.spend(&charge, later), Spending::Ask(Ahead::NOTHING));
+    assert_eq!(node.spend(&charge, (later, Span::ZERO)), Spending::Ask(Ahead::NOTHING));
     // A call without a reply blocks further ones for one lease length at most.
-    let Spending::Ask(again) = node.spend(&charge, later.plus(Span::from_millis(200))) else {
+    let Spending::Ask(again) =
+        node.spend(&charge, (later.plus(Span::from_millis(200)), Span::ZERO))
+    else {
         panic!("no unit is leased")
     };
     assert!(again.extra > 0);
 }
 
 #[test]
-fn a_refusal_holds_for_half_a_lease_and_for_larger_costs() {
+fn a_refusal_holds_for_some_milliseconds_and_for_larger_costs() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
-    let algorithm = bucket();
+    let algorithm = fast();
     store.request(&mut node, &charge(1, &algorithm, 1000), START);
     let refused = store.request(&mut node, &charge(1, &algorithm, 2), START);
-    assert_eq!(refused.retry, Retry::After(Span::from_millis(100)));
+    assert_eq!(refused.retry, Retry::After(FRESH_FOR));
     let calls = store.calls;
-    let soon = after(60);
-    let held = store.request(&mut node, &charge(1, &algorithm, 3), soon);
-    assert_eq!(held.retry, Retry::After(Span::from_millis(40)));
+    let soon = after(6);
+    for (cost, wait_ms) in [(3, 4), (10, 4), (11, 5), (20, 14)] {
+        let held = store.request(&mut node, &charge(1, &algorithm, cost), soon);
+        assert_eq!(held.retry, Retry::After(Span::from_millis(wait_ms)), "a cost of {cost}");
+    }
     assert_eq!(store.calls, calls);
     assert!(store.request(&mut node, &charge(1, &algorithm, 1), soon).admitted);
-    let then = after(100);
+    let then = after(10);
     assert!(store.request(&mut node, &charge(1, &algorithm, 2), then).admitted);
 }
 
 #[test]
 fn a_new_limit_of_a_key_ends_its_refusals_and_its_lease() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
-    let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
+    let (low, high) = (fast(), fast().with_limit(4000).unwrap());
     store.request(&mut node, &charge(1, &low, 1000), START);
-    let soon = after(20);
+    let soon = after(2);
     assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
-    assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Refused(_)));
+    assert!(matches!(node.spend(&charge(1, &low, 3), (soon, Span::ZERO)), Spending::Refused(_)));
     assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "the limit was raised");
 
+    let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     for ms in [0, 1] {
         let now = after(ms);
         store.request(&mut node, &charge(2, &high, 1), now);
     }
     assert!(store.taken > 100, "two requests in a millisecond are a high rate");
-    assert_eq!(node.spend(&charge(2, &low, 1), soon), Spending::Ask(Ahead::NOTHING));
+    assert_eq!(node.spend(&charge(2, &low, 1), (soon, Span::ZERO)), Spending::Ask(Ahead::NOTHING));
     let back = node.returns(soon);
     assert_eq!(back.len(), 1, "the limit was lowered, so unspent units are returned at once");
     assert_eq!(back[0].units, store.taken - 2);
@@ -307,7 +320,7 @@ fn units_are_put_back_if_another_policy_refuses() {
     store.request(&mut node, &one, START);
     let now = after(50);
     let leased = store.request(&mut node, &one, now);
-    let Spending::Spent(spent) = node.spend(&one, now) else {
+    let Spending::Spent(spent) = node.spend(&one, (now, Span::ZERO)) else {
         panic!("the lease has units, and spends none")
     };
     assert_eq!(spent.remaining, leased.remaining - 1);

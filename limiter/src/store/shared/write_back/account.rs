@@ -13,8 +13,9 @@ use std::mem;
 use smallvec::SmallVec;
 
 use super::delta::Delta;
-use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
+use crate::store::shared::deny::{FRESH_FOR, is_certain};
 use crate::time::{Span, Timestamp};
 
 /// A node reports to the store as soon as it has used its part, divided by this.
@@ -27,6 +28,8 @@ const OVERTAKING: Span = Span::SECOND;
 const IMPRECISION: Span = Span::SECOND;
 /// The maximum number of reports in doubt. The units of further ones are added to the last.
 const MAX_DOUBTS: usize = 4;
+/// The maximum number of reports of one key that have no reply.
+const MAX_UNDER_WAY: usize = 16;
 
 /// How an account decides a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +58,13 @@ pub(super) struct Account {
     since: Timestamp,
     /// Units that responses cost beyond their reservations, and that are not sent.
     settled: u64,
-    under_way: Option<UnderWay>,
+    /// Reports that have no reply yet.
+    under_way: SmallVec<[UnderWay; 1]>,
+    /// Whether the store was asked, and must know the unsent units before it decides.
+    must_send: bool,
     /// Units for which the store was asked and has not replied.
     asked: u64,
-    /// Whether the store has replied since the report was sent. Its state may then include
-    /// the report.
-    is_heard_since: bool,
-    /// Units of the report under way that were given back meanwhile, and when they were
+    /// Units of the reports under way that were given back meanwhile, and when they were
     /// taken.
     given: (u64, Timestamp),
     /// Reports that the store may or may not have counted.
@@ -76,6 +79,9 @@ pub(super) struct Account {
 struct UnderWay {
     number: u64,
     units: u64,
+    /// Whether the store has replied since the report was sent. Its state may then include
+    /// the report.
+    is_heard_since: bool,
 }
 
 /// A report that has no reply in time. After `until` its units do not count any more.
@@ -98,9 +104,9 @@ impl Account {
             unsent: 0,
             since: Timestamp::default(),
             settled: 0,
-            under_way: None,
+            under_way: SmallVec::new(),
+            must_send: false,
             asked: 0,
-            is_heard_since: false,
             given: (0, Timestamp::default()),
             doubts: SmallVec::new(),
             due: None,
@@ -109,15 +115,15 @@ impl Account {
     }
 
     /// Counts a cost if this node, one of `nodes`, may do so. If the store must be asked, the
-    /// cost is [asked](Self::ask) for.
+    /// cost is [asked](Self::ask) for. The store's time is `now`, or later by up to `slack`.
     pub(super) fn take(
         &mut self,
         algorithm: &Algorithm,
         cost: u64,
         nodes: u64,
-        now: Timestamp,
+        (now, slack): (Timestamp, Span),
     ) -> TakeOutcome {
-        let taken = self.judge(algorithm, cost, nodes, now);
+        let taken = self.judge(algorithm, cost, nodes, (now, slack));
         if taken == TakeOutcome::Ask {
             self.ask(cost);
         }
@@ -149,13 +155,17 @@ impl Account {
         algorithm: &Algorithm,
         cost: u64,
         nodes: u64,
-        now: Timestamp,
+        (now, slack): (Timestamp, Span),
     ) -> TakeOutcome {
         let (next, verdict) = algorithm.apply(self.estimate.as_ref(), Op::Take(cost), now);
         if !verdict.admitted {
             // The estimate may count the report under way twice.
-            let is_certain = !self.is_under_way() || !self.is_heard_since;
-            return if is_certain { TakeOutcome::Refused(verdict) } else { TakeOutcome::Ask };
+            let may_be_too_many = self.under_way.iter().any(|report| report.is_heard_since);
+            let may_be_over = verdict.retry <= Retry::After(slack);
+            return match may_be_too_many || may_be_over {
+                true => TakeOutcome::Ask,
+                false => TakeOutcome::Refused(verdict),
+            };
         }
         self.set_algorithm(algorithm);
         if cost > 0 && !self.may_admit(cost, verdict.remaining, nodes, now) {
@@ -165,6 +175,56 @@ impl Account {
         self.owe(cost, now);
         let remaining = verdict.remaining.saturating_sub(self.asked);
         TakeOutcome::Counted(Verdict { remaining, ..verdict })
+    }
+
+    /// The verdict on a request that is refused anyway, if it holds at the moment: the store
+    /// has reported its state within [`FRESH_FOR`], or it does not matter what other nodes
+    /// have counted since. The units that this node owes count up to `interval` after they
+    /// fit.
+    pub(super) fn told(
+        &self,
+        algorithm: &Algorithm,
+        cost: u64,
+        (now, interval): (Timestamp, Span),
+    ) -> Option<Verdict> {
+        let fits = |units| algorithm.judge(self.heard.as_ref(), units, now).admitted;
+        if self.settled > 0 || self.unsent > 0 && fits(self.unsent) {
+            return None; // the store can count them now
+        }
+        let (mut state, mut then) = (self.heard.clone(), now);
+        let mut owed = self.owed();
+        while owed > 0 {
+            let units = owed.min(algorithm.capacity());
+            let verdict = algorithm.judge(state.as_ref(), units, then);
+            if let Retry::After(wait) = verdict.retry {
+                then = then.plus(wait).plus(interval);
+            }
+            let (next, verdict) = algorithm.apply(state.as_ref(), Op::Take(units), then);
+            state = next.or(state);
+            owed -= if verdict.admitted { units } else { owed };
+        }
+        let verdict = algorithm.judge(state.as_ref(), cost, then);
+        let retry = match verdict.retry {
+            Retry::Now if then > now => Retry::After(then.since(now)),
+            Retry::After(wait) => Retry::After(then.plus(wait).since(now)),
+            retry => retry,
+        };
+        let remaining = algorithm.judge(self.estimate.as_ref(), cost, now).remaining;
+        let is_fresh = now.since(self.heard_at) < FRESH_FOR;
+        (is_fresh || is_certain(algorithm, retry)).then_some(Verdict {
+            admitted: retry == Retry::Now,
+            remaining,
+            retry,
+            ..verdict
+        })
+    }
+
+    /// How long it takes until the store can count one more unit, by its last state.
+    pub(super) fn fits_after(&self, now: Timestamp) -> Span {
+        match self.algorithm.judge(self.heard.as_ref(), 1, now).retry {
+            Retry::After(wait) => wait,
+            Retry::Now | Retry::Never => Span::MILLISECOND,
+        }
     }
 
     /// Whether the cost fits into this node's part.
@@ -179,7 +239,7 @@ impl Account {
     /// The units that this node has counted and the store has not acknowledged, without
     /// those in doubt.
     pub(super) fn owed(&self) -> u64 {
-        let under_way = self.under_way.map_or(0, |it| it.units);
+        let under_way: u64 = self.under_way.iter().map(|it| it.units).sum();
         self.unsent.saturating_add(self.settled).saturating_add(under_way)
     }
 
@@ -276,9 +336,22 @@ impl Account {
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
-    /// Whether a report has no reply yet. Until then no other one is sent.
-    pub(super) const fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+    /// Makes the next report due because the store is asked, unless the store has just failed.
+    pub(super) fn precede(&mut self, now: Timestamp) {
+        self.must_send = true;
+        self.hasten(now);
+    }
+
+    /// Whether a report has no reply yet.
+    fn is_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Whether a report may be sent. While one has no reply, another one is sent only before
+    /// a question.
+    pub(super) fn may_send(&self) -> bool {
+        let is_asked = self.must_send && self.under_way.len() < MAX_UNDER_WAY;
+        !self.is_under_way() || is_asked
     }
 
     /// Takes the unsent units as a report: first those of admitted charges, then those of
@@ -290,8 +363,8 @@ impl Account {
             false => (&mut self.unsent, self.since),
         };
         let units = mem::take(owed);
-        (self.under_way, self.is_heard_since) = (Some(UnderWay { number, units }), false);
-        self.due = None;
+        self.under_way.push(UnderWay { number, units, is_heard_since: false });
+        (self.due, self.must_send) = (None, false);
         let algorithm = self.algorithm.clone();
         Delta { key, algorithm, units, is_settlement, sent: now, since, number, is_doubted: false }
     }
@@ -299,8 +372,8 @@ impl Account {
     /// Ends the wait for the outcome of this delta: it is neither under way nor in doubt any
     /// more. Returns whether the account was waiting for it.
     pub(super) fn end_wait(&mut self, delta: &Delta) -> bool {
-        if self.under_way.is_some_and(|it| it.number == delta.number) {
-            self.under_way = None;
+        if let Some(index) = self.under_way.iter().position(|it| it.number == delta.number) {
+            self.under_way.remove(index);
             return true;
         }
         let doubt = self.doubts.iter().position(|it| it.number == delta.number);
@@ -330,7 +403,8 @@ impl Account {
         if !self.knows_better(state.as_ref(), at) {
             (self.heard, self.heard_at) = (state, at);
         }
-        (self.is_acknowledged, self.is_heard_since) = (true, true);
+        self.is_acknowledged = true;
+        self.under_way.iter_mut().for_each(|report| report.is_heard_since = true);
         self.estimate = self.heard.clone();
         let owed = self.owed();
         if owed > 0 {

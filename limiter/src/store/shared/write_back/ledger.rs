@@ -13,6 +13,9 @@ use crate::store::Charge;
 use crate::store::shared::table::Table;
 use crate::time::{Span, Timestamp};
 
+/// Workers look for reports that are due at least this often.
+const LOOK: Span = Span::from_millis(100);
+
 /// The units that one node has counted itself.
 #[derive(Debug)]
 pub struct Ledger {
@@ -60,18 +63,26 @@ impl Ledger {
     /// Counts a charge if this node, one of `nodes`, may do so. If another charge refuses the
     /// request, the caller must [withdraw](Self::withdraw) it. If the store must be asked,
     /// the caller must pass its reply to [`Self::learn`], and then [end](Self::end_ask) the
-    /// question. `now` is the store's time.
-    pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> TakeOutcome {
+    /// question. The store's time is `now`, or later by up to `slack`.
+    pub fn take(
+        &mut self,
+        charge: &Charge<'_>,
+        nodes: u64,
+        (now, slack): (Timestamp, Span),
+    ) -> TakeOutcome {
         let Some(mut account) = self.accounts.use_mut(&charge.key) else {
             self.make_room_for(charge.key, charge.algorithm, now);
             self.ask(charge);
             return TakeOutcome::Ask;
         };
-        let taken = account.take(charge.algorithm, charge.cost, nodes, now);
+        let taken = account.take(charge.algorithm, charge.cost, nodes, (now, slack));
         let due = match taken {
             TakeOutcome::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
             TakeOutcome::Counted(_) => Some(now.plus(self.interval)),
-            TakeOutcome::Ask => account.has_unsent().then_some(now),
+            TakeOutcome::Ask => {
+                self.due.hasten_report(charge.key, &mut account, now);
+                None
+            }
             // Units may have been given back, or the counter may have been reset.
             TakeOutcome::Refused(_) => {
                 (account.heard_at().plus(self.interval) <= now).then_some(now)
@@ -81,6 +92,13 @@ impl Ledger {
             self.due.hasten(charge.key, &mut account, due);
         }
         taken
+    }
+
+    /// Makes the report of a charge's key due, if it has units for one.
+    pub fn hasten(&mut self, charge: &Charge<'_>, now: Timestamp) {
+        if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
+            self.due.hasten_report(charge.key, &mut account, now);
+        }
     }
 
     /// The store is asked for a charge without a decision of its account, if there is one. The
@@ -95,6 +113,12 @@ impl Ledger {
     /// counted since.
     pub fn estimate(&self, key: &Key) -> Option<&State> {
         self.accounts.peek(key).and_then(Account::estimate)
+    }
+
+    /// The verdict of an account on a request that is refused anyway, if it holds at the
+    /// moment, with the units that this node owes.
+    pub fn told(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Verdict> {
+        self.accounts.peek(&charge.key)?.told(charge.algorithm, charge.cost, (now, self.lateness()))
     }
 
     /// A question to the store has its reply, or will have none.
@@ -218,6 +242,7 @@ impl Ledger {
     /// delta is no longer in doubt.
     pub fn answered(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
         self.find(&delta);
+        let (shortest, longest) = (self.pause(), self.interval);
         // Units that did not fit are owed, even if the account does not wait for this delta.
         if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
             account.end_wait(&delta);
@@ -225,7 +250,10 @@ impl Ledger {
             account.answered(&delta, before, at);
             if account.has_unsent() {
                 // Units that do not fit now may fit later. A settlement always fits.
-                let due = if delta.is_settlement { at } else { at.plus(self.interval) };
+                let due = match delta.is_settlement {
+                    true => at,
+                    false => at.plus(account.fits_after(at).max(shortest).min(longest)),
+                };
                 account.hasten(due);
             }
             self.due.resume(delta.key, &account);
@@ -301,6 +329,12 @@ impl Ledger {
     /// away, or they were more than twice a capacity.
     pub const fn forgotten_units(&self) -> u64 {
         self.forgotten_units
+    }
+
+    /// By how much later than it is due a unit is counted at most. Workers look for due reports
+    /// at least every [`LOOK`].
+    fn lateness(&self) -> Span {
+        Span::from_micros(self.interval.as_micros() + LOOK.as_micros())
     }
 
     /// How long a key waits after a failure, because the store may be away.

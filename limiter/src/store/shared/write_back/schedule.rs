@@ -22,9 +22,19 @@ impl Schedule {
         self.resume(key, account);
     }
 
-    /// Schedules a key again if none of its reports is under way.
+    /// Makes the report of a key due before the store is asked, also if another one is under
+    /// way.
+    pub(super) fn hasten_report(&mut self, key: Key, account: &mut Account, now: Timestamp) {
+        if account.has_unsent() {
+            self.forget(key, account);
+            account.precede(now);
+            self.resume(key, account);
+        }
+    }
+
+    /// Schedules a key again if a report may be sent.
     pub(super) fn resume(&mut self, key: Key, account: &Account) {
-        if !account.is_under_way() {
+        if account.may_send() {
             self.0.extend(account.due().map(|due| (due, key)));
         }
     }

@@ -15,6 +15,9 @@ use crate::store::shared::write_back::Ledger as Accounts;
 /// So soon what a node is told is gone by, and what it knew before is sent.
 const LEARNT_US: u64 = 2_000_000;
 
+/// A node hears an answer so soon after the server has given it.
+const HEARD_US: u64 = 5_000;
+
 /// A node knows the servers' time so well, if it has heard of it.
 const ESTIMATE_US: u64 = 50_000;
 
@@ -162,7 +165,8 @@ impl Alone {
 
 /// The most that a node may admit alone: by the fewest nodes that it was told of.
 pub(super) fn share(journal: &Journal, counted: &Counted, node: usize, at_us: u64) -> u64 {
-    let told = journal.alive.iter().filter(|(told_us, to, _)| *to == node && *told_us <= at_us);
+    let is_heard = |told_us: u64| told_us + HEARD_US <= at_us;
+    let told = journal.alive.iter().filter(|(told_us, to, _)| *to == node && is_heard(*told_us));
     let told: Vec<u64> = told.map(|&(.., alive)| alive).collect();
     let fewest = told.into_iter().min().unwrap_or(1);
     let limit = (counted.algorithm.limit() / fewest.max(1)).max(1);

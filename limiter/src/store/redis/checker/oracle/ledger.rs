@@ -91,7 +91,7 @@ impl Ledger {
                 Some(made) => {
                     let (source, what) = told(charged, made, index);
                     let Some(what) = what else { continue };
-                    let at_us = when(charged, made, source, done_us);
+                    let at_us = when(made, source, done_us);
                     events.push(event(at_us, source, what));
                 }
                 None => {
@@ -168,9 +168,9 @@ fn told(charged: &Charged, made: &Made, index: usize) -> (Source, Option<What>) 
 }
 
 /// When it was decided: by the server, or as the node knows the server's time.
-fn when(charged: &Charged, made: &Made, source: Source, done_us: Option<u64>) -> u64 {
-    match (source, charged.consistency.mode, done_us) {
-        (Source::Store, StoreMode::Exact, Some(done_us)) => done_us,
+fn when(made: &Made, source: Source, done_us: Option<u64>) -> u64 {
+    match (source, done_us) {
+        (Source::Store, Some(done_us)) => done_us,
         _ if is_off(made) => made.made_us,
         _ => made.at.as_micros().saturating_sub(START_US),
     }

@@ -45,7 +45,7 @@ fn a_burst_in_each_window_is_counted_in_the_next() {
         // All nodes admit as much as they may before the store receives any report.
         let mut sent = Vec::new();
         for node in &mut nodes {
-            while matches!(node.take(&one, 4, now), TakeOutcome::Counted(_)) {
+            while matches!(node.take(&one, 4, (now, Span::ZERO)), TakeOutcome::Counted(_)) {
                 admitted += 1;
             }
             sent.push(node.due(now, ALL));
@@ -94,14 +94,16 @@ fn units_admitted_above_the_limit_are_counted_later() {
     let (mut store, one) = (Central::default(), charge(1, &algorithm, 10));
     let mut nodes = [(); 2].map(|()| knowing(&mut store, &one));
     for node in &mut nodes {
-        counted(node.take(&one, 2, START));
+        counted(node.take(&one, 2, (START, Span::ZERO)));
     }
     // Other nodes have taken all but five units meanwhile.
     assert!(store.judge(&charge(1, &algorithm, 35), START).0.admitted);
     nodes.iter_mut().for_each(|node| store.hear(node, START));
     // The first owes five of its ten units, the second all of them.
     for (node, owed) in nodes.iter_mut().zip([5, 10]) {
-        let TakeOutcome::Refused(verdict) = node.take(&charge(1, &algorithm, 1), 2, START) else {
+        let TakeOutcome::Refused(verdict) =
+            node.take(&charge(1, &algorithm, 1), 2, (START, Span::ZERO))
+        else {
             panic!("a charge is not refused, although no unit is free");
         };
         assert_eq!(verdict.retry, Retry::After(Span::from_millis((owed + 1) * 100)));
@@ -215,7 +217,11 @@ fn units_for_which_the_store_was_asked_are_not_free() {
         let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
         let one = charge(1, &algorithm, 1);
         for _ in 0..6 {
-            assert_eq!(node.take(&one, 1, START), TakeOutcome::Ask, "the key is not known");
+            assert_eq!(
+                node.take(&one, 1, (START, Span::ZERO)),
+                TakeOutcome::Ask,
+                "the key is not known"
+            );
         }
         let mut admitted = 0;
         let reply = |store: &mut Central, node: &mut Ledger| {
@@ -226,10 +232,14 @@ fn units_for_which_the_store_was_asked_are_not_free() {
         };
         admitted += u64::from(reply(&mut store, &mut node));
         for left in (0..4).rev() {
-            assert_eq!(counted(node.take(&one, 1, START)).remaining, left);
+            assert_eq!(counted(node.take(&one, 1, (START, Span::ZERO))).remaining, left);
             admitted += 1;
         }
-        assert_eq!(node.take(&one, 1, START), TakeOutcome::Ask, "5 questions are under way");
+        assert_eq!(
+            node.take(&one, 1, (START, Span::ZERO)),
+            TakeOutcome::Ask,
+            "5 questions are under way"
+        );
         for _ in 0..5 {
             admitted += u64::from(reply(&mut store, &mut node));
         }
@@ -240,17 +250,67 @@ fn units_for_which_the_store_was_asked_are_not_free() {
     }
 }
 
+/// Regression: a question overtook units that were counted while a report was under way, and the
+/// store admitted what they had used up.
+#[test]
+fn a_question_follows_the_unsent_units_even_if_a_report_is_under_way() {
+    let (mut store, algorithm) = (Central::default(), fixed(10));
+    let one = charge(1, &algorithm, 1);
+    let mut node = knowing(&mut store, &one);
+    let take = |node: &mut Ledger, cost| {
+        node.take(&charge(1, &algorithm, cost), 1, (after(1000), Span::ZERO))
+    };
+    counted(take(&mut node, 6));
+    let first = node.due(after(1000), ALL).pop().expect("it matters");
+    counted(take(&mut node, 4));
+    assert!(node.due(after(1000), ALL).is_empty(), "one report is under way");
+    // Another reply may include the report, so the store must decide.
+    node.learn(&one, store.count(&first, after(1000)).as_ref(), false, after(1000));
+    assert_eq!(take(&mut node, 1), TakeOutcome::Ask);
+    let second = node.due(after(1000), ALL).pop().expect("the store must know it");
+    assert_eq!((first.units, second.units), (6, 4));
+    let before = store.count(&second, after(1000));
+    assert!(!store.judge(&one, after(1000)).0.admitted);
+    node.answered(second, before.as_ref(), after(1000));
+    node.answered(first, None, after(1000));
+    node.end_ask(&one);
+    assert_eq!(node.unsent().map(|(_, units)| units).sum::<u64>(), 0);
+}
+
+/// Regression: the units that a node owed and that did not fit were missing in its waits.
+#[test]
+fn a_wait_includes_the_units_that_this_node_owes() {
+    let quota = Quota::new(10, Span::from_secs(10)).unwrap();
+    let algorithm = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
+    let mut store = Central::default();
+    let all = charge(1, &algorithm, 10);
+    let mut node = knowing(&mut store, &all);
+    counted(node.take(&all, 1, (after(1000), Span::ZERO)));
+    // Another node has used up the limit, so the report does not fit.
+    assert!(store.judge(&all, after(1000)).0.admitted);
+    let report = node.due(after(1000), ALL).pop().expect("it matters");
+    let before = store.count(&report, after(1000));
+    node.answered(report, before.as_ref(), after(1000));
+    let one = charge(1, &algorithm, 1);
+    let told = node.told(&one, after(1000)).expect("the store was just heard");
+    // The bucket is empty after 10 s. Then the owed units count, and it has a new one a second
+    // later; the report may be late by its interval and a look.
+    let wait_us = 11_000_000 + INTERVAL.as_micros() + 100_000;
+    assert_eq!(told.retry, Retry::After(Span::from_micros(wait_us)));
+    assert_eq!(node.told(&one, after(1011)), None, "other nodes may have counted since");
+}
+
 /// Whether the store has counted a question without a reply is not known until it is heard again.
 #[test]
 fn a_node_with_a_question_in_doubt_admits_nothing_itself() {
     let (mut store, algorithm) = (Central::default(), fixed(10));
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
-    counted(node.take(&one, 1, START));
+    counted(node.take(&one, 1, (START, Span::ZERO)));
     node.ask(&one);
     node.doubt_ask(&one);
     node.end_ask(&one);
     let (_, was_asked) = decide(&mut store, &mut node, &one, 1, START);
     assert!(was_asked);
-    counted(node.take(&one, 1, START));
+    counted(node.take(&one, 1, (START, Span::ZERO)));
 }

@@ -43,7 +43,7 @@ proptest! {
             if is_quick {
                 for (before, at, delta) in under_way.drain(..) {
                     node.answered(delta, before.as_ref(), at);
-                    let told = counted(node.take(&charge(1, &algorithm, 0), 4, now));
+                    let told = counted(node.take(&charge(1, &algorithm, 0), 4, (now, Span::ZERO)));
                     prop_assert_eq!(told.remaining, 1_000_000 - sum);
                 }
             }
@@ -64,10 +64,10 @@ fn a_refused_request_is_withdrawn_on_the_node_or_in_the_store() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let three = charge(1, &algorithm, 3);
     let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, START));
+    counted(node.take(&three, 1, (START, Span::ZERO)));
     let (verdict, op) = node.withdraw(&three, START, START);
     assert_eq!((verdict.remaining, op), (100, None), "the store has received no report");
-    counted(node.take(&three, 1, after(1)));
+    counted(node.take(&three, 1, (after(1), Span::ZERO)));
     store.hear(&mut node, after(2000));
     let (verdict, op) = node.withdraw(&three, after(1), after(2000));
     assert_eq!(verdict.remaining, 100);
@@ -80,7 +80,7 @@ fn a_request_with_a_slightly_earlier_time_is_withdrawn_on_the_node() {
     let (limit, mut store) = (fixed(100), Central::default());
     let one = charge(1, &limit, 3);
     let mut node = knowing(&mut store, &one);
-    counted(node.take(&one, 1, after(2)));
+    counted(node.take(&one, 1, (after(2), Span::ZERO)));
     let op = Op::Settle { reserved: 3, actual: 0, taken: after(1) };
     assert_eq!(node.correct(&one, op, 1, after(3)), None, "the store has received no report");
     store.hear(&mut node, after(2000));

@@ -1,0 +1,77 @@
+//! What the ledgers of this node know of the waits of a request that is refused.
+
+use super::{LocalLedgers, Planned, leased, write_back};
+use crate::algorithm::{Retry, Verdict};
+use crate::consistency::StoreMode;
+use crate::store::Charge;
+use crate::time::{Span, Timestamp};
+
+/// What is known of a charge of a request that is refused anyway.
+pub(in crate::store) enum Standing {
+    /// The answer holds at the moment.
+    Known,
+    /// This is the verdict at the moment.
+    Told(Verdict),
+    /// The store must be asked, or has been asked.
+    Unknown,
+}
+
+impl LocalLedgers {
+    /// What this node's ledgers know of a charge of a request that is refused for `wait`: the
+    /// verdict must hold on any of `nodes` nodes after that.
+    pub(in crate::store) fn standing(
+        &self,
+        charge: &Charge<'_>,
+        planned: Planned,
+        (wait, nodes): (Span, u64),
+        now: Timestamp,
+    ) -> Standing {
+        match planned {
+            // The ledger of leases keeps a refusal for a short time only, and a ban ends when
+            // it ends.
+            Planned::Cached(verdict) if !has_account(charge) && !verdict.admitted => {
+                Standing::Known
+            }
+            // Other nodes do not have the units of the lease.
+            Planned::Spent(..) => {
+                let ledgers = self.shard(charge.key).ledgers.lock();
+                match nodes == 1 && ledgers.leases.lasts(charge, now.plus(wait)) {
+                    true => Standing::Known,
+                    false => Standing::Unknown,
+                }
+            }
+            _ => self.told(charge, now).map_or(Standing::Unknown, Standing::Told),
+        }
+    }
+
+    /// The verdict of a charge's account, if it has one, on a request that is refused anyway.
+    /// None if it may not hold at the moment.
+    pub(in crate::store) fn told(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Verdict> {
+        let mut verdict = None;
+        self.of_account(charge, |accounts| verdict = accounts.told(charge, now));
+        verdict
+    }
+
+    /// Makes the reports of these charges due, because the store is asked for their states.
+    pub(in crate::store) fn hasten(&self, charges: &[Charge<'_>], now: Timestamp) {
+        for charge in charges.iter().filter(|it| has_account(it)) {
+            self.shard(charge.key).with(|ledgers| ledgers.accounts.hasten(charge, now));
+        }
+    }
+}
+
+/// Gives a refused charge the least wait that holds on all nodes: one that leases units does
+/// not ask the store for a cost for some milliseconds after it was refused.
+pub(in crate::store) fn lengthen(charge: &Charge<'_>, verdict: &mut Verdict) {
+    let is_leased = matches!(charge.consistency.mode, StoreMode::Leased)
+        && leased::Ledger::leases(charge.algorithm);
+    if is_leased && !verdict.admitted {
+        verdict.retry = verdict.retry.max(Retry::After(leased::LEAST_WAIT));
+    }
+}
+
+/// Whether this node counts the charge and reports it later.
+pub(in crate::store) const fn has_account(charge: &Charge<'_>) -> bool {
+    matches!(charge.consistency.mode, StoreMode::WriteBack)
+        && write_back::Ledger::counts(charge.algorithm)
+}
