@@ -258,8 +258,7 @@ impl Algorithm {
     }
 
     /// The longest wait that any state can cause at `now` for a cost which fits into a new one.
-    /// None if there is no bound, or it is not known. A counter has at most twice its capacity
-    /// of units, see [`Op::Settle`].
+    /// None if there is no bound. A bucket has none: its level may come from a larger limit.
     pub fn longest_wait(&self, now: Timestamp) -> Option<Span> {
         match self {
             Self::FixedWindow(it) => Some(it.edge(now).since(now)),
@@ -269,12 +268,9 @@ impl Algorithm {
                 Some(it.edge(now).plus(Span::from_micros(all_us)).since(now))
             }
             Self::SlidingLog(it) => Some(it.window()),
-            Self::TokenBucket(it) => {
-                let (units, window_us) = (2 * u128::from(it.burst()), self.window().as_micros());
-                let us = (units * u128::from(window_us)).div_ceil(u128::from(it.limit()));
-                Some(Span::from_micros(u64::try_from(us).unwrap_or(u64::MAX)))
+            Self::TokenBucket(_) | Self::LeakyBucket(_) | Self::Concurrency(_) | Self::Ban(_) => {
+                None
             }
-            Self::LeakyBucket(_) | Self::Concurrency(_) | Self::Ban(_) => None,
         }
     }
 

@@ -75,9 +75,10 @@ impl RedisStore {
         for (index, (charge, &planned)) in charges.iter().zip(plan).enumerate() {
             let local = &self.node.local;
             let is_answered = matches!(planned, Planned::Ask(_)) && is_asked;
-            let is_shorter =
-                || charge.algorithm.longest_wait(store_now).is_some_and(|it| it <= wait);
-            if is_answered || !charge.binding || is_shorter() {
+            // The units that this node owes are counted later.
+            let longest = charge.algorithm.longest_wait(store_now).filter(|_| !has_account(charge));
+            let is_shorter = longest.is_some_and(|it| it <= wait);
+            if is_answered || !charge.binding || is_shorter {
                 continue;
             }
             let known = match local.standing(charge, planned, (wait, self.nodes()), store_now) {

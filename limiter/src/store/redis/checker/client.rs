@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tokio::task::spawn_local;
@@ -12,10 +12,10 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::journal::{Charged, Corrected, Made, Request};
 use super::node::{Fleet, Node};
-use super::scenario::{Client, Settling};
+use super::scenario::{Client, Counted, Settling};
 use super::world::World;
 use crate::algorithm::{Algorithm, Op};
-use crate::store::{Answer, Charge, Correction, Decided};
+use crate::store::{Answer, Charge, Correction, Decided, Store};
 
 /// When a client goes away, if it does.
 #[derive(Clone, Copy, Debug)]
@@ -123,21 +123,27 @@ pub(super) async fn decide(
     departure: Departure,
 ) -> Option<(usize, Decided)> {
     let (world, counters) = (&fleet.world, &fleet.scenario.counters);
+    let algorithms = algorithms(counters, client);
     let charges: Vec<Charge<'_>> = client
         .charges
         .iter()
-        .map(|&(counter, cost)| {
-            let it = &counters[counter];
-            let (key, algorithm, binding) = (it.key, &it.algorithm, it.binding);
-            Charge { key, algorithm, cost, binding, consistency: it.consistency }
-        })
+        .zip(&algorithms)
+        .map(|(&(counter, cost), algorithm)| Charge { algorithm, ..counters[counter].charge(cost) })
         .collect();
     let request = begin(world, node, client, &charges);
     let polls_left = match departure {
         Departure::AfterPolls(polls) => polls,
         _ => u32::MAX,
     };
-    let decision = node.workers[worker].apply(&charges, node.now());
+    let store = &node.workers[worker];
+    let decision = async {
+        let deadline = store.as_ref().deadline();
+        let mut decided = store.as_ref().apply_by(&charges, node.now(), deadline).await;
+        if let Some(refusals) = client.penalty {
+            punish((store, deadline), node, counters, refusals, (&charges, &mut decided)).await;
+        }
+        decided
+    };
     let decision = Attended {
         world: Rc::clone(world),
         decision: Some(Box::pin(decision)),
@@ -156,6 +162,45 @@ pub(super) async fn decide(
     note(world, request, &charges, &decided).then_some((request, decided))
 }
 
+/// The limits of a client: its parts of those of the counters.
+fn algorithms(counters: &[Counted], client: &Client) -> Vec<Algorithm> {
+    let part = |&(counter, _): &(usize, u64)| {
+        let whole = &counters[counter].algorithm;
+        let limit = (whole.limit() / 100).max(1) * client.plan_percent;
+        let limit =
+            if whole.limit() < 100 { whole.limit() * client.plan_percent / 100 } else { limit };
+        match client.plan_percent {
+            100 => whole.clone(),
+            _ => whole.with_limit(limit.max(1)).expect("a smaller limit fits"),
+        }
+    };
+    client.charges.iter().map(part).collect()
+}
+
+/// Counts a refusal, and bans the client if there are too many, as the limiter does.
+async fn punish(
+    (store, deadline): (&Store, Option<Instant>),
+    node: &Node,
+    counters: &[Counted],
+    refusals: usize,
+    (charges, decided): (&[Charge<'_>], &mut Decided),
+) {
+    let banned = charges.len() - 1;
+    let is_refused = charges[0].binding && !decided.answers[0].verdict.admitted;
+    if !is_refused || !decided.answers[banned].verdict.admitted {
+        return;
+    }
+    let refusal = counters[refusals].charge(1);
+    let counted = store.as_ref().apply_by(&[refusal], node.now(), deadline).await;
+    if counted.answers[0].verdict.remaining == 0 {
+        let (charge, source) = (charges[banned], counted.answers[0].source);
+        let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
+        store.correct(&[Correction { charge, source, op }], node.now());
+        let again = store.as_ref().apply_by(&[charge], node.now(), deadline).await;
+        decided.answers[banned] = again.answers[0];
+    }
+}
+
 impl Departure {
     pub(super) const STAYS: Self = Self::Never;
 }
@@ -165,10 +210,10 @@ fn begin(world: &World, node: &Node, client: &Client, charges: &[Charge<'_>]) ->
         counter,
         key: charge.key,
         cost,
-        consistency: charge.consistency,
     };
     let request = world.journal.borrow_mut().begin(Request {
         node: node.number,
+        client: client.clone(),
         charges: client.charges.iter().zip(charges).map(charged).collect(),
         begun_us: world.now_us(),
         decided: None,
@@ -218,9 +263,11 @@ fn settle(
 ) {
     let (world, counters) = (&fleet.world, &fleet.scenario.counters);
     let mut corrections = Vec::new();
-    for (&(counter, cost), answer) in client.charges.iter().zip(&decided.answers) {
+    let algorithms = algorithms(counters, client);
+    let charged = client.charges.iter().zip(&algorithms);
+    for ((&(counter, cost), algorithm), answer) in charged.zip(&decided.answers) {
         let it = &counters[counter];
-        if !answer.verdict.admitted {
+        if !answer.verdict.admitted || matches!(algorithm, Algorithm::Ban(_)) {
             continue;
         }
         let actual = match client.settling {
@@ -233,8 +280,8 @@ fn settle(
             _ if actual == cost => continue,
             _ => Op::Settle { reserved: cost, actual, taken: decided.at },
         };
-        let (key, algorithm) = (it.key, &it.algorithm);
-        let charge = Charge { key, algorithm, cost, binding: false, consistency: it.consistency };
+        let key = it.key;
+        let charge = Charge { algorithm, binding: false, ..it.charge(cost) };
         corrections.push(Correction { charge, source: answer.source, op });
         let (at_us, node, source) = (world.now_us(), node.number, answer.source);
         world.journal.borrow_mut().correct(Corrected {

@@ -6,6 +6,7 @@ use fastrand::Rng;
 
 use super::network::Way;
 use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, consistency};
+use super::widen::widen;
 use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
     TokenBucket,
@@ -17,8 +18,15 @@ const SECOND_US: u64 = 1_000_000;
 /// Troubles begin when the nodes serve.
 const FIRST_US: u64 = 1_500_000;
 
-/// The scenario of this seed.
+/// The scenario of this seed, which is widened for half of the seeds.
 pub(super) fn draw(seed: u64) -> Scenario {
+    let mut scenario = draw_plain(seed);
+    widen(&mut scenario);
+    scenario
+}
+
+/// The scenario of this seed, without crowds, plans, bans and refused calls.
+pub(super) fn draw_plain(seed: u64) -> Scenario {
     let mut random = Rng::with_seed(seed);
     let kind = match random.u32(0..10) {
         0..6 => Servers::One,

@@ -12,10 +12,10 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout_at};
 
 use super::client::{self, Departure};
-use super::journal::{Journal, Request};
+use super::journal::{Journal, Part, Request};
 use super::network::Way;
 use super::node::Fleet;
-use super::scenario::{Client, Scenario, Trouble};
+use super::scenario::{Scenario, Trouble};
 use super::world::World;
 use super::{run, troubles};
 use crate::algorithm::{Algorithm, Op, Retry};
@@ -84,6 +84,8 @@ fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
             Trouble::Heal => ways.clear(),
             Trouble::Crash { server, .. } => drop(away.insert(server)),
             Trouble::Restart { server } => drop(away.remove(&server)),
+            Trouble::Refuse { server, refusal: Some(_) } => drop(away.insert(server)),
+            Trouble::Refuse { server, refusal: None } => drop(away.remove(&server)),
             Trouble::Stall { for_us, .. } => ends_us += for_us,
             Trouble::StandStill { for_ms } => ends_us += for_ms * 1000,
             Trouble::FailWithinBatch { .. }
@@ -123,15 +125,13 @@ async fn play(world: Rc<World>, scenario: Rc<Scenario>, request: usize) {
         return;
     }
     world.tell(|| "no other request comes".to_owned());
-    let (charges, wait, told_by) = {
+    let (client, wait, told_by) = {
         let journal = world.journal.borrow();
         let asked = &journal.requests[request];
-        let charges = asked.charges.iter().map(|it| (it.counter, it.cost)).collect();
-        (charges, self::wait(&scenario, asked).expect("a candidate"), asked.node)
+        (asked.client.clone(), self::wait(&scenario, asked).expect("a candidate"), asked.node)
     };
     let ms = wait.as_micros().div_ceil(1000);
     sleep(Duration::from_millis(ms)).await;
-    let client = Client::new(charges, 1);
     let mut random = Rng::with_seed(scenario.seed ^ (u64::MAX << 20));
     // In `write_back` another node may have counted units that it has not reported.
     let is_own = client
@@ -163,6 +163,12 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
     let later = journal.questions.iter().filter(|it| {
         it.done.is_some_and(|(_, done_us)| done_us >= since_us) || it.is_sent && it.done.is_none()
     });
+    // A ban that is told, and that this request may have imposed itself.
+    let is_banned = |part: &Part| {
+        let told = asked.charges.iter().zip(&first.answers).find(|(it, _)| it.key == part.key);
+        matches!(part.algorithm, Algorithm::Ban(_))
+            && told.is_some_and(|(_, answer)| !answer.verdict.admitted)
+    };
     let adds = |ask| match ask {
         Ask::Take(units) | Ask::Count(units) | Ask::Charge(units) => units > 0,
         Ask::Lease { .. } => true,
@@ -178,7 +184,7 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
             && question.asked.iter().any(|part| {
                 let is_known =
                     is_own && question.request.is_none() && !matches!(part.ask, Ask::Charge(_));
-                adds(part.ask) && !is_known && is_charged_to(part.key)
+                adds(part.ask) && !is_known && !is_banned(part) && is_charged_to(part.key)
             })
     });
     let is_charged = journal.corrections.iter().any(|it| {

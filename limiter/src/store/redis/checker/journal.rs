@@ -6,9 +6,9 @@ use std::hash::Hasher as _;
 use siphasher::sip::SipHasher13;
 
 use super::counters::Outcome;
+use super::scenario::Client;
 use super::wire::Command;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
-use crate::consistency::Consistency;
 use crate::digest::Key;
 use crate::store::redis::codec::{Ask, Asked};
 use crate::store::{Answer, Source};
@@ -67,6 +67,7 @@ pub(super) struct Part {
 pub(super) struct Request {
     /// The process.
     pub(super) node: usize,
+    pub(super) client: Client,
     pub(super) charges: Vec<Charged>,
     pub(super) begun_us: u64,
     /// None while it is under way, and of a client that went away before.
@@ -95,7 +96,6 @@ pub(super) struct Charged {
     pub(super) counter: usize,
     pub(super) key: Key,
     pub(super) cost: u64,
-    pub(super) consistency: Consistency,
 }
 
 /// What became of a charge after its request.

@@ -69,6 +69,7 @@ mod shrink;
 mod story;
 mod tests;
 mod troubles;
+mod widen;
 mod wire;
 mod world;
 

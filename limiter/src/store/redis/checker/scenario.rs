@@ -9,6 +9,7 @@ use super::server::{PORT, Sharing, host};
 use crate::algorithm::Algorithm;
 use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::digest::{Counter, Key, Principal};
+use crate::store::Charge;
 use crate::store::redis::settings::{Address, Topology};
 use crate::time::Span;
 
@@ -38,6 +39,7 @@ pub(super) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unmended {
     Server(usize),
+    Refusal(usize),
     Node(usize),
     Clock(usize),
     Way(usize, usize),
@@ -61,6 +63,8 @@ pub(super) struct Counted {
     pub(super) algorithm: Algorithm,
     pub(super) consistency: Consistency,
     pub(super) binding: bool,
+    /// All clients have the same limit, and only clients charge it.
+    pub(super) is_plain: bool,
 }
 
 /// One client: what its requests are charged to, and how it behaves.
@@ -81,6 +85,18 @@ pub(super) struct Client {
     /// The mean time from the decision to the end of the response.
     pub(super) hold_ms: u64,
     pub(super) settling: Settling,
+    /// Its part of each limit.
+    pub(super) plan_percent: u64,
+    /// The counter of its refusals, if too many of them ban it. Its last charge is the ban.
+    pub(super) penalty: Option<usize>,
+}
+
+/// How a server refuses all calls of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    NoPermission,
+    OutOfMemory,
+    WrongType,
 }
 
 /// What a request turns out to have cost.
@@ -124,6 +140,11 @@ pub(super) enum Trouble {
     },
     FailOver {
         server: usize,
+    },
+    /// Refuses each call of the script from now on. None: it does so no longer.
+    Refuse {
+        server: usize,
+        refusal: Option<Refusal>,
     },
     FailWithinBatch {
         server: usize,
@@ -220,6 +241,9 @@ impl Scenario {
             match trouble {
                 Trouble::Crash { server, .. } => note(Unmended::Server(server), true),
                 Trouble::Restart { server } => note(Unmended::Server(server), false),
+                Trouble::Refuse { server, refusal } => {
+                    note(Unmended::Refusal(server), refusal.is_some());
+                }
                 Trouble::CrashNode { place } | Trouble::StopNode { place } => {
                     note(Unmended::Node(place), true);
                 }
@@ -264,7 +288,15 @@ impl Counted {
             principal: Principal::from_bits(bits.u128(..)),
             counter: Counter::from_bits(counter),
         };
-        Self { key, algorithm, consistency, binding: true }
+        Self { key, algorithm, consistency, binding: true, is_plain: true }
+    }
+}
+
+impl Counted {
+    /// A charge of this cost.
+    pub(super) const fn charge(&self, cost: u64) -> Charge<'_> {
+        let Self { key, ref algorithm, consistency, binding, .. } = *self;
+        Charge { key, algorithm, cost, binding, consistency }
     }
 }
 
@@ -281,6 +313,8 @@ impl Client {
             leaves_one_in: 0,
             hold_ms: 0,
             settling: Settling::AsReserved,
+            plan_percent: 100,
+            penalty: None,
         }
     }
 }

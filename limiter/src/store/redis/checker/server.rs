@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::counters::{Counters, Outcome};
 use super::journal::{bodies, bytes};
+use super::scenario::Refusal;
 use super::wire::{Command, Reply};
 use super::world::World;
 use crate::digest::Key;
@@ -45,6 +46,7 @@ struct Server {
     has_script: Cell<bool>,
     /// It fails in the middle of the next batch, after so many bodies.
     fails_after: Cell<Option<usize>>,
+    refusal: Cell<Option<Refusal>>,
     counters: RefCell<Counters>,
     /// A replica's copy, as of some time ago.
     replica: RefCell<Option<Counters>>,
@@ -140,6 +142,11 @@ impl Servers {
 
     pub(super) fn fail_within_batch(&self, server: usize, after: usize) {
         self.all[server].fails_after.set(Some(after));
+    }
+
+    /// The server refuses each call of the script, or does so no longer.
+    pub(super) fn refuse(&self, server: usize, refusal: Option<Refusal>) {
+        self.all[server].refusal.set(refusal);
     }
 
     /// Half of the slots begins to move, and then belongs elsewhere.
@@ -247,6 +254,9 @@ impl Servers {
         if let Some(elsewhere) = self.elsewhere(number, command, asking) {
             return elsewhere.into();
         }
+        if let Some(refusal) = server.refusal.get() {
+            return Reply::Error(refusal.text().to_owned()).into();
+        }
         let (now, mut journal) = (world.now(), world.journal.borrow_mut());
         let questions = bodies(command);
         let fails_after = server.fails_after.take();
@@ -286,6 +296,20 @@ impl Servers {
             }
             _ if number == owner => None,
             _ => Some(Reply::Error(format!("MOVED {slot} {}:{PORT}", host(owner)))),
+        }
+    }
+}
+
+impl Refusal {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::NoPermission => {
+                "NOPERM this user has no permissions to run the 'evalsha' command"
+            }
+            Self::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            Self::WrongType => {
+                "WRONGTYPE Operation against a key holding the wrong kind of value script: f, on @user_script:1."
+            }
         }
     }
 }

@@ -44,6 +44,7 @@ async fn happens(fleet: &Rc<Fleet>, trouble: Trouble) {
             servers.fail_over(server);
             world.network.reset_all(server);
         }
+        Trouble::Refuse { server, refusal } => servers.refuse(server, refusal),
         Trouble::FailWithinBatch { server, after } => servers.fail_within_batch(server, after),
         Trouble::CrashNode { place } => fleet.crash(place),
         Trouble::StopNode { place } => {

@@ -3,7 +3,8 @@
 //! A check for a ban consumes nothing. Its result is used for a part of the first ban's
 //! length ([`LeaseLength`]); then the node asks the store again. A ban that this node
 //! imposes takes effect on this node at once. For at least a second after that, replies of
-//! the store without the ban are ignored, because they may be older.
+//! the store without the ban are ignored, because they may be older. Until the store has
+//! reported the ban, its wait is a little longer.
 //!
 //! Bound: a ban that another node imposes takes effect on this node after that part of its
 //! length at the latest. Memory is bounded: the node asks the store again for evicted keys.
@@ -11,7 +12,7 @@
 use quick_cache::unsync::Cache;
 
 use super::length::LeaseLength;
-use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::time::{Span, Timestamp};
@@ -19,6 +20,8 @@ use crate::time::{Span, Timestamp};
 /// How long replies without a ban are ignored after this node has imposed it. A reply
 /// takes less time to arrive.
 const IMPOSED_FOR: Span = Span::SECOND;
+/// A ban begins in the store when it arrives there, and ends so much later at most.
+const ON_ITS_WAY: Span = Span::from_millis(50);
 
 /// The known bans of all keys of one node, or of a part of them.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ struct Seen {
     until: Timestamp,
     /// Until then replies without a ban are ignored.
     imposed_until: Timestamp,
+    /// Whether the store has reported the state.
+    is_reported: bool,
 }
 
 impl Bans {
@@ -47,7 +52,14 @@ impl Bans {
     /// `now` is the store's time.
     pub fn judge(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Verdict> {
         let seen = self.seen.get(&charge.key).filter(|seen| now < seen.until)?;
-        Some(charge.algorithm.apply(seen.state.as_ref(), Op::Take(charge.cost), now).1)
+        let (_, verdict) = charge.algorithm.apply(seen.state.as_ref(), Op::Take(charge.cost), now);
+        Some(match verdict.retry {
+            Retry::After(wait) if !seen.is_reported => {
+                let wait = Span::from_micros(wait.as_micros() + ON_ITS_WAY.as_micros());
+                Verdict { retry: Retry::After(wait), ..verdict }
+            }
+            _ => verdict,
+        })
     }
 
     /// Records that the store had `state` at `at`, by its clock.
@@ -59,7 +71,8 @@ impl Bans {
             return;
         }
         let (until, imposed_until) = (at.plus(length), Timestamp::default());
-        self.seen.insert(charge.key, Seen { state: state.cloned(), until, imposed_until });
+        let state = state.cloned();
+        self.seen.insert(charge.key, Seen { state, until, imposed_until, is_reported: true });
     }
 
     /// Records that this node sends `op` to the store, which may impose a ban.
@@ -72,8 +85,11 @@ impl Bans {
                 state: charge.algorithm.apply(seen.state.as_ref(), op, now).0,
                 until: now.plus(length.max(IMPOSED_FOR)),
                 imposed_until,
+                is_reported: false,
             },
-            None => Seen { state: None, until: Timestamp::default(), imposed_until },
+            None => {
+                Seen { state: None, until: Timestamp::default(), imposed_until, is_reported: false }
+            }
         };
         self.seen.insert(charge.key, seen);
     }

@@ -211,7 +211,9 @@ impl Account {
         };
         let remaining = algorithm.judge(self.estimate.as_ref(), cost, now).remaining;
         let is_fresh = now.since(self.heard_at) < FRESH_FOR;
-        (is_fresh || is_certain(algorithm, retry)).then_some(Verdict {
+        // The owed units may fit into the present window or not.
+        let ends = self.owed() == 0 && is_certain(algorithm, retry);
+        (is_fresh || ends).then_some(Verdict {
             admitted: retry == Retry::Now,
             remaining,
             retry,

@@ -83,7 +83,11 @@ fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
             _ => capacity,
         },
         // About one limit above it, and a unit for each ledger: a node has one.
-        StoreMode::WriteBack => 2 * capacity + u64::try_from(scenario.nodes).expect("a few nodes"),
+        StoreMode::WriteBack => {
+            // Each limit of a counter has parts of its own.
+            let limits = if counted.is_plain { 1 } else { scenario.clients.len() };
+            2 * capacity + u64::try_from(scenario.nodes * limits).expect("a few nodes")
+        }
     }
 }
 

@@ -44,6 +44,9 @@ pub(super) fn judge(scenario: &Scenario, journal: &Journal) -> Vec<Broken> {
         let ledger = Ledger::of(scenario, journal, counter);
         broken.extend(bounds::at_once(scenario, journal, counted, &ledger));
         broken.extend(bounds::in_the_long_run(scenario, counted, &ledger));
+        if !counted.is_plain {
+            continue;
+        }
         broken.extend(promises::known(scenario, journal, counter));
         broken.extend(promises::innocents(scenario, counted, &ledger));
         broken.extend(upkeep::counts(scenario, journal, counter, &ledger));

@@ -35,11 +35,15 @@ fn a_ban_takes_effect_at_once_on_the_node_that_imposes_it() {
     let first = imposed(&algorithm, None, START.minus(Span::from_secs(200)));
     bans.learn(&charge, first.as_ref(), START);
     bans.corrected(&charge, IMPOSE, START);
-    let known = bans.judge(&charge, START).map(|it| (it.admitted, it.retry));
-    assert_eq!(known, Some((false, Retry::After(Span::from_secs(200)))));
+    let known = |bans: &Bans, ms| bans.judge(&charge, after(ms)).map(|it| (it.admitted, it.retry));
+    // In the store it begins when the message arrives.
+    let wait = Retry::After(Span::from_millis(200_050));
+    assert_eq!(known(&bans, 0), Some((false, wait)));
     // A reply that was sent before the ban does not contain it.
     bans.learn(&charge, None, after(5));
-    assert_eq!(bans.judge(&charge, after(5)).map(|it| it.admitted), Some(false));
+    assert_eq!(known(&bans, 5).map(|it| it.0), Some(false));
+    bans.learn(&charge, imposed(&algorithm, first.as_ref(), after(3)).as_ref(), after(6));
+    assert_eq!(known(&bans, 6), Some((false, Retry::After(Span::from_millis(199_997)))));
     // A later reply shows that it was lifted.
     bans.learn(&charge, None, after(1000));
     assert_eq!(bans.judge(&charge, after(1000)).map(|it| it.admitted), Some(true));
