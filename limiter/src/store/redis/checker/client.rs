@@ -66,9 +66,13 @@ pub(super) async fn come(fleet: Rc<Fleet>, number: usize, until_us: u64) {
             let Some(node) = fleet.at(place) else { continue };
             let worker = random.usize(0..node.workers.len());
             let (fleet, client) = (Rc::clone(&fleet), client.clone());
-            let (holder, random) = (Rc::clone(&node), random.fork());
-            let life =
-                async move { live(&fleet, &holder, worker, &client, departure, random).await };
+            let (holder, mut random) = (Rc::clone(&node), random.fork());
+            let life = async move {
+                if client.spread_ms > 0 {
+                    sleep(Duration::from_millis(random.u64(0..=client.spread_ms))).await;
+                }
+                live(&fleet, &holder, worker, &client, departure, random).await;
+            };
             node.spawn(life);
         }
         sleep(Duration::from_millis(random.u64(client.gap_ms / 2..=client.gap_ms * 3 / 2))).await;

@@ -78,6 +78,8 @@ pub(super) struct Client {
     pub(super) gap_ms: u64,
     /// The most requests at once.
     pub(super) burst: u32,
+    /// The requests of one burst come within so long.
+    pub(super) spread_ms: u64,
     /// The place of its node, if it always goes to the same.
     pub(super) sticks_to: Option<usize>,
     /// One of so many requests is left before it has ended. 0: none.
@@ -309,6 +311,7 @@ impl Client {
             ends_us: u64::MAX,
             gap_ms,
             burst: 1,
+            spread_ms: 0,
             sticks_to: None,
             leaves_one_in: 0,
             hold_ms: 0,

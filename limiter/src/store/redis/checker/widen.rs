@@ -36,9 +36,10 @@ pub(super) fn widen(scenario: &mut Scenario) {
     }
 }
 
-/// Many requests at once.
+/// Many requests within some milliseconds.
 fn crowd(random: &mut Rng, client: &mut Client) {
     client.burst = random.u32(20..=120);
+    client.spread_ms = random.u64(0..=8);
     client.gap_ms = client.gap_ms.max(400);
     client.settling = Settling::AsReserved;
 }
