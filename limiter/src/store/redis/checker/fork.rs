@@ -8,16 +8,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout_at};
 
 use super::client::{self, Departure};
 use super::journal::{Journal, Part, Request};
 use super::network::Way;
-use super::node::Fleet;
+use super::run;
 use super::scenario::{Scenario, Trouble};
 use super::world::World;
-use super::{run, troubles};
 use crate::algorithm::{Algorithm, Op, Retry};
 use crate::consistency::StoreMode;
 use crate::store::Source;
@@ -111,15 +109,7 @@ pub(super) fn probe(scenario: &Scenario, request: usize, is_told: bool) -> (Opti
 }
 
 async fn play(world: Rc<World>, scenario: Rc<Scenario>, request: usize) {
-    let network = Rc::clone(&world);
-    spawn_local(async move { network.network.carry(Rc::clone(&network)).await });
-    let fleet = Fleet::new(&world, &scenario);
-    for place in 0..scenario.nodes {
-        let fleet = Rc::clone(&fleet);
-        spawn_local(async move { fleet.start(place).await });
-    }
-    client::begin_all(&fleet, scenario.traffic_us);
-    spawn_local(troubles::happen(Rc::clone(&fleet)));
+    let fleet = run::begin(&world, &scenario);
     let over = world.moment(scenario.traffic_us) + LIMIT;
     if timeout_at(over, world.frozen.notified()).await.is_err() {
         return;

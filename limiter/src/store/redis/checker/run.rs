@@ -78,16 +78,22 @@ pub(super) fn in_world<T, F: Future<Output = T>>(
     (world, played)
 }
 
-async fn play(world: Rc<World>, scenario: Rc<Scenario>) {
-    let network = Rc::clone(&world);
+/// Begins everything that happens in a run.
+pub(super) fn begin(world: &Rc<World>, scenario: &Rc<Scenario>) -> Rc<Fleet> {
+    let network = Rc::clone(world);
     spawn_local(async move { network.network.carry(Rc::clone(&network)).await });
-    let fleet = Fleet::new(&world, &scenario);
+    let fleet = Fleet::new(world, scenario);
     for place in 0..scenario.nodes {
         let fleet = Rc::clone(&fleet);
         spawn_local(async move { fleet.start(place).await });
     }
     client::begin_all(&fleet, scenario.traffic_us);
     spawn_local(troubles::happen(Rc::clone(&fleet)));
+    fleet
+}
+
+async fn play(world: Rc<World>, scenario: Rc<Scenario>) {
+    let fleet = begin(&world, &scenario);
     let looking = spawn_local(look(Rc::clone(&world), Rc::clone(&scenario)));
     tokio::time::sleep_until(world.moment(scenario.traffic_us)).await;
     world.tell(|| "the traffic ends".to_owned());

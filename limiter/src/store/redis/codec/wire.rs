@@ -23,6 +23,11 @@ pub(super) enum Kind {
     LongLog = 15,
 }
 
+/// The kinds of states that this release does not have. Newer releases use them. All of them have
+/// one number after their end, the length of a block, so that this release can skip them.
+const FIRST_NEWER: u8 = 10;
+const LAST_NEWER: u8 = 14;
+
 /// The count of numbers in a state of this kind after its end, and whether the last of them is
 /// the length of a block.
 pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
@@ -33,7 +38,7 @@ pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
         4 => (4, true),
         5 | 6 => (3, false),
         9 => (3, true),
-        7 => (1, true),
+        7 | FIRST_NEWER..=LAST_NEWER => (1, true),
         _ => return None,
     })
 }

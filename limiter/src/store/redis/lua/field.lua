@@ -23,8 +23,9 @@ local TRIES, TOO_MANY = 8, 2
 -- read more would take too long, so the last one has all the rest.
 local COMPACT, MOST_PIECES = 64, 10
 
--- By kind, how many numbers a state has after its end, in one byte for each.
-local NUMBERS = '\2\2\1\4\3\3\1\2\3'
+-- By kind, how many numbers a state has after its end, in one byte for each. Kinds from
+-- 10 on are those of newer releases: their only number is the length of a block.
+local NUMBERS = '\2\2\1\4\3\3\1\2\3\1\1\1\1\1'
 
 -- When the state at `from` ends, and where the next one begins. What cannot be
 -- read, or ends when no state does, has ended, and nothing comes after it.
@@ -45,7 +46,8 @@ local function skip(value, from)
     number, at = read(value, at)
   end
   -- Of these kinds the last number is the length of a block.
-  return ends, (kind == 2 or kind == 4 or kind == 7 or kind == 9) and at + number or at
+  local has_block = kind == 2 or kind == 4 or kind == 7 or kind >= 9
+  return ends, has_block and at + number or at
 end
 
 -- Where the state with this id and head begins, if there is one. It is looked

@@ -4,6 +4,7 @@
 mod aims;
 mod conformance;
 mod long_logs;
+mod newer;
 mod pieces;
 mod reference;
 mod remains;
