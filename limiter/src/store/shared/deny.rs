@@ -16,7 +16,7 @@
 //! Three operations remove units earlier: a give-back, a settlement below its reservation,
 //! and an operator's reset. The worker that performs one of them calls
 //! [`DenyCache::forget`]. Other workers and nodes learn of it by `is_current`, see
-//! [`refuse_if`](DenyCache::refuse_if).
+//! [`Trust`].
 //!
 //! States may come from several servers with different clocks. So each state is stored with
 //! the bounds of its server's time.
