@@ -170,9 +170,7 @@ pub(super) async fn decide(
 fn algorithms(counters: &[Counted], client: &Client) -> Vec<Algorithm> {
     let part = |&(counter, _): &(usize, u64)| {
         let whole = &counters[counter].algorithm;
-        let limit = (whole.limit() / 100).max(1) * client.plan_percent;
-        let limit =
-            if whole.limit() < 100 { whole.limit() * client.plan_percent / 100 } else { limit };
+        let limit = whole.limit() * client.plan_percent / 100;
         match client.plan_percent {
             100 => whole.clone(),
             _ => whole.with_limit(limit.max(1)).expect("a smaller limit fits"),
