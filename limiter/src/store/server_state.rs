@@ -1,5 +1,9 @@
 //! What is known of a server of a store, for metrics.
 
+use std::collections::BTreeMap;
+
+use super::outage::OutageCause;
+
 /// The upper bounds of durations of calls, in microseconds.
 pub const CALL_DURATIONS_US: [u64; 13] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 100_000, 250_000, 500_000,
@@ -23,6 +27,8 @@ pub struct ServerState {
     pub failed: u64,
     /// Calls that were not sent, because those that wait take too much memory.
     pub overloads: u64,
+    /// Calls that failed while the server decided others, by their causes.
+    pub call_errors: BTreeMap<OutageCause, u64>,
     /// What was measured of batches, over the present connections.
     pub calls: CallStatistics,
     /// Its clock minus this node's at the last decision, in microseconds, as far as the time

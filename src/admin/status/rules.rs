@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use tollgate_limiter::store::OutageCause;
 use tollgate_limiter::time::Span;
 
 use super::present::Present;
@@ -218,6 +219,20 @@ pub(super) const RULES: &[Rule] = &[
         },
         advice: "see tollgate_store_call_duration_seconds and tollgate_worker_busy_seconds_total: \
                  add shards or workers, or use store_mode leased",
+    },
+    Rule {
+        code: "store_calls_fail",
+        alert: Some("TollgateStoreCallsFail"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::CallErrors, FIVE_MINUTES),
+        text: |_, cause, _| {
+            let cause = OutageCause::ALL.iter().find(|it| it.code() == cause);
+            let cause = cause.map_or("an error", |it| it.text());
+            format!("the store fails to decide for some clients: {cause}")
+        },
+        advice: "the log has the server, the key, the error and the remedy; until then policies do \
+                 what their on_store_failure says for these clients",
     },
     Rule {
         code: "descriptors_alone",

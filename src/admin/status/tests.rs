@@ -303,6 +303,12 @@ fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
         nothing,
         300,
     );
+    Node::new().expect(
+        ("store_calls_fail", "foreign_data"),
+        |it| it.worker.counter(&families::STORE_CALL_ERRORS, &["r:6379", "foreign_data"]).add(1),
+        nothing,
+        300,
+    );
     Node::new().expect(("forgets_limits", ""), |it| it.state.set("evictions", 3.0), nothing, 900);
     Node::new().expect(("broken_promise", "p"), |it| it.state.set("broken", 1.0), nothing, 900);
     Node::new().expect(

@@ -60,6 +60,8 @@ pub(super) enum Counted {
     Excess,
     /// Calls to a server of the store without memory to send them.
     Overloads,
+    /// Calls to the store that failed while it decided others, by their cause.
+    CallErrors,
 }
 
 type Counts = BTreeMap<(Counted, Box<str>), f64>;
@@ -295,6 +297,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
         (&families::UPSTREAM_EXCESS, Counted::Excess, Some(0)),
         (&families::STORE_OVERLOADS, Counted::Overloads, Some(0)),
+        (&families::STORE_CALL_ERRORS, Counted::CallErrors, Some(1)),
     ] {
         samples.each(family, |labels, numbers| {
             add(kind, label.map_or("", |label: usize| &labels[label]), numbers[0]);

@@ -228,6 +228,10 @@ families! {
         "tollgate_store_overloads_total", &["server"], "calls",
         "Calls that were not sent to a server of the store and were answered by 503, because those that wait take too much memory.",
     ).on_event();
+    STORE_CALL_ERRORS = Family::counter(
+        "tollgate_store_call_errors_total", &["server", "cause"], "calls",
+        "Calls to a server of the store that failed while it decided others. cause: foreign_data (a key under the prefix has data of another program), not_redis (the reply cannot be read) or refused (another error).",
+    ).on_event();
     STORE_CALL_DURATION = Family::histogram(
         "tollgate_store_call_duration_seconds", CALL, &["server"], "seconds",
         "Time of a batch of calls to a server of the store, until its replies or the timeout.",

@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tollgate_limiter::store::overrides::Lookups;
-use tollgate_limiter::store::{Buckets, ServerState, Store};
+use tollgate_limiter::store::{Buckets, OutageCause, ServerState, Store};
 
 use super::cell::{Counter, Histogram};
 use super::families::{
     BREAKER_OPEN, OVERRIDE_LOOKUPS, STORE_BATCH_SIZE, STORE_CALL_DURATION, STORE_CALLS,
-    STORE_CLOCK_OFFSET, STORE_OVERLOADS,
+    STORE_CALL_ERRORS, STORE_CLOCK_OFFSET, STORE_OVERLOADS,
 };
 use super::worker::WorkerMetrics;
 
 /// The servers are looked at once in this many calls of [`StoreMetrics::observe`].
 const INTERVAL: u8 = 10;
+
+/// Why calls to a server fail while it decides others.
+const CALL_ERRORS: [OutageCause; 3] =
+    [OutageCause::ForeignData, OutageCause::NotRedis, OutageCause::Refused];
 
 /// What one worker counts of the servers of the store.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ struct Server {
     answered: Count,
     failed: Count,
     overloads: Count,
+    call_errors: [Count; CALL_ERRORS.len()],
     durations: Distribution,
     batch_sizes: Distribution,
 }
@@ -112,15 +117,18 @@ impl StoreMetrics {
             }
         }
         for state in states {
-            let ServerState { server: name, is_away, answered, failed, overloads, .. } = state;
+            let ServerState { server: ref name, is_away, answered, failed, overloads, .. } = state;
             if let Some(offset_us) = state.clock_offset_us {
-                self.worker.set_latest(&STORE_CLOCK_OFFSET, &name, Some(seconds(offset_us)));
+                self.worker.set_latest(&STORE_CLOCK_OFFSET, name, Some(seconds(offset_us)));
             }
-            let server = servers.entry(name).or_insert_with_key(|name| self.server(name));
+            let server = servers.entry(name.clone()).or_insert_with_key(|name| self.server(name));
             server.open.set(u64::from(is_away));
             server.answered.follow(answered);
             server.failed.follow(failed);
             server.overloads.follow(overloads);
+            for (count, cause) in server.call_errors.iter_mut().zip(CALL_ERRORS) {
+                count.follow(state.call_errors.get(&cause).copied().unwrap_or_default());
+            }
             server.durations.follow(state.calls.durations_us);
             server.batch_sizes.follow(state.calls.batch_sizes);
         }
@@ -141,6 +149,10 @@ impl StoreMetrics {
             answered: calls("answered"),
             failed: calls("failed"),
             overloads: Count { counter: self.worker.counter(&STORE_OVERLOADS, &[name]), last: 0 },
+            call_errors: CALL_ERRORS.map(|cause| {
+                let counter = self.worker.counter(&STORE_CALL_ERRORS, &[name, cause.code()]);
+                Count { counter, last: 0 }
+            }),
             durations: distribution(&STORE_CALL_DURATION),
             batch_sizes: distribution(&STORE_BATCH_SIZE),
         }
@@ -170,7 +182,17 @@ mod tests {
                 batch_sizes: Buckets::default(),
             };
             let clock_offset_us = Some(-1_500);
-            ServerState { server, is_away, answered, failed, overloads: 0, calls, clock_offset_us }
+            let call_errors = [(OutageCause::ForeignData, failed)].into();
+            ServerState {
+                server,
+                is_away,
+                answered,
+                failed,
+                overloads: 0,
+                call_errors,
+                calls,
+                clock_offset_us,
+            }
         };
         let shown = || {
             let text = metrics.render();
@@ -189,6 +211,8 @@ mod tests {
         assert_eq!(shown(), [0, 7, 2]);
         store.update(vec![state(true, 1, 0)]);
         assert_eq!(shown(), [1, 8, 2]);
+        let errors = "tollgate_store_call_errors_total{cause=\"foreign_data\",server=\"a:1\"} 2";
+        assert!(metrics.render().lines().any(|line| line == errors));
         let has = |line: &str| metrics.render().lines().any(|it| it == line);
         let offset = "tollgate_store_clock_offset_seconds{server=\"a:1\"} -0.0015";
         assert!(has(offset), "{}", metrics.render());

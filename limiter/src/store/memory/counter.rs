@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::shard::{Record, Shard, Slot};
 use super::weight::Weight;
-use crate::algorithm::{Op, Retry, State, Verdict};
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::store::Charge;
 use crate::time::{Span, Timestamp};
 
@@ -33,24 +33,24 @@ pub(super) fn judge(
     (next, verdict)
 }
 
-/// Stores the next state of a counter, if there is one.
+/// Stores the next state of a counter, which leaves so many units, if there is one.
 pub(super) fn keep(
     shard: &mut Shard,
     place: &Place,
     slot: Option<Slot>,
-    charge: &Charge<'_>,
+    algorithm: &Algorithm,
     next: Option<State>,
-    verdict: &Verdict,
+    remaining: u64,
     now: Timestamp,
 ) {
     let Some(state) = next else { return };
     if let Some(sample) = place.sample() {
         shard.promises.changed(place, sample);
     }
-    let expires_at = charge.algorithm.expires_at(&state);
-    let capacity = charge.algorithm.capacity();
-    let used = capacity.saturating_sub(verdict.remaining);
-    let weight = Weight::new(charge.algorithm, used, capacity, expires_at.since(now));
+    let expires_at = algorithm.expires_at(&state);
+    let capacity = algorithm.capacity();
+    let used = capacity.saturating_sub(remaining);
+    let weight = Weight::new(algorithm, used, capacity, expires_at.since(now));
     let record = Record { state, expires_at, weight };
     shard.put(place, slot, record, now);
 }

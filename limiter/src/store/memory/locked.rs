@@ -73,7 +73,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
                 // A new lookup: storing one state may have taken another one's slot.
                 let shard = self.shard(place);
                 let slot = shard.find(place);
-                keep(shard, place, slot, charge, next, verdict, now);
+                keep(shard, place, slot, charge.algorithm, next, verdict.remaining, now);
             }
         }
         verdicts

@@ -41,7 +41,6 @@ use self::place::Place;
 use self::shard::{Shard, WAYS};
 use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
-use crate::consistency::Consistency;
 use crate::digest::{Counter, Key};
 use crate::time::{SLOWEST, Span, Timestamp};
 
@@ -119,7 +118,7 @@ impl MemoryStore {
         if let Some(sample) = place.sample() {
             shard.promises.judged((&place, sample), charge, &verdict, now);
         }
-        keep(&mut shard, &place, slot, charge, next, &verdict, now);
+        keep(&mut shard, &place, slot, charge.algorithm, next, verdict.remaining, now);
         smallvec![verdict]
     }
 
@@ -146,7 +145,7 @@ impl MemoryStore {
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
         let (next, verdict) = judge(&shard, &place, slot, charge, op, now);
-        keep(&mut shard, &place, slot, charge, next, &verdict, now);
+        keep(&mut shard, &place, slot, charge.algorithm, next, verdict.remaining, now);
         verdict
     }
 
@@ -206,13 +205,23 @@ impl MemoryStore {
 
     /// Replaces the state of a counter.
     pub fn put(&self, key: Key, algorithm: &Algorithm, state: State, now: Timestamp) {
-        let place = self.place(key);
         let (_, verdict) = algorithm.apply(Some(&state), Op::Take(0), now);
+        self.put_known(key, algorithm, state, verdict.remaining, now);
+    }
+
+    /// Replaces the state of a counter, which is known to leave so many units.
+    pub fn put_known(
+        &self,
+        key: Key,
+        algorithm: &Algorithm,
+        state: State,
+        remaining: u64,
+        now: Timestamp,
+    ) {
+        let place = self.place(key);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
-        let consistency = Consistency::default();
-        let charge = Charge { key, algorithm, cost: 0, binding: false, consistency };
-        keep(&mut shard, &place, slot, &charge, Some(state), &verdict, now);
+        keep(&mut shard, &place, slot, algorithm, Some(state), remaining, now);
     }
 
     /// The number of keys whose state has not expired, with a tolerance of one second. It reads

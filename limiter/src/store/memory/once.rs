@@ -37,6 +37,6 @@ impl MemoryStore {
 fn step(shard: &mut Shard, place: &Place, charge: &Charge<'_>, op: Op, now: Timestamp) -> Verdict {
     let slot = shard.find(place);
     let (next, verdict) = judge(shard, place, slot, charge, op, now);
-    keep(shard, place, slot, charge, next, &verdict, now);
+    keep(shard, place, slot, charge.algorithm, next, verdict.remaining, now);
     verdict
 }

@@ -94,24 +94,32 @@ impl RedisStore {
         }
         let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
         let encoded = encoder.encode(asked, store_now);
-        let given = asked.iter().filter(|it| it.ask.takes_away());
-        given.clone().for_each(|it| self.take_away(it, store_now));
-        let given: SmallVec<[Key; 2]> = given.map(|it| it.key).collect();
-        let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
-        let flights: SmallVec<[(Key, Algorithm); 1]> =
-            asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
+        asked.iter().filter(|it| it.ask.takes_away()).for_each(|it| self.take_away(it, store_now));
+        let posted: SmallVec<[(Key, Algorithm, Ask); 1]> =
+            asked.iter().map(|it| (it.key, it.algorithm.clone(), it.ask)).collect();
         let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
         self.background.begin(async move {
-            // If the call fails, the units stay charged until they expire, which is safe.
-            // Units in flight would not expire while this node renews others, so they are
-            // renewed with the number that is really held.
-            if servers.call(destination, encoded, Repeat::Never).await.is_err() {
-                let mut held = held.borrow_mut();
-                flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
+            let answer = servers.call(destination, encoded, Repeat::Never).await;
+            let asked: SmallVec<[Asked<'_>; 1]> = posted
+                .iter()
+                .map(|&(key, ref algorithm, ask)| Asked { key, algorithm, ask, binding: false })
+                .collect();
+            match answer {
+                Ok(answer) => node.posted(&asked, &answer),
+                // The units stay charged until they expire, which is safe. Units in flight
+                // would not expire while this node renews others, so they are renewed with the
+                // number that is really held.
+                Err(_) => {
+                    let in_flight = asked
+                        .iter()
+                        .filter(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
+                    in_flight.for_each(|it| held.borrow_mut().doubt(it.key, it.algorithm));
+                }
             }
             // Not before the call has ended: a node that reads the mark earlier could read the
             // old state again.
-            given.iter().for_each(|key| node.invalidations.announce(key));
+            let given = asked.iter().filter(|it| it.ask.takes_away());
+            given.for_each(|it| node.invalidations.announce(&it.key));
         });
     }
 
@@ -301,6 +309,15 @@ impl RedisStore {
 }
 
 impl NodeState {
+    /// The accounts learn the states after units were given back. The reply to an earlier call
+    /// may have come meanwhile, with a state that still has these units.
+    fn posted(&self, asked: &[Asked<'_>], answer: &[u8]) {
+        let Ok(answered) = decode(asked, answer) else { return };
+        for (position, asked) in asked.iter().enumerate().filter(|(_, it)| it.ask.takes_away()) {
+            self.local.returned(&asked.key, answered.after(asked, position), answered.at);
+        }
+    }
+
     /// Records the outcome of a delta in the ledger. A delta in doubt is returned, because a
     /// late reply may still tell its outcome.
     fn settle_delta(

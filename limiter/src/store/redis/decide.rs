@@ -256,7 +256,9 @@ impl RedisStore {
         answer: &Bytes,
         now: Timestamp,
     ) -> Result<Answered, StoreError> {
-        let answered = decode(&part.asked, answer)?;
+        let answered = decode(&part.asked, answer)
+            .map_err(StoreError::from)
+            .inspect_err(|error| self.note_unreadable(part, error))?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         self.servers.note_clock(part.destination, clock.offset_us());
         if self.last_clock.replace(Some(clock)).is_none() {
@@ -264,6 +266,13 @@ impl RedisStore {
             self.node.local.set_clock(answered, clock.bounds(answered).0);
         }
         Ok(answered)
+    }
+
+    fn note_unreadable(&self, part: &Part<'_>, error: &StoreError) {
+        if let (Some(encoder), Some(asked)) = (self.encoder(), part.asked.first()) {
+            let key = encoder.layout().key(asked.key.principal);
+            self.servers.note_call_error(part.destination, error, &key);
+        }
     }
 
     /// Marks the units of a part whose reply is unknown: the store may count them.
@@ -389,8 +398,12 @@ impl RedisStore {
                 let clock = StoreClock::new(answered.at, now, self.clock.now());
                 found.push((charge, state.clone(), clock));
             }
-            if is_learnt {
-                fallback.learn(key, algorithm, state, is_limit, answered.at);
+            match state {
+                Some(state) if is_limit => {
+                    fallback.note(key, algorithm, state, remaining, answered.at);
+                }
+                state if is_learnt => fallback.learn(key, algorithm, state, is_limit, answered.at),
+                _ => {}
             }
         }
         if is_worth_it {

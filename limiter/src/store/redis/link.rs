@@ -10,15 +10,18 @@
 //! After the timeout of a batch its callers do not wait any more, but late replies are still
 //! read (`delivery`).
 
+mod call_errors;
 mod delivery;
 mod exchange;
 mod reconnect;
 mod statistics;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use self::call_errors::{CallErrors, Throttle};
 use super::batch::{Call, Queue, Repeat};
 use super::connect::Target;
 use super::deadline::{Deadlines, PendingReply, ReplySender};
@@ -39,9 +42,6 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep_until;
 use tracing::warn;
-
-/// How often the log says that calls take too much memory.
-const OVERLOAD_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A connection to one server, or the attempts to connect.
 #[derive(Debug)]
@@ -67,6 +67,8 @@ pub struct Health {
     pub failed: u64,
     /// Calls that were not sent, because those that wait take too much memory.
     pub overloads: u64,
+    /// Calls that failed while the server decided others, by their causes.
+    pub call_errors: BTreeMap<OutageCause, u64>,
     /// What was measured of batches.
     pub calls: CallStatistics,
     /// The clock of the server minus this node's, if it is known, in microseconds.
@@ -94,8 +96,9 @@ struct State {
     deadlines: Deadlines,
     /// The number of the task that watches the deadlines.
     watch: u64,
-    /// When the log has said last that calls take too much memory.
-    overload_logged: Option<Instant>,
+    /// How often the log says that calls take too much memory.
+    overload_warnings: Throttle,
+    call_errors: CallErrors,
     breaker: Breaker,
     connection: Option<Connection>,
     connections: u64,
@@ -142,7 +145,8 @@ impl Link {
             queue: Queue::default(),
             deadlines: Deadlines::default(),
             watch: 0,
-            overload_logged: None,
+            overload_warnings: Throttle::default(),
+            call_errors: CallErrors::default(),
             breaker: Breaker::new(fastrand::Rng::new()),
             connection: None,
             connections: 0,
@@ -247,9 +251,15 @@ impl Link {
             answered: state.answered,
             failed: state.failed,
             overloads: state.queue.overloads(),
+            call_errors: state.call_errors.counts(),
             calls: state.calls.clone(),
             clock_offset_us: self.shared.clock_offset_us.get(),
         }
+    }
+
+    /// A call about the counters at this key has failed, while the server decides others.
+    pub(super) fn note_call_error(&self, error: &StoreError, key: &[u8]) {
+        self.shared.note_call_error(error, key);
     }
 
     /// The clock of the server differs by so much.
@@ -289,11 +299,14 @@ impl Shared {
         self.pump();
     }
 
+    fn note_call_error(&self, error: &StoreError, key: &[u8]) {
+        let error = error.outage(self.target.to_string(), &self.settings);
+        self.state.borrow_mut().call_errors.note(&error, key, monotonic());
+    }
+
     /// Says, once a minute, that calls are not sent for want of memory.
     fn warn_of_overload(&self, state: &mut State, now: Instant) {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < OVERLOAD_INTERVAL;
-        if !state.overload_logged.is_some_and(is_recent) {
-            state.overload_logged = Some(now);
+        if state.overload_warnings.passes(now) {
             warn!(
                 server = %self.target,
                 "questions to Redis take too much memory, and further ones are answered by 503: \

@@ -280,7 +280,15 @@ impl RedisStore {
         // There may be several connections to one server.
         for health in self.servers.health() {
             let Health {
-                server, is_away, answered, failed, overloads, calls, clock_offset_us, ..
+                server,
+                is_away,
+                answered,
+                failed,
+                overloads,
+                call_errors,
+                calls,
+                clock_offset_us,
+                ..
             } = health;
             match states.iter_mut().find(|state| state.server == server) {
                 Some(state) => {
@@ -288,6 +296,9 @@ impl RedisStore {
                     state.answered += answered;
                     state.failed += failed;
                     state.overloads += overloads;
+                    for (cause, count) in call_errors {
+                        *state.call_errors.entry(cause).or_default() += count;
+                    }
                     state.calls.merge(&calls);
                     state.clock_offset_us = state.clock_offset_us.or(clock_offset_us);
                 }
@@ -297,6 +308,7 @@ impl RedisStore {
                     answered,
                     failed,
                     overloads,
+                    call_errors,
                     calls,
                     clock_offset_us,
                 }),

@@ -322,6 +322,21 @@ impl Fallback {
         }
     }
 
+    /// Stores a counter's state that the store reported, which leaves so many units.
+    pub(in crate::store) fn note(
+        &self,
+        key: Key,
+        algorithm: &Algorithm,
+        state: State,
+        remaining: u64,
+        now: Timestamp,
+    ) {
+        if !matches!(algorithm, Algorithm::Concurrency(_)) {
+            self.filter.insert_until(&key, algorithm.expires_at(&state));
+            self.known.put_known(key, algorithm, state, remaining, now);
+        }
+    }
+
     /// The store removes units of a counter: its known state is corrected or forgotten.
     pub(in crate::store) fn take_away(
         &self,

@@ -341,6 +341,12 @@ impl LocalLedgers {
         }
     }
 
+    /// Records that the store has given units of a counter back at `at`, and what its state was
+    /// then.
+    pub(in crate::store) fn returned(&self, key: &Key, state: Option<State>, at: Timestamp) {
+        self.shard(*key).ledgers.lock().accounts.returned(key, state, at);
+    }
+
     /// Records the charges of a request that this node admitted because the store did not
     /// reply. They are reported as debts when the store is back.
     pub(in crate::store) fn foresee(

@@ -174,7 +174,10 @@ fn bytes(call: &Call) -> usize {
 /// The lanes of the buckets of a call. The last bytes of a key name its bucket.
 fn lanes(call: &Call) -> impl Iterator<Item = usize> {
     call.encoded.keys.iter().map(|key| {
-        let end = key.iter().rev().take(8).fold(0_u64, |end, byte| end << 8 | u64::from(*byte));
+        let end = match key.last_chunk() {
+            Some(end) => u64::from_be_bytes(*end),
+            None => key.iter().fold(0, |end, byte| end << 8 | u64::from(*byte)),
+        };
         // The highest bits of the product depend on all bits.
         let bits = end.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LANES.ilog2());
         usize::try_from(bits).unwrap_or(0)

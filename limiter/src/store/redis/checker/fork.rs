@@ -45,7 +45,16 @@ pub(super) fn candidates(scenario: &Scenario, journal: &Journal) -> Vec<usize> {
         return Vec::new();
     }
     let told = journal.requests.iter().enumerate();
-    told.filter(|(_, it)| wait(scenario, it).is_some()).map(|(number, _)| number).collect()
+    let told = told.filter(|(_, it)| wait(scenario, it).is_some() && knows_others(journal, it));
+    told.map(|(number, _)| number).collect()
+}
+
+/// Whether the node of a request knew of another one, or has no other.
+fn knows_others(journal: &Journal, request: &Request) -> bool {
+    let mut told = journal.alive.iter().filter(|(at_us, ..)| *at_us < request.begun_us);
+    let others = told.clone().any(|(_, node, _)| *node != request.node);
+    let last = told.rfind(|(_, node, _)| *node == request.node);
+    !others || last.is_some_and(|(.., alive)| *alive > 1)
 }
 
 /// How long the client of a refused request must wait.
@@ -181,10 +190,11 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
         let is_more = matches!(it.op, Op::Settle { reserved, actual, .. } if actual > reserved);
         is_more && is_charged_to(it.key) && it.at_us >= since_us
     });
-    // What one place counted and another one refused is given back a moment later.
+    // What one place counted and another one refused is given back a moment later, and what a
+    // response did not cost.
     let is_given = journal.questions.iter().any(|it| {
         let is_recent = |(_, done_us)| done_us + RECENT_US >= second.made_us;
-        let gives = |ask| matches!(ask, Ask::Cancel { .. });
+        let gives = |ask| matches!(ask, Ask::Cancel { .. } | Ask::Give { .. });
         let mut parts = it.asked.iter();
         it.done.is_some_and(is_recent)
             && parts.any(|part| gives(part.ask) && is_charged_to(part.key))

@@ -93,6 +93,8 @@ impl Answered {
                 Op::Take(cost.saturating_add(self.replies[position].extra))
             }
             Ask::Count(cost) => Op::Count(cost),
+            Ask::Give { cost, taken } => Op::Give { cost, taken },
+            Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
             _ => return before.cloned(),
         };
         asked.algorithm.apply(before, op, self.at).0.or_else(|| before.cloned())

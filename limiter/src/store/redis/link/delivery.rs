@@ -36,7 +36,8 @@ impl Shared {
         match finished {
             Some(finished) => self.finished(finished, number),
             None => {
-                let late = BatchResult { verdict: Err(StoreError::Timeout), again: Vec::new() };
+                let verdict = Err(StoreError::Timeout);
+                let late = BatchResult { verdict, again: Vec::new(), call_errors: Vec::new() };
                 self.finished(late, number);
                 self.await_late_replies(exchange).await;
             }
@@ -44,7 +45,9 @@ impl Shared {
     }
 
     /// Records the result of a batch, and sends the next one.
-    fn finished(self: &Rc<Self>, BatchResult { verdict, again }: BatchResult, number: u64) {
+    fn finished(self: &Rc<Self>, result: BatchResult, number: u64) {
+        let BatchResult { verdict, again, call_errors } = result;
+        call_errors.iter().for_each(|(error, key)| self.note_call_error(error, key));
         {
             let mut state = self.state.borrow_mut();
             state.queue.finished();
@@ -64,7 +67,9 @@ impl Shared {
         }
         self.state.borrow_mut().late += 1;
         // If the connection breaks, the calls fail and none is sent again.
-        drop(timeout(LATE, exchange).await);
+        if let Ok(BatchResult { call_errors, .. }) = timeout(LATE, exchange).await {
+            call_errors.iter().for_each(|(error, key)| self.note_call_error(error, key));
+        }
         self.state.borrow_mut().late -= 1;
     }
 }

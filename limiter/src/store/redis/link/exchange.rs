@@ -20,6 +20,8 @@ pub(super) struct BatchResult {
     pub(super) verdict: Result<(), StoreError>,
     /// Calls that are sent again, because their connection broke.
     pub(super) again: Vec<Call>,
+    /// The errors of single calls while the server decides others, and a key of each.
+    pub(super) call_errors: Vec<(StoreError, Bytes)>,
 }
 
 /// Sends a batch and passes the replies to the callers, with errors as `understood` sees them. If the server does not know the
@@ -57,6 +59,7 @@ struct Tally {
     answered: bool,
     error: Option<StoreError>,
     again: Vec<Call>,
+    call_errors: Vec<(StoreError, Bytes)>,
 }
 
 impl Tally {
@@ -65,7 +68,13 @@ impl Tally {
             Some(error) if !self.answered => Err(error),
             _ => Ok(()),
         };
-        BatchResult { verdict, again: self.again }
+        BatchResult { verdict, again: self.again, call_errors: self.call_errors }
+    }
+
+    fn note(&mut self, error: &StoreError, call: &Call) {
+        if let (StoreError::Refused(Refusal::Other, _), Some(key)) = (error, call.encoded.keys.first()) {
+            self.call_errors.push((error.clone(), key.clone()));
+        }
     }
 
     fn add(&mut self, error: Option<&StoreError>) {
@@ -128,7 +137,10 @@ async fn send(
                 for (call, answer) in group.into_iter().zip(answers) {
                     match answer {
                         Ok(answer) => call.answer.send(Ok(answer)),
-                        Err(error) => call.fail(&error, 1),
+                        Err(error) => {
+                            tally.note(&error, &call);
+                            call.fail(&error, 1);
+                        }
                     }
                 }
             }

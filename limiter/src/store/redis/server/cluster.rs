@@ -129,6 +129,12 @@ impl Cluster {
         }
     }
 
+    pub(super) fn note_call_error(&self, slot: u16, error: &StoreError, key: &[u8]) {
+        if let Some(node) = self.shared.node_of(slot) {
+            node.link(slot).note_call_error(error, key);
+        }
+    }
+
     pub(super) async fn query(
         &self,
         slot: u16,

@@ -361,6 +361,17 @@ impl Servers {
         }
     }
 
+    /// A call about the counters at this key has failed, while its server decides others.
+    pub(super) fn note_call_error(&self, destination: Destination, error: &StoreError, key: &[u8]) {
+        match &self.kind {
+            Kind::Apart(apart) => {
+                let link = apart.link(destination);
+                link.iter().for_each(|link| link.note_call_error(error, key));
+            }
+            Kind::Cluster(cluster) => cluster.note_call_error(destination.0, error, key),
+        }
+    }
+
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
         let are_up =

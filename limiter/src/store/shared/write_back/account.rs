@@ -414,6 +414,14 @@ impl Account {
         }
     }
 
+    /// Records that the store has given units back at `at`, and had `state` then.
+    pub(super) fn returned(&mut self, state: Option<State>, at: Timestamp) {
+        if at == self.heard_at {
+            self.heard.clone_from(&state); // a state with fewer units left is the earlier one
+        }
+        self.hear(state, at);
+    }
+
     /// Whether the account has a newer state than this one.
     fn knows_better(&self, state: Option<&State>, at: Timestamp) -> bool {
         if at == self.heard_at {

@@ -178,6 +178,14 @@ impl Ledger {
         }
     }
 
+    /// Records that the store has given units of a key back at `at`, by its clock, and what its
+    /// state was then.
+    pub fn returned(&mut self, key: &Key, state: Option<State>, at: Timestamp) {
+        if let Some(mut account) = self.accounts.peek_mut(key) {
+            account.returned(state, at);
+        }
+    }
+
     /// Records a charge that this node admitted while the store was away. It is reported as a
     /// debt, not by this ledger. Until then the key is judged as if the store had counted it.
     pub fn foresee(&mut self, charge: &Charge<'_>, now: Timestamp) {

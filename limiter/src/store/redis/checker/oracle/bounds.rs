@@ -39,8 +39,12 @@ pub(super) fn at_once(
     let acquainted_us = acquainted_us(scenario, journal, counted);
     // A log gives back what it counted at one time. What a node admits alone can come into
     // the log of the oracle after younger units, and is then not found.
-    let is_log = matches!(counted.algorithm, Algorithm::SlidingLog(_));
-    let moved = if is_log { ledger.given_alone() } else { 0 };
+    let moved = match counted.algorithm {
+        Algorithm::SlidingLog(_) => ledger.given_alone(),
+        // What has leaked of a unit that is given back depends on the rate of its plan.
+        Algorithm::TokenBucket(_) if !counted.is_plain => ledger.given(),
+        _ => 0,
+    };
     // A clock that follows another one runs faster for a while, or slower, and
     // so do the windows of a node that judges alone.
     let times = if scenario.has(|it| matches!(it, Trouble::Jump { .. })) { 2 } else { 1 };

@@ -52,6 +52,10 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
                 question.is_some_and(|&it| journal.questions[it].done.is_some())
             };
             let counted = &scenario.counters[charged.counter];
+            // A node that knows a ban, or that there is none, need not ask.
+            if matches!(counted.algorithm, Algorithm::Ban(_)) {
+                continue;
+            }
             let is_away = || is_away(scenario, request);
             // Units that ended requests have kept need no question.
             let is_kept = may_keep(&counted.algorithm);
