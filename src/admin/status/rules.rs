@@ -227,9 +227,9 @@ pub(super) const RULES: &[Rule] = &[
         bound: Bound::Above(0.0),
         values: |it| it.window.has_grown(Counted::CallErrors, FIVE_MINUTES),
         text: |_, cause, _| {
-            let cause = OutageCause::ALL.iter().find(|it| it.code() == cause);
-            let cause = cause.map_or("an error", |it| it.text());
-            format!("the store fails to decide for some clients: {cause}")
+            let found = OutageCause::ALL.iter().find(|it| it.code() == cause);
+            let error = found.map_or("an error", |it| it.text());
+            format!("the store fails to decide for some clients (cause: {cause}): {error}")
         },
         advice: "the log has the server, the key, the error and the remedy; until then policies do \
                  what their on_store_failure says for these clients",

@@ -9,8 +9,8 @@ use tollgate_limiter::store::{Buckets, OutageCause, ServerState, Store};
 
 use super::cell::{Counter, Histogram};
 use super::families::{
-    BREAKER_OPEN, OVERRIDE_LOOKUPS, STORE_BATCH_SIZE, STORE_CALL_DURATION, STORE_CALLS,
-    STORE_CALL_ERRORS, STORE_CLOCK_OFFSET, STORE_OVERLOADS,
+    BREAKER_OPEN, OVERRIDE_LOOKUPS, STORE_BATCH_SIZE, STORE_CALL_DURATION, STORE_CALL_ERRORS,
+    STORE_CALLS, STORE_CLOCK_OFFSET, STORE_OVERLOADS,
 };
 use super::worker::WorkerMetrics;
 

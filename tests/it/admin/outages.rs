@@ -220,3 +220,46 @@ fn data_of_another_program_under_the_prefix_are_named() {
     redis.cli(&["DEL", "tollgate:meta:secret"]);
     has_ended(&gateway);
 }
+
+/// Redis decides for all other clients meanwhile.
+#[test]
+fn foreign_data_under_a_key_is_named_and_harms_its_clients_only() {
+    let redis = server();
+    let url = redis.url().replace("redis://", "redis://tg:ab@");
+    let gateway = Gateway::start(&yaml(&url).replace("[each, open]", "[each]"));
+    settles("the store decides", || {
+        requests(&gateway);
+        AdminClient::new(&gateway, READ).get("/v1/status").json()["state"] == "ok"
+    });
+    redis.cli(&["FLUSHALL"]);
+    assert_eq!(statuses(&gateway, "ann", 1), [200]);
+    let keys = redis.cli(&["KEYS", "*"]);
+    let key = keys.lines().find(|key| !key.contains(":meta:")).expect("the counter of ann");
+    redis.cli(&["SET", key, "data of another program"]);
+    // What Redis has counted before is not forgotten.
+    assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 429, 429]);
+    let counted = || redis.cli(&["DBSIZE"]).trim().parse::<u64>().expect("a number");
+    let before = counted();
+    assert_eq!(requests(&gateway), [200; 4]);
+    assert!(counted() > before, "Redis counts other clients");
+    settles("the status names the cause", || {
+        let status = AdminClient::new(&gateway, READ).get("/v1/status").json();
+        let reasons = status["reasons"].as_array().cloned().unwrap_or_default();
+        let text = "a key under the prefix has data of another program";
+        reasons.iter().any(|it| {
+            it["code"] == "store_calls_fail"
+                && it["text"].as_str().is_some_and(|it| it.contains(text))
+        })
+    });
+    let metrics = AdminClient::new(&gateway, METRICS).get("/metrics").text().to_owned();
+    let start = "tollgate_store_call_errors_total{cause=\"foreign_data\"";
+    let line = metrics.lines().find(|line| line.starts_with(start)).expect("it is counted");
+    assert!(!line.ends_with(" 0"), "{line}");
+    let log = gateway.log();
+    let lines: Vec<&str> = log.lines().filter(|it| it.contains("a call to Redis fails")).collect();
+    let [line] = lines[..] else { panic!("once a minute: {log}") };
+    for part in ["WARN", key, "foreign_data", "WRONGTYPE", "delete the key"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(!log.contains("Redis is away"), "{log}");
+}

@@ -98,6 +98,7 @@ impl RedisStore {
         let posted: SmallVec<[(Key, Algorithm, Ask); 1]> =
             asked.iter().map(|it| (it.key, it.algorithm.clone(), it.ask)).collect();
         let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
+        let denied = Rc::clone(&self.denied);
         self.background.begin(async move {
             let answer = servers.call(destination, encoded, Repeat::Never).await;
             let asked: SmallVec<[Asked<'_>; 1]> = posted
@@ -110,16 +111,18 @@ impl RedisStore {
                 // would not expire while this node renews others, so they are renewed with the
                 // number that is really held.
                 Err(_) => {
-                    let in_flight = asked
-                        .iter()
-                        .filter(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
+                    let in_flight =
+                        asked.iter().filter(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
                     in_flight.for_each(|it| held.borrow_mut().doubt(it.key, it.algorithm));
                 }
             }
-            // Not before the call has ended: a node that reads the mark earlier could read the
-            // old state again.
-            let given = asked.iter().filter(|it| it.ask.takes_away());
-            given.for_each(|it| node.invalidations.announce(&it.key));
+            for Asked { key, .. } in asked.iter().filter(|it| it.ask.takes_away()) {
+                // The replies to earlier calls may have come meanwhile.
+                denied.borrow_mut().forget(key);
+                // Not before the call has ended: a node that reads the mark earlier could read
+                // the old state again.
+                node.invalidations.announce(key);
+            }
         });
     }
 

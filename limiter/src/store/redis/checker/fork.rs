@@ -11,7 +11,7 @@ use fastrand::Rng;
 use tokio::time::{sleep, timeout_at};
 
 use super::client::{self, Departure};
-use super::journal::{Journal, Part, Request};
+use super::journal::{Charged, Journal, Part, Question, Request};
 use super::network::Way;
 use super::run;
 use super::scenario::{Scenario, Trouble};
@@ -30,6 +30,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// What was counted so long before an answer may be missing in it.
 const RECENT_US: u64 = 15_000;
+
+/// So soon all workers know that units were given back.
+const LEARNT_US: u64 = 2_000_000;
 
 /// So soon after a server answers again each node uses it.
 const NOTICED_US: u64 = 2_000_000;
@@ -190,14 +193,33 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
         let is_more = matches!(it.op, Op::Settle { reserved, actual, .. } if actual > reserved);
         is_more && is_charged_to(it.key) && it.at_us >= since_us
     });
-    // What one place counted and another one refused is given back a moment later, and what a
-    // response did not cost.
-    let is_given = journal.questions.iter().any(|it| {
-        let is_recent = |(_, done_us)| done_us + RECENT_US >= second.made_us;
-        let gives = |ask| matches!(ask, Ask::Cancel { .. } | Ask::Give { .. });
-        let mut parts = it.asked.iter();
-        it.done.is_some_and(is_recent)
-            && parts.any(|part| gives(part.ask) && is_charged_to(part.key))
+    let last = &journal.requests[last];
+    let is_given = asked.charges.iter().any(|it| {
+        given_until(scenario, journal, last.node, it)
+            .is_some_and(|until_us| second.made_us < until_us)
     });
     (is_of_store && !is_disturbed && !is_charged && !is_given).then_some(false)
+}
+
+/// Until when it excuses a refusal by `node` that units of a counter were given back: what one
+/// place counted and another one refused, or what a response did not cost.
+fn given_until(
+    scenario: &Scenario,
+    journal: &Journal,
+    node: usize,
+    charged: &Charged,
+) -> Option<u64> {
+    let algorithm = &scenario.counters[charged.counter].algorithm;
+    let is_certain = matches!(algorithm, Algorithm::FixedWindow(_));
+    let until = |question: &Question| {
+        let gives = |part: &Part| {
+            part.key == charged.key && matches!(part.ask, Ask::Cancel { .. } | Ask::Give { .. })
+        };
+        let (_, done_us) = question.done.filter(|_| question.asked.iter().any(gives))?;
+        // Other workers ask Redis again if a wait may be shorter than they know, but that of a
+        // fixed window cannot be.
+        let is_own = question.heard.is_some_and(|(it, _)| it == node) && scenario.workers == 1;
+        Some(done_us + if is_certain && !is_own { LEARNT_US } else { RECENT_US })
+    };
+    journal.questions.iter().filter_map(until).max()
 }

@@ -72,7 +72,9 @@ impl Tally {
     }
 
     fn note(&mut self, error: &StoreError, call: &Call) {
-        if let (StoreError::Refused(Refusal::Other, _), Some(key)) = (error, call.encoded.keys.first()) {
+        if let (StoreError::Refused(Refusal::Other, _), Some(key)) =
+            (error, call.encoded.keys.first())
+        {
             self.call_errors.push((error.clone(), key.clone()));
         }
     }

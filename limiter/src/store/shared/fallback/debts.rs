@@ -121,7 +121,7 @@ impl Debts {
         now: Timestamp,
     ) -> bool {
         let Some(record) = self.entry(key, algorithm, since) else { return false };
-        let wide = widened(algorithm);
+        let wide = widened(algorithm, record.factor);
         let actual = units.saturating_mul(record.factor);
         let op = Op::Settle { reserved: 0, actual, taken: now };
         if let (Some(next), _) = wide.apply(record.state.as_ref(), op, now) {
@@ -140,7 +140,7 @@ impl Debts {
         if let Some(record) = self.records.get_mut(&key) {
             let op = Op::Give { cost: units.saturating_mul(record.factor), taken };
             if let (Some(next), _) =
-                widened(&record.algorithm).apply(record.state.as_ref(), op, now)
+                widened(&record.algorithm, record.factor).apply(record.state.as_ref(), op, now)
             {
                 record.state = Some(next);
             }
@@ -268,22 +268,34 @@ impl DebtRecord {
 
 /// The units of a debt that still count. While a ban lasts, they are not 0.
 fn counted(record: &DebtRecord, now: Timestamp) -> u64 {
-    let wide = widened(&record.algorithm);
+    let wide = widened(&record.algorithm, record.factor);
     let left = |state| wide.apply(state, Op::Take(0), now).1.remaining;
     let without = record.without.as_ref().map_or(wide.capacity(), |state| left(Some(state)));
-    without.saturating_sub(left(record.state.as_ref())).div_ceil(record.factor)
+    let units = without.saturating_sub(left(record.state.as_ref())).div_ceil(record.factor);
+    units.min(counted_at_most(&record.algorithm))
 }
 
-/// An algorithm with the same expiry and twice the capacity. The store counts no more than
-/// that.
-fn widened(algorithm: &Algorithm) -> Algorithm {
-    let twice = algorithm.capacity().saturating_mul(2);
+/// The store counts no more units than that.
+fn counted_at_most(algorithm: &Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::LeakyBucket(_) => algorithm.capacity(),
+        _ => algorithm.capacity().saturating_mul(2),
+    }
+}
+
+/// An algorithm with the same expiry and twice the capacity. One for a bucket has room for the
+/// level in the store and for the units of this node times `factor`.
+fn widened(algorithm: &Algorithm, factor: u64) -> Algorithm {
+    let twice = counted_at_most(algorithm);
     let wide = match algorithm {
         Algorithm::SlidingLog(_) => Quota::new(twice, algorithm.window())
             .and_then(|quota| SubWindows::new(quota, PARTS_OF_A_LOG))
             .map(Algorithm::SubWindows),
         // Another limit would change the rate of its slots.
         Algorithm::LeakyBucket(_) => return algorithm.clone(),
+        Algorithm::TokenBucket(_) => algorithm
+            .with_capacity(twice.saturating_mul(factor.saturating_add(1)))
+            .or_else(|_| algorithm.with_capacity(twice)),
         _ => algorithm.with_capacity(twice),
     };
     wide.unwrap_or_else(|_| algorithm.clone())

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
-use crate::algorithm::{LeakyBucket, SlidingLog, SlidingWindow};
+use crate::algorithm::{LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
 use crate::digest::{Counter, Principal};
 use crate::time::Span;
 
@@ -66,6 +66,19 @@ fn a_debt_of_a_queue_expires_at_the_pace_of_the_queue() {
     let mut debts = Debts::default();
     debts.add(KEY, &Algorithm::LeakyBucket(queue), 60, Since::default(), NOW);
     assert_eq!(owed(&mut debts, NOW.plus(Span::from_secs(20))), 40);
+}
+
+/// The units of a node are multiplied by the number of nodes, on top of the level in the store.
+#[test]
+fn a_debt_of_a_bucket_is_whole_for_any_number_of_nodes_and_any_level() {
+    let bucket = Algorithm::TokenBucket(TokenBucket::new(hourly(35), 22).unwrap());
+    for (nodes, level, units) in [(1, 29, 7), (4, 29, 7), (4, 44, 1), (4, 0, 22), (100, 22, 22)] {
+        let charge = Op::Settle { reserved: 0, actual: level, taken: NOW };
+        let level = bucket.apply(None, charge, NOW).0;
+        let mut debts = Debts::default();
+        debts.add(KEY, &bucket, units, Since { level, nodes }, NOW);
+        assert_eq!(owed(&mut debts, NOW), units, "{nodes} nodes");
+    }
 }
 
 #[test]
