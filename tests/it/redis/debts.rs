@@ -173,6 +173,36 @@ fn units_that_were_admitted_without_the_store_are_reported_to_it() {
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - admitted, "nothing counts twice");
 }
 
+/// The first question after an outage finds what was admitted meanwhile.
+#[test]
+fn a_debt_is_reported_before_the_first_question_about_its_client() {
+    for mode in ["exact", "leased", "write_back"] {
+        let policy = format!("limit: 20/day, algorithm: fixed_window, store_mode: {mode}");
+        let (_redis, wire, gateway) = wired(&policy);
+        let mut client = gateway.client();
+        let mut admitted = 0;
+        let mut ask = || {
+            let response = client.get("/", &["X-Client: ann"]);
+            admitted += u32::from(response.status == 200);
+            (response, admitted)
+        };
+        (0..10).for_each(|_| drop(ask()));
+        // In `write_back` a report that is under way at the cut is not sent again.
+        thread::sleep(Duration::from_millis(1500));
+        cut(&wire, &gateway);
+        while ask().0.status == 200 {}
+        wire.set(Fault::None);
+        let begun = now();
+        eventually("Redis refuses", || {
+            let (response, _) = ask();
+            !is_local(&response)
+                && response.status == 429
+                && begun.elapsed() > Duration::from_secs(2)
+        });
+        assert!(ask().1 <= 20, "{mode}: {admitted}");
+    }
+}
+
 /// Units that Redis has counted are not lost.
 #[test]
 fn what_a_gateway_has_admitted_alone_and_not_told_is_lost_when_it_crashes() {

@@ -26,7 +26,7 @@ use crate::store::shared::leased::Return;
 use crate::store::shared::local_plan::{Due, ReportOutcome};
 use crate::store::shared::write_back::Delta;
 use crate::store::shared::{Ahead, Ask, Asked};
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 /// The maximum number of debts that are reported at a time.
 const MAX_DEBTS: usize = 64;
@@ -92,6 +92,7 @@ impl RedisStore {
         if asked.is_empty() {
             return;
         }
+        self.report_debts_of(encoder, asked.iter().map(|it| &it.key), now);
         let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
         let encoded = encoder.encode(asked, store_now);
         asked.iter().filter(|it| it.ask.takes_away()).for_each(|it| self.take_away(it, store_now));
@@ -159,48 +160,57 @@ impl RedisStore {
     /// The tasks that report debts to servers that are back. A debt is kept until its outcome
     /// is known.
     fn report_debts(
-        self: &Rc<Self>,
+        &self,
         encoder: &Encoder,
         now: Timestamp,
     ) -> Vec<impl Future<Output = ()> + 'static> {
         let store_now = self.store_time(now);
-        let status = |key: &Key| {
-            let destination = self.servers.destination(&encoder.layout().key(key.principal));
-            match self.servers.position(destination) {
-                Some(Position::Closed) => ServerStatus::Up,
-                Some(Position::HalfOpen) => ServerStatus::Probing,
-                Some(Position::Open) | None => ServerStatus::Down,
-            }
-        };
+        let status = |key: &Key| self.server_status(encoder, key);
         let debts = self.node.fallback.owed(MAX_DEBTS, store_now, status);
+        self.reports(encoder, debts, now)
+    }
+
+    /// Reports the debts of these counters, before the store is asked about them: its replies must
+    /// include what this node has admitted.
+    pub(super) fn report_debts_of<'k>(
+        &self,
+        encoder: &Encoder,
+        keys: impl IntoIterator<Item = &'k Key>,
+        now: Timestamp,
+    ) {
+        let keys =
+            keys.into_iter().filter(|key| self.server_status(encoder, key) != ServerStatus::Down);
+        let debts = self.node.fallback.owed_of(keys, self.store_time(now));
+        for report in self.reports(encoder, debts, now) {
+            self.background.begin(report);
+        }
+    }
+
+    fn server_status(&self, encoder: &Encoder, key: &Key) -> ServerStatus {
+        let destination = self.servers.destination(&encoder.layout().key(key.principal));
+        match self.servers.position(destination) {
+            Some(Position::Closed) => ServerStatus::Up,
+            Some(Position::HalfOpen) => ServerStatus::Probing,
+            Some(Position::Open) | None => ServerStatus::Down,
+        }
+    }
+
+    fn reports(
+        &self,
+        encoder: &Encoder,
+        debts: Vec<Debt>,
+        now: Timestamp,
+    ) -> Vec<impl Future<Output = ()> + 'static> {
         let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
-            let store = Rc::clone(self);
+            let (node, clock) = (Arc::clone(&self.node), self.clock.clone());
             async move {
-                let reply = call.final_reply(|| store.node.fallback.overdue(&mut debt)).await;
-                store.debt_reported(debt, ask, reply);
+                let reply = call.final_reply(|| node.fallback.overdue(&mut debt)).await;
+                node.debt_reported(debt, ask, reply, &clock);
             }
         };
         debts.into_iter().map(tell).collect()
-    }
-
-    /// Records the outcome of a debt. If it is not known, the debt is not reported again: to
-    /// count it twice would harm the client for longer.
-    fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply) {
-        let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
-        let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
-        let fallback = &self.node.fallback;
-        match answered {
-            Ok(answered) => {
-                let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
-                let (state, _) = debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
-                fallback.learn(debt.key, &debt.algorithm, state, true, answered.at);
-                fallback.settled(debt);
-            }
-            Err(error) if error.may_have_counted() => fallback.unknown(debt),
-            Err(_) => fallback.not_counted(debt, self.store_time(self.clock.now())),
-        }
     }
 
     fn call_one(
@@ -224,6 +234,7 @@ impl RedisStore {
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
             self.post(encoder, destination, &[asked], self.clock.now());
         }
+        self.report_debts_of(encoder, due.deltas.iter().map(|it| &it.key), self.clock.now());
         for delta in due.deltas {
             self.background.begin(self.report_delta(encoder, delta, store_now));
         }
@@ -312,6 +323,24 @@ impl RedisStore {
 }
 
 impl NodeState {
+    /// Records the outcome of a debt. If it is not known, the debt is not reported again: to
+    /// count it twice would harm the client for longer.
+    fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply, clock: &Clock) {
+        let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
+        let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
+        let fallback = &self.fallback;
+        match answered {
+            Ok(answered) => {
+                let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
+                let (state, _) = debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
+                fallback.learn(debt.key, &debt.algorithm, state, true, answered.at);
+                fallback.settled(debt);
+            }
+            Err(error) if error.may_have_counted() => fallback.unknown(debt),
+            Err(_) => fallback.not_counted(debt, self.local.store_time(clock.now())),
+        }
+    }
+
     /// The accounts learn the states after units were given back. The reply to an earlier call
     /// may have come meanwhile, with a state that still has these units.
     fn posted(&self, asked: &[Asked<'_>], answer: &[u8]) {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -39,6 +39,8 @@ struct Slot {
     state: RefCell<State>,
     /// How often the call was sent.
     times_sent: Cell<u8>,
+    /// Whether the deadline was moved.
+    is_extended: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -56,7 +58,8 @@ impl ReplySender {
     /// The two ends of one reply.
     pub(super) fn new() -> (Self, PendingReply) {
         let state = RefCell::new(State::Open(None));
-        let slot = Rc::new(Slot { state, times_sent: Cell::new(0) });
+        let (times_sent, is_extended) = (Cell::new(0), Cell::new(false));
+        let slot = Rc::new(Slot { state, times_sent, is_extended });
         (Self(Rc::clone(&slot)), PendingReply(slot))
     }
 
@@ -205,21 +208,35 @@ impl Deadlines {
         while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
             self.0.pop_front();
         }
+        self.insert(deadline, Rc::clone(&awaited.0)) == 0
+    }
+
+    fn insert(&mut self, deadline: Instant, slot: Rc<Slot>) -> usize {
         let before = self.0.iter().rposition(|(other, _)| *other <= deadline);
         let place = before.map_or(0, |before| before + 1);
-        self.0.insert(place, (deadline, Rc::clone(&awaited.0)));
-        place == 0
+        self.0.insert(place, (deadline, slot));
+        place
     }
 
     /// Ends the calls whose deadlines have passed at `now`. Returns the next deadline, if there
-    /// is one.
-    pub(super) fn pass(&mut self, now: Instant) -> Option<Instant> {
-        while let Some((deadline, slot)) = self.0.front() {
-            if is_closed(slot) || *deadline <= now {
-                pass(slot);
-                self.0.pop_front();
+    /// is one. If this process did not run for a while (`stood_still`), calls that were not sent
+    /// get this time again, once.
+    pub(super) fn pass(&mut self, now: Instant, stood_still: Duration) -> Option<Instant> {
+        while let Some((deadline, slot)) = self.0.pop_front() {
+            if is_closed(&slot) {
+                continue;
+            }
+            if deadline > now {
+                self.0.push_front((deadline, slot));
+                return Some(deadline);
+            }
+            let is_extended = !stood_still.is_zero()
+                && slot.times_sent.get() == 0
+                && !slot.is_extended.replace(true);
+            if is_extended {
+                self.insert(now + stood_still, slot);
             } else {
-                return Some(*deadline);
+                pass(&slot);
             }
         }
         None
@@ -228,8 +245,6 @@ impl Deadlines {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use futures_util::FutureExt as _;
 
     use super::*;
@@ -250,7 +265,7 @@ mod tests {
         deadlines.add(now, &awaited);
         assert_eq!((&mut awaited).now_or_never(), None);
         sender.send(answer("yes"));
-        assert_eq!(deadlines.pass(now), None);
+        assert_eq!(deadlines.pass(now, Duration::ZERO), None);
         assert_eq!(awaited.now_or_never(), Some(answer("yes")));
     }
 
@@ -271,7 +286,7 @@ mod tests {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         sender.mark_sent();
-        deadlines.pass(now);
+        deadlines.pass(now, Duration::ZERO);
         assert_eq!((&mut awaited).now_or_never(), TIMEOUT);
         (sender, awaited)
     }
@@ -316,7 +331,7 @@ mod tests {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         sender.mark_sent();
-        deadlines.pass(now);
+        deadlines.pass(now, Duration::ZERO);
         sender.send(answer("just now"));
         assert_eq!(awaited.now_or_never(), Some(answer("just now")));
     }
@@ -331,7 +346,7 @@ mod tests {
         let (sender, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
-        deadlines.pass(now);
+        deadlines.pass(now, Duration::ZERO);
         assert!(sender.is_closed());
         assert_eq!(awaited.now_or_never(), NOT_SENT);
     }
@@ -346,10 +361,10 @@ mod tests {
         assert_eq!(firsts, [true, false, false, false]);
         let (second, _awaited) = calls.remove(1);
         second.send(answer("in time"));
-        assert_eq!(deadlines.pass(at(0)), Some(at(2)));
+        assert_eq!(deadlines.pass(at(0), Duration::ZERO), Some(at(2)));
         let closed: Vec<_> = calls.iter().map(|(sender, _)| sender.is_closed()).collect();
         assert_eq!(closed, [true, false, false]);
-        assert_eq!(deadlines.pass(at(3)), None);
+        assert_eq!(deadlines.pass(at(3), Duration::ZERO), None);
     }
 
     #[test]
@@ -365,10 +380,26 @@ mod tests {
             .collect();
         assert_eq!(firsts, [true, false, true, false]);
         let closed = || calls.iter().map(|(it, _)| it.is_closed()).collect::<Vec<_>>();
-        assert_eq!(deadlines.pass(at(10)), Some(at(20)));
+        assert_eq!(deadlines.pass(at(10), Duration::ZERO), Some(at(20)));
         assert_eq!(closed(), [false, false, true, false]);
-        assert_eq!(deadlines.pass(at(25)), Some(at(30)));
+        assert_eq!(deadlines.pass(at(25), Duration::ZERO), Some(at(30)));
         assert_eq!(closed(), [true, false, true, true]);
+    }
+
+    #[test]
+    fn a_call_that_was_not_sent_gets_the_time_of_a_standstill_again_once() {
+        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let at = |ms| start + Duration::from_millis(ms);
+        let (sent, first) = ReplySender::new();
+        let (waits, second) = ReplySender::new();
+        deadlines.add(at(20), &first);
+        deadlines.add(at(25), &second);
+        sent.mark_sent();
+        let stood_still = Duration::from_millis(40);
+        assert_eq!(deadlines.pass(at(60), stood_still), Some(at(100)));
+        assert_eq!((sent.is_closed(), waits.is_closed()), (true, false));
+        assert_eq!(deadlines.pass(at(140), stood_still), None);
+        assert!(waits.is_closed());
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod statistics;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::call_errors::{CallErrors, Throttle};
 use super::batch::{Call, Queue, Repeat};
@@ -42,6 +42,9 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep_until;
 use tracing::warn;
+
+/// A timer that is later than this shows that the process did not run.
+const STANDSTILL: Duration = Duration::from_millis(10);
 
 /// A connection to one server, or the attempts to connect.
 #[derive(Debug)]
@@ -316,17 +319,21 @@ impl Shared {
     }
 
     /// Ends calls at their deadlines, until no call is left. Replies that have arrived by then
-    /// are read first. `now` is the time at which the first call was made; this task may have
+    /// are read first, and calls that could not be sent because the process did not run get this
+    /// time again. `now` is the time at which the first call was made; this task may have
     /// started later. The task ends when another `watch` begins, which happens if a call has
     /// an earlier deadline than those before it.
     async fn watch_the_time(self: Rc<Self>, watch: u64, mut now: Instant) {
-        let pass = |now| {
+        let pass = |now, stood_still| {
             let mut state = self.state.borrow_mut();
-            if state.watch == watch { state.deadlines.pass(now) } else { None }
+            if state.watch == watch { state.deadlines.pass(now, stood_still) } else { None }
         };
-        while let Some(next) = pass(now) {
+        let mut stood_still = Duration::ZERO;
+        while let Some(next) = pass(now, stood_still) {
             sleep_until(next.into()).await;
             now = monotonic();
+            let late = now.saturating_duration_since(next);
+            stood_still = if late < STANDSTILL { Duration::ZERO } else { late };
             catch_up().await;
         }
     }

@@ -59,6 +59,7 @@ impl Calls {
         parts: &[Part<'_>],
         (now, deadline): (Timestamp, Instant),
     ) -> Self {
+        store.report_debts_of(encoder, remote.iter().map(|it| &it.key), now);
         let store_now = store.store_time(now);
         let ask = |part: &Part<'_>| {
             // A policy that fails closed accepts that a repeated call may count twice.

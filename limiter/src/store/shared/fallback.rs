@@ -19,16 +19,16 @@
 
 mod debts;
 mod filter;
+mod shared_debts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use self::debts::Debts;
 pub(in crate::store) use self::debts::{Debt, ServerStatus, Since};
 use self::filter::PrincipalFilter;
+use self::shared_debts::SharedDebts;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::consistency::{Consistency, OnFailure};
@@ -50,7 +50,7 @@ pub(in crate::store) struct Fallback {
     /// The last states that the store reported, with the units that this node has admitted since.
     known: MemoryStore,
     filter: PrincipalFilter,
-    debts: Mutex<Debts>,
+    debts: SharedDebts,
 }
 
 /// A charge that the store has not decided.
@@ -85,7 +85,7 @@ impl Fallback {
     }
 
     fn knowing(memory: Arc<MemoryStore>, known: MemoryStore) -> Self {
-        Self { memory, known, filter: PrincipalFilter::default(), debts: Mutex::default() }
+        Self { memory, known, filter: PrincipalFilter::default(), debts: SharedDebts::default() }
     }
 
     /// A copy with all that this node, one of `nodes`, knows of these charges.
@@ -215,13 +215,13 @@ impl Fallback {
             Op::Settle { reserved, actual, .. } if actual > reserved => {
                 let since = self.since(charge, nodes, now);
                 let (key, algorithm) = (charge.key, charge.algorithm);
-                self.debts.lock().add(key, algorithm, actual - reserved, since, now);
+                self.debts.with(|it| it.add(key, algorithm, actual - reserved, since, now));
             }
             Op::Settle { reserved, actual, taken } => {
-                self.debts.lock().relieve(charge.key, reserved - actual, taken, now);
+                self.debts.with(|it| it.relieve(charge.key, reserved - actual, taken, now));
             }
             Op::Give { cost, taken } | Op::Cancel { cost, taken } => {
-                self.debts.lock().relieve(charge.key, cost, taken, now);
+                self.debts.with(|it| it.relieve(charge.key, cost, taken, now));
             }
             Op::Take(_) | Op::Count(_) | Op::Peek => {}
         }
@@ -239,7 +239,7 @@ impl Fallback {
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
         self.change(charge, op, nodes, now);
         let since = self.since(charge, nodes, now);
-        self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
+        self.debts.with(|it| it.add(charge.key, charge.algorithm, units, since, now));
     }
 
     /// Adds units to the debts that this node has already counted in its share.
@@ -251,7 +251,7 @@ impl Fallback {
         now: Timestamp,
     ) {
         if consumes(charge.algorithm) {
-            self.debts.lock().add(charge.key, charge.algorithm, units, since, now);
+            self.debts.with(|it| it.add(charge.key, charge.algorithm, units, since, now));
         }
     }
 
@@ -384,34 +384,49 @@ impl Fallback {
         now: Timestamp,
         status: impl Fn(&Key) -> ServerStatus,
     ) -> Vec<Debt> {
-        self.debts.lock().take(most, now, status)
+        self.debts.with(|it| it.take(most, now, status))
+    }
+
+    /// The debts of these counters, which are reported before the store is asked about them. The
+    /// outcome of each must be recorded likewise.
+    pub(in crate::store) fn owed_of<'c>(
+        &self,
+        keys: impl IntoIterator<Item = &'c Key>,
+        now: Timestamp,
+    ) -> Vec<Debt> {
+        if self.debts.are_none() {
+            return Vec::new();
+        }
+        self.debts.with(|it| keys.into_iter().filter_map(|key| it.take_of(key, now)).collect())
     }
 
     /// Records that a debt has no reply in time. The reply may come later.
     pub(in crate::store) fn overdue(&self, debt: &mut Debt) {
-        self.debts.lock().overdue(debt);
+        self.debts.with(|it| it.overdue(debt));
     }
 
     /// Records that the store has counted a debt.
     pub(in crate::store) fn settled(&self, debt: Debt) {
-        self.debts.lock().settled(debt);
+        self.debts.with(|it| it.settled(debt));
     }
 
     /// Records that it will never be known whether the store has counted a debt.
     pub(in crate::store) fn unknown(&self, debt: Debt) {
-        self.debts.lock().unknown(debt);
+        self.debts.with(|it| it.unknown(debt));
     }
 
     /// Adds the units of debts to `sums`.
     pub(in crate::store) fn add_units(&self, sums: &mut HashMap<Counter, Units>) {
-        for (counter, units) in self.debts.lock().units() {
-            sums.entry(counter).or_default().debts = *units;
-        }
+        self.debts.with(|debts| {
+            for (counter, units) in debts.units() {
+                sums.entry(counter).or_default().debts = *units;
+            }
+        });
     }
 
     /// Records that the store has certainly not counted a debt. It is reported again.
     pub(in crate::store) fn not_counted(&self, debt: Debt, now: Timestamp) {
-        self.debts.lock().not_counted(debt, now);
+        self.debts.with(|it| it.not_counted(debt, now));
     }
 }
 

@@ -130,6 +130,11 @@ impl Debts {
         true
     }
 
+    /// The number of counters that have a debt.
+    pub(super) fn counters(&self) -> usize {
+        self.records.len()
+    }
+
     /// The units of all debts since the node has started.
     pub(super) fn units(&self) -> impl Iterator<Item = (Counter, &DebtUnits)> {
         self.units.iter()
@@ -165,24 +170,30 @@ impl Debts {
                 ServerStatus::Probing => self.told == self.late,
                 ServerStatus::Up => true,
             };
-            if !can_be_told {
+            if can_be_told {
+                debts.extend(self.tell(key, now));
+            } else if self.records.contains_key(&key) {
                 self.turns.push_back(key);
-                continue;
-            }
-            let Some(record) = self.records.remove(&key) else { continue };
-            let units = counted(&record, now);
-            if units > 0 {
-                self.told += 1;
-                debts.push(Debt {
-                    key,
-                    algorithm: record.told(now),
-                    units,
-                    record,
-                    is_late: false,
-                });
             }
         }
         debts
+    }
+
+    /// Takes the debt of a counter whose server is asked about it now.
+    pub(super) fn take_of(&mut self, key: &Key, now: Timestamp) -> Option<Debt> {
+        // The turn of the key is left, and passes later.
+        let has_room = self.told < MAX_TOLD && self.turns.len() < 2 * MAX_DEBTS;
+        if has_room { self.tell(*key, now) } else { None }
+    }
+
+    fn tell(&mut self, key: Key, now: Timestamp) -> Option<Debt> {
+        let record = self.records.remove(&key)?;
+        let units = counted(&record, now);
+        if units == 0 {
+            return None;
+        }
+        self.told += 1;
+        Some(Debt { key, algorithm: record.told(now), units, record, is_late: false })
     }
 
     /// Records that a debt has no reply in time. It stays reported, and another one may be
