@@ -1,9 +1,12 @@
 //! All messages to Redis for one request share one deadline. An error of the script affects
 //! only one request.
 
+use std::thread;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::poll;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
 use tollgate_limiter::store::Source;
@@ -85,5 +88,42 @@ fn one_request_at_which_the_script_fails_leaves_the_others_their_answers() {
             let counted = 100 - decided.answers[0].verdict.remaining;
             assert_eq!(counted, u64::from(client + 1 < CLIENTS), "client {client}");
         }
+    });
+}
+
+/// Questions are under way, and others wait behind them, when the process does not run for twice
+/// the timeout.
+#[test]
+fn a_standstill_of_the_process_leaves_all_questions_their_answers() {
+    const ROUNDS: usize = 50;
+    const WAVES: usize = 4;
+    run(async {
+        let redis = Redis::start(Options::default());
+        let mut settings = RedisSettings::parse_url(&redis.url()).expect("it is a good URL");
+        settings.timeout = Duration::from_millis(20);
+        let store = open(&settings).await;
+        let quota = Quota::new(1_000_000, Span::DAY).expect("it is a quota");
+        let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
+        let all: Vec<_> = (0..8).map(|client| [charge(client, &algorithm, 1)]).collect();
+        let mut alone = 0;
+        for _ in 0..ROUNDS {
+            let mut waves = Vec::new();
+            for _ in 0..WAVES {
+                let mut wave =
+                    join_all(all.iter().map(|charges| store.apply(charges, Clock::System.now())));
+                assert!(poll!(&mut wave).is_pending(), "it asks Redis");
+                waves.push(wave);
+                // The calls of a wave are sent, as long as fewer than two batches are under way.
+                for _ in 0..4 {
+                    yield_now().await;
+                }
+            }
+            thread::sleep(2 * settings.timeout);
+            let decided = join_all(waves).await;
+            alone +=
+                decided.iter().flatten().filter(|it| it.answers[0].source == Source::Local).count();
+            sleep(settings.timeout).await;
+        }
+        assert!(alone <= ROUNDS * WAVES * all.len() / 100, "{alone} were judged without Redis");
     });
 }

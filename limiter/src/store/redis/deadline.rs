@@ -219,27 +219,29 @@ impl Deadlines {
     }
 
     /// Ends the calls whose deadlines have passed at `now`. Returns the next deadline, if there
-    /// is one. If this process did not run for a while (`stood_still`), calls that were not sent
-    /// get this time again, once.
-    pub(super) fn pass(&mut self, now: Instant, stood_still: Duration) -> Option<Instant> {
-        while let Some((deadline, slot)) = self.0.pop_front() {
-            if is_closed(&slot) {
-                continue;
-            }
-            if deadline > now {
-                self.0.push_front((deadline, slot));
-                return Some(deadline);
-            }
-            let is_extended = !stood_still.is_zero()
-                && slot.times_sent.get() == 0
-                && !slot.is_extended.replace(true);
-            if is_extended {
-                self.insert(now + stood_still, slot);
+    /// is one.
+    pub(super) fn pass(&mut self, now: Instant) -> Option<Instant> {
+        while let Some((deadline, slot)) = self.0.front() {
+            if is_closed(slot) || *deadline <= now {
+                pass(slot);
+                self.0.pop_front();
             } else {
-                pass(&slot);
+                return Some(*deadline);
             }
         }
         None
+    }
+
+    /// This process did not run for so long until `now`. Calls that were not sent before their
+    /// deadline get this time again, once.
+    pub(super) fn extend(&mut self, now: Instant, stood_still: Duration) {
+        let passed = self.0.iter().take_while(|(deadline, _)| *deadline <= now).count();
+        let passed: Vec<_> = self.0.drain(..passed).collect();
+        for (deadline, slot) in passed {
+            let is_unsent = slot.times_sent.get() == 0 && !is_closed(&slot);
+            let is_extended = is_unsent && !slot.is_extended.replace(true);
+            self.insert(if is_extended { now + stood_still } else { deadline }, slot);
+        }
     }
 }
 
@@ -265,7 +267,7 @@ mod tests {
         deadlines.add(now, &awaited);
         assert_eq!((&mut awaited).now_or_never(), None);
         sender.send(answer("yes"));
-        assert_eq!(deadlines.pass(now, Duration::ZERO), None);
+        assert_eq!(deadlines.pass(now), None);
         assert_eq!(awaited.now_or_never(), Some(answer("yes")));
     }
 
@@ -286,7 +288,7 @@ mod tests {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         sender.mark_sent();
-        deadlines.pass(now, Duration::ZERO);
+        deadlines.pass(now);
         assert_eq!((&mut awaited).now_or_never(), TIMEOUT);
         (sender, awaited)
     }
@@ -331,7 +333,7 @@ mod tests {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         sender.mark_sent();
-        deadlines.pass(now, Duration::ZERO);
+        deadlines.pass(now);
         sender.send(answer("just now"));
         assert_eq!(awaited.now_or_never(), Some(answer("just now")));
     }
@@ -346,7 +348,7 @@ mod tests {
         let (sender, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
-        deadlines.pass(now, Duration::ZERO);
+        deadlines.pass(now);
         assert!(sender.is_closed());
         assert_eq!(awaited.now_or_never(), NOT_SENT);
     }
@@ -361,10 +363,10 @@ mod tests {
         assert_eq!(firsts, [true, false, false, false]);
         let (second, _awaited) = calls.remove(1);
         second.send(answer("in time"));
-        assert_eq!(deadlines.pass(at(0), Duration::ZERO), Some(at(2)));
+        assert_eq!(deadlines.pass(at(0)), Some(at(2)));
         let closed: Vec<_> = calls.iter().map(|(sender, _)| sender.is_closed()).collect();
         assert_eq!(closed, [true, false, false]);
-        assert_eq!(deadlines.pass(at(3), Duration::ZERO), None);
+        assert_eq!(deadlines.pass(at(3)), None);
     }
 
     #[test]
@@ -380,9 +382,9 @@ mod tests {
             .collect();
         assert_eq!(firsts, [true, false, true, false]);
         let closed = || calls.iter().map(|(it, _)| it.is_closed()).collect::<Vec<_>>();
-        assert_eq!(deadlines.pass(at(10), Duration::ZERO), Some(at(20)));
+        assert_eq!(deadlines.pass(at(10)), Some(at(20)));
         assert_eq!(closed(), [false, false, true, false]);
-        assert_eq!(deadlines.pass(at(25), Duration::ZERO), Some(at(30)));
+        assert_eq!(deadlines.pass(at(25)), Some(at(30)));
         assert_eq!(closed(), [true, false, true, true]);
     }
 
@@ -396,9 +398,11 @@ mod tests {
         deadlines.add(at(25), &second);
         sent.mark_sent();
         let stood_still = Duration::from_millis(40);
-        assert_eq!(deadlines.pass(at(60), stood_still), Some(at(100)));
+        deadlines.extend(at(60), stood_still);
+        assert_eq!(deadlines.pass(at(60)), Some(at(100)));
         assert_eq!((sent.is_closed(), waits.is_closed()), (true, false));
-        assert_eq!(deadlines.pass(at(140), stood_still), None);
+        deadlines.extend(at(140), stood_still);
+        assert_eq!(deadlines.pass(at(140)), None);
         assert!(waits.is_closed());
     }
 

@@ -324,16 +324,17 @@ impl Shared {
     /// started later. The task ends when another `watch` begins, which happens if a call has
     /// an earlier deadline than those before it.
     async fn watch_the_time(self: Rc<Self>, watch: u64, mut now: Instant) {
-        let pass = |now, stood_still| {
+        let pass = |now| {
             let mut state = self.state.borrow_mut();
-            if state.watch == watch { state.deadlines.pass(now, stood_still) } else { None }
+            if state.watch == watch { state.deadlines.pass(now) } else { None }
         };
-        let mut stood_still = Duration::ZERO;
-        while let Some(next) = pass(now, stood_still) {
+        while let Some(next) = pass(now) {
             sleep_until(next.into()).await;
             now = monotonic();
             let late = now.saturating_duration_since(next);
-            stood_still = if late < STANDSTILL { Duration::ZERO } else { late };
+            if late >= STANDSTILL {
+                self.state.borrow_mut().deadlines.extend(now, late);
+            }
             catch_up().await;
         }
     }
