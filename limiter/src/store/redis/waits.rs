@@ -78,7 +78,15 @@ impl RedisStore {
             // The units that this node owes are counted later.
             let longest = charge.algorithm.longest_wait(store_now).filter(|_| !has_account(charge));
             let is_shorter = longest.is_some_and(|it| it <= wait);
-            if is_answered || !charge.binding || is_shorter {
+            if is_answered || !charge.binding {
+                continue;
+            }
+            let empty = charge.algorithm.judge(None, charge.cost, store_now);
+            if empty.retry == Retry::Never {
+                update(&mut decided.answers[index], Answer::of_store(empty));
+                continue;
+            }
+            if is_shorter {
                 continue;
             }
             let known = match local.standing(charge, planned, (wait, self.nodes()), store_now) {

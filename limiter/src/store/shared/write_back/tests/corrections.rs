@@ -86,3 +86,22 @@ fn a_request_with_a_slightly_earlier_time_is_withdrawn_on_the_node() {
     store.hear(&mut node, after(2000));
     assert_eq!(store.units, 0);
 }
+
+/// A reply that the store gave before it received the give-back comes after that was sent.
+#[test]
+fn units_that_were_given_back_are_free_after_an_older_reply() {
+    let (mut store, limit) = (Central::default(), fixed(3));
+    let three = charge(1, &limit, 3);
+    let mut node = knowing(&mut store, &three);
+    counted(node.take(&three, 1, (START, Span::ZERO)));
+    store.hear(&mut node, after(1));
+    let (_, before) = store.judge(&charge(1, &limit, 0), after(2));
+    let (_, op) = node.withdraw(&three, START, after(3));
+    node.learn(&charge(1, &limit, 0), before.as_ref(), false, after(2));
+    let refused = node.take(&three, 1, (after(4), Span::ZERO));
+    assert!(matches!(refused, TakeOutcome::Refused(_)), "the older reply has these units");
+    store.correct(&three, op.expect("the store has counted it"), after(4));
+    let state = store.states.get(&three.key).cloned();
+    node.returned(&three.key, state, after(4));
+    assert_eq!(counted(node.take(&three, 1, (after(5), Span::ZERO))).remaining, 0);
+}
