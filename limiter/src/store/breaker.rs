@@ -17,7 +17,7 @@ pub(super) const FAILURES_TO_OPEN: u8 = 3;
 /// From the opening to the first probe.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two probes, before the jitter.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The breaker of one server.
 #[derive(Debug)]

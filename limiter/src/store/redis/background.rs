@@ -75,8 +75,10 @@ impl RedisStore {
         let (node, charge) = (Arc::clone(&self.node), OwnedCharge::of(charge));
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
         self.background.begin(async move {
-            if call.final_reply(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
-                node.fallback.settle(&charge.charge(), units, nodes, store_now);
+            match call.final_reply(|| {}).await {
+                Ok(answer) => node.charged(&charge.charge(), ask, &answer),
+                Err(error) if error.may_have_counted() => {}
+                Err(_) => node.fallback.settle(&charge.charge(), units, nodes, store_now),
             }
         });
     }
@@ -323,6 +325,20 @@ impl RedisStore {
 }
 
 impl NodeState {
+    /// Records the end of a ban that this node has imposed: another node may have imposed it a
+    /// moment before.
+    fn charged(&self, charge: &Charge<'_>, ask: Ask, answer: &[u8]) {
+        let Charge { key, algorithm, .. } = *charge;
+        if !matches!(algorithm, Algorithm::Ban(_)) {
+            return;
+        }
+        let asked = [Asked { key, algorithm, ask, binding: false }];
+        if let Ok(answered) = decode(&asked, answer) {
+            let state = answered.after(&asked[0], 0);
+            self.local.learn_reply(charge, ask, state.as_ref(), (false, false), answered.at);
+        }
+    }
+
     /// Records the outcome of a debt. If it is not known, the debt is not reported again: to
     /// count it twice would harm the client for longer.
     fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply, clock: &Clock) {
@@ -331,8 +347,7 @@ impl NodeState {
         let fallback = &self.fallback;
         match answered {
             Ok(answered) => {
-                let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
-                let (state, _) = debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
+                let state = answered.after(&asked[0], 0);
                 fallback.learn(debt.key, &debt.algorithm, state, true, answered.at);
                 fallback.settled(debt);
             }

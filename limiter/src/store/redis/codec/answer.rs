@@ -93,6 +93,7 @@ impl Answered {
                 Op::Take(cost.saturating_add(self.replies[position].extra))
             }
             Ask::Count(cost) => Op::Count(cost),
+            Ask::Charge(actual) => Op::Settle { reserved: 0, actual, taken: self.at },
             Ask::Give { cost, taken } => Op::Give { cost, taken },
             Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
             _ => return before.cloned(),

@@ -16,6 +16,10 @@ use crate::time::{Span, Timestamp};
 /// Workers look for reports that are due at least this often.
 const LOOK: Span = Span::from_millis(100);
 
+/// So long before the end of a window its units are reported: workers look for the report, and
+/// send it.
+const BEFORE_THE_END: Span = Span::from_micros(LOOK.as_micros() + 50_000);
+
 /// The units that one node has counted itself.
 #[derive(Debug)]
 pub struct Ledger {
@@ -78,7 +82,7 @@ impl Ledger {
         let taken = account.take(charge.algorithm, charge.cost, nodes, (now, slack));
         let due = match taken {
             TakeOutcome::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
-            TakeOutcome::Counted(_) => Some(now.plus(self.interval)),
+            TakeOutcome::Counted(_) => Some(due_at(charge.algorithm, now, self.interval)),
             TakeOutcome::Ask => {
                 self.due.hasten_report(charge.key, &mut account, now);
                 None
@@ -216,7 +220,7 @@ impl Ledger {
         self.forgotten_units = self.forgotten_units.saturating_add(forgotten);
         let remaining = account.peek(charge.algorithm, now).remaining;
         let matters = account.matters(remaining, nodes);
-        let due = if matters { now } else { now.plus(self.interval) };
+        let due = if matters { now } else { due_at(charge.algorithm, now, self.interval) };
         self.due.hasten(charge.key, &mut account, due);
         None
     }
@@ -372,4 +376,18 @@ impl Ledger {
             self.forgotten_units = self.forgotten_units.saturating_add(oldest.units);
         }
     }
+}
+
+/// When units are reported that are counted at `now`: after the interval, or before their window
+/// ends. The store counts them at the time of the report, so those that are reported later count
+/// in the next window.
+fn due_at(algorithm: &Algorithm, now: Timestamp, interval: Span) -> Timestamp {
+    let due = now.plus(interval);
+    let window = match algorithm {
+        Algorithm::SubWindows(it) => it.length(),
+        _ => algorithm.window(),
+    };
+    let is_long = window.as_micros() >= 2 * interval.as_micros();
+    let end = algorithm.edge(now).filter(|_| is_long).map(|edge| edge.minus(BEFORE_THE_END));
+    end.filter(|end| *end > now).map_or(due, |end| due.min(end))
 }

@@ -263,3 +263,28 @@ fn queues_are_not_counted_later() {
     assert!(Ledger::counts(&fixed(1)));
     assert!(!Ledger::counts(&queue));
 }
+
+/// Units that are reported in the next window count there for longer than those of one window.
+#[test]
+fn a_steady_client_below_its_limit_is_not_refused() {
+    let quota = Quota::new(100, Span::from_secs(10)).unwrap();
+    for algorithm in [
+        Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        Algorithm::FixedWindow(FixedWindow::new(quota)),
+    ] {
+        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let one = charge(1, &algorithm, 1);
+        let mut refused = 0;
+        // One request in 105 ms is 95 % of the limit. The worker looks every 100 ms.
+        for step in 0..8000 {
+            let now = after(step * 5);
+            if step % 20 == 0 {
+                store.hear(&mut node, now);
+            }
+            if step % 21 == 0 {
+                refused += u64::from(!decide(&mut store, &mut node, &one, 1, now).0.admitted);
+            }
+        }
+        assert_eq!(refused, 0, "{}", algorithm.name());
+    }
+}

@@ -41,8 +41,13 @@ pub(super) fn at_once(
     // the log of the oracle after younger units, and is then not found.
     let moved = match counted.algorithm {
         Algorithm::SlidingLog(_) => ledger.given_alone(),
-        // What has leaked of a unit that is given back depends on the rate of its plan.
-        Algorithm::TokenBucket(_) if !counted.is_plain => ledger.given(),
+        // What has leaked of a unit that is given back depends on the rate of its plan, and on
+        // whether the store had counted it.
+        Algorithm::TokenBucket(_)
+            if !counted.is_plain || counted.consistency.mode == StoreMode::WriteBack =>
+        {
+            ledger.given()
+        }
         _ => 0,
     };
     // A clock that follows another one runs faster for a while, or slower, and
@@ -128,7 +133,9 @@ fn acquainted_us(scenario: &Scenario, journal: &Journal, counted: &Counted) -> O
 /// What was counted in vain: by servers that forget, by nodes that crash before
 /// they tell, and by what was sent and did not arrive.
 fn forgotten(scenario: &Scenario, journal: &Journal, counted: &Counted) -> u64 {
-    let capacity = counted.algorithm.capacity();
+    // The last slot of a queue can be a part of one.
+    let is_queue = matches!(counted.algorithm, Algorithm::LeakyBucket(_));
+    let capacity = counted.algorithm.capacity() + u64::from(is_queue);
     let times = scenario.troubles.iter().filter(|(_, trouble)| match trouble {
         Trouble::Crash { keeps: false, .. } | Trouble::Flush { .. } | Trouble::FailOver { .. } => {
             true
