@@ -15,7 +15,6 @@ use super::codec::Encoder;
 use super::inquiries::Inquiries;
 use super::invalidation;
 use super::layout::Layout;
-use super::link::Health;
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outages::Outages;
 use super::script::{SCRIPT, Script};
@@ -278,40 +277,10 @@ impl RedisStore {
     pub(in crate::store) fn server_states(&self) -> Vec<ServerState> {
         let mut states: Vec<ServerState> = Vec::new();
         // There may be several connections to one server.
-        for health in self.servers.health() {
-            let Health {
-                server,
-                is_away,
-                answered,
-                failed,
-                overloads,
-                call_errors,
-                calls,
-                clock_offset_us,
-                ..
-            } = health;
-            match states.iter_mut().find(|state| state.server == server) {
-                Some(state) => {
-                    state.is_away |= is_away;
-                    state.answered += answered;
-                    state.failed += failed;
-                    state.overloads += overloads;
-                    for (cause, count) in call_errors {
-                        *state.call_errors.entry(cause).or_default() += count;
-                    }
-                    state.calls.merge(&calls);
-                    state.clock_offset_us = state.clock_offset_us.or(clock_offset_us);
-                }
-                None => states.push(ServerState {
-                    server,
-                    is_away,
-                    answered,
-                    failed,
-                    overloads,
-                    call_errors,
-                    calls,
-                    clock_offset_us,
-                }),
+        for state in self.servers.health().into_iter().map(ServerState::from) {
+            match states.iter_mut().find(|it| it.server == state.server) {
+                Some(known) => known.merge(state),
+                None => states.push(state),
             }
         }
         states

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::store::server_state::{BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics};
+use super::Health;
+use crate::store::server_state::{
+    BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,
+};
 use crate::time::Span;
 
 impl CallStatistics {
@@ -16,6 +19,29 @@ impl CallStatistics {
     pub(in crate::store::redis) fn merge(&mut self, other: &Self) {
         self.durations_us.merge(&other.durations_us);
         self.batch_sizes.merge(&other.batch_sizes);
+    }
+}
+
+impl From<Health> for ServerState {
+    fn from(health: Health) -> Self {
+        let Health { server, is_away, answered, failed, overloads, .. } = health;
+        let Health { call_errors, calls, clock_offset_us, .. } = health;
+        Self { server, is_away, answered, failed, overloads, call_errors, calls, clock_offset_us }
+    }
+}
+
+impl ServerState {
+    /// Adds what is known of another connection to the same server.
+    pub(in crate::store::redis) fn merge(&mut self, other: Self) {
+        self.is_away |= other.is_away;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.overloads += other.overloads;
+        for (cause, count) in other.call_errors {
+            *self.call_errors.entry(cause).or_default() += count;
+        }
+        self.calls.merge(&other.calls);
+        self.clock_offset_us = self.clock_offset_us.or(other.clock_offset_us);
     }
 }
 
