@@ -180,6 +180,9 @@ impl RedisStore {
         keys: impl IntoIterator<Item = &'k Key>,
         now: Timestamp,
     ) {
+        if self.node.fallback.owes_nothing() {
+            return;
+        }
         let keys =
             keys.into_iter().filter(|key| self.server_status(encoder, key) != ServerStatus::Down);
         let debts = self.node.fallback.owed_of(keys, self.store_time(now));

@@ -387,6 +387,11 @@ impl Fallback {
         self.debts.with(|it| it.take(most, now, status))
     }
 
+    /// Whether no counter has a debt. It takes no lock.
+    pub(in crate::store) fn owes_nothing(&self) -> bool {
+        self.debts.are_none()
+    }
+
     /// The debts of these counters, which are reported before the store is asked about them. The
     /// outcome of each must be recorded likewise.
     pub(in crate::store) fn owed_of<'c>(
@@ -394,9 +399,6 @@ impl Fallback {
         keys: impl IntoIterator<Item = &'c Key>,
         now: Timestamp,
     ) -> Vec<Debt> {
-        if self.debts.are_none() {
-            return Vec::new();
-        }
         self.debts.with(|it| keys.into_iter().filter_map(|key| it.take_of(key, now)).collect())
     }
 

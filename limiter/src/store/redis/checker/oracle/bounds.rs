@@ -105,7 +105,9 @@ fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
 /// it has one worker. The question of a worker can overtake the report of another one.
 fn acquainted(scenario: &Scenario, counted: &Counted) -> u64 {
     let capacity = counted.algorithm.capacity();
-    if scenario.nodes.max(scenario.workers) > 1 { capacity + capacity / 2 } else { capacity }
+    // What is owed under one limit of a counter is not reported under a smaller one.
+    let is_alone = scenario.nodes.max(scenario.workers) == 1 && counted.is_plain;
+    if is_alone { capacity } else { capacity + capacity / 2 }
 }
 
 /// Since when that is so, in a run in which nothing goes wrong: since so long that
