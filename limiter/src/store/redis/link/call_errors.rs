@@ -1,8 +1,8 @@
 //! Errors of single calls to a server that decides others: a key with data of another program,
 //! or a reply that cannot be read.
 //!
-//! The server is used further on. Only the policies of these calls apply `on_store_failure`. So
-//! such errors are counted by their causes, and the log has each cause once a minute.
+//! The server stays in use, and only the policies of these calls apply `on_store_failure`. So such
+//! errors are counted by their causes, and the log has each cause once a minute.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -81,6 +81,22 @@ fn a_debt_of_a_bucket_is_whole_for_any_number_of_nodes_and_any_level() {
     }
 }
 
+/// A debt that is reported before a question leaves its turn. Their number is bounded.
+#[test]
+fn turns_that_are_left_are_bounded_and_hide_no_debt() {
+    let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
+    let mut debts = Debts::default();
+    for _ in 0..2 * MAX_DEBTS + 9 {
+        debts.add(KEY, &window, 1, Since::default(), NOW);
+        if let Some(debt) = debts.take_of(&KEY, NOW) {
+            debts.settled(debt);
+        }
+    }
+    assert_eq!(debts.turns.len(), 2 * MAX_DEBTS);
+    let told: u64 = (0..=2 * MAX_DEBTS / MAX_LOOKED_AT).map(|_| owed(&mut debts, NOW)).sum();
+    assert_eq!((told, debts.turns.len()), (10, 0));
+}
+
 #[test]
 fn an_overdue_reply_does_not_delay_other_debts() {
     let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
