@@ -86,6 +86,16 @@ impl Retry {
             None => Self::Never,
         }
     }
+
+    /// The same time, told `by` earlier.
+    pub(crate) fn postponed(self, by: Span) -> Self {
+        match self {
+            Self::After(wait) => {
+                Self::After(Span::from_micros(wait.as_micros().saturating_add(by.as_micros())))
+            }
+            Self::Now | Self::Never => self,
+        }
+    }
 }
 
 /// The result of a take.

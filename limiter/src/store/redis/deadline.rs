@@ -198,45 +198,51 @@ impl Future for LateReply {
 /// The deadlines of the calls of one link, the earliest first. Most calls have the same
 /// timeout, so a new deadline is usually the last.
 #[derive(Debug, Default)]
-pub(super) struct Deadlines(VecDeque<(Instant, Rc<Slot>)>);
+pub(super) struct Deadlines {
+    calls: VecDeque<(Instant, Rc<Slot>)>,
+    /// When the caller's timer ends, if it runs.
+    timer: Option<Instant>,
+}
 
 impl Deadlines {
-    /// Adds a deadline. Returns whether it is the earliest of all. Then the caller must start
-    /// a timer for it.
+    /// Adds a deadline. Returns whether the caller must start a timer for it, because none runs
+    /// that ends by then.
     pub(super) fn add(&mut self, deadline: Instant, awaited: &PendingReply) -> bool {
         // So their number is about the number of open calls.
-        while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
-            self.0.pop_front();
+        while self.calls.front().is_some_and(|(_, slot)| is_closed(slot)) {
+            self.calls.pop_front();
         }
-        self.insert(deadline, Rc::clone(&awaited.0)) == 0
+        self.insert(deadline, Rc::clone(&awaited.0));
+        let is_watched = self.timer.is_some_and(|end| end <= deadline);
+        if !is_watched {
+            self.timer = Some(deadline);
+        }
+        !is_watched
     }
 
-    fn insert(&mut self, deadline: Instant, slot: Rc<Slot>) -> usize {
-        let before = self.0.iter().rposition(|(other, _)| *other <= deadline);
-        let place = before.map_or(0, |before| before + 1);
-        self.0.insert(place, (deadline, slot));
-        place
+    fn insert(&mut self, deadline: Instant, slot: Rc<Slot>) {
+        let before = self.calls.iter().rposition(|(other, _)| *other <= deadline);
+        self.calls.insert(before.map_or(0, |before| before + 1), (deadline, slot));
     }
 
     /// Ends the calls whose deadlines have passed at `now`. Returns the next deadline, if there
-    /// is one.
+    /// is one. Then the caller must start a timer for it.
     pub(super) fn pass(&mut self, now: Instant) -> Option<Instant> {
-        while let Some((deadline, slot)) = self.0.front() {
-            if is_closed(slot) || *deadline <= now {
-                pass(slot);
-                self.0.pop_front();
-            } else {
-                return Some(*deadline);
-            }
+        while let Some((deadline, slot)) = self.calls.front()
+            && (is_closed(slot) || *deadline <= now)
+        {
+            pass(slot);
+            self.calls.pop_front();
         }
-        None
+        self.timer = self.calls.front().map(|(deadline, _)| *deadline);
+        self.timer
     }
 
     /// This process did not run for so long until `now`. Calls that were not sent before their
     /// deadline get this time again, once.
     pub(super) fn extend(&mut self, now: Instant, stood_still: Duration) {
-        let passed = self.0.iter().take_while(|(deadline, _)| *deadline <= now).count();
-        let passed: Vec<_> = self.0.drain(..passed).collect();
+        let passed = self.calls.iter().take_while(|(deadline, _)| *deadline <= now).count();
+        let passed: Vec<_> = self.calls.drain(..passed).collect();
         for (deadline, slot) in passed {
             let is_unsent = slot.times_sent.get() == 0 && !is_closed(&slot);
             let is_extended = is_unsent && !slot.is_extended.replace(true);
@@ -369,6 +375,28 @@ mod tests {
         assert_eq!(deadlines.pass(at(3)), None);
     }
 
+    /// Calls one after the other need no timer each.
+    #[test]
+    fn a_timer_that_runs_serves_later_calls() {
+        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut call_until = |ms| {
+            let (sender, awaited) = ReplySender::new();
+            let needs_timer = deadlines.add(at(ms), &awaited);
+            sender.send(answer("at once"));
+            needs_timer
+        };
+        assert_eq!([20, 21, 39].map(&mut call_until), [true, false, false]);
+        assert_eq!(deadlines.pass(at(20)), None);
+        let (_sender, awaited) = ReplySender::new();
+        assert!(deadlines.add(at(40), &awaited), "the timer has ended");
+        let (_sender, awaited) = ReplySender::new();
+        assert!(!deadlines.add(at(45), &awaited));
+        assert_eq!(deadlines.pass(at(40)), Some(at(45)), "the caller starts it again");
+        let (_sender, awaited) = ReplySender::new();
+        assert!(!deadlines.add(at(60), &awaited));
+    }
+
     #[test]
     fn a_call_that_may_wait_less_long_than_others_is_over_before_them() {
         let (mut deadlines, start) = (Deadlines::default(), monotonic());
@@ -414,6 +442,6 @@ mod tests {
             deadlines.add(now, &awaited);
             sender.send(answer("yes"));
         }
-        assert_eq!(deadlines.0.len(), 1);
+        assert_eq!(deadlines.calls.len(), 1);
     }
 }

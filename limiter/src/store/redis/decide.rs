@@ -213,14 +213,14 @@ impl RedisStore {
         now: Timestamp,
     ) -> Decided {
         let awaited = InFlight::ask(&self.in_flight, remote.iter());
-        let mut results = calls.results(self, parts, now).await;
-        for (part, _) in parts.iter().zip(&results).filter(|(_, result)| result.is_doubtful) {
+        let results = calls.results(self, parts, now).await;
+        for (part, _) in parts.iter().zip(&*results).filter(|(_, result)| result.is_doubtful) {
             self.doubt(remote, part);
         }
-        let decided = self.settle(encoder, remote, parts, &mut results, now);
+        let decided = self.settle(encoder, remote, parts, results, now);
         drop(awaited);
         for (part, result) in parts.iter().zip(results) {
-            if let Some(late) = result.late {
+            if let Some(late) = result.late.take() {
                 self.await_late(encoder, remote, (part, late), &decided, now);
             }
         }

@@ -49,6 +49,13 @@ pub(super) struct PartResult {
     pub(super) late: Option<LateReply>,
 }
 
+impl Default for PartResult {
+    /// That of a call that was not sent.
+    fn default() -> Self {
+        Self { reply: Err(StoreError::NotSent), is_doubtful: false, late: None }
+    }
+}
+
 impl<'a> Part<'a> {
     pub(super) fn new(destination: Destination) -> Self {
         Self { destination, indices: SmallVec::new(), asked: SmallVec::new() }

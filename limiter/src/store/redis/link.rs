@@ -292,9 +292,9 @@ impl Shared {
                 self.warn_of_overload(&mut state, now);
                 return;
             }
-            let is_first = state.deadlines.add(deadline, awaited);
-            state.watch += u64::from(is_first);
-            is_first.then_some(state.watch)
+            let needs_timer = state.deadlines.add(deadline, awaited);
+            state.watch += u64::from(needs_timer);
+            needs_timer.then_some(state.watch)
         };
         if let Some(watch) = watch {
             spawn_local(Rc::clone(self).watch_the_time(watch, now));
@@ -321,8 +321,8 @@ impl Shared {
     /// Ends calls at their deadlines, until no call is left. Replies that have arrived by then
     /// are read first, and calls that could not be sent because the process did not run get this
     /// time again. `now` is the time at which the first call was made; this task may have
-    /// started later. The task ends when another `watch` begins, which happens if a call has
-    /// an earlier deadline than those before it.
+    /// started later. The task ends when another `watch` begins, which happens if a call must
+    /// end before its timer does.
     async fn watch_the_time(self: Rc<Self>, watch: u64, mut now: Instant) {
         let pass = |now| {
             let mut state = self.state.borrow_mut();
@@ -364,7 +364,8 @@ impl Shared {
         let mut state = self.state.borrow_mut();
         if state.connection.is_some() && state.queue.needs_sender() {
             // The task runs after all tasks that are ready now, and sends their calls, too.
-            spawn_local(Rc::clone(self).deliver());
+            // Boxed, because the runtime copies the future of a task several times.
+            spawn_local(Box::pin(Rc::clone(self).deliver()));
         }
     }
 

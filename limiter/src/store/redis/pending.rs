@@ -42,12 +42,12 @@ pub(super) struct PendingDecision<'q> {
 
 /// One call for each part.
 #[derive(Default)]
-pub(super) struct Calls(SmallVec<[PartCall; 1]>);
-
-#[expect(clippy::large_enum_variant, reason = "the decision that holds it has its own place")]
-enum PartCall {
-    Sent(Call),
-    Done(PartResult),
+pub(super) struct Calls {
+    /// The calls that have no result yet.
+    calls: SmallVec<[Option<Call>; 1]>,
+    /// One result for each part, which holds when its call has ended. They stay in their place,
+    /// because they are large.
+    results: SmallVec<[PartResult; 1]>,
 }
 
 impl Calls {
@@ -72,17 +72,16 @@ impl Calls {
                 false => Repeat::Never,
             };
             let encoded = encoder.encode(&part.asked, store_now);
-            PartCall::Sent(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
+            Some(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
         };
-        Self(parts.iter().map(ask).collect())
+        let results = parts.iter().map(|_| PartResult::default()).collect();
+        Self { calls: parts.iter().map(ask).collect(), results }
     }
 
     /// Whether any server may have received a call.
     fn is_sent(&self) -> bool {
-        self.0.iter().any(|step| match step {
-            PartCall::Sent(call) => call.times_sent() > 0,
-            PartCall::Done(_) => true,
-        })
+        let is_sent = |call: &Option<Call>| call.as_ref().is_none_or(|it| it.times_sent() > 0);
+        self.calls.iter().any(is_sent)
     }
 
     /// Returns the results of all parts when each has one.
@@ -91,57 +90,42 @@ impl Calls {
         store: &RedisStore,
         parts: &[Part<'_>],
         now: Timestamp,
-    ) -> SmallVec<[PartResult; 1]> {
+    ) -> &mut [PartResult] {
         poll_fn(|cx| {
-            let mut is_over = true;
-            for (step, part) in self.0.iter_mut().zip(parts) {
-                let PartCall::Sent(call) = step else { continue };
-                match Pin::new(&mut *call).poll(cx) {
-                    Poll::Pending => is_over = false,
-                    Poll::Ready(answer) => {
-                        let was_repeated = call.times_sent() > 1;
-                        let reply = answer.and_then(|answer| store.read_reply(part, &answer, now));
-                        let is_lost = reply.as_ref().is_err_and(|it| it.may_have_counted());
-                        let is_doubtful = is_lost || was_repeated;
-                        let result = PartResult { reply, is_doubtful, late: None };
-                        let over = mem::replace(step, PartCall::Done(result));
-                        step.await_late(over);
-                    }
+            let calls = self.calls.iter_mut().zip(&mut self.results).zip(parts);
+            for ((step, result), part) in calls {
+                let Some(call) = step else { continue };
+                if let Poll::Ready(answer) = Pin::new(&mut *call).poll(cx) {
+                    let was_repeated = call.times_sent() > 1;
+                    result.reply = answer.and_then(|answer| store.read_reply(part, &answer, now));
+                    let is_lost = result.reply.as_ref().is_err_and(|it| it.may_have_counted());
+                    result.is_doubtful = is_lost || was_repeated;
+                    let is_late = matches!(result.reply, Err(StoreError::Timeout));
+                    result.late = step.take().filter(|_| is_late).and_then(Call::give_up);
                 }
             }
-            if is_over { Poll::Ready(()) } else { Poll::Pending }
+            match self.calls.iter().all(Option::is_none) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
         })
         .await;
-        let ended = mem::take(&mut self.0).into_iter().filter_map(|step| match step {
-            PartCall::Sent(_) => None,
-            PartCall::Done(ended) => Some(ended),
-        });
-        ended.collect()
-    }
-}
-
-impl PartCall {
-    /// Keeps the late reply of a call that has timed out.
-    fn await_late(&mut self, over: Self) {
-        if let (Self::Done(ended), Self::Sent(call)) = (self, over)
-            && matches!(ended.reply, Err(StoreError::Timeout))
-        {
-            ended.late = call.give_up();
-        }
+        // They have ended, so dropping the decision does not continue them.
+        self.calls.clear();
+        &mut self.results
     }
 }
 
 impl Drop for PendingDecision<'_> {
     fn drop(&mut self) {
-        let calls = mem::take(&mut self.calls);
-        if calls.is_sent() {
+        if self.calls.is_sent() {
             let abandoned = Abandoned {
                 store: Rc::clone(self.store),
                 encoder: Rc::clone(self.encoder),
                 charges: self.charges.iter().map(OwnedCharge::of).collect(),
                 plan: self.plan.map(|(plan, store_now)| (plan.clone(), store_now)),
                 now: self.now,
-                calls,
+                calls: mem::take(&mut self.calls),
             };
             self.store.background.begin(abandoned.finish());
         } else if let Some((plan, store_now)) = self.plan {

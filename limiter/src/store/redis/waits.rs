@@ -10,6 +10,7 @@
 //! [`FRESH_FOR`]: crate::store::shared::deny::FRESH_FOR
 
 use std::iter;
+use std::mem;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -74,8 +75,9 @@ impl RedisStore {
         let denied = self.denied.borrow();
         for (index, (charge, &planned)) in charges.iter().zip(plan).enumerate() {
             let local = &self.node.local;
-            let is_answered = matches!(planned, Planned::Ask(_)) && is_asked;
-            // The units that this node owes are counted later.
+            // The store's answer, or the one that it gave before, lacks the units that this node
+            // owes. They are counted later.
+            let is_answered = matches!(planned, Planned::Ask(_)) && is_asked && !local.owes(charge);
             let longest = charge.algorithm.longest_wait(store_now).filter(|_| !has_account(charge));
             let is_shorter = longest.is_some_and(|it| it <= wait);
             if is_answered || !charge.binding {
@@ -127,9 +129,10 @@ impl RedisStore {
         let mut calls = Calls::send(self, encoder, &asked, &parts, (now, deadline));
         let results = calls.results(self, &parts, now).await;
         for (part, result) in parts.iter().zip(results) {
-            let Ok(answered) = result.reply else { continue };
+            let Ok(answered) = &mut result.reply else { continue };
             let clock = StoreClock::new(answered.at, now, self.clock.now());
-            for ((position, index), before) in part.positions().zip(answered.before) {
+            for ((position, index), before) in part.positions().zip(mem::take(&mut answered.before))
+            {
                 let (charge, ask) = (&asked[index], part.asked[position].ask);
                 let (state, uncounted) = (before.as_ref(), (false, false));
                 self.node.local.learn_reply(charge, ask, state, uncounted, answered.at);

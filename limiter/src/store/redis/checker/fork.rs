@@ -165,10 +165,12 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
     let later = journal.questions.iter().filter(|it| {
         it.done.is_some_and(|(_, done_us)| done_us >= since_us) || it.is_sent && it.done.is_none()
     });
-    // A ban that is told, and that this request may have imposed itself.
-    let is_banned = |part: &Part| {
+    // A ban that is told, and that this request may have imposed itself. After the answer only
+    // another request can have imposed it.
+    let is_banned = |question: &Question, part: &Part| {
         let told = asked.charges.iter().zip(&first.answers).find(|(it, _)| it.key == part.key);
         matches!(part.algorithm, Algorithm::Ban(_))
+            && question.done.is_some_and(|(_, done_us)| done_us <= first.made_us)
             && told.is_some_and(|(_, answer)| !answer.verdict.admitted)
     };
     let adds = |ask| match ask {
@@ -186,7 +188,7 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
             && question.asked.iter().any(|part| {
                 let is_known =
                     is_own && question.request.is_none() && !matches!(part.ask, Ask::Charge(_));
-                adds(part.ask) && !is_known && !is_banned(part) && is_charged_to(part.key)
+                adds(part.ask) && !is_known && !is_banned(question, part) && is_charged_to(part.key)
             })
     });
     let is_charged = journal.corrections.iter().any(|it| {

@@ -46,8 +46,11 @@ const MENDED: [(u64, &str); 13] = [
 ];
 
 /// Seeds of runs with a wait that was told, and did not hold, until its defect was mended.
-const MENDED_WAITS: [(u64, &str); 1] =
-    [(227_210, "a cost that never fits was not told beside a ban")];
+const MENDED_WAITS: [(u64, &str); 3] = [
+    (227_210, "a cost that never fits was not told beside a ban"),
+    (800_297, "units under way were counted as if they had arrived"),
+    (1_017_865, "the deny cache refused without the units that a node owed"),
+];
 
 /// Runs if nothing says how many.
 const RUNS: u64 = 300;

@@ -52,6 +52,13 @@ impl LocalLedgers {
         verdict
     }
 
+    /// Whether this node has counted units of this counter that the store may not know.
+    pub(in crate::store) fn owes(&self, charge: &Charge<'_>) -> bool {
+        let mut owes = false;
+        self.of_account(charge, |accounts| owes = accounts.owes(&charge.key));
+        owes
+    }
+
     /// Makes the reports of these charges due, because the store is asked for their states.
     pub(in crate::store) fn hasten(&self, charges: &[Charge<'_>], now: Timestamp) {
         for charge in charges.iter().filter(|it| has_account(it)) {

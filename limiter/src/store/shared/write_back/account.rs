@@ -191,6 +191,24 @@ impl Account {
         if self.settled > 0 || self.unsent > 0 && fits(self.unsent) {
             return None; // the store can count them now
         }
+        let mut verdict = self.foretell(algorithm, cost, (now, interval));
+        if self.is_under_way() {
+            // Its units count now, or when it arrives.
+            let late = self.foretell(algorithm, cost, (now.plus(FRESH_FOR), interval));
+            verdict.retry = verdict.retry.max(late.retry.postponed(FRESH_FOR));
+        }
+        let remaining = algorithm.judge(self.estimate.as_ref(), cost, now).remaining;
+        let is_fresh = now.since(self.heard_at) < FRESH_FOR;
+        // The owed units may fit into the present window or not.
+        let ends = self.owed() == 0 && is_certain(algorithm, verdict.retry);
+        let admitted = verdict.retry == Retry::Now;
+        (is_fresh || ends).then_some(Verdict { admitted, remaining, ..verdict })
+    }
+
+    /// The verdict if the store counts the owed units at `now`, and those that do not fit up
+    /// to `interval` after they fit.
+    fn foretell(&self, algorithm: &Algorithm, cost: u64, at: (Timestamp, Span)) -> Verdict {
+        let (now, interval) = at;
         let (mut state, mut then) = (self.heard.clone(), now);
         let mut owed = self.owed();
         while owed > 0 {
@@ -209,16 +227,7 @@ impl Account {
             Retry::After(wait) => Retry::After(then.plus(wait).since(now)),
             retry => retry,
         };
-        let remaining = algorithm.judge(self.estimate.as_ref(), cost, now).remaining;
-        let is_fresh = now.since(self.heard_at) < FRESH_FOR;
-        // The owed units may fit into the present window or not.
-        let ends = self.owed() == 0 && is_certain(algorithm, retry);
-        (is_fresh || ends).then_some(Verdict {
-            admitted: retry == Retry::Now,
-            remaining,
-            retry,
-            ..verdict
-        })
+        Verdict { retry, ..verdict }
     }
 
     /// How long it takes until the store can count one more unit, by its last state.

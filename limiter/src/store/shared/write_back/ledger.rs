@@ -125,6 +125,11 @@ impl Ledger {
         self.accounts.peek(&charge.key)?.told(charge.algorithm, charge.cost, (now, self.lateness()))
     }
 
+    /// Whether the store has not acknowledged all that this node has counted.
+    pub fn owes(&self, key: &Key) -> bool {
+        self.accounts.peek(key).is_some_and(|account| account.owed() > 0)
+    }
+
     /// A question to the store has its reply, or will have none.
     pub fn end_ask(&mut self, charge: &Charge<'_>) {
         if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
