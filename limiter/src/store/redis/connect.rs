@@ -12,7 +12,7 @@ use super::first_byte::FirstByte;
 use super::script::Script;
 use super::settings::{Address, Credentials, RedisSettings, Topology};
 use super::stream;
-use super::test_write::TestWrite;
+use super::test_write::{TestWrite, check_all_slots};
 use super::wire::Wire;
 use crate::store::in_time::in_time;
 use crate::store::outage::OutageCause;
@@ -37,7 +37,7 @@ impl Target {
     pub(super) const fn test_write(&self) -> TestWrite {
         match self {
             Self::InCluster(_, slot) => TestWrite::InSlot(*slot),
-            _ => TestWrite::OneKey,
+            _ => TestWrite::TwoSlots,
         }
     }
 }
@@ -60,8 +60,22 @@ pub(super) fn handshake_timeout(settings: &RedisSettings) -> Duration {
     (settings.timeout * 10).max(Duration::from_millis(500))
 }
 
+/// A connection that can be used.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) wire: Wire,
+    /// Whether the server has slots, and all of them.
+    pub(super) has_slots: bool,
+}
+
+impl From<Wire> for Connected {
+    fn from(wire: Wire) -> Self {
+        Self { wire, has_slots: false }
+    }
+}
+
 /// Opens a connection to a master that has the script, lets this gateway count, and answers in
-/// time.
+/// time. The server must have the slot for which it has `redirected` a call before.
 ///
 /// # Errors
 /// If a step of the handshake fails.
@@ -69,29 +83,39 @@ pub(super) async fn connect(
     settings: &RedisSettings,
     script: &Script,
     target: &Target,
-    test_write: &TestWrite,
-) -> Result<Wire, StoreError> {
+    redirected: Option<u16>,
+) -> Result<Connected, StoreError> {
     let address = match target {
         Target::Fixed(address) | Target::InCluster(address, _) => address.clone(),
         Target::Master => master(settings).await?,
-        Target::Replica => return connect_replica(settings, &replica(settings).await?, None).await,
+        Target::Replica => {
+            let address = replica(settings).await?;
+            return Ok(connect_replica(settings, &address, None).await?.into());
+        }
         Target::ReplicaAt(address) => {
-            return connect_replica(settings, address, Some(cmd("READONLY"))).await;
+            let prepare = Some(cmd("READONLY"));
+            return Ok(connect_replica(settings, address, prepare).await?.into());
         }
     };
+    let test_write = target.test_write();
     let mut first = pipe();
     first.cmd("ROLE").add_command(test_write.command(&settings.prefix));
     let (mut wire, answers) = open(settings, &address, Peer::Server, &first).await?;
     let [role, written] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
     check_role(&role)?;
-    test_write.check(written)?;
+    let checked = test_write.check(written);
+    let has_slots = checked.as_ref().is_err_and(StoreError::is_cross_slot);
+    match has_slots {
+        true => check_all_slots(&mut wire, &settings.prefix, redirected).await?,
+        false => checked?,
+    }
     // The script is longer than what a server accepts without a password.
     let mut load = cmd("SCRIPT");
     load.arg("LOAD").arg(script.source);
     wire.send_one(&load).await?.extract_error()?;
     ping(&mut wire, settings.timeout).await?;
-    Ok(wire)
+    Ok(Connected { wire, has_slots })
 }
 
 /// Checks that a server is a master. A user may not be allowed to ask for the role. Then the test

@@ -73,6 +73,12 @@ impl ReplySender {
         self.0.times_sent.set(self.0.times_sent.get().saturating_add(1));
     }
 
+    /// Records that the call was sent in vain: the server has refused it before it counted
+    /// anything.
+    pub(super) fn unmark_sent(&self) {
+        self.0.times_sent.set(self.0.times_sent.get().saturating_sub(1));
+    }
+
     /// How often the call was sent.
     pub(super) fn times_sent(&self) -> u8 {
         self.0.times_sent.get()

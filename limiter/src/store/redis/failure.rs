@@ -49,6 +49,8 @@ pub enum Refusal {
     Ask(Address),
     /// The slot is moving to another node, and the keys of the call are on both nodes.
     TryAgain,
+    /// The server has slots, and the keys of the command are in several of them.
+    CrossSlot,
     /// It is a replica.
     ReadOnly,
     /// It cannot be used, for this cause. Nothing was counted.
@@ -81,7 +83,9 @@ impl StoreError {
             }
             Self::Refused(refusal, text) => match refusal {
                 Refusal::ReadOnly => OutageCause::ReadOnly,
-                Refusal::Moved(_) | Refusal::Ask(_) => OutageCause::ClusterNode,
+                Refusal::Moved(_) | Refusal::Ask(_) | Refusal::CrossSlot => {
+                    OutageCause::ClusterNode
+                }
                 Refusal::TryAgain => OutageCause::ClusterDown,
                 Refusal::Other if text.starts_with("WRONGTYPE") => OutageCause::ForeignData,
                 _ => OutageCause::Refused,
@@ -115,7 +119,13 @@ impl StoreError {
 
     /// Whether the error concerns the server, and not one call only.
     pub(super) fn is_of_server(&self) -> bool {
-        !self.is_redirection() && !matches!(self, Self::Refused(Refusal::Other, _))
+        let is_of_call = matches!(self, Self::Refused(Refusal::Other | Refusal::CrossSlot, _));
+        !self.is_redirection() && !is_of_call
+    }
+
+    /// Whether the server has slots, and the keys of the command are in several of them.
+    pub(super) const fn is_cross_slot(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::CrossSlot, _))
     }
 
     /// Whether another node of the cluster would have answered.
@@ -158,6 +168,7 @@ fn refused(error: &RedisError) -> Option<StoreError> {
         "MOVED" => redirection(error).map_or(Refusal::Other, Refusal::Moved),
         "ASK" => redirection(error).map_or(Refusal::Other, Refusal::Ask),
         "TRYAGAIN" => Refusal::TryAgain,
+        "CROSSSLOT" => Refusal::CrossSlot,
         "READONLY" => Refusal::ReadOnly,
         "ERR" => general(&detail),
         _ => special(code, &detail).map_or(Refusal::Other, Refusal::Unusable),
@@ -186,7 +197,6 @@ fn special(code: &str, detail: &str) -> Option<OutageCause> {
         "MASTERDOWN" => OutageCause::MasterDown,
         "BUSY" => OutageCause::Busy,
         "CLUSTERDOWN" => OutageCause::ClusterDown,
-        "CROSSSLOT" => OutageCause::ClusterNode,
         "DENIED" => OutageCause::Protected,
         _ => return None,
     })

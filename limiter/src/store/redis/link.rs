@@ -30,7 +30,6 @@ use super::failure::{Refusal, StoreError};
 use super::outages::{Outages, ServerUse};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
-use super::test_write::TestWrite;
 use super::wire::Wire;
 use crate::store::CallStatistics;
 use crate::store::breaker::{Breaker, Change, Position};
@@ -112,8 +111,11 @@ struct State {
     late: usize,
     /// Whether the server is used, and if not, why.
     server_use: ServerUse,
-    /// The test of each new connection.
-    test_write: TestWrite,
+    /// Whether the server has slots, and all of them. Then the keys of one command must be in one
+    /// slot. It is not used for a node of a cluster, whose calls have one slot.
+    has_slots: bool,
+    /// The slot of the last call that a server which should have all slots has redirected.
+    redirected: Option<u16>,
 }
 
 /// One connection and its number: the failure of an old one does not concern its successor.
@@ -158,7 +160,8 @@ impl Link {
             calls: CallStatistics::default(),
             late: 0,
             server_use: outages.user(),
-            test_write: target.test_write(),
+            has_slots: false,
+            redirected: None,
         };
         let shared = Rc::new(Shared {
             settings,
@@ -226,6 +229,12 @@ impl Link {
     /// Returns when it is known whether the server can be reached.
     pub(super) async fn settled(&self) {
         self.shared.settled.wait().await;
+    }
+
+    /// Whether the server has slots, and all of them. Then the keys of one call must be in one
+    /// slot.
+    pub(super) fn has_slots(&self) -> bool {
+        self.shared.state.borrow().has_slots
     }
 
     /// Whether there is a connection.
@@ -384,8 +393,8 @@ impl Shared {
             }
             Err(error) => {
                 state.failed += 1;
-                if has_slots(error) {
-                    state.test_write = TestWrite::TwoSlots;
+                if let Some(slot) = redirected_slot(error) {
+                    state.redirected = slot;
                     state.breaker.refused(monotonic())
                 } else if is_fatal(error) {
                     state.connection = None;
@@ -415,6 +424,14 @@ impl Shared {
             }
             (None, Some(error)) if state.server_use.is_given_up() => self.give_up(state, &error),
             (None, _) => {}
+        }
+    }
+
+    /// Records whether the server has slots.
+    fn note_slots(&self, state: &mut State, has_slots: bool) {
+        state.has_slots = has_slots;
+        if has_slots {
+            state.server_use.has_slots(&self.target.to_string());
         }
     }
 
@@ -455,11 +472,15 @@ fn is_fatal(error: &StoreError) -> bool {
     }
 }
 
-/// Whether a server that should have all keys has slots. It then refuses some of the calls only,
-/// but always the same ones.
-fn has_slots(error: &StoreError) -> bool {
-    let refusal = Refusal::Unusable(OutageCause::ClusterNode);
-    matches!(error, StoreError::Refused(it, _) if *it == refusal)
+/// The slot, if it is known, of a call that was redirected by a server which should have all
+/// slots. It then refuses some of the calls only, but always the same ones.
+fn redirected_slot(error: &StoreError) -> Option<Option<u16>> {
+    match error {
+        StoreError::Refused(Refusal::Unusable(OutageCause::ClusterNode), said) => {
+            Some(said.split_whitespace().nth(1).and_then(|slot| slot.parse().ok()))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

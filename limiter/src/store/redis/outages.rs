@@ -19,6 +19,8 @@ use crate::store::outage::{Outage, OutageCause};
 #[derive(Clone, Debug, Default)]
 pub struct Outages {
     servers: Arc<Mutex<BTreeMap<Id, OneServer>>>,
+    /// The servers that have slots and all keys, of which the log says so.
+    with_slots: Arc<Mutex<BTreeSet<String>>>,
     role: Role,
 }
 
@@ -63,6 +65,17 @@ impl Outages {
     /// A use of a server, which is not given up yet.
     pub(super) fn user(&self) -> ServerUse {
         ServerUse { outages: self.clone(), given_up: None }
+    }
+
+    /// The log says once that a server has slots.
+    fn log_slots(&self, server: &str) {
+        if self.with_slots.lock().insert(server.to_owned()) {
+            info!(
+                %server,
+                "Redis has hash slots behind one address; counters of several slots are sent in \
+                 several calls"
+            );
+        }
     }
 
     /// The servers that are not used for counters, by their names.
@@ -148,6 +161,11 @@ impl ServerUse {
     /// Whether the server is not used.
     pub(super) const fn is_given_up(&self) -> bool {
         self.given_up.is_some()
+    }
+
+    /// The server has slots, and all of them.
+    pub(super) fn has_slots(&self, server: &str) {
+        self.outages.log_slots(server);
     }
 
     /// The server is not used, or still not used, for this cause.

@@ -3,38 +3,38 @@
 //! A server can accept connections and still refuse to count: the user lacks a right, the memory
 //! is full, the server is a node of a cluster. The first command on a new connection is therefore
 //! a script that writes, reads and deletes one field. A connection on which it fails is not used.
+//!
+//! Some servers have slots and all keys, for example a proxy before a cluster. They refuse the
+//! test write with keys of two slots, and accept those with one key each.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value, cmd, pipe};
 
 use super::failure::{Refusal, StoreError};
 use super::slots;
+use super::wire::Wire;
 
 const SCRIPT: &str = include_str!("test_write.lua");
 
 /// The keys of the test write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum TestWrite {
-    /// One key on a server that has all keys.
-    OneKey,
-    /// Two keys in different slots, on a server that has redirected a call or refused keys in
-    /// several slots. It succeeds when the server has no slots any more.
+    /// Two keys in different slots, on a server that should have all keys.
     TwoSlots,
     /// A key in a slot of a node of a cluster. The slot may have moved; the node is used.
     InSlot(u16),
 }
 
+/// The tags of keys in different slots. A node of a cluster has all of their slots only if it
+/// has nearly all slots.
+const TAGS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
 impl TestWrite {
     /// The command, under a prefix.
     pub(super) fn command(&self, prefix: &str) -> Cmd {
-        let key = |tag: &str| format!("{prefix}:meta:test{{{tag}}}");
-        let keys = match self {
-            Self::OneKey => vec![format!("{prefix}:meta:test")],
-            Self::TwoSlots => vec![key("a"), key("b")],
-            Self::InSlot(slot) => vec![key(&tag_of(*slot))],
-        };
-        let mut command = cmd("EVAL");
-        command.arg(SCRIPT).arg(keys.len()).arg(keys);
-        command
+        match self {
+            Self::TwoSlots => command(prefix, &TAGS[..2]),
+            Self::InSlot(slot) => command(prefix, &[&tag_of(*slot)]),
+        }
     }
 
     /// Reads the reply.
@@ -42,29 +42,64 @@ impl TestWrite {
     /// # Errors
     /// If the server does not let this gateway count.
     pub(super) fn check(&self, reply: Value) -> Result<(), StoreError> {
-        let failed = match reply {
-            Value::Array(mut items) => match (items.pop(), items.pop()) {
-                (Some(Value::ServerError(error)), Some(Value::BulkString(command))) => {
-                    match StoreError::from(redis::RedisError::from(error)) {
-                        StoreError::Refused(refusal, text) => {
-                            let command = String::from_utf8_lossy(&command);
-                            StoreError::Refused(refusal, format!("{command}: {text}"))
-                        }
-                        other => other,
-                    }
-                }
-                _ => return Ok(()),
-            },
-            other => match other.extract_error() {
-                Ok(_) => return Ok(()),
-                Err(error) => StoreError::from(error),
-            },
-        };
+        let Err(failed) = succeeded(reply) else { return Ok(()) };
         let is_moving = matches!(failed, StoreError::Refused(Refusal::TryAgain, _));
         match self {
             Self::InSlot(_) if is_moving || failed.is_redirection() => Ok(()),
             _ => Err(failed),
         }
+    }
+}
+
+/// Tests whether a server that has slots has all of them: those of some keys, and the one for
+/// which it has `redirected` a call before.
+///
+/// # Errors
+/// If the server does not let this gateway count in each of them.
+pub(super) async fn check_all_slots(
+    wire: &mut Wire,
+    prefix: &str,
+    redirected: Option<u16>,
+) -> Result<(), StoreError> {
+    let mut commands = pipe();
+    for tag in TAGS {
+        commands.add_command(command(prefix, &[tag]));
+    }
+    if let Some(slot) = redirected {
+        commands.add_command(command(prefix, &[&tag_of(slot)]));
+    }
+    let replies = wire.send(&commands).await?;
+    let failed = replies.into_iter().find_map(|reply| succeeded(reply).err());
+    failed.map_or(Ok(()), |error| Err(error.outside_of_cluster()))
+}
+
+/// The test write with keys that have these tags.
+fn command(prefix: &str, tags: &[&str]) -> Cmd {
+    let mut command = cmd("EVAL");
+    command.arg(SCRIPT).arg(tags.len());
+    for tag in tags {
+        command.arg(format!("{prefix}:meta:test{{{tag}}}"));
+    }
+    command
+}
+
+/// Whether a test write has succeeded.
+fn succeeded(reply: Value) -> Result<(), StoreError> {
+    let Value::Array(mut items) = reply else {
+        reply.extract_error()?;
+        return Ok(());
+    };
+    match (items.pop(), items.pop()) {
+        (Some(Value::ServerError(error)), Some(Value::BulkString(command))) => {
+            Err(match StoreError::from(redis::RedisError::from(error)) {
+                StoreError::Refused(refusal, text) => {
+                    let command = String::from_utf8_lossy(&command);
+                    StoreError::Refused(refusal, format!("{command}: {text}"))
+                }
+                other => other,
+            })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -89,6 +124,8 @@ mod tests {
 
     #[test]
     fn each_slot_has_a_tag() {
+        let tested: BTreeSet<u16> = TAGS.iter().map(|tag| slots::slot(tag.as_bytes())).collect();
+        assert_eq!(tested.len(), TAGS.len());
         for slot in [0, 1, 5_461, 16_383] {
             assert_eq!(slots::slot(format!("p:meta:test{{{}}}", tag_of(slot)).as_bytes()), slot);
         }

@@ -3,6 +3,7 @@
 use super::super::deadline::ReplySender;
 use super::super::failure::StoreError;
 use super::super::script::Encoded;
+use super::super::slots;
 
 /// Whether a call is sent again if its connection breaks before the reply. The server may
 /// have counted the first one, and then counts it twice.
@@ -19,7 +20,7 @@ pub enum Repeat {
 pub(in crate::store::redis) struct Call {
     /// The keys and the body.
     pub(in crate::store::redis) encoded: Encoded,
-    /// Calls of one group can be sent in one `EVALSHA`. In a cluster it is the slot.
+    /// Calls of one group can be sent in one `EVALSHA`. If the server has slots it is the slot.
     pub(in crate::store::redis) group: u16,
     /// Whether another server has redirected the call, so that `ASKING` must be sent.
     pub(in crate::store::redis) asking: bool,
@@ -30,6 +31,11 @@ pub(in crate::store::redis) struct Call {
 }
 
 impl Call {
+    /// Makes the slot of its keys its group.
+    pub(in crate::store::redis) fn group_by_slot(&mut self) {
+        self.group = self.encoded.keys.first().map_or(0, |key| slots::slot(key));
+    }
+
     /// Ends the call with an error. The error describes the last `times` sendings of the
     /// call. If the call was sent before over a connection that broke, it may have been
     /// counted then.

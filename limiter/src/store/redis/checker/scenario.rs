@@ -170,6 +170,10 @@ pub(super) enum Trouble {
         to: usize,
     },
     EndTheMove,
+    /// From now on the server has slots: it refuses commands with keys of several.
+    GetSlots {
+        server: usize,
+    },
     /// All stand still, as on a machine without time for them.
     StandStill {
         for_ms: u64,

@@ -2,7 +2,7 @@
 //! by the algorithms themselves ([`Counters`]), by its own clock.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::counters::{Counters, Outcome};
 use super::journal::{bodies, bytes};
@@ -15,6 +15,8 @@ use crate::store::redis::slots::{SLOTS, slot};
 
 /// A node that has been silent for so long is not alive.
 const SILENCE_S: u64 = 15;
+/// A part of the keys of test writes.
+const TEST_KEY: &[u8] = b":meta:test";
 
 /// How servers share the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ struct Server {
     /// It fails in the middle of the next batch, after so many bodies.
     fails_after: Cell<Option<usize>>,
     refusal: Cell<Option<Refusal>>,
+    /// It has all slots, and refuses commands with keys of several.
+    has_slots: Cell<bool>,
     counters: RefCell<Counters>,
     /// A replica's copy, as of some time ago.
     replica: RefCell<Option<Counters>>,
@@ -149,6 +153,10 @@ impl Servers {
         self.all[server].refusal.set(refusal);
     }
 
+    pub(super) fn get_slots(&self, server: usize) {
+        self.all[server].has_slots.set(true);
+    }
+
     /// Half of the slots begins to move, and then belongs elsewhere.
     pub(super) fn begin_to_move(&self, half: usize, to: usize) {
         // One at a time.
@@ -205,8 +213,11 @@ impl Servers {
                 let pair = [&b"maxmemory-policy"[..], b"noeviction"];
                 Reply::List(pair.map(|text| Reply::Text(text.to_vec())).to_vec())
             }
+            b"EVAL" | b"EVALSHA" if server.has_slots.get() && is_cross_slot(command) => {
+                Reply::Error("CROSSSLOT Keys in request don't hash to the same slot".to_owned())
+            }
             b"CLUSTER" => self.slots(),
-            b"EVAL" if word(3).ends_with(b":meta:test") => Reply::List(Vec::new()),
+            b"EVAL" if is_test_write(&word(3)) => Reply::List(Vec::new()),
             b"EVAL" => self.sign_of_life(world, node, server, word(4)),
             b"SET" => {
                 server.strings.borrow_mut().entry(word(1)).or_insert_with(|| word(2));
@@ -371,4 +382,16 @@ fn tale(
     let verdict = if outcome.refused { "refuses" } else { "does" };
     let by = question.request.map_or("an errand".to_owned(), |it| format!("request {it}"));
     format!("server {server} {verdict} question {number} ({by}): {}", asks.join("; "))
+}
+
+/// Whether the keys of a script are in several slots.
+fn is_cross_slot(command: &Command) -> bool {
+    let count = command.get(2).and_then(|count| str::from_utf8(count).ok()?.parse().ok());
+    let keys = command.iter().skip(3).take(count.unwrap_or(0));
+    keys.map(|key| slot(key)).collect::<BTreeSet<u16>>().len() > 1
+}
+
+/// Whether a key is one of the test write.
+fn is_test_write(key: &[u8]) -> bool {
+    key.windows(TEST_KEY.len()).any(|part| part == TEST_KEY)
 }

@@ -1,9 +1,9 @@
-//! Draws what half of the runs have in addition: crowds, plans, bans, and servers that refuse
-//! calls.
+//! Draws what half of the runs have in addition: crowds, plans, bans, servers that refuse calls,
+//! and slots behind one address.
 
 use fastrand::Rng;
 
-use super::scenario::{Client, Counted, Refusal, Scenario, Settling, Trouble};
+use super::scenario::{Client, Counted, Refusal, Scenario, Servers, Settling, Trouble};
 use crate::algorithm::{Algorithm, Ban, Quota, SlidingWindow};
 use crate::time::Span;
 
@@ -33,6 +33,11 @@ pub(super) fn widen(scenario: &mut Scenario) {
     }
     if random.u32(0..5) == 0 {
         refuse(&mut random, scenario);
+    }
+    if scenario.kind == Servers::One && random.u32(0..3) == 0 {
+        let at_us = if random.bool() { 0 } else { random.u64(0..scenario.traffic_us / 2) };
+        scenario.troubles.push((at_us, Trouble::GetSlots { server: 0 }));
+        scenario.troubles.sort_by_key(|&(at_us, _)| at_us);
     }
 }
 

@@ -29,16 +29,17 @@ impl Shared {
         let Connection { mut wire, number } = connection;
         self.pump();
         let (started, calls) = (monotonic(), batch.len());
+        let by_slot = self.state.borrow().has_slots;
+        let understood = |error| self.understood(error);
         let mut exchange =
-            pin!(exchange::run(&mut wire, self.script, batch, |error| { self.understood(error) }));
+            pin!(exchange::run(&mut wire, self.script, (batch, by_slot), understood));
         let finished = in_time(self.settings.timeout, exchange.as_mut()).await;
         self.state.borrow_mut().calls.add(calls, monotonic().duration_since(started));
         match finished {
             Some(finished) => self.finished(finished, number),
             None => {
                 let verdict = Err(StoreError::Timeout);
-                let late = BatchResult { verdict, again: Vec::new(), call_errors: Vec::new() };
-                self.finished(late, number);
+                self.finished(BatchResult::of(verdict), number);
                 self.await_late_replies(exchange).await;
             }
         }
@@ -46,11 +47,14 @@ impl Shared {
 
     /// Records the result of a batch, and sends the next one.
     fn finished(self: &Rc<Self>, result: BatchResult, number: u64) {
-        let BatchResult { verdict, again, call_errors } = result;
+        let BatchResult { verdict, again, call_errors, is_cross_slot } = result;
         call_errors.iter().for_each(|(error, key)| self.note_call_error(error, key));
         {
             let mut state = self.state.borrow_mut();
             state.queue.finished();
+            if is_cross_slot {
+                self.note_slots(&mut state, true);
+            }
             if state.breaker.admits() {
                 state.queue.put_back(again);
             }

@@ -22,20 +22,33 @@ pub(super) struct BatchResult {
     pub(super) again: Vec<Call>,
     /// The errors of single calls while the server decides others, and a key of each.
     pub(super) call_errors: Vec<(StoreError, Bytes)>,
+    /// Whether the server has slots, which were not known.
+    pub(super) is_cross_slot: bool,
 }
 
-/// Sends a batch and passes the replies to the callers, with errors as `understood` sees them. If the server does not know the
-/// script, nothing was counted. Then the script is loaded and the calls are sent once more.
+impl BatchResult {
+    /// That of a batch whose replies say nothing else.
+    pub(super) const fn of(verdict: Result<(), StoreError>) -> Self {
+        Self { verdict, again: Vec::new(), call_errors: Vec::new(), is_cross_slot: false }
+    }
+}
+
+/// Sends a batch and passes the replies to the callers, with errors as `understood` sees them. If
+/// the server does not know the script, nothing was counted. Then the script is loaded and the
+/// calls are sent once more. If `by_slot` is set, calls of one slot are sent together.
 pub(super) async fn run(
     wire: &mut Wire,
     script: &Script,
-    batch: Vec<Call>,
+    (mut batch, by_slot): (Vec<Call>, bool),
     understood: impl Fn(StoreError) -> StoreError,
 ) -> BatchResult {
+    if by_slot {
+        batch.iter_mut().for_each(Call::group_by_slot);
+    }
     #[cfg(test)]
     batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
-    let mut tally = Tally::default();
+    let mut tally = Tally { by_slot, ..Tally::default() };
     let mut unknown = send(wire, script, groups, Round::First, &mut tally, &understood).await;
     // Calls whose deadline has passed are not sent again.
     unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));
@@ -56,10 +69,13 @@ enum Round {
 /// The results of the groups of a batch.
 #[derive(Default)]
 struct Tally {
+    /// Whether the calls of each group are of one slot.
+    by_slot: bool,
     answered: bool,
     error: Option<StoreError>,
     again: Vec<Call>,
     call_errors: Vec<(StoreError, Bytes)>,
+    is_cross_slot: bool,
 }
 
 impl Tally {
@@ -68,11 +84,12 @@ impl Tally {
             Some(error) if !self.answered => Err(error),
             _ => Ok(()),
         };
-        BatchResult { verdict, again: self.again, call_errors: self.call_errors }
+        let Self { again, call_errors, is_cross_slot, .. } = self;
+        BatchResult { verdict, again, call_errors, is_cross_slot }
     }
 
     fn note(&mut self, error: &StoreError, call: &Call) {
-        if let (StoreError::Refused(Refusal::Other, _), Some(key)) =
+        if let (StoreError::Refused(Refusal::Other | Refusal::CrossSlot, _), Some(key)) =
             (error, call.encoded.keys.first())
         {
             self.call_errors.push((error.clone(), key.clone()));
@@ -81,8 +98,33 @@ impl Tally {
 
     fn add(&mut self, error: Option<&StoreError>) {
         match error {
-            Some(error) if !error.is_redirection() => self.error = Some(error.clone()),
+            Some(error) if !error.is_redirection() && !error.is_cross_slot() => {
+                self.error = Some(error.clone());
+            }
             _ => self.answered = true,
+        }
+    }
+
+    /// Ends all calls of a group with this error, or has them sent again.
+    fn fail(&mut self, group: Group, error: &StoreError) {
+        self.add(Some(error));
+        let is_lost = matches!(error, StoreError::Lost(_));
+        // Nothing was counted, and each call may have one slot.
+        let is_split = error.is_cross_slot() && !self.by_slot;
+        self.is_cross_slot |= is_split;
+        for call in group {
+            let may_repeat = is_lost && call.repeat == Repeat::IfLost;
+            if is_split && !call.answer.is_closed() {
+                call.answer.unmark_sent();
+                self.again.push(call);
+            } else if may_repeat && call.answer.may_be_sent_again() {
+                self.again.push(call);
+            } else {
+                if error.is_cross_slot() {
+                    self.note(error, &call);
+                }
+                call.fail(error, 1);
+            }
         }
     }
 }
@@ -146,10 +188,7 @@ async fn send(
                     }
                 }
             }
-            Err(error) => {
-                tally.add(Some(&error));
-                fail(group, &error, &mut tally.again);
-            }
+            Err(error) => tally.fail(group, &error),
         }
     }
     unknown
@@ -203,16 +242,4 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Reply>, StoreError> {
 /// script in one call does not.
 fn refusal(answers: &[Reply]) -> Option<&StoreError> {
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| it.is_of_server())
-}
-
-/// Ends all calls of a group with this error, or has them sent again.
-fn fail(group: Group, error: &StoreError, again: &mut Vec<Call>) {
-    let is_lost = matches!(error, StoreError::Lost(_));
-    for call in group {
-        if is_lost && call.repeat == Repeat::IfLost && call.answer.may_be_sent_again() {
-            again.push(call);
-        } else {
-            call.fail(error, 1);
-        }
-    }
 }

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 use tokio::{pin, select};
 
-use super::super::connect;
+use super::super::connect::{self, Connected};
 use super::super::failure::StoreError;
-use super::super::wire::Wire;
 use super::{Connection, Shared};
 use crate::store::breaker::Position;
 use crate::store::in_time::in_time;
@@ -29,8 +28,8 @@ impl Shared {
             self.pause(next).await;
             next = monotonic() + SHORTEST_ROUND;
             match self.connect().await {
-                Ok(wire) => {
-                    let connection = self.connected(wire);
+                Ok(connected) => {
+                    let connection = self.connected(connected);
                     self.settled.set();
                     self.changed.notify_waiters();
                     self.pump();
@@ -60,9 +59,9 @@ impl Shared {
     /// Connects. Calls that are made meanwhile wait for the connection, but no longer than
     /// for an answer. A call that is made just before the timeout may still wait, so the
     /// server counts as away only after twice that time.
-    async fn connect(&self) -> Result<Wire, StoreError> {
-        let test_write = self.state.borrow().test_write.clone();
-        let handshake = connect::connect(&self.settings, self.script, &self.target, &test_write);
+    async fn connect(&self) -> Result<Connected, StoreError> {
+        let redirected = self.state.borrow().redirected;
+        let handshake = connect::connect(&self.settings, self.script, &self.target, redirected);
         let handshake = timeout(connect::handshake_timeout(&self.settings), handshake);
         pin!(handshake);
         if self.state.borrow().breaker.admits() {
@@ -74,8 +73,9 @@ impl Shared {
         handshake.await.unwrap_or(Err(StoreError::Timeout))
     }
 
-    fn connected(&self, wire: Wire) -> Connection {
+    fn connected(&self, Connected { wire, has_slots }: Connected) -> Connection {
         let mut state = self.state.borrow_mut();
+        self.note_slots(&mut state, has_slots);
         state.connections += 1;
         let connection = Connection { wire, number: state.connections };
         state.connection = Some(connection.clone());

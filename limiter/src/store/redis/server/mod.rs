@@ -4,7 +4,9 @@
 //! connection, because a correction must neither overtake the call that it corrects nor be
 //! overtaken by a later call. So outside of a cluster each connection is a destination, and
 //! keys of two connections are charged like keys of two servers. In a cluster a destination
-//! is a slot, and all keys of a slot use one connection.
+//! is a slot, and all keys of a slot use one connection. A server that is not a node of a known
+//! cluster can have slots too (a proxy, or one server with all slots). Then a destination is a
+//! connection and a slot.
 
 mod cluster;
 mod rendezvous;
@@ -34,7 +36,12 @@ use crate::time::monotonic;
 
 /// Where calls are sent. Keys with one destination can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Destination(u16);
+pub struct Destination {
+    /// The index of the connection. 0 in a cluster, where the slot decides.
+    link: u16,
+    /// 0 if the server has no slots.
+    slot: u16,
+}
 
 /// One worker's connections to all servers.
 #[derive(Debug)]
@@ -74,16 +81,18 @@ impl Apart {
         Self { links: targets.map(link).collect(), shards, connections, replica: None }
     }
 
-    /// The index of a key's link.
-    fn link_index(&self, key: &[u8]) -> u16 {
+    fn destination(&self, key: &[u8]) -> Destination {
         let server = self.shards.as_ref().map_or(0, |shards| shards.index(key));
         let server = u16::try_from(server).unwrap_or(u16::MAX);
-        let connection = slots::slot(key) % self.connections;
-        server.saturating_mul(self.connections).saturating_add(connection)
+        let slot = slots::slot(key);
+        let connection = slot % self.connections;
+        let link = server.saturating_mul(self.connections).saturating_add(connection);
+        let has_slots = self.links.get(usize::from(link)).is_some_and(|link| link.has_slots());
+        Destination { link, slot: if has_slots { slot } else { 0 } }
     }
 
     fn link(&self, destination: Destination) -> Option<&Rc<Link>> {
-        self.links.get(usize::from(destination.0))
+        self.links.get(usize::from(destination.link))
     }
 
     /// One link to each server, beginning with the server of `key`.
@@ -190,10 +199,10 @@ impl Servers {
 
     /// The destination of the calls for `key`.
     pub fn destination(&self, key: &[u8]) -> Destination {
-        Destination(match &self.kind {
-            Kind::Apart(apart) => apart.link_index(key),
-            Kind::Cluster(_) => slots::slot(key),
-        })
+        match &self.kind {
+            Kind::Apart(apart) => apart.destination(key),
+            Kind::Cluster(_) => Destination { link: 0, slot: slots::slot(key) },
+        }
     }
 
     /// Calls the script at `destination`, which all keys of the call must have. The call joins
@@ -216,7 +225,7 @@ impl Servers {
                 None => Route::Nowhere,
             },
             Kind::Cluster(cluster) => {
-                Route::ToCluster(cluster.call(destination.0, encoded, patience))
+                Route::ToCluster(cluster.call(destination.slot, encoded, patience))
             }
         })
     }
@@ -238,7 +247,7 @@ impl Servers {
                 Some(link) => link.query(commands).await,
                 None => Err(StoreError::Away),
             },
-            Kind::Cluster(cluster) => cluster.query(destination.0, commands).await,
+            Kind::Cluster(cluster) => cluster.query(destination.slot, commands).await,
         }
     }
 
@@ -282,7 +291,7 @@ impl Servers {
                 Some(link) => link.look_up(commands).await,
                 None => Err(StoreError::Away),
             },
-            Kind::Cluster(cluster) => cluster.look_up(destination.0, commands).await,
+            Kind::Cluster(cluster) => cluster.look_up(destination.slot, commands).await,
         }
     }
 
@@ -298,7 +307,7 @@ impl Servers {
     ) -> Result<Vec<Value>, StoreError> {
         let replica = match &self.kind {
             Kind::Apart(apart) => apart.replica.clone(),
-            Kind::Cluster(cluster) => cluster.replica_of(destination.0),
+            Kind::Cluster(cluster) => cluster.replica_of(destination.slot),
         };
         if let Some(replica) = replica
             && let Some(answers) = replica::read(&replica, commands).await
@@ -347,7 +356,7 @@ impl Servers {
     pub(super) fn position(&self, destination: Destination) -> Option<Position> {
         match &self.kind {
             Kind::Apart(apart) => apart.link(destination).map(|link| link.position()),
-            Kind::Cluster(cluster) => cluster.position(destination.0),
+            Kind::Cluster(cluster) => cluster.position(destination.slot),
         }
     }
 
@@ -357,7 +366,7 @@ impl Servers {
             Kind::Apart(apart) => {
                 apart.link(destination).iter().for_each(|link| link.note_clock(offset_us));
             }
-            Kind::Cluster(cluster) => cluster.note_clock(destination.0, offset_us),
+            Kind::Cluster(cluster) => cluster.note_clock(destination.slot, offset_us),
         }
     }
 
@@ -368,7 +377,7 @@ impl Servers {
                 let link = apart.link(destination);
                 link.iter().for_each(|link| link.note_call_error(error, key));
             }
-            Kind::Cluster(cluster) => cluster.note_call_error(destination.0, error, key),
+            Kind::Cluster(cluster) => cluster.note_call_error(destination.slot, error, key),
         }
     }
 

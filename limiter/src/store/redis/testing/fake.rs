@@ -2,6 +2,7 @@
 //! test sets how it answers scripts.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::super::settings::{Address, Topology};
+use super::super::slots::slot;
 
 /// How the server answers scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(in super::super) enum Manner {
     Echo,
     /// It does not answer.
     Stall,
+    /// With their bodies, or with an error if their keys are in several slots.
+    EchoBySlot,
     /// With these bytes.
     Bytes(String),
     /// It closes the connection.
@@ -190,8 +194,15 @@ impl FakeServer {
             Manner::Stall => Some(String::new()),
             Manner::Close | Manner::CloseOnce => None,
             Manner::Bytes(bytes) => Some(bytes.clone()),
-            Manner::Echo => {
+            Manner::Echo | Manner::EchoBySlot => {
                 let keys: usize = command[2].parse().expect("the number of keys");
+                let slots: BTreeSet<u16> =
+                    command[3..3 + keys].iter().map(|key| slot(key.as_bytes())).collect();
+                if slots.len() > 1 && *self.0.manner.borrow() == Manner::EchoBySlot {
+                    return Some(
+                        "-CROSSSLOT Keys in request don't hash to the same slot\r\n".to_owned(),
+                    );
+                }
                 let bodies = &command[3 + keys + 1..];
                 let mut answer = format!("*{}\r\n", bodies.len());
                 for body in bodies {

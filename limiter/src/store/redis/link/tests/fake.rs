@@ -132,6 +132,45 @@ fn a_redirection_names_the_other_node_and_is_no_failure() {
     });
 }
 
+/// As a server that is replaced by a proxy before a cluster.
+#[test]
+fn calls_that_cross_slots_are_sent_again_by_slot_and_the_server_stays_in_use() {
+    run(async {
+        let server = FakeServer::start(Manner::EchoBySlot).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        assert!(!link.has_slots(), "its test write succeeds");
+        let mut calls: Vec<_> =
+            ["a", "b", "a", "c"].iter().map(|key| link.begin(key, key, Repeat::Never)).collect();
+        for (call, body) in calls.drain(..).zip(["a", "b", "a", "c"]) {
+            assert_eq!(call.await, Ok(body.into()));
+        }
+        assert!(link.has_slots());
+        assert_eq!(server.scripts(), 1 + 3, "all at once, and then one for each slot");
+        let (first, second) = tokio::join!(link.ask("a", "1"), link.ask("b", "2"));
+        assert_eq!((first, second), (Ok("1".into()), Ok("2".into())));
+        assert_eq!(server.scripts(), 6);
+        let health = link.health();
+        assert_eq!((health.failed, health.call_errors.len()), (0, 0), "{health:?}");
+    });
+}
+
+/// Its slots are not those of Redis.
+#[test]
+fn a_call_that_crosses_slots_alone_fails_and_says_so() {
+    run(async {
+        let line = "CROSSSLOT Keys in request don't hash to the same slot";
+        let server = FakeServer::start(Manner::error(line)).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        for calls in [2, 3, 4] {
+            let answer = link.ask("k", "b").await;
+            assert!(matches!(&answer, Err(error) if error.is_cross_slot()), "{answer:?}");
+            assert_eq!(server.scripts(), calls, "only the first call is sent twice");
+        }
+        assert_eq!(link.position(), Position::Closed);
+        assert_eq!(link.health().call_errors[&OutageCause::ClusterNode], 3);
+    });
+}
+
 #[test]
 fn an_unknown_script_is_loaded_and_called_again_once() {
     run(async {

@@ -37,6 +37,58 @@ fn each_call_gets_its_own_reply_and_is_counted_once() {
     });
 }
 
+/// One server with all slots stands for a proxy before a cluster.
+async fn with_all_slots() -> Process {
+    // Each server of a cluster needs a port for the others.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let port = port.expect("a port").port().to_string().leak();
+    let server = Process::start(&["--cluster-enabled", "yes", "--cluster-port", port]);
+    server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    eventually("it has all slots", async || server.command(&["SET", "up", "1"]) == "OK").await;
+    server
+}
+
+#[test]
+fn slots_behind_one_address_are_found_when_it_connects() {
+    run(async {
+        let server = with_all_slots().await;
+        let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
+        assert!(link.has_slots());
+        let calls: Vec<_> = (0..200)
+            .map(|call| {
+                let link = Rc::clone(&link);
+                let key = format!("key{}", call % 20);
+                spawn_local(async move { link.ask(&key, "body").await })
+            })
+            .collect();
+        for call in calls {
+            assert_eq!(call.await.expect("no call panics"), Ok("body".into()));
+        }
+        for key in 0..20 {
+            assert_eq!(server.command(&["GET", &format!("key{key}")]), "10");
+        }
+        assert_eq!(link.health().failed, 0);
+    });
+}
+
+#[test]
+fn a_node_of_a_cluster_is_not_used_as_a_server_with_all_slots() {
+    run(async {
+        let server = with_all_slots().await;
+        server.command(&["CLUSTER", "DELSLOTSRANGE", "8192", "16383"]);
+        server.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+        eventually("it has half of the slots", async || {
+            server.command(&["SET", "bar", "1"]) == "OK" && server.command(&["GET", "foo"]) != ""
+        })
+        .await;
+        let link = linked(server.topology(), PATIENCE).await;
+        assert_eq!(link.position(), Position::Open);
+        server.command(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
+        eventually("it is used", async || link.ask("k", "b").await.is_ok()).await;
+        assert!(link.has_slots());
+    });
+}
+
 #[test]
 fn a_caller_that_stops_waiting_does_not_disturb_others() {
     run(async {
