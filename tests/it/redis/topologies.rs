@@ -31,6 +31,20 @@ fn a_server_with_a_password_in_a_database_of_its_own() {
     assert!(keyspace.contains("db7:") && !keyspace.contains("db0:"), "{keyspace}");
 }
 
+/// As Azure Managed Redis, Redis Enterprise and ElastiCache Serverless. A gateway is not told.
+#[test]
+fn a_cluster_behind_one_address() {
+    let redis = Redis::start_with_slots(Options::default());
+    for mode in ["exact", "leased"] {
+        holds(&format!("url: \"{}\", prefix: {mode}, mode: {mode}", redis.url()));
+    }
+    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
+    wait_for_store(&gateway);
+    let found = "Redis has hash slots behind one address";
+    eventually("the log says so", || gateway.log().contains(found));
+    assert_eq!(gateway.log().matches(found).count(), 1, "{}", gateway.log());
+}
+
 #[test]
 fn a_user_who_may_do_no_more_than_the_documentation_says() {
     let lines = vec![format!("user {}", acl_of_documentation())];

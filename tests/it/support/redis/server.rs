@@ -55,6 +55,18 @@ impl Redis {
         panic!("redis-server does not start:\n{}", redis.log());
     }
 
+    /// Starts a server that has all slots of a cluster: it refuses commands with keys of several
+    /// slots, as a service does that has a cluster behind one address.
+    pub(crate) fn start_with_slots(mut options: Options) -> Self {
+        options.lines.push("cluster-enabled yes".to_owned());
+        let redis = Self::start(options);
+        redis.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        eventually("it has all slots", || {
+            redis.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
+        });
+        redis
+    }
+
     /// The content of its configuration file.
     fn configuration(&self) -> String {
         let port = self.port;

@@ -197,10 +197,25 @@ fn judge(scenario: &Scenario, journal: &Journal, request: usize) -> Option<bool>
     });
     let last = &journal.requests[last];
     let is_given = asked.charges.iter().any(|it| {
-        given_until(scenario, journal, last.node, it)
-            .is_some_and(|until_us| second.made_us < until_us)
+        let until_us = given_until(scenario, journal, last.node, it);
+        until_us.is_some_and(|until_us| second.made_us < until_us)
+            || leaks_by_plans(scenario, it) && given_since(journal, it, since_us)
     });
     (is_of_store && !is_disturbed && !is_charged && !is_given).then_some(false)
+}
+
+/// Whether the counter is a bucket that leaks by the plans of several clients: each operation
+/// computes the level by the rate of its own plan.
+fn leaks_by_plans(scenario: &Scenario, charged: &Charged) -> bool {
+    let counted = &scenario.counters[charged.counter];
+    matches!(counted.algorithm, Algorithm::TokenBucket(_)) && !counted.is_plain
+}
+
+/// Whether units of a counter were given back since then.
+fn given_since(journal: &Journal, charged: &Charged, since_us: u64) -> bool {
+    let gives = |part: &Part| part.key == charged.key && matches!(part.ask, Ask::Give { .. });
+    let since = |it: &&Question| it.done.is_some_and(|(_, done_us)| done_us >= since_us);
+    journal.questions.iter().filter(since).any(|it| it.asked.iter().any(gives))
 }
 
 /// Until when it excuses a refusal by `node` that units of a counter were given back: what one
