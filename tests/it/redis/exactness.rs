@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{node_of, wait_for_store};
 use crate::support::load::{Load, Plan, Sample};
-use crate::support::redis::{Cluster, Options, Redis};
+use crate::support::redis::{Cluster, Options, Redis, ScriptsWithoutTime};
 use crate::support::{Gateway, StoreKind, now};
 
 const GATEWAYS: usize = 4;
@@ -20,6 +20,8 @@ const MANY: usize = 500;
 const FEW: usize = 50;
 /// So long after the start of a gateway all of them know of it.
 const INTRODUCTION: Duration = Duration::from_secs(6);
+/// The times that two gateways give to a script differ by less than this, also on a busy machine.
+const TIME_ERROR: Duration = Duration::from_millis(50);
 const SECOND: Duration = Duration::from_secs(1);
 const POLICIES: &str = "one: { key: global, limit: 1000/minute, buckets: 60 }, \
                         many: { key: \"header:x-client\", limit: 10/s, buckets: 10 }";
@@ -156,6 +158,18 @@ fn four_gateways_never_admit_more_than_one_limit_with_a_cluster_behind_one_addre
     let one = load(&gateways, FEW, || thread::sleep(duration()));
     let bound = 1000..=1500; // docs/redis.md
     assert!(bound.contains(&admitted(&one)), "{}", admitted(&one));
+}
+
+/// The times that gateways give to scripts differ by a part of a round trip.
+#[test]
+fn four_gateways_never_admit_more_than_one_limit_if_they_give_the_time_to_scripts() {
+    let redis = ScriptsWithoutTime::start(Options::default());
+    let stores = [format!("url: \"{}\", timeout: 2s", redis.url())];
+    let one = load(&gateways(&stores, "[one]"), 1, || thread::sleep(duration()));
+    assert_eq!(admitted(&one), 1000, "of {} requests", one.len());
+    let many = load(&gateways(&stores, "[many]"), many(), || thread::sleep(duration()));
+    let most = most_in_a_window(&many, SECOND - TIME_ERROR);
+    assert_eq!(most, 10, "of {} requests", many.len());
 }
 
 /// The checks above detect gateways that do not share their limits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{node, node_of, wait_for_store};
 use crate::support::load::client_field;
-use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
+use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, ScriptsWithoutTime, Sentinels};
 use crate::support::{Certificates, Gateway, eventually};
 
 /// More clients than servers or owners of slots, so that each has some.
@@ -41,6 +41,20 @@ fn a_cluster_behind_one_address() {
     let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
     wait_for_store(&gateway);
     let found = "Redis has hash slots behind one address";
+    eventually("the log says so", || gateway.log().contains(found));
+    assert_eq!(gateway.log().matches(found).count(), 1, "{}", gateway.log());
+}
+
+/// As ElastiCache Serverless was in 2024. The gateway gives scripts its estimate of the time.
+#[test]
+fn a_server_whose_scripts_cannot_ask_for_the_time() {
+    let redis = ScriptsWithoutTime::start(Options::default());
+    for mode in ["exact", "leased"] {
+        holds(&format!("url: \"{}\", prefix: {mode}, mode: {mode}", redis.url()));
+    }
+    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
+    wait_for_store(&gateway);
+    let found = "Redis refuses TIME in scripts";
     eventually("the log says so", || gateway.log().contains(found));
     assert_eq!(gateway.log().matches(found).count(), 1, "{}", gateway.log());
 }

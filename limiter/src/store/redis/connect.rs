@@ -12,7 +12,7 @@ use super::first_byte::FirstByte;
 use super::script::Script;
 use super::settings::{Address, Credentials, RedisSettings, Topology};
 use super::stream;
-use super::test_write::{TestWrite, check_all_slots};
+use super::test_write::{Found, TestWrite};
 use super::wire::Wire;
 use crate::store::in_time::in_time;
 use crate::store::outage::OutageCause;
@@ -64,13 +64,12 @@ pub(super) fn handshake_timeout(settings: &RedisSettings) -> Duration {
 #[derive(Debug)]
 pub(super) struct Connected {
     pub(super) wire: Wire,
-    /// Whether the server has slots, and all of them.
-    pub(super) has_slots: bool,
+    pub(super) found: Found,
 }
 
 impl From<Wire> for Connected {
     fn from(wire: Wire) -> Self {
-        Self { wire, has_slots: false }
+        Self { wire, found: Found::default() }
     }
 }
 
@@ -104,18 +103,13 @@ pub(super) async fn connect(
     let [role, written] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
     check_role(&role)?;
-    let checked = test_write.check(written);
-    let has_slots = checked.as_ref().is_err_and(StoreError::is_cross_slot);
-    match has_slots {
-        true => check_all_slots(&mut wire, &settings.prefix, redirected).await?,
-        false => checked?,
-    }
+    let found = test_write.conclude(&mut wire, written, (&settings.prefix, redirected)).await?;
     // The script is longer than what a server accepts without a password.
     let mut load = cmd("SCRIPT");
     load.arg("LOAD").arg(script.source);
     wire.send_one(&load).await?.extract_error()?;
     ping(&mut wire, settings.timeout).await?;
-    Ok(Connected { wire, has_slots })
+    Ok(Connected { wire, found })
 }
 
 /// Checks that a server is a master. A user may not be allowed to ask for the role. Then the test

@@ -217,11 +217,12 @@ const TEXTS: [(&str, OutageCause); 9] = [
 ];
 
 /// The same for errors inside of a script.
-const TEXTS_IN_SCRIPT: [(&str, OutageCause); 7] = [
+const TEXTS_IN_SCRIPT: [(&str, OutageCause); 8] = [
     ("executing the script can't access", OutageCause::KeyForbidden),
     ("executing the script can't run", OutageCause::CommandForbidden),
     ("ACL failure in script", OutageCause::CommandForbidden),
     ("Unknown Redis command called from script", OutageCause::CommandMissing),
+    ("command is not allowed from script", OutageCause::CommandMissing),
     // Redis 6.2 has the error of a command inside of that of the script.
     ("OOM command not allowed", OutageCause::MemoryFull),
     ("Not enough good replicas", OutageCause::TooFewReplicas),

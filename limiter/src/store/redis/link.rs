@@ -30,6 +30,7 @@ use super::failure::{Refusal, StoreError};
 use super::outages::{Outages, ServerUse};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
+use super::test_write::Found;
 use super::wire::Wire;
 use crate::store::CallStatistics;
 use crate::store::breaker::{Breaker, Change, Position};
@@ -111,9 +112,9 @@ struct State {
     late: usize,
     /// Whether the server is used, and if not, why.
     server_use: ServerUse,
-    /// Whether the server has slots, and all of them. Then the keys of one command must be in one
-    /// slot. It is not used for a node of a cluster, whose calls have one slot.
-    has_slots: bool,
+    /// What is known of the server. Slots are not used for a node of a known cluster, whose calls
+    /// have one slot.
+    found: Found,
     /// The slot of the last call that a server which should have all slots has redirected.
     redirected: Option<u16>,
 }
@@ -160,7 +161,7 @@ impl Link {
             calls: CallStatistics::default(),
             late: 0,
             server_use: outages.user(),
-            has_slots: false,
+            found: Found::default(),
             redirected: None,
         };
         let shared = Rc::new(Shared {
@@ -234,7 +235,12 @@ impl Link {
     /// Whether the server has slots, and all of them. Then the keys of one call must be in one
     /// slot.
     pub(super) fn has_slots(&self) -> bool {
-        self.shared.state.borrow().has_slots
+        self.shared.state.borrow().found.has_slots
+    }
+
+    /// The time that scripts are given, in microseconds since 1970. 0 if they can ask for it.
+    pub(super) fn given_time_us(&self) -> u64 {
+        self.shared.state.borrow_mut().found.given_time_us()
     }
 
     /// Whether there is a connection.
@@ -427,12 +433,10 @@ impl Shared {
         }
     }
 
-    /// Records whether the server has slots.
-    fn note_slots(&self, state: &mut State, has_slots: bool) {
-        state.has_slots = has_slots;
-        if has_slots {
-            state.server_use.has_slots(&self.target.to_string());
-        }
+    /// Records what is known of the server.
+    fn note(&self, state: &mut State, found: Found) {
+        state.found = found;
+        state.server_use.differs(&self.target, (found.has_slots, found.time.is_some()));
     }
 
     /// Records why the server is not used.

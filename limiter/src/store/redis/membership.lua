@@ -1,7 +1,10 @@
 -- Notes that a node (ARGV[1]) is alive, forgets those that have been silent for
--- ARGV[2] seconds, and returns how many are left.
-local nodes, node, silence = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local now = tonumber(redis.call('TIME')[1])
+-- ARGV[2] seconds, and returns how many are left. ARGV[3] is the time in seconds since 1970, or 0
+-- for the server's clock.
+local nodes, node, silence, now = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if now == 0 then
+    now = tonumber(redis.call('TIME')[1])
+end
 redis.call('HSET', nodes, node, now)
 redis.call('EXPIRE', nodes, silence)
 local alive = 0

@@ -260,7 +260,8 @@ impl Membership {
         let key = self.key("nodes");
         let mut commands = pipe();
         commands.cmd("EVAL").arg(ALIVE).arg(1).arg(&key);
-        commands.arg(format!("{:016x}", self.node)).arg(SILENCE_S);
+        let time_s = self.servers.given_time_us(key.as_bytes()) / 1_000_000;
+        commands.arg(format!("{:016x}", self.node)).arg(SILENCE_S).arg(time_s);
         let mut most = Err(StoreError::Away);
         for answers in self.servers.query_copies(key.as_bytes(), &commands).await {
             let first = answers.and_then(|answers| {

@@ -54,6 +54,7 @@ mod pending;
 mod remedy;
 pub mod script;
 mod server;
+mod server_time;
 mod settings;
 mod slots;
 mod store;

@@ -8,6 +8,7 @@
 //! The log is bounded: during one outage of a server it has each cause at most once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,12 +16,17 @@ use tracing::{info, warn};
 
 use crate::store::outage::{Outage, OutageCause};
 
+const HAS_SLOTS: &str = "Redis has hash slots behind one address; counters of several slots are \
+                         sent in several calls";
+const HAS_NO_TIME: &str = "Redis refuses TIME in scripts; they are given the gateway's estimate of \
+                           its time";
+
 /// The register of one node.
 #[derive(Clone, Debug, Default)]
 pub struct Outages {
     servers: Arc<Mutex<BTreeMap<Id, OneServer>>>,
-    /// The servers that have slots and all keys, of which the log says so.
-    with_slots: Arc<Mutex<BTreeSet<String>>>,
+    /// The servers that differ from others, and how. The log has said so.
+    differences: Arc<Mutex<BTreeSet<(String, &'static str)>>>,
     role: Role,
 }
 
@@ -67,14 +73,10 @@ impl Outages {
         ServerUse { outages: self.clone(), given_up: None }
     }
 
-    /// The log says once that a server has slots.
-    fn log_slots(&self, server: &str) {
-        if self.with_slots.lock().insert(server.to_owned()) {
-            info!(
-                %server,
-                "Redis has hash slots behind one address; counters of several slots are sent in \
-                 several calls"
-            );
+    /// The log says once how a server differs from others.
+    fn log_once(&self, server: &impl Display, how: &'static str) {
+        if self.differences.lock().insert((server.to_string(), how)) {
+            info!(%server, "{how}");
         }
     }
 
@@ -163,9 +165,11 @@ impl ServerUse {
         self.given_up.is_some()
     }
 
-    /// The server has slots, and all of them.
-    pub(super) fn has_slots(&self, server: &str) {
-        self.outages.log_slots(server);
+    /// Whether the server has slots, and all of them, and whether scripts are given the time.
+    pub(super) fn differs(&self, server: &impl Display, (has_slots, has_no_time): (bool, bool)) {
+        let differences = [(has_slots, HAS_SLOTS), (has_no_time, HAS_NO_TIME)];
+        let found = differences.into_iter().filter(|(differs, _)| *differs);
+        found.for_each(|(_, how)| self.outages.log_once(server, how));
     }
 
     /// The server is not used, or still not used, for this cause.

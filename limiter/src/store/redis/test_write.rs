@@ -5,13 +5,16 @@
 //! a script that writes, reads and deletes one field. A connection on which it fails is not used.
 //!
 //! Some servers have slots and all keys, for example a proxy before a cluster. They refuse the
-//! test write with keys of two slots, and accept those with one key each.
+//! test write with keys of two slots, and accept those with one key each. Others refuse `TIME` in
+//! scripts. The test write finds both.
 
 use redis::{Cmd, Value, cmd, pipe};
 
 use super::failure::{Refusal, StoreError};
+use super::server_time::ServerTime;
 use super::slots;
 use super::wire::Wire;
+use crate::time::monotonic;
 
 const SCRIPT: &str = include_str!("test_write.lua");
 
@@ -28,20 +31,73 @@ pub(super) enum TestWrite {
 /// has nearly all slots.
 const TAGS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
+/// What the test write found about a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Whether the server has slots, and all of them.
+    pub(super) has_slots: bool,
+    /// Its time, if scripts cannot ask for it.
+    pub(super) time: Option<ServerTime>,
+}
+
+impl Found {
+    /// The time that scripts are given now, in microseconds since 1970. 0 if they can ask for it.
+    pub(super) fn given_time_us(&mut self) -> u64 {
+        self.time.as_mut().map_or(0, |time| time.next_us(monotonic()))
+    }
+}
+
+/// Whether scripts ask for the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Time,
+    Nothing,
+}
+
 impl TestWrite {
     /// The command, under a prefix.
     pub(super) fn command(&self, prefix: &str) -> Cmd {
+        self.with(prefix, Asks::Time)
+    }
+
+    fn with(&self, prefix: &str, asks: Asks) -> Cmd {
         match self {
-            Self::TwoSlots => command(prefix, &TAGS[..2]),
-            Self::InSlot(slot) => command(prefix, &[&tag_of(*slot)]),
+            Self::TwoSlots => command(prefix, &TAGS[..2], asks),
+            Self::InSlot(slot) => command(prefix, &[&tag_of(*slot)], asks),
         }
     }
 
-    /// Reads the reply.
+    /// Reads the reply, and asks further if the server has slots or refuses `TIME` in scripts. A
+    /// server that has slots must have those of some keys, and the one for which it has
+    /// `redirected` a call before.
     ///
     /// # Errors
     /// If the server does not let this gateway count.
-    pub(super) fn check(&self, reply: Value) -> Result<(), StoreError> {
+    pub(super) async fn conclude(
+        &self,
+        wire: &mut Wire,
+        reply: Value,
+        (prefix, redirected): (&str, Option<u16>),
+    ) -> Result<Found, StoreError> {
+        let mut found = Found::default();
+        let mut tested = self.check(reply);
+        if tested.as_ref().is_err_and(StoreError::is_cross_slot) {
+            found.has_slots = true;
+            tested = check_all_slots(wire, prefix, redirected, Asks::Time).await;
+        }
+        if tested.as_ref().is_err_and(lacks_time) {
+            let asked = monotonic();
+            let time = wire.send_one(&ServerTime::question()).await?;
+            found.time = Some(ServerTime::read(time, (asked, monotonic()))?);
+            tested = match found.has_slots {
+                true => check_all_slots(wire, prefix, redirected, Asks::Nothing).await,
+                false => self.check(wire.send_one(&self.with(prefix, Asks::Nothing)).await?),
+            };
+        }
+        tested.map(|()| found)
+    }
+
+    fn check(&self, reply: Value) -> Result<(), StoreError> {
         let Err(failed) = succeeded(reply) else { return Ok(()) };
         let is_moving = matches!(failed, StoreError::Refused(Refusal::TryAgain, _));
         match self {
@@ -51,22 +107,19 @@ impl TestWrite {
     }
 }
 
-/// Tests whether a server that has slots has all of them: those of some keys, and the one for
-/// which it has `redirected` a call before.
-///
-/// # Errors
-/// If the server does not let this gateway count in each of them.
-pub(super) async fn check_all_slots(
+/// Tests whether a server that has slots has all of them.
+async fn check_all_slots(
     wire: &mut Wire,
     prefix: &str,
     redirected: Option<u16>,
+    asks: Asks,
 ) -> Result<(), StoreError> {
     let mut commands = pipe();
     for tag in TAGS {
-        commands.add_command(command(prefix, &[tag]));
+        commands.add_command(command(prefix, &[tag], asks));
     }
     if let Some(slot) = redirected {
-        commands.add_command(command(prefix, &[&tag_of(slot)]));
+        commands.add_command(command(prefix, &[&tag_of(slot)], asks));
     }
     let replies = wire.send(&commands).await?;
     let failed = replies.into_iter().find_map(|reply| succeeded(reply).err());
@@ -74,13 +127,19 @@ pub(super) async fn check_all_slots(
 }
 
 /// The test write with keys that have these tags.
-fn command(prefix: &str, tags: &[&str]) -> Cmd {
+fn command(prefix: &str, tags: &[&str], asks: Asks) -> Cmd {
     let mut command = cmd("EVAL");
     command.arg(SCRIPT).arg(tags.len());
     for tag in tags {
         command.arg(format!("{prefix}:meta:test{{{tag}}}"));
     }
+    command.arg(u8::from(asks == Asks::Time));
     command
+}
+
+/// Whether scripts cannot ask for the time.
+fn lacks_time(error: &StoreError) -> bool {
+    error.said().is_some_and(|said| said.starts_with("TIME: "))
 }
 
 /// Whether a test write has succeeded.

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod port;
+mod scripts_without_time;
 mod sentinels;
 mod server;
 mod shared;
@@ -13,6 +14,7 @@ mod tests;
 mod wire;
 
 pub(crate) use cluster::Cluster;
+pub(crate) use scripts_without_time::ScriptsWithoutTime;
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::{LOOPBACK, Options, Redis};
 pub(crate) use shared::{shared_cluster, shared_server, shared_shards};

@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::super::failure::StoreError;
-use super::exchange::{self, BatchResult};
+use super::super::test_write::Found;
+use super::exchange::{self, BatchResult, Manner};
 use super::{Connection, Shared};
 use crate::store::in_time::in_time;
 use crate::time::monotonic;
@@ -29,10 +30,10 @@ impl Shared {
         let Connection { mut wire, number } = connection;
         self.pump();
         let (started, calls) = (monotonic(), batch.len());
-        let by_slot = self.state.borrow().has_slots;
-        let understood = |error| self.understood(error);
-        let mut exchange =
-            pin!(exchange::run(&mut wire, self.script, (batch, by_slot), understood));
+        let by_slot = self.state.borrow().found.has_slots;
+        let time_us = self.state.borrow_mut().found.given_time_us();
+        let (understood, manner) = (|error| self.understood(error), Manner { by_slot, time_us });
+        let mut exchange = pin!(exchange::run(&mut wire, self.script, (batch, manner), understood));
         let finished = in_time(self.settings.timeout, exchange.as_mut()).await;
         self.state.borrow_mut().calls.add(calls, monotonic().duration_since(started));
         match finished {
@@ -47,13 +48,17 @@ impl Shared {
 
     /// Records the result of a batch, and sends the next one.
     fn finished(self: &Rc<Self>, result: BatchResult, number: u64) {
-        let BatchResult { verdict, again, call_errors, is_cross_slot } = result;
+        let BatchResult { verdict, again, call_errors, is_cross_slot, time } = result;
         call_errors.iter().for_each(|(error, key)| self.note_call_error(error, key));
         {
             let mut state = self.state.borrow_mut();
             state.queue.finished();
             if is_cross_slot {
-                self.note_slots(&mut state, true);
+                let found = Found { has_slots: true, ..state.found };
+                self.note(&mut state, found);
+            }
+            if let (Some(time), Some(newer)) = (&mut state.found.time, time) {
+                time.improve(newer);
             }
             if state.breaker.admits() {
                 state.queue.put_back(again);

@@ -8,7 +8,9 @@ use super::super::batch::{Call, Repeat};
 use super::super::deadline::Reply;
 use super::super::failure::{Refusal, StoreError};
 use super::super::script::Script;
+use super::super::server_time::ServerTime;
 use super::super::wire::Wire;
+use crate::time::monotonic;
 
 /// Calls that one `EVALSHA` can decide.
 type Group = Vec<Call>;
@@ -24,31 +26,43 @@ pub(super) struct BatchResult {
     pub(super) call_errors: Vec<(StoreError, Bytes)>,
     /// Whether the server has slots, which were not known.
     pub(super) is_cross_slot: bool,
+    /// The server's time, if it was asked for.
+    pub(super) time: Option<ServerTime>,
+}
+
+/// How calls are sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Manner {
+    /// Whether only calls of one slot are sent together.
+    pub(super) by_slot: bool,
+    /// The time that scripts are given, in microseconds since 1970. 0: the server's clock.
+    pub(super) time_us: u64,
 }
 
 impl BatchResult {
     /// That of a batch whose replies say nothing else.
-    pub(super) const fn of(verdict: Result<(), StoreError>) -> Self {
-        Self { verdict, again: Vec::new(), call_errors: Vec::new(), is_cross_slot: false }
+    pub(super) fn of(verdict: Result<(), StoreError>) -> Self {
+        let (again, call_errors) = (Vec::new(), Vec::new());
+        Self { verdict, again, call_errors, is_cross_slot: false, time: None }
     }
 }
 
 /// Sends a batch and passes the replies to the callers, with errors as `understood` sees them. If
 /// the server does not know the script, nothing was counted. Then the script is loaded and the
-/// calls are sent once more. If `by_slot` is set, calls of one slot are sent together.
+/// calls are sent once more.
 pub(super) async fn run(
     wire: &mut Wire,
     script: &Script,
-    (mut batch, by_slot): (Vec<Call>, bool),
+    (mut batch, manner): (Vec<Call>, Manner),
     understood: impl Fn(StoreError) -> StoreError,
 ) -> BatchResult {
-    if by_slot {
+    if manner.by_slot {
         batch.iter_mut().for_each(Call::group_by_slot);
     }
     #[cfg(test)]
     batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
-    let mut tally = Tally { by_slot, ..Tally::default() };
+    let mut tally = Tally { manner, ..Tally::default() };
     let mut unknown = send(wire, script, groups, Round::First, &mut tally, &understood).await;
     // Calls whose deadline has passed are not sent again.
     unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));
@@ -69,13 +83,13 @@ enum Round {
 /// The results of the groups of a batch.
 #[derive(Default)]
 struct Tally {
-    /// Whether the calls of each group are of one slot.
-    by_slot: bool,
+    manner: Manner,
     answered: bool,
     error: Option<StoreError>,
     again: Vec<Call>,
     call_errors: Vec<(StoreError, Bytes)>,
     is_cross_slot: bool,
+    time: Option<ServerTime>,
 }
 
 impl Tally {
@@ -84,8 +98,8 @@ impl Tally {
             Some(error) if !self.answered => Err(error),
             _ => Ok(()),
         };
-        let Self { again, call_errors, is_cross_slot, .. } = self;
-        BatchResult { verdict, again, call_errors, is_cross_slot }
+        let Self { again, call_errors, is_cross_slot, time, .. } = self;
+        BatchResult { verdict, again, call_errors, is_cross_slot, time }
     }
 
     fn note(&mut self, error: &StoreError, call: &Call) {
@@ -110,7 +124,7 @@ impl Tally {
         self.add(Some(error));
         let is_lost = matches!(error, StoreError::Lost(_));
         // Nothing was counted, and each call may have one slot.
-        let is_split = error.is_cross_slot() && !self.by_slot;
+        let is_split = error.is_cross_slot() && !self.manner.by_slot;
         self.is_cross_slot |= is_split;
         for call in group {
             let may_repeat = is_lost && call.repeat == Repeat::IfLost;
@@ -155,11 +169,16 @@ async fn send(
     tally: &mut Tally,
     understood: &impl Fn(StoreError) -> StoreError,
 ) -> Vec<Group> {
-    let (commands, leading) = commands(script, &groups, round);
-    let mut answers = match wire.send(&commands).await {
-        Ok(answers) => Ok(answers.into_iter().skip(leading)),
-        Err(error) => Err(error),
-    };
+    let time_us = tally.manner.time_us;
+    let (commands, leading) = commands(script, &groups, round, time_us);
+    let asked = monotonic();
+    let mut answers = wire.send(&commands).await.map(Vec::into_iter);
+    if let Ok(answers) = &mut answers {
+        let before = answers.by_ref().take(leading).last();
+        if let Some(time) = before.filter(|_| time_us > 0) {
+            tally.time = ServerTime::read(time, (asked, monotonic())).ok();
+        }
+    }
     let mut unknown = Vec::new();
     for group in groups {
         let answer = match &mut answers {
@@ -195,10 +214,13 @@ async fn send(
 }
 
 /// The commands, and the number of replies before those of the first group.
-fn commands(script: &Script, groups: &[Group], round: Round) -> (Pipeline, usize) {
+fn commands(script: &Script, groups: &[Group], round: Round, time_us: u64) -> (Pipeline, usize) {
     let mut commands = Pipeline::with_capacity(groups.len() + 1);
     if round == Round::Second {
         commands.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    }
+    if time_us > 0 {
+        commands.add_command(ServerTime::question());
     }
     let leading = commands.len();
     for group in groups {
@@ -211,7 +233,7 @@ fn commands(script: &Script, groups: &[Group], round: Round) -> (Pipeline, usize
             commands.arg(&key[..]);
         }
         // The server's own clock is the one clock of all nodes.
-        commands.arg(0);
+        commands.arg(time_us);
         for call in group {
             commands.arg(&call.encoded.body[..]);
         }

@@ -73,9 +73,9 @@ impl Shared {
         handshake.await.unwrap_or(Err(StoreError::Timeout))
     }
 
-    fn connected(&self, Connected { wire, has_slots }: Connected) -> Connection {
+    fn connected(&self, Connected { wire, found }: Connected) -> Connection {
         let mut state = self.state.borrow_mut();
-        self.note_slots(&mut state, has_slots);
+        self.note(&mut state, found);
         state.connections += 1;
         let connection = Connection { wire, number: state.connections };
         state.connection = Some(connection.clone());

@@ -123,6 +123,10 @@ impl Cluster {
         Some(self.shared.node_of(slot)?.link(slot).position())
     }
 
+    pub(super) fn given_time_us(&self, slot: u16) -> u64 {
+        self.shared.node_of(slot).map_or(0, |node| node.link(slot).given_time_us())
+    }
+
     pub(super) fn note_clock(&self, slot: u16, offset_us: i64) {
         if let Some(node) = self.shared.node_of(slot) {
             node.link(slot).note_clock(offset_us);

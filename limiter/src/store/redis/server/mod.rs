@@ -251,6 +251,16 @@ impl Servers {
         }
     }
 
+    /// The time that a script at the server of `key` is given, in microseconds since 1970. 0 if
+    /// it can ask for it.
+    pub(super) fn given_time_us(&self, key: &[u8]) -> u64 {
+        let destination = self.destination(key);
+        match &self.kind {
+            Kind::Apart(apart) => apart.link(destination).map_or(0, |link| link.given_time_us()),
+            Kind::Cluster(cluster) => cluster.given_time_us(destination.slot),
+        }
+    }
+
     /// The name of the server of `key`.
     pub(super) fn name(&self, key: &[u8]) -> String {
         let links = self.links();
