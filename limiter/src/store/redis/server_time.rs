@@ -86,7 +86,7 @@ mod tests {
         /// Each reply is late by other times there and back. The server's clock goes too fast or
         /// too slow by up to 50 parts in a million.
         #[test]
-        fn an_estimate_is_wrong_by_half_of_the_shortest_call_at_most(
+        fn an_estimate_is_wrong_by_less_than_the_shortest_call(
             calls in prop::collection::vec((100..5_000_u64, 100..5_000_u64, 1..2_000_000_u64), 1..20),
             ppm in -50..50_i64,
         ) {

@@ -174,6 +174,8 @@ pub(super) enum Trouble {
     GetSlots {
         server: usize,
     },
+    /// From now on scripts of all servers cannot ask for the time.
+    RefuseTime,
     /// All stand still, as on a machine without time for them.
     StandStill {
         for_ms: u64,

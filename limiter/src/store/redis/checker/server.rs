@@ -12,9 +12,13 @@ use super::world::World;
 use crate::digest::Key;
 use crate::store::redis::layout::Layout;
 use crate::store::redis::slots::{SLOTS, slot};
+use crate::time::Timestamp;
 
 /// A node that has been silent for so long is not alive.
 const SILENCE_S: u64 = 15;
+/// The error of a script that asks for the time, from a server that refuses it.
+const NO_TIME: &str =
+    "ERR This Redis command is not allowed from script script: f, on @user_script:1.";
 /// A part of the keys of test writes.
 const TEST_KEY: &[u8] = b":meta:test";
 
@@ -51,6 +55,8 @@ struct Server {
     refusal: Cell<Option<Refusal>>,
     /// It has all slots, and refuses commands with keys of several.
     has_slots: Cell<bool>,
+    /// Its scripts cannot ask for the time.
+    refuses_time: Cell<bool>,
     counters: RefCell<Counters>,
     /// A replica's copy, as of some time ago.
     replica: RefCell<Option<Counters>>,
@@ -153,6 +159,10 @@ impl Servers {
         self.all[server].refusal.set(refusal);
     }
 
+    pub(super) fn refuse_time(&self) {
+        self.all.iter().for_each(|server| server.refuses_time.set(true));
+    }
+
     pub(super) fn get_slots(&self, server: usize) {
         self.all[server].has_slots.set(true);
     }
@@ -217,7 +227,21 @@ impl Servers {
                 Reply::Error("CROSSSLOT Keys in request don't hash to the same slot".to_owned())
             }
             b"CLUSTER" => self.slots(),
-            b"EVAL" if is_test_write(&word(3)) => Reply::List(Vec::new()),
+            b"TIME" => {
+                let us = world.now().as_micros();
+                let text = |number: u64| Reply::Text(number.to_string().into_bytes());
+                Reply::List(vec![text(us / 1_000_000), text(us % 1_000_000)])
+            }
+            b"EVAL" if is_test_write(&word(3)) => {
+                let asks = command.last().is_some_and(|asks| asks == b"1");
+                match asks && server.refuses_time.get() {
+                    true => Reply::List(vec![
+                        Reply::Text(b"TIME".to_vec()),
+                        Reply::Error(NO_TIME.to_owned()),
+                    ]),
+                    false => Reply::List(Vec::new()),
+                }
+            }
             b"EVAL" => self.sign_of_life(world, node, server, word(4)),
             b"SET" => {
                 server.strings.borrow_mut().entry(word(1)).or_insert_with(|| word(2));
@@ -268,7 +292,12 @@ impl Servers {
         if let Some(refusal) = server.refusal.get() {
             return Reply::Error(refusal.text().to_owned()).into();
         }
-        let (now, mut journal) = (world.now(), world.journal.borrow_mut());
+        let given = given_time(command);
+        if given.is_none() && server.refuses_time.get() {
+            return Reply::Error(NO_TIME.to_owned()).into();
+        }
+        let now = given.unwrap_or_else(|| world.now());
+        let mut journal = world.journal.borrow_mut();
         let questions = bodies(command);
         let fails_after = server.fails_after.take();
         let mut replies = Vec::new();
@@ -389,6 +418,13 @@ fn is_cross_slot(command: &Command) -> bool {
     let count = command.get(2).and_then(|count| str::from_utf8(count).ok()?.parse().ok());
     let keys = command.iter().skip(3).take(count.unwrap_or(0));
     keys.map(|key| slot(key)).collect::<BTreeSet<u16>>().len() > 1
+}
+
+/// The time that a script is given behind its keys.
+fn given_time(command: &Command) -> Option<Timestamp> {
+    let number = |at: usize| str::from_utf8(command.get(at)?).ok()?.parse::<u64>().ok();
+    let keys = usize::try_from(number(2)?).ok()?;
+    number(3 + keys).filter(|us| *us > 0).map(Timestamp::from_micros)
 }
 
 /// Whether a key is one of the test write.

@@ -59,6 +59,7 @@ async fn happens(fleet: &Rc<Fleet>, trouble: Trouble) {
         Trouble::BeginToMove { half, to } => servers.begin_to_move(half, to),
         Trouble::EndTheMove => servers.end_the_move(),
         Trouble::GetSlots { server } => servers.get_slots(server),
+        Trouble::RefuseTime => servers.refuse_time(),
         Trouble::StandStill { for_ms } => {
             advance(Duration::from_millis(for_ms)).await;
             world.tick();

@@ -1,5 +1,5 @@
-//! Draws what half of the runs have in addition: crowds, plans, bans, servers that refuse calls,
-//! and slots behind one address.
+//! Draws what half of the runs have in addition: crowds, plans, bans, servers that refuse calls
+//! or `TIME` in scripts, and slots behind one address.
 
 use fastrand::Rng;
 
@@ -37,8 +37,12 @@ pub(super) fn widen(scenario: &mut Scenario) {
     if scenario.kind == Servers::One && random.u32(0..3) == 0 {
         let at_us = if random.bool() { 0 } else { random.u64(0..scenario.traffic_us / 2) };
         scenario.troubles.push((at_us, Trouble::GetSlots { server: 0 }));
-        scenario.troubles.sort_by_key(|&(at_us, _)| at_us);
     }
+    if random.u32(0..8) == 0 {
+        let at_us = if random.bool() { 0 } else { random.u64(0..scenario.traffic_us / 2) };
+        scenario.troubles.push((at_us, Trouble::RefuseTime));
+    }
+    scenario.troubles.sort_by_key(|&(at_us, _)| at_us);
 }
 
 /// Many requests within some milliseconds.
