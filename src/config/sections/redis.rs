@@ -17,7 +17,7 @@ use tollgate_limiter::time::Span;
 use super::context::Context;
 use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{Percent, Period};
+use crate::config::scalar::{Percent, Period, ServerNameText};
 use crate::config::words::{Word, words};
 
 /// A request that would wait longer should be refused instead.
@@ -158,6 +158,10 @@ struct RawRedisTls {
     /// The private key of that certificate. Default: none.
     #[schemars(example = &"certs/client.key")]
     key: Field<String>,
+    /// The name that the certificates of the servers must be for. Default: the host of each server.
+    /// In a cluster it may also be the host of the URL, if another node is known by its address
+    /// only.
+    server_name: Field<ServerNameText>,
 }
 
 impl RawRedis {
@@ -266,7 +270,7 @@ impl RawLease {
 
 impl RawRedisTls {
     fn compile(&self, span: TextSpan, cx: &Context<'_>) -> TlsSettings {
-        let Self { ca, cert, key } = self;
+        let Self { ca, cert, key, server_name } = self;
         if cert.is_absent() != key.is_absent() {
             let message = "\"cert\" and \"key\" belong together";
             cx.error(span, message, "write both of them, or neither");
@@ -285,7 +289,8 @@ impl RawRedisTls {
             };
             cx.unusable(path, &why, "name the key of \"cert\"");
         }
-        TlsSettings { ca, identity }
+        let server_name = server_name.value().map(|name| name.0.clone());
+        TlsSettings { ca, identity, server_name }
     }
 }
 

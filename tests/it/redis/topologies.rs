@@ -174,6 +174,27 @@ fn a_server_behind_tls_with_the_certificate_of_another_is_no_store() {
     is_no_store(&by_tls(&redis.url(), made, Some(made)), "certificate");
 }
 
+/// As a service whose nodes have addresses, and certificates for the name of the service.
+#[test]
+fn a_cluster_behind_tls_with_certificates_for_its_name() {
+    let made = Arc::new(Certificates::temporary("localhost"));
+    let cluster = Cluster::start_with(behind_tls(&made));
+    holds(&by_tls(&cluster.url().replace(LOOPBACK, "localhost"), &made, Some(&made)));
+    is_no_store(&by_tls(&cluster.url(), &made, Some(&made)), "certificate");
+}
+
+#[test]
+fn a_server_behind_tls_with_a_certificate_for_a_name_that_the_settings_name() {
+    let redis = over_tls("elsewhere.test");
+    let made = redis.certificates();
+    let named = |name: &str| {
+        let fields = by_tls(&redis.url(), made, Some(made));
+        fields.replace("tls: {", &format!("tls: {{ server_name: {name},"))
+    };
+    holds(&named("elsewhere.test"));
+    is_no_store(&named("127.0.0.1"), "certificate");
+}
+
 #[test]
 fn a_server_behind_tls_that_does_not_know_us_is_no_store() {
     let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));

@@ -2,6 +2,7 @@
 //! decide before calls are sent there.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value, cmd, pipe};
@@ -184,7 +185,8 @@ pub(super) async fn open(
         let stream = stream.map_err(redis::RedisError::from)?;
         return introduce(Wire::over(stream).await?, settings, peer, first).await;
     }
-    let stream = FirstByte::of(stream::connect(address, settings.tls.as_ref()).await?);
+    let name = name_of_cluster(&settings.topology, address);
+    let stream = FirstByte::of(stream::connect(address, settings.tls.as_ref(), name).await?);
     let is_foreign = stream.is_foreign();
     let wire = Wire::over(Box::new(stream)).await?;
     introduce(wire, settings, peer, first).await.map_err(|error| match error {
@@ -197,6 +199,20 @@ pub(super) async fn open(
         }
         other => other,
     })
+}
+
+/// The host name in the URL of a cluster, for a node of it that is known by its address only. The
+/// certificates of services are for this name.
+fn name_of_cluster<'s>(topology: &'s Topology, node: &Address) -> Option<&'s str> {
+    let is_address = |host: &str| host.parse::<IpAddr>().is_ok();
+    let (Topology::Cluster(seeds), Address::Tcp { host, .. }) = (topology, node) else {
+        return None;
+    };
+    let names = seeds.iter().filter_map(|seed| match seed {
+        Address::Tcp { host, .. } if !is_address(host) => Some(host.as_str()),
+        _ => None,
+    });
+    names.take(usize::from(is_address(host))).next()
 }
 
 /// Tells the server about its client.

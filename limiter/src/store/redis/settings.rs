@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::consistency::StoreMode;
 use crate::digest::Secret;
@@ -141,6 +141,9 @@ pub struct TlsSettings {
     pub ca: Option<Vec<CertificateDer<'static>>>,
     /// The client certificate, for servers that request one.
     pub identity: Option<Identity>,
+    /// The name that the certificates of the servers must be for. None: the host of each server,
+    /// and in a cluster also the host of the URL, if another node is known by its address only.
+    pub server_name: Option<ServerName<'static>>,
 }
 
 /// A certificate and its key.
@@ -202,7 +205,7 @@ mod tests {
         settings.secret = Some(Secret::from_bytes(*b"0123456789abcdef"));
         let key = Arc::new(PrivateKeyDer::Pkcs8(b"k".to_vec().into()));
         let identity = Identity { chain: Vec::new(), key };
-        settings.tls = Some(TlsSettings { ca: None, identity: Some(identity) });
+        settings.tls = Some(TlsSettings { identity: Some(identity), ..TlsSettings::default() });
         let printed = format!("{settings:?}");
         for shown in ["Password(..)", "Identity(..)", "Secret(..)"] {
             assert!(printed.contains(shown), "{printed}");

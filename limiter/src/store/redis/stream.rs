@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, Error, RootCertStore};
+use rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -20,23 +20,42 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// Opens a stream.
+/// Opens a stream. If a certificate is not for the host, it may be for this `other_name`.
 ///
 /// # Errors
 /// If it cannot be opened. The error says why.
 pub(super) async fn connect(
     address: &Address,
     tls: Option<&TlsSettings>,
+    other_name: Option<&str>,
 ) -> Result<Box<dyn Stream>, StoreError> {
-    let stream = open(address).await.map_err(|error| failed(OutageCause::Unreachable, &error))?;
+    let unreachable = |error: io::Error| failed(OutageCause::Unreachable, &error);
+    let stream = open(address).await.map_err(unreachable)?;
     match (stream, address, tls) {
         (Opened::Tcp(stream), Address::Tcp { host, .. }, Some(tls)) => {
-            let encrypted = encrypt(stream, host, tls).await;
+            let mut encrypted = encrypt(stream, host, tls).await;
+            if let (Err(error), Some(name)) = (&encrypted, other_name)
+                && is_of_another_name(error)
+                && let Opened::Tcp(stream) = open(address).await.map_err(unreachable)?
+            {
+                encrypted = encrypt(stream, name, tls).await;
+            }
             encrypted.map_err(|error| failed(OutageCause::Tls, &error))
         }
         (Opened::Tcp(stream), ..) => Ok(Box::new(stream)),
         (Opened::Unix(stream), ..) => Ok(Box::new(stream)),
     }
+}
+
+/// Whether the certificate of a server is good, but for another name.
+fn is_of_another_name(error: &io::Error) -> bool {
+    let why = error.get_ref().and_then(|why| why.downcast_ref::<Error>());
+    matches!(
+        why,
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        ))
+    )
 }
 
 enum Opened {
@@ -56,7 +75,10 @@ async fn open(address: &Address) -> io::Result<Opened> {
 }
 
 async fn encrypt(stream: TcpStream, host: &str, tls: &TlsSettings) -> io::Result<Box<dyn Stream>> {
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let name = match &tls.server_name {
+        Some(name) => name.clone(),
+        None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+    };
     let connector = TlsConnector::from(Arc::new(client_config(tls)?));
     Ok(Box::new(connector.connect(name, stream).await?))
 }

@@ -39,6 +39,22 @@ fn nodes_agree_on_the_values_of_the_first_node() {
 }
 
 #[test]
+fn a_right_that_lacks_is_the_error_of_the_visit() {
+    run(async {
+        for command in ["SET", "GET", "EVAL"] {
+            let server = Process::start(&["--rename-command", command, "renamed"]);
+            let (mut member, state) = present(&server, 16).await;
+            let error = member.visit().await.expect_err("it lacks a command");
+            // The link uses no server on which the test write fails.
+            let expected =
+                if command == "EVAL" { OutageCause::NoAnswer } else { OutageCause::CommandMissing };
+            assert_eq!(error.cause(), expected, "{command}: {error}");
+            assert_eq!(secret(&state), None);
+        }
+    });
+}
+
+#[test]
 fn the_agreed_state_is_written_again_after_redis_has_lost_it() {
     run(async {
         let server = Process::start(&[]);

@@ -5,7 +5,9 @@
 //! take about half a minute. `TOLLGATE_CONFORMANCE_SEED` is the first seed. A failure reports
 //! the seed of its schedule.
 
+use std::collections::HashSet;
 use std::env;
+use std::io::BufRead as _;
 
 use super::reference::Reference;
 use super::schedule::{Schedule, policies};
@@ -134,4 +136,38 @@ fn redis_agrees_with_memory_on_states_in_many_pieces() {
         source = source.replace(ours, small);
     }
     run_all(Server::with(&source, &[]), 2);
+}
+
+/// Some services refuse other keys, or run such a script under a lock of the whole database.
+#[test]
+fn the_script_uses_no_key_that_is_not_declared() {
+    let mut server = Server::start();
+    let monitor = server.monitor();
+    let memory = MemoryStore::new(KEYS);
+    let encoder = Encoder::new(Layout::new("conformance", 1 << 10), 7);
+    for seed in 1..=30 {
+        run(&mut server, &memory, &encoder, seed);
+    }
+    redis::cmd("ECHO").arg("the end").exec(&mut server.connection).unwrap();
+    let (mut declared, mut used) = (HashSet::new(), HashSet::new());
+    for line in monitor.split(b'\n') {
+        let line = String::from_utf8_lossy(&line.unwrap()).into_owned();
+        let (client, command) = line.split_once("] ").unwrap();
+        let words: Vec<&str> = command.trim_matches(['"', '\r']).split("\" \"").collect();
+        match (client.ends_with(" lua"), words[..].first()) {
+            (false, Some(&"EVALSHA")) => {
+                let count = words[2].parse().unwrap();
+                declared = words.iter().skip(3).take(count).map(ToString::to_string).collect();
+            }
+            (true, Some(name)) if words.len() > 1 => {
+                assert!(declared.contains(words[1]), "{command}, of {declared:?}");
+                used.insert(name.to_string());
+            }
+            _ if words == ["ECHO", "the end"] => break,
+            _ => {}
+        }
+    }
+    for name in ["HGET", "HSET", "HDEL", "PEXPIRE", "PTTL", "HRANDFIELD"] {
+        assert!(used.contains(name), "no {name} in {used:?}");
+    }
 }

@@ -1,6 +1,8 @@
 //! A real server for one test, with a socket in a temporary directory.
 
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ const ATTEMPTS: u32 = 1000;
 /// A server without persistence, and a connection to it on which the script is loaded.
 pub(crate) struct Server {
     process: Child,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub(crate) connection: Connection,
     /// The SHA-1 by which the script is called.
     pub(super) sha: String,
@@ -40,7 +42,17 @@ impl Server {
         let client = Client::open(format!("redis+unix://{}", socket.display())).unwrap();
         let mut connection = connect(&client);
         let sha = redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap();
-        Self { process, _directory: directory, connection, sha }
+        Self { process, directory, connection, sha }
+    }
+
+    /// A connection on which the server reports each command, also those of scripts.
+    pub(super) fn monitor(&self) -> BufReader<UnixStream> {
+        let mut stream = UnixStream::connect(self.directory.path().join("socket")).unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let (mut reader, mut line) = (BufReader::new(stream), String::new());
+        reader.read_line(&mut line).unwrap();
+        assert_eq!(line, "+OK\r\n");
+        reader
     }
 
     /// The server's `INFO`.
