@@ -235,7 +235,7 @@ impl Membership {
         Ok(agreed)
     }
 
-    /// The last reply of each server that replies, as text.
+    /// The last reply of each server that refuses none of the commands, as text.
     async fn copies(
         &self,
         key: &str,
@@ -243,10 +243,13 @@ impl Membership {
     ) -> Result<Vec<Option<String>>, StoreError> {
         let (mut copies, mut error) = (Vec::new(), StoreError::Away);
         for answers in self.servers.query_copies(key.as_bytes(), commands).await {
-            let last = answers
-                .and_then(|mut answers| Ok(answers.pop().unwrap_or_default().extract_error()?));
-            match last {
-                Ok(Value::BulkString(copy)) => copies.push(String::from_utf8(copy).ok()),
+            let replies = answers.and_then(|answers| {
+                let read: Result<Vec<Value>, _> =
+                    answers.into_iter().map(Value::extract_error).collect();
+                Ok(read?)
+            });
+            match replies.map(|mut replies| replies.pop()) {
+                Ok(Some(Value::BulkString(copy))) => copies.push(String::from_utf8(copy).ok()),
                 Ok(_) => copies.push(None),
                 Err(why) => error = why,
             }
