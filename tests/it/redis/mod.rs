@@ -22,6 +22,7 @@ mod overrides;
 mod peeks;
 mod refunds;
 mod retries;
+mod services;
 mod sharing;
 mod topologies;
 mod waits;

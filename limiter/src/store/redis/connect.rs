@@ -105,10 +105,14 @@ pub(super) async fn connect(
         .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
     check_role(&role)?;
     let found = test_write.conclude(&mut wire, written, (&settings.prefix, redirected)).await?;
-    // The script is longer than what a server accepts without a password.
-    let mut load = cmd("SCRIPT");
-    load.arg("LOAD").arg(script.source);
-    wire.send_one(&load).await?.extract_error()?;
+    // The script is longer than what a server accepts without a password. It is called once with
+    // a time and without a decision.
+    let mut load = pipe();
+    load.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    load.cmd("EVALSHA").arg(&*script.sha).arg(0).arg(1);
+    for reply in wire.send(&load).await? {
+        reply.extract_error()?;
+    }
     ping(&mut wire, settings.timeout).await?;
     Ok(Connected { wire, found })
 }

@@ -284,14 +284,16 @@ impl Membership {
         most
     }
 
-    /// Warns if the server evicts keys: with each key it forgets about a hundred clients. If the
-    /// user may not read the settings, there is no warning.
+    /// Warns if the server evicts keys: with each key it forgets about a hundred clients. Services
+    /// that do not have `CONFIG` tell it by `INFO`.
     async fn warn_of_eviction(&self) {
         let mut commands = pipe();
         commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
+        commands.cmd("INFO").arg("memory");
         for (server, answers) in self.servers.query_all(&commands).await {
-            let mut answers = answers.unwrap_or_default().into_iter();
+            let Ok(answers) = answers else { continue };
+            let mut answers = answers.into_iter();
             let policy = answers.next().and_then(policy);
             for it in answers.next().map(compact::too_small).unwrap_or_default() {
                 let compact::TooSmall { setting, is, needed } = it;
@@ -300,13 +302,17 @@ impl Membership {
                     "a client takes up to twice as much memory in Redis; set it to what is needed"
                 );
             }
-            if let Some(policy) = policy
-                && policy != "noeviction"
-            {
-                warn!(
+            match policy.or_else(|| answers.next().and_then(policy_of_info)).as_deref() {
+                Some("noeviction") => {}
+                Some(policy) => warn!(
                     %server, %policy,
                     "Redis forgets clients when its memory is full; set maxmemory-policy noeviction"
-                );
+                ),
+                None => info!(
+                    %server,
+                    "it is not known whether Redis forgets clients when its memory is full: neither \
+                     CONFIG GET nor INFO tells its maxmemory-policy; see that it is noeviction"
+                ),
             }
         }
     }
@@ -319,6 +325,14 @@ fn policy(answer: Value) -> Option<String> {
         Value::BulkString(policy) => String::from_utf8(policy).ok(),
         _ => None,
     }
+}
+
+/// The value in an answer to `INFO memory`.
+fn policy_of_info(answer: Value) -> Option<String> {
+    let Value::BulkString(text) = answer else { return None };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?;
+    Some(line.trim().to_owned())
 }
 
 fn hex(bytes: [u8; 16]) -> String {

@@ -81,7 +81,9 @@ impl<'a> Undecided<'a> {
 
 impl Fallback {
     pub(in crate::store) fn new(memory: Arc<MemoryStore>) -> Self {
-        Self::knowing(memory, MemoryStore::new(MAX_KNOWN))
+        // Tests start thousands of nodes.
+        let most = if cfg!(test) { MAX_KNOWN >> 6 } else { MAX_KNOWN };
+        Self::knowing(memory, MemoryStore::new(most))
     }
 
     fn knowing(memory: Arc<MemoryStore>, known: MemoryStore) -> Self {

@@ -321,7 +321,7 @@ impl Servers {
 
     /// Where the keys of a call are, if they are not here.
     fn elsewhere(&self, number: usize, command: &Command, asking: bool) -> Option<Reply> {
-        if self.sharing == Sharing::Sent {
+        if self.sharing == Sharing::Sent || command.get(2).is_none_or(|count| count == b"0") {
             return None;
         }
         let key = command.get(3)?;
