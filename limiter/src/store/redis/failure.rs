@@ -170,7 +170,8 @@ fn refused(error: &RedisError) -> Option<StoreError> {
         "TRYAGAIN" => Refusal::TryAgain,
         "CROSSSLOT" => Refusal::CrossSlot,
         "READONLY" => Refusal::ReadOnly,
-        "ERR" => general(&detail),
+        // The errors of `redis.pcall` in Redis 6.2 begin with the line of the script.
+        code if code == "ERR" || code.starts_with("@user_script") => general(&detail),
         _ => special(code, &detail).map_or(Refusal::Other, Refusal::Unusable),
     };
     Some(StoreError::Refused(refusal, format!("{code} {detail}").trim_end().to_owned()))
@@ -203,7 +204,7 @@ fn special(code: &str, detail: &str) -> Option<OutageCause> {
 }
 
 /// The texts of errors without a code of their own, and their causes (server.c, config.c, acl.c,
-/// networking.c, db.c, script.c and cluster.c of Redis 6.2 to 8).
+/// networking.c, db.c, script.c and cluster.c of Redis 6.2 to 8 and of Valkey 8 and 9).
 const TEXTS: [(&str, OutageCause); 9] = [
     ("max number of clients", OutageCause::TooManyConnections),
     ("unauthenticated", OutageCause::PasswordMissing),
@@ -217,16 +218,19 @@ const TEXTS: [(&str, OutageCause); 9] = [
 ];
 
 /// The same for errors inside of a script.
-const TEXTS_IN_SCRIPT: [(&str, OutageCause); 8] = [
+const TEXTS_IN_SCRIPT: [(&str, OutageCause); 11] = [
     ("executing the script can't access", OutageCause::KeyForbidden),
+    ("No permissions to access a key", OutageCause::KeyForbidden),
     ("executing the script can't run", OutageCause::CommandForbidden),
     ("ACL failure in script", OutageCause::CommandForbidden),
     ("Unknown Redis command called from script", OutageCause::CommandMissing),
+    ("Unknown command called from script", OutageCause::CommandMissing),
     ("command is not allowed from script", OutageCause::CommandMissing),
     // Redis 6.2 has the error of a command inside of that of the script.
     ("OOM command not allowed", OutageCause::MemoryFull),
     ("Not enough good replicas", OutageCause::TooFewReplicas),
-    ("MISCONF Redis", OutageCause::CannotPersist),
+    ("MISCONF ", OutageCause::CannotPersist),
+    ("READONLY You can't write", OutageCause::ReadOnly),
 ];
 
 fn general(detail: &str) -> Refusal {

@@ -284,17 +284,20 @@ impl Membership {
         most
     }
 
-    /// Warns if the server evicts keys: with each key it forgets about a hundred clients. Services
-    /// that do not have `CONFIG` tell it by `INFO`.
+    /// Warns if a server evicts keys: with each key it forgets about a hundred clients. Servers
+    /// that do not have `CONFIG` are asked by `INFO`.
     async fn warn_of_eviction(&self) {
         let mut commands = pipe();
         commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
-        commands.cmd("INFO").arg("memory");
+        let mut others = Vec::new();
         for (server, answers) in self.servers.query_all(&commands).await {
             let Ok(answers) = answers else { continue };
             let mut answers = answers.into_iter();
-            let policy = answers.next().and_then(policy);
+            match answers.next().and_then(policy) {
+                Some(policy) => warn_of_policy(&server, &policy),
+                None => others.push(server.clone()),
+            }
             for it in answers.next().map(compact::too_small).unwrap_or_default() {
                 let compact::TooSmall { setting, is, needed } = it;
                 warn!(
@@ -302,12 +305,21 @@ impl Membership {
                     "a client takes up to twice as much memory in Redis; set it to what is needed"
                 );
             }
-            match policy.or_else(|| answers.next().and_then(policy_of_info)).as_deref() {
-                Some("noeviction") => {}
-                Some(policy) => warn!(
-                    %server, %policy,
-                    "Redis forgets clients when its memory is full; set maxmemory-policy noeviction"
-                ),
+        }
+        if !others.is_empty() {
+            self.ask_for_policy(&others).await;
+        }
+    }
+
+    async fn ask_for_policy(&self, servers: &[String]) {
+        let mut command = pipe();
+        command.cmd("INFO").arg("memory");
+        for (server, answers) in self.servers.query_all(&command).await {
+            let Some(answers) = answers.ok().filter(|_| servers.contains(&server)) else {
+                continue;
+            };
+            match answers.into_iter().next().and_then(policy_of_info) {
+                Some(policy) => warn_of_policy(&server, &policy),
                 None => info!(
                     %server,
                     "it is not known whether Redis forgets clients when its memory is full: neither \
@@ -315,6 +327,15 @@ impl Membership {
                 ),
             }
         }
+    }
+}
+
+fn warn_of_policy(server: &str, policy: &str) {
+    if policy != "noeviction" {
+        warn!(
+            %server, %policy,
+            "Redis forgets clients when its memory is full; set maxmemory-policy noeviction"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use super::port::free_port;
@@ -77,7 +77,10 @@ impl Redis {
         ];
         if !self.options.is_sentinel {
             let socket = self.socket();
-            lines.push("save \"\"\nappendonly no\nenable-debug-command yes".to_owned());
+            lines.push("save \"\"\nappendonly no".to_owned());
+            if major_version() >= 7 {
+                lines.push("enable-debug-command yes".to_owned());
+            }
             lines.push(format!("unixsocket {}", socket.display()));
         }
         match &self.options.tls {
@@ -218,4 +221,15 @@ impl Drop for Redis {
             let _ = writeln!(io::stderr(), "Redis on port {}:\n{}", self.port, self.log());
         }
     }
+}
+
+/// The first number of the version of the servers: `v=7.0.15`.
+fn major_version() -> u32 {
+    static VERSION: LazyLock<u32> = LazyLock::new(|| {
+        let told = Command::new("redis-server").arg("--version").output().expect("redis-server");
+        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        let version = text.split_once("v=").and_then(|(_, version)| version.split_once('.'));
+        version.and_then(|(major, _)| major.parse().ok()).expect("redis-server tells its version")
+    });
+    *VERSION
 }

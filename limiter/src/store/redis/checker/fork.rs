@@ -31,6 +31,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// What was counted so long before an answer may be missing in it.
 const RECENT_US: u64 = 15_000;
 
+/// The times that workers give to scripts differ by no more, if scripts cannot ask for it.
+const ERROR_MS: u64 = 50;
+
 /// So soon all workers know that units were given back.
 const LEARNT_US: u64 = 2_000_000;
 
@@ -98,7 +101,10 @@ fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
             Trouble::Refuse { server, refusal: None } => drop(away.remove(&server)),
             Trouble::Stall { for_us, .. } => ends_us += for_us,
             Trouble::StandStill { for_ms } => ends_us += for_ms * 1000,
-            Trouble::FailWithinBatch { .. }
+            // A call with keys of several slots fails once.
+            Trouble::GetSlots { .. }
+            | Trouble::RefuseTime
+            | Trouble::FailWithinBatch { .. }
             | Trouble::CrashNode { .. }
             | Trouble::StopNode { .. }
             | Trouble::StartNode { .. } => {}
@@ -133,7 +139,9 @@ async fn play(world: Rc<World>, scenario: Rc<Scenario>, request: usize) {
         (asked.client.clone(), self::wait(&scenario, asked).expect("a candidate"), asked.node)
     };
     let ms = wait.as_micros().div_ceil(1000);
-    sleep(Duration::from_millis(ms)).await;
+    // The times that two workers give to scripts differ.
+    let error_ms = if scenario.has(|it| matches!(it, Trouble::RefuseTime)) { ERROR_MS } else { 0 };
+    sleep(Duration::from_millis(ms + error_ms)).await;
     let mut random = Rng::with_seed(scenario.seed ^ (u64::MAX << 20));
     // In `write_back` another node may have counted units that it has not reported.
     let is_own = client
@@ -236,7 +244,14 @@ fn given_until(
         // Other workers ask Redis again if a wait may be shorter than they know, but that of a
         // fixed window cannot be.
         let is_own = question.heard.is_some_and(|(it, _)| it == node) && scenario.workers == 1;
-        Some(done_us + if is_certain && !is_own { LEARNT_US } else { RECENT_US })
+        // Of two answers of one instant it is not known which is the later one.
+        let is_then = |it: &&Question| {
+            it.done.is_some_and(|(_, us)| us == done_us)
+                && it.asked.iter().any(|part| part.key == charged.key)
+        };
+        let is_simultaneous = journal.questions.iter().filter(is_then).count() > 1;
+        let is_long = is_certain && !is_own || is_simultaneous;
+        Some(done_us + if is_long { LEARNT_US } else { RECENT_US })
     };
     journal.questions.iter().filter_map(until).max()
 }

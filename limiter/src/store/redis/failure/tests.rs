@@ -86,6 +86,34 @@ fn each_error_line_has_its_cause() {
     }
 }
 
+/// Redis 6.2 and 8, and Valkey, have other texts.
+#[test]
+fn the_texts_of_other_servers_have_causes_too() {
+    for (line, cause) in [
+        (
+            "ERR Unknown command called from script script: on @user_script:1.",
+            OutageCause::CommandMissing,
+        ),
+        ("ERR This Valkey command is not allowed from script", OutageCause::CommandMissing),
+        (
+            "ERR ACL failure in script: User t has no permissions to run the 'hget' command",
+            OutageCause::CommandForbidden,
+        ),
+        ("ERR ACL failure in script: No permissions to access a key", OutageCause::KeyForbidden),
+        (
+            "@user_script: 1: The user executing the script can't run this command or subcommand",
+            OutageCause::CommandForbidden,
+        ),
+        (
+            "@user_script: 1: -READONLY You can't write against a read only replica.",
+            OutageCause::ReadOnly,
+        ),
+        ("MISCONF Valkey is configured to save RDB snapshots", OutageCause::CannotPersist),
+    ] {
+        assert_eq!(error(line).cause(), cause, "{line}");
+    }
+}
+
 /// What the script may have counted in part is in doubt; what was refused before is not.
 #[test]
 fn an_error_inside_of_the_script_leaves_in_doubt_what_it_has_counted() {

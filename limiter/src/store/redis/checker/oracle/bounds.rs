@@ -39,7 +39,10 @@ pub(super) fn at_once(
     let acquainted_us = acquainted_us(scenario, journal, counted);
     // A log gives back what it counted at one time. What a node admits alone can come into
     // the log of the oracle after younger units, and is then not found.
+    let gives_time = scenario.has(|it| matches!(it, Trouble::RefuseTime));
     let moved = match counted.algorithm {
+        // The log of the oracle has true times.
+        Algorithm::SlidingLog(_) if gives_time => ledger.given(),
         Algorithm::SlidingLog(_) => ledger.given_alone(),
         // What has leaked of a unit that is given back depends on the rate of its plan, and on
         // whether the store had counted it.
@@ -66,8 +69,10 @@ pub(super) fn at_once(
         let is_acquainted = acquainted_us.is_some_and(|us| us <= event.at_us);
         let mode = if is_acquainted { acquainted(scenario, counted) } else { mode };
         let allowed = mode + forgotten + moved + times * alone.allowed(counted, event.at_us);
-        let is_exact =
-            event.source == Source::Store && counted.consistency.mode == StoreMode::Exact;
+        // Scripts that cannot ask for the time count by the times that nodes give them.
+        let is_exact = event.source == Source::Store
+            && counted.consistency.mode == StoreMode::Exact
+            && !gives_time;
         let used = count.used(event.at_us + if is_exact { 0 } else { ESTIMATE_US });
         if used > allowed {
             let how = format!(

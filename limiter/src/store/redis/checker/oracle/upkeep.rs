@@ -2,7 +2,7 @@
 //! counted twice, taken from others, or left behind.
 
 use super::super::journal::{Journal, Question};
-use super::super::scenario::{Counted, Scenario};
+use super::super::scenario::{Counted, Scenario, Trouble};
 use super::Broken;
 use super::ledger::{Count, Event, Ledger, What};
 use crate::algorithm::Algorithm;
@@ -142,6 +142,10 @@ fn doubts(
         // node alone, or refused by another place.
         (less, more) = (less + ledger.left(), more + ledger.left());
     }
+    // A log counts what comes with an earlier time than its newest entry at the time of this
+    // entry, and does not find it when it is given back.
+    let may_miss = scenario.has(|it| matches!(it, Trouble::RefuseTime))
+        && matches!(counted.algorithm, Algorithm::SlidingLog(_));
     // What one worker gives back may overtake what another one tells.
     let overtakes = counted.consistency.mode == StoreMode::WriteBack && scenario.workers > 1;
     for question in &journal.questions {
@@ -165,7 +169,9 @@ fn doubts(
                     }
                     _ => {}
                 },
-                Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done || overtakes => {
+                Ask::Give { cost, .. } | Ask::Cancel { cost, .. }
+                    if !is_done || overtakes || may_miss =>
+                {
                     more += cost;
                 }
                 Ask::Lease { .. } | Ask::Take(_) => {
