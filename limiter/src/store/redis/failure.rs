@@ -218,13 +218,12 @@ const TEXTS: [(&str, OutageCause); 9] = [
 ];
 
 /// The same for errors inside of a script.
-const TEXTS_IN_SCRIPT: [(&str, OutageCause); 11] = [
+const TEXTS_IN_SCRIPT: [(&str, OutageCause); 10] = [
     ("executing the script can't access", OutageCause::KeyForbidden),
     ("No permissions to access a key", OutageCause::KeyForbidden),
     ("executing the script can't run", OutageCause::CommandForbidden),
     ("ACL failure in script", OutageCause::CommandForbidden),
-    ("Unknown Redis command called from script", OutageCause::CommandMissing),
-    ("Unknown command called from script", OutageCause::CommandMissing),
+    ("command called from", OutageCause::CommandMissing),
     ("command is not allowed from script", OutageCause::CommandMissing),
     // Redis 6.2 has the error of a command inside of that of the script.
     ("OOM command not allowed", OutageCause::MemoryFull),

@@ -16,6 +16,6 @@ mod wire;
 pub(crate) use cluster::Cluster;
 pub(crate) use scripts_without_time::ScriptsWithoutTime;
 pub(crate) use sentinels::Sentinels;
-pub(crate) use server::{LOOPBACK, Options, Redis};
+pub(crate) use server::{LOOPBACK, Options, Redis, major_version};
 pub(crate) use shared::{shared_cluster, shared_server, shared_shards};
 pub(crate) use wire::{Fault, Wire};

@@ -60,7 +60,10 @@ impl Redis {
     pub(crate) fn start_with_slots(mut options: Options) -> Self {
         options.lines.push("cluster-enabled yes".to_owned());
         let redis = Self::start(options);
-        redis.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+        let mut add = vec!["CLUSTER", "ADDSLOTS"];
+        add.extend(slots.iter().map(String::as_str));
+        redis.cli(&add);
         eventually("it has all slots", || {
             redis.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
         });
@@ -224,7 +227,7 @@ impl Drop for Redis {
 }
 
 /// The first number of the version of the servers: `v=7.0.15`.
-fn major_version() -> u32 {
+pub(crate) fn major_version() -> u32 {
     static VERSION: LazyLock<u32> = LazyLock::new(|| {
         let told = Command::new("redis-server").arg("--version").output().expect("redis-server");
         let text = String::from_utf8_lossy(&told.stdout).into_owned();

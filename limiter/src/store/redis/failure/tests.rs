@@ -94,6 +94,10 @@ fn the_texts_of_other_servers_have_causes_too() {
             "ERR Unknown command called from script script: on @user_script:1.",
             OutageCause::CommandMissing,
         ),
+        (
+            "@user_script: 14: Unknown Redis command called from Lua script",
+            OutageCause::CommandMissing,
+        ),
         ("ERR This Valkey command is not allowed from script", OutageCause::CommandMissing),
         (
             "ERR ACL failure in script: User t has no permissions to run the 'hget' command",
