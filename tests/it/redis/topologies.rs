@@ -31,32 +31,29 @@ fn a_server_with_a_password_in_a_database_of_its_own() {
     assert!(keyspace.contains("db7:") && !keyspace.contains("db0:"), "{keyspace}");
 }
 
+/// Gateways share limits on this server, and the log says once how it differs from others.
+fn holds_with(url: &str, difference: &str) {
+    for mode in ["exact", "leased"] {
+        holds(&format!("url: \"{url}\", prefix: {mode}, mode: {mode}"));
+    }
+    let gateway = node(&format!("url: \"{url}\""), "limit: 3/day");
+    wait_for_store(&gateway);
+    eventually("the log says so", || gateway.log().contains(difference));
+    assert_eq!(gateway.log().matches(difference).count(), 1, "{}", gateway.log());
+}
+
 /// As Azure Managed Redis, Redis Enterprise and ElastiCache Serverless. A gateway is not told.
 #[test]
 fn a_cluster_behind_one_address() {
     let redis = Redis::start_with_slots(Options::default());
-    for mode in ["exact", "leased"] {
-        holds(&format!("url: \"{}\", prefix: {mode}, mode: {mode}", redis.url()));
-    }
-    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
-    wait_for_store(&gateway);
-    let found = "Redis has hash slots behind one address";
-    eventually("the log says so", || gateway.log().contains(found));
-    assert_eq!(gateway.log().matches(found).count(), 1, "{}", gateway.log());
+    holds_with(&redis.url(), "Redis has hash slots behind one address");
 }
 
 /// As ElastiCache Serverless was in 2024. The gateway gives scripts its estimate of the time.
 #[test]
 fn a_server_whose_scripts_cannot_ask_for_the_time() {
     let redis = ScriptsWithoutTime::start(Options::default());
-    for mode in ["exact", "leased"] {
-        holds(&format!("url: \"{}\", prefix: {mode}, mode: {mode}", redis.url()));
-    }
-    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
-    wait_for_store(&gateway);
-    let found = "Redis refuses TIME in scripts";
-    eventually("the log says so", || gateway.log().contains(found));
-    assert_eq!(gateway.log().matches(found).count(), 1, "{}", gateway.log());
+    holds_with(&redis.url(), "Redis refuses TIME in scripts");
 }
 
 #[test]
