@@ -8,13 +8,16 @@ use crate::support::{Gateway, Response, eventually};
 
 const ANN: &str = "X-Client: ann";
 
-/// Nodes in this mode that share their counters. Each one knows of the others.
+/// Nodes in this mode that share their counters. Each one knows of those before it.
 fn nodes(redis: &Redis, count: usize, policy: &str) -> Vec<Gateway> {
     let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", mode: write_back, {PATIENT}", redis.url());
-    let nodes: Vec<_> = (0..count).map(|_| node_of(&store, &policies, "[each]", 2)).collect();
-    nodes.iter().for_each(wait_for_store);
-    nodes
+    let start = || {
+        let node = node_of(&store, &policies, "[each]", 2);
+        wait_for_store(&node);
+        node
+    };
+    (0..count).map(|_| start()).collect()
 }
 
 fn ask(node: &Gateway, field: &str) -> Response {
