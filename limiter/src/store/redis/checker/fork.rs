@@ -85,7 +85,7 @@ fn wait(scenario: &Scenario, request: &Request) -> Option<Span> {
 }
 
 /// Whether all servers have answered in time for a while, and nodes know each other.
-fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
+pub(super) fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
     let (mut ways, mut away, mut since_us) = (BTreeSet::new(), BTreeSet::new(), NOTICED_US);
     for &(begins_us, trouble) in scenario.troubles.iter().filter(|it| it.0 <= at_us) {
         let mut ends_us = begins_us;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::fork::is_calm;
 use super::super::journal::{Journal, Made, Probe, Request};
 use super::super::scenario::{Counted, Scenario, Servers, Trouble};
 use super::Broken;
@@ -57,6 +58,11 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
                 continue;
             }
             let is_away = || is_away(scenario, request);
+            let is_well = || {
+                !fails_later(scenario)
+                    && is_calm(scenario, request.begun_us)
+                    && is_calm(scenario, made.made_us)
+            };
             // Units that ended requests have kept need no question.
             let is_kept = may_keep(&counted.algorithm);
             let how = match (answer.source, answer.verdict.admitted && made.admitted) {
@@ -76,6 +82,7 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
                 {
                     "a policy that denies has admitted something while the store is away"
                 }
+                (Source::Local, _) if is_well() => "a node judges alone while the store answers",
                 (Source::Policy, _)
                     if !answer.verdict.admitted
                         && counted.consistency.on_failure == OnFailure::Allow =>
@@ -89,6 +96,16 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
         }
     }
     None
+}
+
+/// Whether a trouble can show long after its time. A server fails in its next batch. One that
+/// begins to refuse calls as those of some services do is learnt by the first calls of each link.
+fn fails_later(scenario: &Scenario) -> bool {
+    scenario.troubles.iter().any(|&(at_us, trouble)| match trouble {
+        Trouble::FailWithinBatch { .. } => true,
+        Trouble::GetSlots { .. } | Trouble::RefuseTime => at_us > 0,
+        _ => false,
+    })
 }
 
 /// Whether what a node holds of the counter is surely over soon.
