@@ -18,10 +18,12 @@ use super::compact;
 use super::failure::{Refusal, StoreError};
 use super::outages::{Outages, ServerUse};
 use super::server::Servers;
+use super::server_time::ServerTime;
 use super::settings::RedisSettings;
 use crate::digest::Secret;
 use crate::store::breaker::FAILURES_TO_OPEN;
 use crate::store::outage::OutageCause;
+use crate::time::monotonic;
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -263,7 +265,7 @@ impl Membership {
         let key = self.key("nodes");
         let mut commands = pipe();
         commands.cmd("EVAL").arg(ALIVE).arg(1).arg(&key);
-        let time_s = self.servers.given_time_us(key.as_bytes()) / 1_000_000;
+        let time_s = self.time_for_script(&key).await?;
         commands.arg(format!("{:016x}", self.node)).arg(SILENCE_S).arg(time_s);
         let mut most = Err(StoreError::Away);
         for answers in self.servers.query_copies(key.as_bytes(), &commands).await {
@@ -282,6 +284,20 @@ impl Membership {
             };
         }
         most
+    }
+
+    /// The time for a script at the server of `key`, in seconds since 1970. 0 if the script can ask
+    /// for it. The connection sends no decisions, which would improve its estimate. So the server
+    /// is asked.
+    async fn time_for_script(&self, key: &str) -> Result<u64, StoreError> {
+        if self.servers.given_time_us(key.as_bytes()) == 0 {
+            return Ok(0);
+        }
+        let (mut question, asked) = (pipe(), monotonic());
+        question.add_command(ServerTime::question());
+        let reply = self.servers.query(key.as_bytes(), &question).await?.pop().unwrap_or_default();
+        let answered = monotonic();
+        Ok(ServerTime::read(reply, (asked, answered))?.next_us(answered) / 1_000_000)
     }
 
     /// Warns if a server evicts keys: with each key it forgets about a hundred clients. Servers

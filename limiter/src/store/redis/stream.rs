@@ -34,7 +34,7 @@ pub(super) async fn connect(
     match (stream, address, tls) {
         (Opened::Tcp(stream), Address::Tcp { host, .. }, Some(tls)) => {
             let mut encrypted = encrypt(stream, host, tls).await;
-            if let (Err(error), Some(name)) = (&encrypted, other_name)
+            if let (Err(error), Some(name), None) = (&encrypted, other_name, &tls.server_name)
                 && is_of_another_name(error)
                 && let Opened::Tcp(stream) = open(address).await.map_err(unreachable)?
             {

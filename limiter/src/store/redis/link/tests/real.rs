@@ -37,7 +37,7 @@ fn each_call_gets_its_own_reply_and_is_counted_once() {
     });
 }
 
-/// One server with all slots stands for a proxy before a cluster.
+/// A server that has all slots of a cluster. It refuses the same calls as a proxy before a cluster.
 async fn with_all_slots() -> Process {
     // Each server of a cluster needs a port for the others.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
