@@ -46,7 +46,9 @@ impl ServerTime {
         let (seconds, us): (String, String) = redis::from_redis_value(reply.extract_error()?)
             .map_err(|_| StoreError::InvalidReply("TIME is not answered by two numbers"))?;
         let number = |text: String| text.parse::<u64>().ok();
-        let us = number(seconds).zip(number(us)).map(|(seconds, us)| seconds * 1_000_000 + us);
+        let us = number(seconds)
+            .zip(number(us))
+            .and_then(|(seconds, us)| seconds.checked_mul(1_000_000)?.checked_add(us));
         let us = us.ok_or(StoreError::InvalidReply("TIME is not answered by two numbers"))?;
         let error = answered.saturating_duration_since(asked) / 2;
         Ok(Self { us, at: asked + error, error, given_us: 0 })
@@ -120,7 +122,9 @@ mod tests {
     #[test]
     fn what_is_no_time_is_an_error() {
         let now = monotonic();
-        for reply in [Value::Nil, Value::Okay, Value::Array(vec![Value::Int(1)])] {
+        let text = |text: &str| Value::BulkString(text.into());
+        let too_late = Value::Array(vec![text("18446744073709551615"), text("1")]);
+        for reply in [Value::Nil, Value::Okay, Value::Array(vec![Value::Int(1)]), too_late] {
             assert!(ServerTime::read(reply, (now, now)).is_err());
         }
     }
