@@ -26,6 +26,12 @@ pub enum EmbedError {
          client.user.jwt.jwks"
     )]
     FetchedKeys(String),
+    /// The password of Redis comes from a program, which only a gateway runs.
+    #[error(
+        "the password of Redis comes from the program {0:?}, which only a gateway runs: write \
+         password in place of store.redis.password_command"
+    )]
+    PasswordCommand(String),
     /// The file with the limits of single keys cannot be used.
     #[error(transparent)]
     Overrides(#[from] FileError),
@@ -80,6 +86,9 @@ pub fn from_file(path: impl AsRef<Path>) -> Result<Limiter, EmbedError> {
 fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     if let Some(source) = &config.key_source {
         return Err(EmbedError::FetchedKeys(source.shown.clone()));
+    }
+    if let Some(command) = config.store.password_command {
+        return Err(EmbedError::PasswordCommand(command.program));
     }
     let (policies, left_out): (Vec<_>, Vec<_>) =
         config.policies.into_iter().partition(|policy| !needs_gateway(policy));

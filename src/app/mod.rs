@@ -25,6 +25,7 @@ mod replay_test;
 mod runtime;
 mod shown_config;
 mod sockets;
+mod store_access;
 mod supervisor;
 mod systemd;
 mod traces;
@@ -59,6 +60,7 @@ use traces::Traces;
 
 pub(crate) use error::RunError;
 pub(crate) use runtime::local_runtime;
+pub(crate) use store_access::{CommandError, settings_with_password};
 
 /// The longest time for which outputs that accept nothing delay the end of the process.
 const LOGS_LIMIT: Duration = Duration::from_secs(1);

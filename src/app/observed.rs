@@ -236,6 +236,10 @@ impl Observed {
             let labels = [&*outage.server, outage.cause.code()];
             samples.set_whole(&families::STORE_AWAY, &labels, whole(outage.users));
         }
+        for refused in self.store.renewals_refused() {
+            let labels = [&*refused.server, refused.cause.code()];
+            samples.set_whole(&families::STORE_RENEWALS_REFUSED, &labels, whole(refused.users));
+        }
         let losses = self.store.losses();
         samples.set_whole(&families::STORE_EVICTIONS, &["true"], losses.forgiven.states);
         if let Some(nodes) = self.store.nodes() {

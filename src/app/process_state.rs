@@ -44,11 +44,15 @@ struct RestartSettings {
 }
 
 impl ProcessState {
-    /// The state for the first configuration.
+    /// The state for the first configuration, with a store that begins with these settings.
     ///
     /// # Errors
     /// If the file of overrides cannot be used.
-    pub(super) fn new(config: &Config, echo: SocketAddr) -> Result<Self, RunError> {
+    pub(super) fn new(
+        config: &Config,
+        store: &StoreSettings,
+        echo: SocketAddr,
+    ) -> Result<Self, RunError> {
         let overrides_file = overrides_file(config)?;
         let (overrides, secret) = overrides(config, overrides_file.clone())?;
         let secret = Arc::new(SharedSecret::new(secret));
@@ -57,7 +61,7 @@ impl ProcessState {
             workers: config.runtime.workers,
             telemetry: config.telemetry.clone(),
         };
-        let store = shared_store(&config.store, &secret);
+        let store = shared_store(store, &secret);
         let (top, refusals, forwarders) = (Arc::default(), Arc::default(), Arc::default());
         Ok(Self {
             store,
@@ -115,7 +119,7 @@ impl ProcessState {
     pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
         let RestartSettings { store, workers, telemetry } = &self.settings;
         let differ = [
-            ("store", config.store != *store),
+            ("store", !store.can_become(&config.store)),
             (
                 "the first policy with overrides",
                 may_have_overrides(config) && self.overrides.is_none(),

@@ -26,6 +26,7 @@ use super::open_files;
 use super::patches::PatchKeeper;
 use super::process_state::ProcessState;
 use super::sockets::{ListenerId, Purpose, Sockets, by_worker, matching, wanted};
+use super::store_access::StoreAccess;
 use super::systemd::InheritedSockets;
 use super::worker::{Command, Reload, Worker};
 use crate::check::{CheckSettings, SharedState};
@@ -53,6 +54,7 @@ pub(super) struct Supervisor {
     check_state: Arc<SharedState>,
     geo_files: Vec<GeoFile>,
     keys: Option<Fetched>,
+    store_access: StoreAccess,
     listeners: Vec<(ListenerId, Purpose, ListenerHandle)>,
     next_listener: u64,
     /// The actual addresses of the listeners that were opened.
@@ -100,7 +102,9 @@ impl Supervisor {
         drain: &Drain,
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
-        let state = ProcessState::new(&config, echo)?;
+        let (store, password) = StoreAccess::begin(&config.store).await;
+        let state = ProcessState::new(&config, &store, echo)?;
+        let store_access = StoreAccess::keep(&state.store, &config.store, password);
         let metrics = Metrics::new(config.telemetry.max_series);
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = wanted(&config);
@@ -128,6 +132,7 @@ impl Supervisor {
             drain_limit,
             geo_files,
             keys,
+            store_access,
             base: Arc::clone(&snapshot),
             snapshot,
             patches: PatchKeeper::new(&state.store, Clock::System),
@@ -216,6 +221,7 @@ impl Supervisor {
         keys: Option<Fetched>,
     ) -> Result<Vec<&'static str>, BindError> {
         let needs_restart = self.state.needs_restart(&config);
+        let store = config.store.clone();
         let (wanted, drain_limit) = (wanted(&config), config.runtime.drain);
         let check = Arc::new(std::mem::take(&mut config.check));
         let geo_files = std::mem::take(&mut config.geo_files);
@@ -229,6 +235,9 @@ impl Supervisor {
         let (opened, closed) = self.renew_listeners(&wanted)?;
         for name in &needs_restart {
             warn!("{name}: changed in the file, but the change needs a restart");
+        }
+        if !needs_restart.contains(&"store") {
+            self.store_access.change(&store);
         }
         (self.drain_limit, self.check) = (drain_limit, check);
         self.base = Arc::new(snapshot);

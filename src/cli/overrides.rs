@@ -12,7 +12,7 @@ use tollgate_limiter::store::redis;
 
 use super::args::OverrideCommand;
 use super::rate::rate;
-use crate::app::local_runtime;
+use crate::app::{CommandError, local_runtime, settings_with_password};
 use crate::config::Config;
 
 /// Why an override could not be read or changed.
@@ -49,6 +49,9 @@ pub(super) enum Problem {
     /// Redis cannot be reached.
     #[error("Redis cannot be reached: {0}; nothing was changed")]
     Redis(#[from] redis::StoreError),
+    /// There is no password for Redis.
+    #[error("there is no password for Redis: {0}; nothing was changed")]
+    Password(#[from] CommandError),
     /// The system refuses a runtime.
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -59,9 +62,8 @@ impl Problem {
     pub(super) const fn is_usage(&self) -> bool {
         match self {
             Self::NoPolicy { .. } | Self::NotOverridable(_) | Self::Key(_) | Self::Limit(_) => true,
-            Self::Kept(_) | Self::Read(_) | Self::File(_) | Self::Redis(_) | Self::Start(_) => {
-                false
-            }
+            Self::Kept(_) | Self::Read(_) | Self::File(_) | Self::Redis(_) => false,
+            Self::Password(_) | Self::Start(_) => false,
         }
     }
 }
@@ -163,7 +165,10 @@ impl Storage {
     /// its keys are digested.
     async fn open(config: &Config) -> Result<(Self, Secret), Problem> {
         match (&config.store.redis, &config.store.overrides) {
-            (Some(settings), _) => {
+            (Some(_), _) => {
+                let (store, printed) = settings_with_password(&config.store).await;
+                printed?;
+                let settings = store.redis.as_ref().expect("it is only completed");
                 let (overrides, secret) = redis::Overrides::connect(settings).await?;
                 Ok((Self::Redis(overrides), secret))
             }

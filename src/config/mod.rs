@@ -50,7 +50,9 @@ pub(crate) use edit::{NotInPlace, edited};
 pub(crate) use effective::Effective;
 use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
-pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
+pub use model::{
+    Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,
+};
 pub use problem::{Report, Reported};
 pub(crate) use progress::Progress;
 pub(crate) use regular_file::{check as check_regular, open as open_regular};

@@ -186,13 +186,40 @@ pub struct StoreSettings {
     pub(crate) max_keys: usize,
     /// The servers that all nodes share. None if there is only one node.
     pub(crate) redis: Option<RedisSettings>,
+    /// The command that prints the password of the servers, if it is not in the file.
+    pub(crate) password_command: Option<PasswordCommand>,
     /// The file for the limits of single keys, if there is no Redis.
     pub(crate) overrides: Option<PathBuf>,
 }
 
+/// A command that prints a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PasswordCommand {
+    /// The program, by its name or path.
+    pub(crate) program: String,
+    /// Its arguments. They are passed on as they are, without a shell.
+    pub(crate) arguments: Vec<String>,
+    /// The directory in which it runs: that of the configuration.
+    pub(crate) directory: PathBuf,
+    /// How long a password is valid from the end of the command on.
+    pub(crate) lifetime: Duration,
+}
+
+impl StoreSettings {
+    /// Whether a running store with these settings can adopt the others: they differ only in
+    /// credentials, TLS settings and the number of connections.
+    pub(crate) fn can_become(&self, other: &Self) -> bool {
+        let same_servers = match (&self.redis, &other.redis) {
+            (Some(own), Some(others)) => own.with_connections_of(others) == *others,
+            (own, others) => own.is_none() && others.is_none(),
+        };
+        same_servers && self.max_keys == other.max_keys && self.overrides == other.overrides
+    }
+}
+
 impl Default for StoreSettings {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, redis: None, overrides: None }
+        Self { max_keys: 1_000_000, redis: None, password_command: None, overrides: None }
     }
 }
 

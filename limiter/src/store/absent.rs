@@ -42,6 +42,10 @@ pub mod redis {
             match *self {}
         }
 
+        pub(in crate::store) const fn renewals_refused(&self) -> Vec<Outage> {
+            match *self {}
+        }
+
         pub(in crate::store) const fn replicas_away(&self) -> usize {
             match *self {}
         }

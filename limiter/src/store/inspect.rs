@@ -40,6 +40,8 @@ pub struct StoreUnavailable(pub(crate) String);
 pub struct Standing {
     /// The servers that this node does not use.
     pub outages: Vec<Outage>,
+    /// Why new credentials or certificates are not in use, for each server.
+    pub renewals_refused: Vec<Outage>,
     /// The number of nodes that are known, this one among them.
     pub nodes: u64,
 }

@@ -132,6 +132,32 @@ impl SharedStore {
         }
     }
 
+    /// Adopts other credentials, TLS settings and numbers of connections of the shared store, while
+    /// it is in use. Connections stay in use until the servers have accepted the new settings.
+    #[cfg(feature = "redis")]
+    pub fn adopt(&self, settings: &redis::RedisSettings) {
+        if let Self::Redis(shared) = self {
+            shared.adopt(settings);
+        }
+    }
+
+    /// Credentials that are to be adopted are missing, for this reason; or they are there.
+    #[cfg(feature = "redis")]
+    pub fn report_credentials(&self, missing: Option<Outage>) {
+        if let Self::Redis(shared) = self {
+            shared.report_credentials(missing);
+        }
+    }
+
+    /// The servers that do not accept new credentials or certificates, and why. The connections
+    /// with the old ones stay in use.
+    pub fn renewals_refused(&self) -> Vec<Outage> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(shared) => shared.renewals_refused(),
+        }
+    }
+
     /// How many replicas this node does not read, so that the master is read instead.
     pub fn replicas_away(&self) -> usize {
         match self {

@@ -39,6 +39,7 @@ causes! {
     TooManyConnections = "too_many_connections", "the server has as many connections as it admits";
     PasswordMissing = "password_missing", "the server requires a password";
     PasswordWrong = "password_wrong", "the server does not accept the user or the password";
+    PasswordCommand = "password_command", "the program that prints the password prints none";
     PasswordUnknown = "password_unknown", "the server has no password, and the settings have one";
     CommandForbidden = "command_forbidden", "the user may not run a command that is needed";
     KeyForbidden = "key_forbidden", "the user may not use the keys of the prefix";

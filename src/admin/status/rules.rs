@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_limiter::store::OutageCause;
+use tollgate_limiter::store::{Outage, OutageCause};
 use tollgate_limiter::time::Span;
 
 use super::present::Present;
@@ -100,6 +100,20 @@ pub(super) const RULES: &[Rule] = &[
         text: |it, about, _| store_away(it, about),
         advice: "see the cause in the text; until it ends, policies decide as their \
                  on_store_failure says",
+    },
+    Rule {
+        code: "store_credentials_refused",
+        alert: Some("TollgateStoreCredentialsRefused"),
+        over: None,
+        bound: Bound::Above(0.0),
+        values: |it| renewals_refused(it).map(|it| (it.server.clone(), 1.0)).collect(),
+        text: |it, server, _| {
+            let refused = renewals_refused(it).find(|it| it.server == server);
+            let refused = refused.map(ToString::to_string).unwrap_or_default();
+            format!("new credentials or certificates for the store cannot be used: {refused}")
+        },
+        advice: "see the cause in the text; the connections with the old ones stay in use until \
+                 the server ends them",
     },
     Rule {
         code: "upstream_sends_excess",
@@ -465,6 +479,10 @@ fn stores_away(it: &Present<'_>) -> Vec<(String, f64)> {
         away.entry(server.clone()).or_insert(*open);
     }
     away.into_iter().collect()
+}
+
+fn renewals_refused<'p>(it: &'p Present<'_>) -> impl Iterator<Item = &'p Outage> {
+    it.known.store.iter().flat_map(|standing| &standing.renewals_refused)
 }
 
 fn store_away(it: &Present<'_>, server: &str) -> String {

@@ -145,11 +145,31 @@ impl Node {
 
 fn nothing(_: &mut Node) {}
 
+fn standing(outages: Vec<Outage>) -> Standing {
+    Standing { outages, renewals_refused: Vec::new(), nodes: 2 }
+}
+
+/// The new credentials of a store are not in use.
+#[test]
+fn refused_credentials_are_a_reason_until_they_are_accepted() {
+    let refused = Outage::new("r:6379", OutageCause::PasswordWrong, "WRONGPASS", "compare it");
+    let renewals_refused = vec![refused];
+    Node::new().expect(
+        ("store_credentials_refused", "r:6379"),
+        |it| {
+            let renewals_refused = renewals_refused.clone();
+            it.known.store = Some(Standing { renewals_refused, ..standing(Vec::new()) });
+        },
+        |it| it.known.store = Some(standing(Vec::new())),
+        1,
+    );
+}
+
 #[test]
 fn the_text_about_a_store_has_the_cause_and_the_remedy() {
     let mut node = Node::new();
     let outages = vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "raise maxmemory")];
-    node.known.store = Some(Standing { outages, nodes: 2 });
+    node.known.store = Some(standing(outages));
     let rule = RULES.iter().find(|rule| rule.code == "store_away").expect("a rule");
     let text = (rule.text)(&node.present(), "r:6379", 1.0);
     let full = OutageCause::MemoryFull.text();
@@ -164,15 +184,14 @@ fn what_is_wrong_now_ends_with_its_cause() {
         |it| it.failure = None,
         1,
     );
-    let standing = |outages: Vec<Outage>| Some(Standing { outages, nodes: 2 });
     let down = move |it: &mut Node| {
         it.known.store =
-            standing(vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "add more")]);
+            Some(standing(vec![Outage::new("r:6379", OutageCause::MemoryFull, "OOM", "add more")]));
     };
     Node::new().expect(
         ("store_away", "r:6379"),
         down,
-        move |it| it.known.store = standing(vec![]),
+        move |it| it.known.store = Some(standing(vec![])),
         1,
     );
     let breaker =

@@ -36,6 +36,7 @@ mod jwt;
 mod key;
 mod listener_tls;
 mod listeners;
+mod password_command;
 mod path_match;
 mod pem_files;
 mod penalty;

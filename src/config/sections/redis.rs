@@ -57,6 +57,16 @@ pub(super) struct RawRedis {
     /// The password of that user. Default: none.
     #[schemars(example = &"${REDIS_PASSWORD}")]
     password: Field<String>,
+    /// A program and its arguments, which print the password of that user, such as a token that
+    /// is valid for some minutes. It runs without a shell, in the directory of this file, for at
+    /// most 10 seconds. Default: none.
+    #[schemars(example = ["/usr/local/bin/redis-token", "--user", "tollgate"])]
+    pub(super) password_command: List<String>,
+    /// How long a password of that program is valid, from 10s to 24h. The program runs again one
+    /// minute before the end, or after half of the time if it is shorter than two minutes. It also
+    /// runs again if Redis does not accept the password. Default: 15m.
+    #[schemars(example = &"55m")]
+    pub(super) password_lifetime: Field<Period>,
     /// The user and the password of the Sentinels. Default: none, or those of the servers if the
     /// Sentinels require a password.
     sentinel: Field<RawSentinel>,
@@ -187,6 +197,10 @@ impl RawRedis {
         let other_password = beside_url(&self.password, "password", password.is_some(), cx);
         *username = other_user.or(username.take());
         *password = other_password.map(Password::new).or(password.take());
+        if let (Some(given), true) = (self.password_command.given(), password.is_some()) {
+            let message = "the password is given already";
+            cx.error(given.span, message, "write either a password or a command that prints it");
+        }
         settings.sentinel_credentials = self.sentinel(&settings.topology, cx);
         settings.tls = tls.or(settings.tls);
         settings.timeout = timeout.unwrap_or(settings.timeout);

@@ -60,6 +60,7 @@ impl RawStore {
         store.max_keys = max_keys.unwrap_or(store.max_keys);
         store.overrides = self.overrides.given().and_then(|file| self.overrides_file(file, cx));
         store.redis = self.redis.given().and_then(|redis| redis.value.compile(redis.span, cx));
+        store.password_command = self.redis.value().and_then(|redis| redis.password_command(cx));
         store
     }
 

@@ -216,6 +216,12 @@ families! {
         "Connections and tasks of this node that do not use a server of the store, by the cause \
          that was found last.",
     ).on_event();
+    STORE_RENEWALS_REFUSED = Family::gauge(
+        "tollgate_store_renewals_refused", &["server", "cause"], "connections",
+        "Connections of this node to a server of the store that could not adopt new credentials or \
+         certificates, and use the old ones. The server password_command is the program that prints \
+         the password, if it fails.",
+    ).on_event();
     REPLICAS_AWAY = Family::gauge(
         "tollgate_store_replicas_away", &[], "replicas",
         "Replicas of the store that are not read, so that the master is read instead.",

@@ -263,3 +263,45 @@ fn foreign_data_under_a_key_is_named_and_harms_its_clients_only() {
     }
     assert!(!log.contains("Redis is away"), "{log}");
 }
+
+/// New credentials that Redis does not accept are in the log, the status and a metric. The old
+/// connections decide meanwhile.
+#[test]
+fn refused_credentials_are_told_and_the_connections_stay() {
+    let redis = server();
+    let with =
+        |password: &str| yaml(&redis.url().replace("redis://", &format!("redis://tg:{password}@")));
+    let gateway = Gateway::start(&with("ab"));
+    settles("Redis decides", || requests(&gateway).iter().all(|status| *status == 200));
+    gateway.reload(&with("cd"));
+    let reasons = || {
+        let status = AdminClient::new(&gateway, READ).get("/v1/status").json();
+        status["reasons"].as_array().cloned().unwrap_or_default()
+    };
+    settles("the status names it", || {
+        requests(&gateway);
+        reasons().iter().any(|reason| {
+            reason["code"] == "store_credentials_refused"
+                && reason["text"].as_str().is_some_and(|it| it.contains("compare the password"))
+        })
+    });
+    assert_eq!(reasons().len(), 1, "the store is in use: {:?}", reasons());
+    let metrics = AdminClient::new(&gateway, METRICS).get("/metrics").text().to_owned();
+    let is_counted = |line: &str| {
+        line.starts_with("tollgate_store_renewals_refused{") && line.contains("password_wrong")
+    };
+    assert!(metrics.lines().any(is_counted), "{metrics}");
+    let log = gateway.log();
+    assert_eq!(
+        log.matches("cannot be used; the connections with the old ones").count(),
+        1,
+        "{log}"
+    );
+    assert!(!log.contains(":cd@") && !log.contains("'cd'") && !log.contains("Redis is"), "{log}");
+    // Redis learns the password.
+    run(&redis, &["ACL SETUSER tg resetpass >cd"]);
+    settles("the end is noticed", || reasons().is_empty());
+    run(&redis, &["CLIENT KILL USER tg"]);
+    settles("it connects with it", || requests(&gateway).iter().all(|status| *status == 200));
+    assert!(!gateway.log().contains("Redis is away"), "{}", gateway.log());
+}

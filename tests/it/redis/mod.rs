@@ -5,6 +5,7 @@ mod clocks;
 mod closing;
 mod conformance;
 mod counting_later;
+mod credentials;
 mod crowds;
 mod deadline;
 mod debts;

@@ -230,10 +230,7 @@ async fn introduce(
         Peer::Server => (&settings.credentials, settings.database),
         Peer::Sentinel(credentials) => (credentials, 0),
     };
-    let mut commands = pipe();
-    if let Some(password) = &credentials.password {
-        commands.cmd("AUTH").arg(&credentials.username).arg(password.expose());
-    }
+    let mut commands = authentication(credentials);
     if database != 0 {
         commands.cmd("SELECT").arg(database);
     }
@@ -252,6 +249,15 @@ async fn introduce(
         answer.extract_error()?;
     }
     Ok((wire, rest))
+}
+
+/// The command that authenticates with these credentials, or none.
+pub(super) fn authentication(credentials: &Credentials) -> Pipeline {
+    let mut commands = pipe();
+    if let Some(password) = &credentials.password {
+        commands.cmd("AUTH").arg(&credentials.username).arg(password.expose());
+    }
+    commands
 }
 
 /// The address of the master, from the first sentinel that knows it

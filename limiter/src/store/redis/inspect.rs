@@ -77,6 +77,11 @@ impl RedisStore {
 
     /// See [`Store::standing`](crate::store::Store::standing).
     pub fn standing(&self) -> Standing {
-        Standing { outages: self.node.outages.all(), nodes: self.nodes() }
+        let outages = &self.node.outages;
+        Standing {
+            outages: outages.all(),
+            renewals_refused: outages.renewals_refused(),
+            nodes: self.nodes(),
+        }
     }
 }

@@ -14,19 +14,21 @@ mod call_errors;
 mod delivery;
 mod exchange;
 mod reconnect;
+mod renewal;
 mod statistics;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use self::call_errors::{CallErrors, Throttle};
+pub use self::statistics::Health;
 use super::batch::{Call, Queue, Repeat};
 use super::connect::Target;
 use super::deadline::{Deadlines, PendingReply, ReplySender};
 use super::event::OnceEvent;
 use super::failure::{Refusal, StoreError};
+use super::live_settings::LiveSettings;
 use super::outages::{Outages, ServerUse};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
@@ -35,7 +37,7 @@ use super::wire::Wire;
 use crate::store::CallStatistics;
 use crate::store::breaker::{Breaker, Change, Position};
 use crate::store::in_time::{catch_up, in_time};
-use crate::store::outage::OutageCause;
+use crate::store::outage::{Outage, OutageCause};
 use crate::time::monotonic;
 use redis::Value;
 use tokio::sync::Notify;
@@ -53,34 +55,14 @@ pub(super) struct Link {
     reconnect_task: JoinHandle<()>,
 }
 
-/// Statistics of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// The server.
-    pub server: String,
-    /// The position of its breaker.
-    pub position: Position,
-    /// Whether the server is not used: since its breaker has opened, no decision was answered.
-    pub is_away: bool,
-    /// How often the breaker has opened.
-    pub times_opened: u64,
-    /// The number of batches with a reply.
-    pub answered: u64,
-    /// The number of batches that failed.
-    pub failed: u64,
-    /// Calls that were not sent, because those that wait take too much memory.
-    pub overloads: u64,
-    /// Calls that failed while the server decided others, by their causes.
-    pub call_errors: BTreeMap<OutageCause, u64>,
-    /// What was measured of batches.
-    pub calls: CallStatistics,
-    /// The clock of the server minus this node's, if it is known, in microseconds.
-    pub clock_offset_us: Option<i64>,
-}
-
 #[derive(Debug)]
 struct Shared {
-    settings: Rc<RedisSettings>,
+    live: LiveSettings,
+    timeout: Duration,
+    /// The settings of the connection, which the server has accepted.
+    accepted: RefCell<Option<Rc<RedisSettings>>>,
+    /// Whether later settings are accepted too, and if not, why.
+    renewal: RefCell<ServerUse>,
     script: &'static Script,
     target: Target,
     state: RefCell<State>,
@@ -142,11 +124,12 @@ impl State {
 impl Link {
     /// Begins to connect in the background. It must be called within a `LocalRuntime`.
     pub(super) fn new(
-        settings: Rc<RedisSettings>,
+        settings: impl Into<LiveSettings>,
         script: &'static Script,
         target: Target,
         outages: &Outages,
     ) -> Self {
+        let live = settings.into();
         let state = State {
             queue: Queue::default(),
             deadlines: Deadlines::default(),
@@ -165,7 +148,10 @@ impl Link {
             redirected: None,
         };
         let shared = Rc::new(Shared {
-            settings,
+            timeout: live.peek().timeout,
+            live,
+            accepted: RefCell::default(),
+            renewal: RefCell::new(outages.of_renewals().user()),
             script,
             target,
             state: RefCell::new(state),
@@ -203,7 +189,7 @@ impl Link {
     pub(super) async fn query(&self, commands: &redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let connection = self.shared.state.borrow().connection.clone();
         let mut connection = connection.ok_or(StoreError::Away)?;
-        let answers = in_time(self.shared.settings.timeout, connection.wire.send(commands)).await;
+        let answers = in_time(self.shared.timeout, connection.wire.send(commands)).await;
         answers.unwrap_or(Err(StoreError::Timeout)).map_err(|error| self.shared.understood(error))
     }
 
@@ -216,7 +202,7 @@ impl Link {
         &self,
         commands: &redis::Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        let connected = in_time(self.shared.settings.timeout, self.shared.connection_number());
+        let connected = in_time(self.shared.timeout, self.shared.connection_number());
         let number = connected.await.flatten().ok_or(StoreError::Away)?;
         let answers = self.query(commands).await;
         let outcome = match &answers {
@@ -318,7 +304,7 @@ impl Shared {
     }
 
     fn note_call_error(&self, error: &StoreError, key: &[u8]) {
-        let error = error.outage(self.target.to_string(), &self.settings);
+        let error = self.outage(error);
         self.state.borrow_mut().call_errors.note(&error, key, monotonic());
     }
 
@@ -441,7 +427,11 @@ impl Shared {
 
     /// Records why the server is not used.
     fn give_up(&self, state: &mut State, error: &StoreError) {
-        state.server_use.give_up(error.outage(self.target.to_string(), &self.settings));
+        state.server_use.give_up(self.outage(error));
+    }
+
+    fn outage(&self, error: &StoreError) -> Outage {
+        error.outage(self.target.to_string(), &self.live.peek())
     }
 
     /// An error of the server at the other end.

@@ -87,7 +87,6 @@ pub(super) struct Membership {
     buckets: u64,
     nodes_alive: Arc<NodeCount>,
     cluster_state: watch::Sender<ClusterState>,
-    settings: RedisSettings,
     /// Whether this node takes part, and if not, why.
     server_use: ServerUse,
     /// The visits that have failed in succession, though the server is connected.
@@ -114,7 +113,6 @@ impl Membership {
             buckets,
             nodes_alive,
             cluster_state,
-            settings: settings.clone(),
             server_use: Outages::default().user(),
             failures: 0,
         }
@@ -161,7 +159,7 @@ impl Membership {
                 other => other,
             };
             let server = self.servers.name(self.key("nodes").as_bytes());
-            self.server_use.give_up(error.outage(server, &self.settings));
+            self.server_use.give_up(error.outage(server, &self.servers.settings()));
         }
     }
 

@@ -45,6 +45,7 @@ mod invalidation;
 mod late;
 pub mod layout;
 mod link;
+mod live_settings;
 mod membership;
 mod once;
 mod outages;

@@ -38,6 +38,8 @@ enum Role {
     Counts,
     /// Reads only, for which the master can replace them.
     Reads,
+    /// New credentials or certificates, while connections with the old ones are in use.
+    Renewals,
 }
 
 type Id = (Role, String);
@@ -68,6 +70,11 @@ impl Outages {
         Self { role: Role::Reads, ..self.clone() }
     }
 
+    /// The register of servers that do not accept new credentials or certificates.
+    pub(super) fn of_renewals(&self) -> Self {
+        Self { role: Role::Renewals, ..self.clone() }
+    }
+
     /// A use of a server, which is not given up yet.
     pub(super) fn user(&self) -> ServerUse {
         ServerUse { outages: self.clone(), given_up: None }
@@ -82,9 +89,18 @@ impl Outages {
 
     /// The servers that are not used for counters, by their names.
     pub(crate) fn all(&self) -> Vec<Outage> {
+        self.of_role(Role::Counts)
+    }
+
+    /// The servers that do not accept the new credentials or certificates, by their names.
+    pub(crate) fn renewals_refused(&self) -> Vec<Outage> {
+        self.of_role(Role::Renewals)
+    }
+
+    fn of_role(&self, wanted: Role) -> Vec<Outage> {
         let servers = self.servers.lock();
-        let counted = servers.iter().filter(|((role, _), _)| *role == Role::Counts);
-        counted.map(|(_, it)| Outage { users: it.users, ..it.last.clone() }).collect()
+        let found = servers.iter().filter(|((role, _), _)| *role == wanted);
+        found.map(|(_, it)| Outage { users: it.users, ..it.last.clone() }).collect()
     }
 
     /// How many servers are not used for reads.
@@ -133,6 +149,11 @@ impl Outages {
             ),
             Role::Reads => warn!(
                 %server, cause, %error, %remedy, "a replica is away; the master is read instead"
+            ),
+            Role::Renewals => warn!(
+                %server, cause, %error, %remedy,
+                "the new credentials or certificates for Redis cannot be used; the connections \
+                 with the old ones stay in use"
             ),
         }
     }
@@ -189,6 +210,7 @@ impl ServerUse {
             match self.outages.role {
                 Role::Counts => info!(%server, "Redis decides"),
                 Role::Reads => info!(%server, "the replica is read again"),
+                Role::Renewals => info!(%server, "the credentials and certificates are in use"),
             }
         }
     }

@@ -66,6 +66,7 @@ fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
         OutageCause::PasswordMissing => {
             "give the password, as in redis://user:password@host or in store.redis.password"
         }
+        OutageCause::PasswordCommand => "run the program as the user of the gateway",
         OutageCause::PasswordUnknown => "leave out the password, or set requirepass in Redis",
         OutageCause::CommandMissing => {
             "use Redis 6.2 or later or Valkey, without renamed or disabled commands"

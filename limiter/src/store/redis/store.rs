@@ -15,8 +15,9 @@ use super::codec::Encoder;
 use super::inquiries::Inquiries;
 use super::invalidation;
 use super::layout::Layout;
+use super::live_settings::LiveSettings;
 use super::membership::{ClusterState, Membership, NodeCount};
-use super::outages::Outages;
+use super::outages::{Outages, ServerUse};
 use super::script::{SCRIPT, Script};
 use super::server::Servers;
 use super::settings::RedisSettings;
@@ -57,7 +58,10 @@ fn script() -> &'static Script {
 pub struct NodeState {
     /// The name of this process among the nodes: random, new at each start.
     pub(super) id: u64,
+    /// The settings at the start. Those of connections may have changed since; see `live`.
     pub(super) settings: RedisSettings,
+    /// The settings now.
+    pub(super) live: watch::Sender<Arc<RedisSettings>>,
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
     pub(super) fallback: Fallback,
@@ -69,6 +73,8 @@ pub struct NodeState {
     /// The ledgers by which the node decides without the store.
     pub(super) local: LocalLedgers,
     pub(super) outages: Outages,
+    /// Whether there are credentials, and if not, why.
+    credentials: Mutex<ServerUse>,
     pub(super) invalidations: Arc<Invalidations>,
 }
 
@@ -84,8 +90,10 @@ impl NodeState {
         let fallback = Fallback::new(Arc::clone(&memory));
         let local = LocalLedgers::new(settings.interval, settings.lease);
         let publisher = Mutex::new(Some(sender));
+        let outages = Outages::default();
         Self {
             id: fastrand::u64(..),
+            live: watch::Sender::new(Arc::new(settings.clone())),
             settings,
             secret,
             memory,
@@ -94,8 +102,31 @@ impl NodeState {
             nodes_alive: Arc::default(),
             publisher,
             local,
-            outages: Outages::default(),
+            credentials: Mutex::new(outages.of_renewals().user()),
+            outages,
             invalidations: Arc::default(),
+        }
+    }
+
+    /// Adopts the credentials, the TLS settings and the number of connections of `settings`.
+    /// Connections stay in use until the servers have accepted the new settings.
+    pub fn adopt(&self, settings: &RedisSettings) {
+        self.live.send_if_modified(|live| {
+            let next = live.with_connections_of(settings);
+            let differs = next != **live;
+            if differs {
+                *live = Arc::new(next);
+            }
+            differs
+        });
+    }
+
+    /// See [`SharedStore::report_credentials`](super::SharedStore::report_credentials).
+    pub(in crate::store) fn report_credentials(&self, missing: Option<Outage>) {
+        let mut credentials = self.credentials.lock();
+        match missing {
+            Some(outage) => credentials.give_up(outage),
+            None => credentials.resume(),
         }
     }
 
@@ -120,6 +151,11 @@ impl NodeState {
     /// See [`SharedStore::outages`](super::SharedStore::outages).
     pub(in crate::store) fn outages(&self) -> Vec<Outage> {
         self.outages.all()
+    }
+
+    /// See [`SharedStore::renewals_refused`](super::SharedStore::renewals_refused).
+    pub(in crate::store) fn renewals_refused(&self) -> Vec<Outage> {
+        self.outages.renewals_refused()
     }
 
     /// See [`SharedStore::replicas_away`](super::SharedStore::replicas_away).
@@ -153,8 +189,9 @@ pub struct RedisStore {
 impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(node: &Arc<NodeState>, clock: Clock) -> Self {
-        let settings = Rc::new(node.settings.clone());
-        let servers = Rc::new(Servers::connect(&settings, script(), &node.outages));
+        let settings = &node.settings;
+        let live = LiveSettings::new(node.live.subscribe(), |settings| settings);
+        let servers = Rc::new(Servers::following(live, script(), &node.outages));
         if let Some(cluster_state) = node.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let invalidations = Arc::clone(&node.invalidations);
@@ -164,7 +201,7 @@ impl RedisStore {
             let (servers, secret) = (Rc::clone(&servers), node.secret.get());
             let nodes_alive = Arc::clone(&node.nodes_alive);
             let membership =
-                Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state)
+                Membership::new(servers, settings, buckets, secret, nodes_alive, cluster_state)
                     .reporting_to(&node.outages);
             spawn_local(membership.named(node.id).keep());
         }

@@ -86,7 +86,8 @@ fn wait(scenario: &Scenario, request: &Request) -> Option<Span> {
 
 /// Whether all servers have answered in time for a while, and nodes know each other.
 pub(super) fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
-    let (mut ways, mut away, mut since_us) = (BTreeSet::new(), BTreeSet::new(), NOTICED_US);
+    let (mut ways, mut away, mut refusing) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut since_us = NOTICED_US;
     for &(begins_us, trouble) in scenario.troubles.iter().filter(|it| it.0 <= at_us) {
         let mut ends_us = begins_us;
         match trouble {
@@ -97,8 +98,8 @@ pub(super) fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
             Trouble::Heal => ways.clear(),
             Trouble::Crash { server, .. } => drop(away.insert(server)),
             Trouble::Restart { server } => drop(away.remove(&server)),
-            Trouble::Refuse { server, refusal: Some(_) } => drop(away.insert(server)),
-            Trouble::Refuse { server, refusal: None } => drop(away.remove(&server)),
+            Trouble::Refuse { server, refusal: Some(_) } => drop(refusing.insert(server)),
+            Trouble::Refuse { server, refusal: None } => drop(refusing.remove(&server)),
             Trouble::Stall { for_us, .. } => ends_us += for_us,
             Trouble::StandStill { for_ms } => ends_us += for_ms * 1000,
             // A call with keys of several slots fails once.
@@ -112,7 +113,7 @@ pub(super) fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
         }
         since_us = since_us.max(ends_us + NOTICED_US);
     }
-    ways.is_empty() && away.is_empty() && since_us <= at_us
+    ways.is_empty() && away.is_empty() && refusing.is_empty() && since_us <= at_us
 }
 
 /// What a probe came to. None: it says nothing, because something else was counted

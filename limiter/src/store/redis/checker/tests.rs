@@ -19,7 +19,7 @@ use super::fork;
 use super::memory;
 use super::oracle::Broken;
 use super::run::{Ran, run};
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Trouble};
 use super::shrink::shrink;
 use crate::consistency::StoreMode;
 
@@ -265,6 +265,19 @@ fn the_same_seed_makes_the_same_run() {
     });
     let differing = differing.into_inner().expect("no run panics");
     assert!(differing.is_empty(), "these seeds make different runs: {differing:?}");
+}
+
+/// What is judged only while all servers answer is not judged before the server is back.
+#[test]
+fn a_server_that_has_crashed_is_away_although_it_would_refuse_nothing() {
+    let mut scenario = draw(1);
+    let (crash, back) =
+        (Trouble::Crash { server: 0, keeps: false }, Trouble::Restart { server: 0 });
+    scenario.troubles = vec![(0, crash), (1, Trouble::Refuse { server: 0, refusal: None })];
+    let later_us = 60_000_000;
+    assert!(!fork::is_calm(&scenario, later_us));
+    scenario.troubles.push((2, back));
+    assert!(fork::is_calm(&scenario, later_us));
 }
 
 #[test]

@@ -10,7 +10,6 @@ mod records;
 mod tests;
 
 use std::num::NonZeroU16;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ pub use figures::NodeFigures;
 pub use records::NodeRecord;
 
 use super::failure::StoreError;
+use super::live_settings::LiveSettings;
 use super::script::SCRIPT;
 use super::server::Servers;
 use super::settings::{ReadFrom, RedisSettings};
@@ -40,15 +40,14 @@ pub struct ControlStore {
 impl ControlStore {
     /// Begins to connect in the background. It must be called within a `LocalRuntime`.
     pub fn connect(node: &Arc<NodeState>) -> Self {
-        let timeout = node.settings.timeout.max(PATIENCE);
-        let settings = Rc::new(RedisSettings {
-            timeout,
+        let live = LiveSettings::new(node.live.subscribe(), |settings| RedisSettings {
+            timeout: settings.timeout.max(PATIENCE),
             connections: NonZeroU16::MIN,
             read_from: ReadFrom::Master,
-            ..node.settings.clone()
+            ..settings
         });
-        let servers = Servers::connect(&settings, &SCRIPT, &node.outages);
-        Self { servers, prefix: settings.prefix.clone(), node: node.id }
+        let servers = Servers::following(live, &SCRIPT, &node.outages);
+        Self { servers, prefix: node.settings.prefix.clone(), node: node.id }
     }
 
     /// Returns when it is known whether the servers can be reached.

@@ -34,7 +34,7 @@ impl Shared {
         let time_us = self.state.borrow_mut().found.given_time_us();
         let (understood, manner) = (|error| self.understood(error), Manner { by_slot, time_us });
         let mut exchange = pin!(exchange::run(&mut wire, self.script, (batch, manner), understood));
-        let finished = in_time(self.settings.timeout, exchange.as_mut()).await;
+        let finished = in_time(self.timeout, exchange.as_mut()).await;
         self.state.borrow_mut().calls.add(calls, monotonic().duration_since(started));
         match finished {
             Some(finished) => self.finished(finished, number),

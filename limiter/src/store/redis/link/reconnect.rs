@@ -29,11 +29,14 @@ impl Shared {
             next = monotonic() + SHORTEST_ROUND;
             match self.connect().await {
                 Ok(connected) => {
-                    let connection = self.connected(connected);
-                    self.settled.set();
-                    self.changed.notify_waiters();
-                    self.pump();
-                    self.watch(&connection).await;
+                    let mut next = Some(connected);
+                    while let Some(connected) = next {
+                        let connection = self.connected(connected);
+                        self.settled.set();
+                        self.changed.notify_waiters();
+                        self.pump();
+                        next = self.watch(&connection).await;
+                    }
                 }
                 Err(error) => {
                     self.unreachable(error);
@@ -60,12 +63,11 @@ impl Shared {
     /// for an answer. A call that is made just before the timeout may still wait, so the
     /// server counts as away only after twice that time.
     async fn connect(&self) -> Result<Connected, StoreError> {
-        let redirected = self.state.borrow().redirected;
-        let handshake = connect::connect(&self.settings, self.script, &self.target, redirected);
-        let handshake = timeout(connect::handshake_timeout(&self.settings), handshake);
+        let limit = connect::handshake_timeout(&self.live.peek());
+        let handshake = timeout(limit, self.handshake());
         pin!(handshake);
         if self.state.borrow().breaker.admits() {
-            match in_time(self.settings.timeout * 2, &mut handshake).await {
+            match in_time(self.timeout * 2, &mut handshake).await {
                 Some(result) => return result.unwrap_or(Err(StoreError::Timeout)),
                 None => self.unreachable(StoreError::Timeout),
             }
@@ -95,12 +97,17 @@ impl Shared {
         }
     }
 
-    /// Returns when the connection is no longer the link's.
-    async fn watch(&self, connection: &Connection) {
+    /// Returns when the connection is no longer the link's, or has a successor, which is
+    /// returned.
+    async fn watch(&self, connection: &Connection) -> Option<Connected> {
         select! {
             biased;
-            () = connection.wire.closed() => self.closed(connection),
-            () = self.probe_while_idle(connection) => {}
+            () = connection.wire.closed() => {
+                self.closed(connection);
+                None
+            }
+            () = self.probe_while_idle(connection) => None,
+            successor = self.successor(connection) => Some(successor),
         }
     }
 
@@ -126,7 +133,7 @@ impl Shared {
                 if !idle {
                     continue;
                 }
-                match connect::ping(&mut wire, self.settings.timeout).await {
+                match connect::ping(&mut wire, self.timeout).await {
                     Ok(()) => self.answered_while_idle(connection),
                     Err(error) => self.silent_while_idle(connection, error),
                 }

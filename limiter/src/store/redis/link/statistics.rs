@@ -1,12 +1,39 @@
 //! What a link has measured of its calls.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Health;
+use crate::store::breaker::Position;
+use crate::store::outage::OutageCause;
 use crate::store::server_state::{
     BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,
 };
 use crate::time::Span;
+
+/// Statistics of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The server.
+    pub server: String,
+    /// The position of its breaker.
+    pub position: Position,
+    /// Whether the server is not used: since its breaker has opened, no decision was answered.
+    pub is_away: bool,
+    /// How often the breaker has opened.
+    pub times_opened: u64,
+    /// The number of batches with a reply.
+    pub answered: u64,
+    /// The number of batches that failed.
+    pub failed: u64,
+    /// Calls that were not sent, because those that wait take too much memory.
+    pub overloads: u64,
+    /// Calls that failed while the server decided others, by their causes.
+    pub call_errors: BTreeMap<OutageCause, u64>,
+    /// What was measured of batches.
+    pub calls: CallStatistics,
+    /// The clock of the server minus this node's, if it is known, in microseconds.
+    pub clock_offset_us: Option<i64>,
+}
 
 impl CallStatistics {
     /// Counts a batch of `calls` calls that ended after this time, with replies or without.

@@ -3,6 +3,7 @@
 mod fake;
 mod late;
 mod real;
+mod renewal;
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::*;
 
 impl Link {
     fn begin(&self, key: &str, body: &str, repeat: Repeat) -> PendingReply {
-        let deadline = monotonic() + self.shared.settings.timeout;
+        let deadline = monotonic() + self.shared.timeout;
         self.call(asked(key, body), (repeat, deadline), 0, false)
     }
 

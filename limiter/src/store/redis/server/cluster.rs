@@ -13,7 +13,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
+use tokio::select;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{sleep, timeout};
@@ -25,9 +27,10 @@ use super::super::deadline::PendingReply;
 use super::super::event::OnceEvent;
 use super::super::failure::{Refusal, StoreError};
 use super::super::link::Link;
+use super::super::live_settings::LiveSettings;
 use super::super::outages::{Outages, ServerUse};
 use super::super::script::{Encoded, Script};
-use super::super::settings::{Address, ReadFrom, RedisSettings};
+use super::super::settings::{Address, ReadFrom};
 use super::super::slots::{self, Range, SLOTS};
 use crate::store::breaker::{FAILURES_TO_OPEN, Position};
 use crate::store::outage::OutageCause;
@@ -46,7 +49,7 @@ pub(super) struct Cluster {
 
 #[derive(Debug)]
 struct Shared {
-    settings: Rc<RedisSettings>,
+    live: LiveSettings,
     script: &'static Script,
     outages: Outages,
     seeds: Vec<Address>,
@@ -86,14 +89,14 @@ impl Node {
 
 impl Cluster {
     pub(super) fn new(
-        settings: Rc<RedisSettings>,
+        live: LiveSettings,
         script: &'static Script,
         seeds: Vec<Address>,
         outages: Outages,
     ) -> Self {
         let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
         let shared = Rc::new(Shared {
-            settings,
+            live,
             script,
             seeds,
             map: RefCell::new(map),
@@ -186,9 +189,10 @@ impl Cluster {
         map.nodes.iter().flat_map(|node| node.links.iter().cloned()).collect()
     }
 
-    /// The links to all nodes.
-    pub(super) fn connections(&self) -> u16 {
-        self.shared.settings.connections.get()
+    /// One link to each node.
+    pub(super) fn one_link_each(&self) -> Vec<Rc<Link>> {
+        let map = self.shared.map.borrow();
+        map.nodes.iter().map(|node| Rc::clone(&node.links[0])).collect()
     }
 }
 
@@ -265,17 +269,45 @@ impl Shared {
 
     /// A node that has this slot, with new links.
     fn node(&self, address: Address, slot: u16) -> Node {
-        let link = |_| {
-            let target = Target::InCluster(address.clone(), slot);
-            Rc::new(Link::new(Rc::clone(&self.settings), self.script, target, &self.outages))
-        };
-        let links = (0..self.settings.connections.get()).map(link).collect();
+        let count = self.live.peek().connections.get();
+        let links = self.links(&address, slot, &[], count);
         Node { address, links, replica: None }
+    }
+
+    /// So many links to a node that has this slot: those that there are, and new ones.
+    fn links(&self, address: &Address, slot: u16, old: &[Rc<Link>], count: u16) -> Rc<[Rc<Link>]> {
+        let open = || {
+            let target = Target::InCluster(address.clone(), slot);
+            Rc::new(Link::new(self.live.clone(), self.script, target, &self.outages))
+        };
+        old.iter().cloned().chain(std::iter::repeat_with(open)).take(count.into()).collect()
+    }
+
+    /// Adopts the number of links of the settings. New links are used when they are connected.
+    async fn resize(&self, count: u16) {
+        let nodes = self.map.borrow().nodes.clone();
+        let mut resized = Vec::new();
+        for node in nodes.iter().filter(|node| node.links.len() != usize::from(count)) {
+            let slots = &self.map.borrow().slots;
+            let index = nodes.iter().position(|it| Rc::ptr_eq(it, node));
+            let slot = slots.iter().position(|it| *it == index);
+            let slot = slot.and_then(|slot| u16::try_from(slot).ok()).unwrap_or_default();
+            resized.push((node, self.links(&node.address, slot, &node.links, count)));
+        }
+        join_all(resized.iter().flat_map(|(_, links)| links.iter()).map(|link| link.settled()))
+            .await;
+        for entry in &mut self.map.borrow_mut().nodes {
+            // A node may have left the map meanwhile.
+            if let Some((_, links)) = resized.iter().find(|(node, _)| Rc::ptr_eq(node, entry)) {
+                *entry = Rc::new(Node { links: Rc::clone(links), ..Node::clone(entry) });
+            }
+        }
     }
 
     /// Connects to one of these replicas of a node, unless it has a link to one of them.
     fn take_replica(&self, node: &mut Node, replicas: &[Address]) {
-        if self.settings.read_from == ReadFrom::Master {
+        let settings = self.live.peek();
+        if settings.read_from == ReadFrom::Master {
             return;
         }
         if node.replica.as_ref().is_some_and(|(address, _)| replicas.contains(address)) {
@@ -283,14 +315,16 @@ impl Shared {
         }
         node.replica = fastrand::choice(replicas).map(|address| {
             let target = Target::ReplicaAt(address.clone());
-            let (settings, outages) = (Rc::clone(&self.settings), self.outages.of_replicas());
-            (address.clone(), Rc::new(Link::new(settings, self.script, target, &outages)))
+            let (live, outages) = (self.live.clone(), self.outages.of_replicas());
+            (address.clone(), Rc::new(Link::new(live, self.script, target, &outages)))
         });
     }
 
     async fn keep(self: Rc<Self>) {
-        let mut failures: u8 = 0;
+        let (mut failures, mut live): (u8, _) = (0, self.live.clone());
         loop {
+            let connections = live.current().connections.get();
+            self.resize(connections).await;
             match self.read().await {
                 Ok(ranges) => {
                     failures = 0;
@@ -304,8 +338,13 @@ impl Shared {
             }
             self.settled.set();
             sleep(SHORTEST_REFRESH).await;
-            // Either is a reason to read the map again.
-            let _ = timeout(REFRESH, self.stale.notified()).await;
+            // Any of them is a reason to read the map again.
+            select! {
+                biased;
+                () = sleep(REFRESH) => {}
+                () = self.stale.notified() => {}
+                () = live.changed() => {}
+            }
         }
     }
 
@@ -314,7 +353,7 @@ impl Shared {
     fn unread(&self, error: &StoreError, failures: u8) {
         if failures >= FAILURES_TO_OPEN || self.map.borrow().nodes.is_empty() {
             let seeds: Vec<String> = self.seeds.iter().map(ToString::to_string).collect();
-            let outage = error.outage(seeds.join(","), &self.settings);
+            let outage = error.outage(seeds.join(","), &self.live.peek());
             self.map_use.borrow_mut().give_up(outage);
         }
     }
@@ -334,11 +373,10 @@ impl Shared {
                 return Ok(ranges);
             }
         }
-        let mut error = StoreError::Away;
+        let (mut error, settings) = (StoreError::Away, self.live.peek());
         for seed in &self.seeds {
             let asked =
-                timeout(connect::handshake_timeout(&self.settings), self.ask(seed, &question))
-                    .await;
+                timeout(connect::handshake_timeout(&settings), self.ask(seed, &question)).await;
             match asked.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(ranges) => return Ok(ranges),
                 // One that refuses says more than one that does not answer.
@@ -350,7 +388,8 @@ impl Shared {
     }
 
     async fn ask(&self, seed: &Address, question: &Pipeline) -> Result<Vec<Range>, StoreError> {
-        let (_wire, answers) = connect::open(&self.settings, seed, Peer::Server, question).await?;
+        let (_wire, answers) =
+            connect::open(&self.live.peek(), seed, Peer::Server, question).await?;
         understood(answers, seed)
     }
 

@@ -8,6 +8,7 @@
 //! cluster can have slots too (a proxy, or one server with all slots). Then a destination is a
 //! connection and a slot.
 
+mod apart;
 mod cluster;
 mod rendezvous;
 mod replica;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 
+use self::apart::Apart;
 use self::cluster::{Cluster, ClusterCall};
 use self::rendezvous::Rendezvous;
 use super::batch::Repeat;
@@ -27,6 +29,7 @@ use super::connect::Target;
 use super::deadline::{LateReply, PendingReply, Reply};
 use super::failure::StoreError;
 use super::link::{Health, Link};
+use super::live_settings::LiveSettings;
 use super::outages::Outages;
 use super::script::{Encoded, Script};
 use super::settings::{ReadFrom, RedisSettings, Topology};
@@ -37,8 +40,10 @@ use crate::time::monotonic;
 /// Where calls are sent. Keys with one destination can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
-    /// The index of the connection. 0 in a cluster, where the slot decides.
-    link: u16,
+    /// The index of the server. 0 in a cluster, where the slot decides.
+    server: u16,
+    /// The index of the connection to it. 0 in a cluster.
+    connection: u16,
     /// 0 if the server has no slots.
     slot: u16,
 }
@@ -48,59 +53,13 @@ pub struct Destination {
 pub struct Servers {
     kind: Kind,
     timeout: Duration,
+    live: LiveSettings,
 }
 
 #[derive(Debug)]
 enum Kind {
     Apart(Apart),
     Cluster(Cluster),
-}
-
-/// One server, or several independent servers.
-#[derive(Debug)]
-struct Apart {
-    /// The same number of links for each server, in the order of the servers.
-    links: Vec<Rc<Link>>,
-    /// Selects the server of a key if there are several.
-    shards: Option<Rendezvous>,
-    /// The number of connections to each server.
-    connections: u16,
-    /// A link to a replica of the server, for reads.
-    replica: Option<Rc<Link>>,
-}
-
-impl Apart {
-    fn new(
-        targets: impl IntoIterator<Item = Target>,
-        shards: Option<Rendezvous>,
-        connections: u16,
-        link: impl Fn(Target) -> Rc<Link>,
-    ) -> Self {
-        let each = usize::from(connections);
-        let targets = targets.into_iter().flat_map(|it| std::iter::repeat_n(it, each));
-        Self { links: targets.map(link).collect(), shards, connections, replica: None }
-    }
-
-    fn destination(&self, key: &[u8]) -> Destination {
-        let server = self.shards.as_ref().map_or(0, |shards| shards.index(key));
-        let server = u16::try_from(server).unwrap_or(u16::MAX);
-        let slot = slots::slot(key);
-        let connection = slot % self.connections;
-        let link = server.saturating_mul(self.connections).saturating_add(connection);
-        let has_slots = self.links.get(usize::from(link)).is_some_and(|link| link.has_slots());
-        Destination { link, slot: if has_slots { slot } else { 0 } }
-    }
-
-    fn link(&self, destination: Destination) -> Option<&Rc<Link>> {
-        self.links.get(usize::from(destination.link))
-    }
-
-    /// One link to each server, beginning with the server of `key`.
-    fn copies(&self, key: &[u8]) -> impl Iterator<Item = &Rc<Link>> {
-        let order = self.shards.as_ref().map_or_else(|| vec![0], |shards| shards.order(key));
-        let each = usize::from(self.connections);
-        order.into_iter().filter_map(move |server| self.links.get(server * each))
-    }
 }
 
 /// A pending call. It ends with a reply or an error within the timeout.
@@ -169,39 +128,54 @@ impl Servers {
         script: &'static Script,
         outages: &Outages,
     ) -> Self {
-        let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, outages));
-        let replica = |target| {
-            Rc::new(Link::new(Rc::clone(settings), script, target, &outages.of_replicas()))
-        };
-        let each = settings.connections.get();
+        Self::following(RedisSettings::clone(settings).into(), script, outages)
+    }
+
+    /// The same with settings that may change.
+    pub(super) fn following(
+        live: LiveSettings,
+        script: &'static Script,
+        outages: &Outages,
+    ) -> Self {
+        let settings = live.peek();
+        let apart = |targets, shards| Apart::new((&live, script, outages), targets, shards);
         let kind = match &settings.topology {
             Topology::Standalone(address) => {
-                Kind::Apart(Apart::new([Target::Fixed(address.clone())], None, each, link))
+                Kind::Apart(apart(vec![Target::Fixed(address.clone())], None))
             }
             Topology::Sentinel { .. } => {
-                let mut apart = Apart::new([Target::Master], None, each, link);
-                if settings.read_from == ReadFrom::Replica {
-                    apart.replica = Some(replica(Target::Replica));
-                }
-                Kind::Apart(apart)
+                let master = apart(vec![Target::Master], None);
+                Kind::Apart(match settings.read_from {
+                    ReadFrom::Master => master,
+                    ReadFrom::Replica => {
+                        let outages = outages.of_replicas();
+                        let target = Target::Replica;
+                        master.with_replica(Link::new(live.clone(), script, target, &outages))
+                    }
+                })
             }
             Topology::Shards(shards) => {
-                let targets = shards.iter().cloned().map(Target::Fixed);
-                Kind::Apart(Apart::new(targets, Some(Rendezvous::new(shards)), each, link))
+                let targets = shards.iter().cloned().map(Target::Fixed).collect();
+                Kind::Apart(apart(targets, Some(Rendezvous::new(shards))))
             }
             Topology::Cluster(seeds) => {
-                let (settings, seeds) = (Rc::clone(settings), seeds.clone());
-                Kind::Cluster(Cluster::new(settings, script, seeds, outages.clone()))
+                let seeds = seeds.clone();
+                Kind::Cluster(Cluster::new(live.clone(), script, seeds, outages.clone()))
             }
         };
-        Self { kind, timeout: settings.timeout }
+        Self { kind, timeout: settings.timeout, live }
+    }
+
+    /// The settings now.
+    pub(super) fn settings(&self) -> RedisSettings {
+        self.live.peek()
     }
 
     /// The destination of the calls for `key`.
     pub fn destination(&self, key: &[u8]) -> Destination {
         match &self.kind {
             Kind::Apart(apart) => apart.destination(key),
-            Kind::Cluster(_) => Destination { link: 0, slot: slots::slot(key) },
+            Kind::Cluster(_) => Destination { server: 0, connection: 0, slot: slots::slot(key) },
         }
     }
 
@@ -266,7 +240,7 @@ impl Servers {
         let links = self.links();
         let link = match &self.kind {
             Kind::Apart(apart) => apart.link(self.destination(key)),
-            Kind::Cluster(_) => links.first(),
+            Kind::Cluster(_) => links.first().cloned(),
         };
         link.map_or_else(|| "the cluster".to_owned(), |link| link.health().server)
     }
@@ -283,7 +257,7 @@ impl Servers {
             Kind::Apart(apart) => apart.copies(key),
             Kind::Cluster(_) => return vec![self.query(key, commands).await],
         };
-        join_all(links.map(|link| link.query(commands))).await
+        join_all(links.iter().map(|link| link.query(commands))).await
     }
 
     /// Sends other commands than the script to `destination`, for requests that wait for them.
@@ -316,7 +290,7 @@ impl Servers {
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         let replica = match &self.kind {
-            Kind::Apart(apart) => apart.replica.clone(),
+            Kind::Apart(apart) => apart.replica(),
             Kind::Cluster(cluster) => cluster.replica_of(destination.slot),
         };
         if let Some(replica) = replica
@@ -334,12 +308,12 @@ impl Servers {
         commands: &Pipeline,
     ) -> Vec<(String, Result<Vec<Value>, StoreError>)> {
         let mut answers = Vec::new();
-        // The links of one server are adjacent. One of them is enough.
-        let each = match &self.kind {
-            Kind::Apart(apart) => apart.connections,
-            Kind::Cluster(cluster) => cluster.connections(),
+        // One link to each server is enough.
+        let links = match &self.kind {
+            Kind::Apart(apart) => apart.one_link_each(),
+            Kind::Cluster(cluster) => cluster.one_link_each(),
         };
-        for link in self.links().into_iter().step_by(each.into()) {
+        for link in links {
             answers.push((link.health().server, link.query(commands).await));
         }
         answers
@@ -393,12 +367,8 @@ impl Servers {
 
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
-        let are_up =
-            |links: &[Rc<Link>]| !links.is_empty() && links.iter().all(|link| link.is_up());
-        match &self.kind {
-            Kind::Apart(apart) => are_up(&apart.links),
-            Kind::Cluster(cluster) => are_up(&cluster.links()),
-        }
+        let links = self.links();
+        !links.is_empty() && links.iter().all(|link| link.is_up())
     }
 
     /// The health of each connection.
@@ -408,7 +378,7 @@ impl Servers {
 
     fn links(&self) -> Vec<Rc<Link>> {
         match &self.kind {
-            Kind::Apart(apart) => apart.links.clone(),
+            Kind::Apart(apart) => apart.links(),
             Kind::Cluster(cluster) => cluster.links(),
         }
     }

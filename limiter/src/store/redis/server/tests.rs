@@ -1,6 +1,9 @@
 //! Several servers: shards, a cluster and sentinels.
 
-use std::sync::LazyLock;
+use std::num::NonZeroU16;
+use std::sync::{Arc, LazyLock};
+
+use tokio::sync::watch;
 
 use super::super::testing::{ECHO, FakeServer, Manner, PATIENCE, Process};
 use super::super::testing::{asked, eventually, run, settings, timed};
@@ -237,7 +240,10 @@ fn keys_are_spread_over_connections_and_each_key_uses_one() {
         assert!(answered.len() == 3 && answered.iter().all(|&it| it > 15), "{answered:?}");
         destinations.sort_unstable();
         destinations.dedup();
-        assert_eq!(destinations, [0, 1, 2].map(|link| Destination { link, slot: 0 }));
+        assert_eq!(
+            destinations,
+            [0, 1, 2].map(|connection| Destination { server: 0, connection, slot: 0 })
+        );
         // Commands for each server are sent once to each.
         assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 1);
     });
@@ -251,8 +257,8 @@ fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
         let (one, three) = (connected(topology.clone()).await, with_three(topology, &ECHO).await);
         for key in (0..50).map(|key| format!("key{key}")) {
             assert_eq!(
-                one.destination(key.as_bytes()).link,
-                three.destination(key.as_bytes()).link / 3,
+                one.destination(key.as_bytes()).server,
+                three.destination(key.as_bytes()).server,
                 "{key}"
             );
             assert_eq!(three.ask(&key).await, Ok("body".into()));
@@ -291,6 +297,61 @@ fn calls_on_one_key_stay_in_their_order_over_several_connections() {
             .collect();
         for (order, call) in made.into_iter().rev() {
             assert_eq!(call.await, Ok(order.to_string().into()));
+        }
+    });
+}
+
+#[test]
+fn the_number_of_connections_can_change_while_they_are_in_use() {
+    run(async {
+        let server = Process::start(&[]);
+        let fixed = RedisSettings::clone(&settings(server.topology(), PATIENCE));
+        let latest = watch::Sender::new(Arc::new(fixed.clone()));
+        let live = LiveSettings::new(latest.subscribe(), |settings| settings);
+        let servers = Servers::following(live, &COUNT, &Outages::default());
+        servers.settled().await;
+        let mut calls = 0;
+        for connections in [4, 1, 3] {
+            let connections = NonZeroU16::new(connections).expect("it is not zero");
+            latest.send_replace(Arc::new(RedisSettings { connections, ..fixed.clone() }));
+            let wanted = usize::from(connections.get());
+            // A destination of before leads to the same server.
+            let before = servers.destination(b"k2");
+            eventually("the connections are these", async || {
+                calls += 1;
+                let answer = servers.call(before, asked("k2", ""), Repeat::Never).await;
+                assert_eq!(answer, Ok(calls.to_string().into()));
+                servers.health().len() == wanted
+            })
+            .await;
+            let clients = server.command(&["CLIENT", "LIST"]);
+            let clients = clients.lines().filter(|it| !it.contains("cmd=client"));
+            assert!(clients.count() >= wanted);
+        }
+        assert_eq!(servers.health().iter().map(|it| it.failed).sum::<u64>(), 0);
+    });
+}
+
+#[test]
+fn the_number_of_connections_to_the_nodes_of_a_cluster_can_change() {
+    run(async {
+        let (nodes, _) = cluster().await;
+        let topology = Topology::Cluster(vec![nodes[0].address()]);
+        let fixed = RedisSettings::clone(&settings(topology, PATIENCE));
+        let latest = watch::Sender::new(Arc::new(fixed.clone()));
+        let live = LiveSettings::new(latest.subscribe(), |settings| settings);
+        let servers = Servers::following(live, &ECHO, &Outages::default());
+        servers.settled().await;
+        for connections in [3, 1] {
+            let connections = NonZeroU16::new(connections).expect("it is not zero");
+            latest.send_replace(Arc::new(RedisSettings { connections, ..fixed.clone() }));
+            let wanted = 2 * usize::from(connections.get());
+            eventually("the connections are these", async || {
+                assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+                servers.health().len() == wanted
+            })
+            .await;
+            assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 2);
         }
     });
 }

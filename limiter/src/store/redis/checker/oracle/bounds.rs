@@ -69,10 +69,8 @@ pub(super) fn at_once(
         let is_acquainted = acquainted_us.is_some_and(|us| us <= event.at_us);
         let mode = if is_acquainted { acquainted(scenario, counted) } else { mode };
         let allowed = mode + forgotten + moved + times * alone.allowed(counted, event.at_us);
-        // Scripts that cannot ask for the time count by the times that nodes give them.
-        let is_exact = event.source == Source::Store
-            && counted.consistency.mode == StoreMode::Exact
-            && !gives_time;
+        let is_exact =
+            event.source == Source::Store && counted.consistency.mode == StoreMode::Exact;
         let used = count.used(event.at_us + if is_exact { 0 } else { ESTIMATE_US });
         if used > allowed {
             let how = format!(

@@ -69,7 +69,11 @@ impl Ledger {
             let principals = request.charges.iter().map(|it| it.key.principal);
             is_scattered |= principals.collect::<BTreeSet<_>>().len() > 1;
             let question = asked.get(&number).map(|&it| &journal.questions[it]);
-            let done_us = question.and_then(|it| Some(it.done?.1));
+            // The server counts by the time of its script, which a node may have given to it.
+            let done_us = question.and_then(|it| {
+                let at_us = journal.outcomes[it.done?.0].at.as_micros();
+                Some(at_us.saturating_sub(START_US))
+            });
             let done = question.and_then(|it| Some((2 * it.done?.0 + 1, 0)));
             let made = request.decided.as_ref().map(|made| made.order);
             // A server may decide later what its node has decided alone.
