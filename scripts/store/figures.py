@@ -13,10 +13,20 @@ def version(servers):
     try:
         info = servers[0].info("server")
     except Refused:
-        return UNKNOWN, UNKNOWN
+        return greeting(servers[0])
     if "valkey_version" in info:
         return "Valkey", info["valkey_version"]
     return info.get("server_name", "Redis").capitalize(), info.get("redis_version", UNKNOWN)
+
+
+def greeting(server):
+    """The same by HELLO, for a server without INFO."""
+    try:
+        told = server("HELLO")
+    except Refused:
+        return UNKNOWN, UNKNOWN
+    values = dict(zip(told[::2], told[1::2]))
+    return values[b"server"].decode().capitalize(), values[b"version"].decode()
 
 
 def keys(servers, prefix):

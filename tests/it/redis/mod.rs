@@ -21,6 +21,7 @@ mod one_ledger;
 mod outages;
 mod overrides;
 mod peeks;
+mod profiles;
 mod refunds;
 mod retries;
 mod services;

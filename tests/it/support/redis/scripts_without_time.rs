@@ -12,14 +12,23 @@ const RENAMED: &str = "HIDDENTIME";
 
 /// A real server, and a proxy which translates `TIME` outside of scripts.
 pub(crate) struct ScriptsWithoutTime {
-    _server: Redis,
+    server: Redis,
     port: u16,
 }
 
 impl ScriptsWithoutTime {
-    pub(crate) fn start(mut options: Options) -> Self {
+    pub(crate) fn start(options: Options) -> Self {
+        Self::start_by(Redis::start, options)
+    }
+
+    /// The same, with a server of [`Redis::start_with_slots`].
+    pub(crate) fn start_with_slots(options: Options) -> Self {
+        Self::start_by(Redis::start_with_slots, options)
+    }
+
+    fn start_by(start: fn(Options) -> Redis, mut options: Options) -> Self {
         options.lines.push(format!("rename-command TIME {RENAMED}"));
-        let server = Redis::start(options);
+        let server = start(options);
         let listener = TcpListener::bind((LOOPBACK, 0)).expect("a port");
         let port = listener.local_addr().expect("it is bound").port();
         let upstream = server.port();
@@ -30,7 +39,12 @@ impl ScriptsWithoutTime {
                 let _ = join(client, upstream);
             }
         });
-        Self { _server: server, port }
+        Self { server, port }
+    }
+
+    /// The server behind the proxy.
+    pub(crate) fn server(&self) -> &Redis {
+        &self.server
     }
 
     pub(crate) fn url(&self) -> String {

@@ -56,16 +56,20 @@ impl Redis {
     }
 
     /// Starts a server that has all slots of a cluster: it refuses commands with keys of several
-    /// slots, as a service does that has a cluster behind one address.
+    /// slots, as a service does that has a cluster behind one address. The options may give the
+    /// command `CLUSTER` another name.
     pub(crate) fn start_with_slots(mut options: Options) -> Self {
+        let renamed =
+            |line: &String| Some(line.strip_prefix("rename-command CLUSTER ")?.to_owned());
+        let cluster = options.lines.iter().find_map(renamed).unwrap_or("CLUSTER".to_owned());
         options.lines.push("cluster-enabled yes".to_owned());
         let redis = Self::start(options);
         let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
-        let mut add = vec!["CLUSTER", "ADDSLOTS"];
+        let mut add = vec![cluster.as_str(), "ADDSLOTS"];
         add.extend(slots.iter().map(String::as_str));
         redis.cli(&add);
         eventually("it has all slots", || {
-            redis.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
+            redis.cli(&[&cluster, "INFO"]).contains("cluster_state:ok")
         });
         redis
     }
