@@ -26,7 +26,7 @@ def greeting(server):
     except Refused:
         return UNKNOWN, UNKNOWN
     values = dict(zip(told[::2], told[1::2]))
-    return values[b"server"].decode().capitalize(), values[b"version"].decode()
+    return values.get(b"server", b"unknown").decode().capitalize(), values.get(b"version", b"unknown").decode()
 
 
 def keys(servers, prefix):
