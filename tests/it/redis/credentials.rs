@@ -153,7 +153,7 @@ fn a_program_that_prints_tokens_runs_before_each_ends_and_no_decision_is_lost() 
     connects_again(&redis, &gateway);
     // The command line runs it as well.
     let set = gateway.overrides(&["set", "each", "ann", "7/day"]);
-    assert!(set.status.success(), "{set:?}");
+    assert_eq!(set.code, Some(0), "{}", set.stderr);
     // Now the password of the gateway is wrong: it runs the program again.
     let ran = runs(directory.path());
     redis.cli(&["CLIENT", "KILL", "USER", "tollgate"]);
@@ -183,7 +183,8 @@ fn a_program_that_fails_is_reported_and_stops_nothing() {
     assert_eq!(gateway.client().get("/", &[]).status, 200);
     write("echo one");
     wait_for_store(&gateway);
-    assert!(gateway.log().contains("the credentials and certificates are in use"));
+    let ended = "the credentials and certificates are in use";
+    eventually("the end is noticed", || gateway.log().contains(ended));
     // The connections stay while it fails again.
     write("exit 7");
     let failures = || gateway.log().matches("cannot be used; the connections").count();
@@ -251,7 +252,9 @@ fn connections_behind_sentinels_adopt_a_password() {
     wait_for_store(&gateway);
     under_load(&gateway, || {
         let before = authentications(&sentinels.master);
-        [&sentinels.master, &sentinels.replica].map(|it| rotate(it, "two"));
+        for server in [&sentinels.master, &sentinels.replica] {
+            rotate(server, "two");
+        }
         gateway.reload(&store("two"));
         eventually("all have authenticated", || authentications(&sentinels.master) >= before + 3);
     });

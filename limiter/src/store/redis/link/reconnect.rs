@@ -17,6 +17,9 @@ use crate::time::monotonic;
 /// How often an idle connection is probed, so that a half-open connection is found
 /// before a request needs it.
 const IDLE_PROBE: Duration = Duration::from_secs(1);
+/// The same for a server that is back, and that no decision was asked of yet. Until then, the log
+/// and the status say that it is away.
+const BACK_PROBE: Duration = Duration::from_millis(100);
 /// The shortest time between two attempts to connect. A server that closes each new
 /// connection at once must not keep a worker busy.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
@@ -126,7 +129,7 @@ impl Shared {
         let mut wire = connection.wire.clone();
         while self.has(connection) {
             let mut answered = self.state.borrow().answered;
-            while timeout(IDLE_PROBE, self.lost.notified()).await.is_err() {
+            while timeout(self.idle_pause(), self.lost.notified()).await.is_err() {
                 let now_answered = self.state.borrow().answered;
                 let idle = self.state.borrow().queue.is_idle() && now_answered == answered;
                 answered = now_answered;
@@ -138,6 +141,13 @@ impl Shared {
                     Err(error) => self.silent_while_idle(connection, error),
                 }
             }
+        }
+    }
+
+    fn idle_pause(&self) -> Duration {
+        match self.state.borrow().breaker.position() {
+            Position::HalfOpen => BACK_PROBE,
+            Position::Closed | Position::Open => IDLE_PROBE,
         }
     }
 
