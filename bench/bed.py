@@ -80,15 +80,20 @@ class Bed:
 @contextlib.contextmanager
 def made(lua="", one_core_is_enough=False):
     """A bed with a running backend. All that it starts ends with the block."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2 and not one_core_is_enough:
-        raise Failure("two cores are needed: one for the proxy, one for the load")
+    proxy_core, load_core = two_cores(one_core_is_enough)
     with contextlib.ExitStack() as stack:
         directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        load_core = cores[min(1, len(cores) - 1)]
-        bed = Bed(directory, free_port(), cores[0], load_core, lua, stack)
+        bed = Bed(directory, free_port(), proxy_core, load_core, lua, stack)
         bed.start_backend()
         yield bed
+
+
+def two_cores(one_is_enough=False):
+    """The core of the program that is measured, and that of the load."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2 and not one_is_enough:
+        raise Failure("two cores are needed: one for the program that is measured, one for the load")
+    return cores[0], cores[min(1, len(cores) - 1)]
 
 
 def run_main(name, main):
