@@ -38,15 +38,21 @@ class Server:
 
     def ask(self, *words):
         """Sends a command. Returns its reply: a text of one line, or of many."""
-        with socket.create_connection(("127.0.0.1", self.port), beds.START_TIMEOUT_S) as connection:
-            connection.sendall(command(*words))
-            replies = connection.makefile("rb")
-            first = replies.readline().decode().rstrip()
-            if first.startswith("$"):
-                return replies.read(int(first[1:])).decode()
+        try:
+            first, rest = self.exchange(command(*words))
+        except OSError as error:
+            raise beds.Failure(f"redis-server on port {self.port} does not answer {words[0]}: {error}")
         if first.startswith("-"):
             raise beds.Failure(f"redis-server on port {self.port} refuses {words[0]}: {first[1:]}")
-        return first[1:]
+        return rest if first.startswith("$") else first[1:]
+
+    def exchange(self, content):
+        """The first line of a reply, and the text that it announces."""
+        with socket.create_connection(("127.0.0.1", self.port), beds.START_TIMEOUT_S) as connection:
+            connection.sendall(content)
+            replies = connection.makefile("rb")
+            first = replies.readline().decode().rstrip()
+            return first, replies.read(int(first[1:])).decode() if first.startswith("$") else ""
 
     def cost(self):
         report = self.ask("INFO", "everything")
@@ -56,6 +62,40 @@ class Server:
         cpu_s = of(f"used_cpu_user{thread}") + of(f"used_cpu_sys{thread}")
         calls = re.search(r"cmdstat_evalsha:calls=(\d+)", report)
         return Cost(cpu_s * 1e6, int(calls[1]) if calls else 0)
+
+
+def recorded_call(server, ask):
+    """The call of the script that a gateway sends while `ask` runs, as bytes."""
+    with socket.create_connection(("127.0.0.1", server.port), beds.START_TIMEOUT_S) as connection:
+        connection.sendall(command("MONITOR"))
+        lines = connection.makefile("rb")
+        lines.readline()
+        ask()
+        for line in lines:
+            if b'"EVALSHA"' in line:
+                words = re.findall(rb'"((?:[^"\\]|\\.)*)"', line)
+                # MONITOR writes bytes as Python does.
+                return command(*(word.decode().encode("latin-1").decode("unicode_escape").encode("latin-1") for word in words))
+    raise beds.Failure(f"no call reaches the redis-server on port {server.port}")
+
+
+def replay(server, call, connections, seconds):
+    """Sends a call on all connections at once, and again when all are answered. Returns how many were answered."""
+    ends = [socket.create_connection(("127.0.0.1", server.port), beds.START_TIMEOUT_S) for _ in range(connections)]
+    answered, begun = 0, time.monotonic()
+    try:
+        while time.monotonic() < begun + seconds:
+            for end in ends:
+                end.sendall(call)
+            for end in ends:
+                reply = end.recv(4096)
+                if not reply.startswith(b"*1\r\n$"):
+                    raise beds.Failure(f"a call that is replayed fails: {reply[:200]!r}")
+            answered += connections
+    finally:
+        for end in ends:
+            end.close()
+    return answered
 
 
 @dataclasses.dataclass(frozen=True)
