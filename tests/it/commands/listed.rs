@@ -86,5 +86,6 @@ pub(super) const LISTED: &[Listed] = &[
     listed("docs/ratelimit-service.md", "grpcurl", Read, "it needs grpcurl"),
     listed("docs/redis.md", "cargo run --release --example", Read, COMPILES),
     listed("docs/redis.md", "bench/cpu-per-request", Read, MEASURES),
+    listed("docs/scaling.md", "bench/field-expiration", Read, MEASURES),
     listed("docs/scaling.md", "bench/store-cpu", Read, MEASURES),
 ];
