@@ -59,6 +59,7 @@ use systemd::InheritedSockets;
 use traces::Traces;
 
 pub(crate) use error::RunError;
+pub(crate) use key_set::{KeyCount, count_keys};
 pub(crate) use runtime::local_runtime;
 pub(crate) use store_access::{CommandError, settings_with_password};
 

@@ -25,14 +25,7 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Check a configuration: exit code 0, or 2 with a report of all mistakes
     #[command(after_help = CHECK_EXAMPLES)]
-    Check {
-        /// The configuration
-        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// Print the routes as a table, with their policies
-        #[arg(long)]
-        routes: bool,
-    },
+    Check(CheckArgs),
     /// Show, set or remove the limit of one key, in place of the limit of its policy
     #[command(after_help = OVERRIDE_EXAMPLES)]
     Override(OverrideArgs),
@@ -68,6 +61,7 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   tollgate check
   tollgate check --routes           and a table of the routes
+  tollgate check --connect          and whether the store, upstreams and others can be used
   tollgate check -c new.yaml && mv new.yaml gateway.yaml";
 const OVERRIDE_EXAMPLES: &str = "\
 KEY is the value that the policy counts by, as it is written in a request. If the
@@ -98,6 +92,20 @@ and as the first line of gateway.yaml:
 const COMPLETIONS_EXAMPLES: &str = "\
 Example:
   tollgate completions bash > /etc/bash_completion.d/tollgate";
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct CheckArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(super) config: PathBuf,
+    /// Print the routes as a table, with their policies
+    #[arg(long)]
+    pub(super) routes: bool,
+    /// Connect to the store, the key set and the upstreams, and report what a gateway would find
+    /// there: exit code 1 if one cannot be reached or lacks a right
+    #[arg(long)]
+    pub(super) connect: bool,
+}
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct RunArgs {

@@ -5,6 +5,7 @@
 
 mod admin_client;
 mod args;
+mod connect;
 mod explain;
 mod overrides;
 mod rate;
@@ -25,7 +26,7 @@ use signal_hook::consts::SIGUSR1;
 use crate::app::{self, ConfigFiles, RunError};
 use crate::config::{self, Compiled, Config, LoadError, Mistakes, Report};
 use crate::proxy::TlsError;
-use args::{Args, Command, OverrideArgs, ReplayArgs, RunArgs};
+use args::{Args, CheckArgs, Command, OverrideArgs, ReplayArgs, RunArgs};
 use explain::ExplainArgs;
 use top::TopArgs;
 
@@ -59,6 +60,17 @@ enum Failure {
     /// A gateway has not told its figures.
     #[error("{0}")]
     Untold(String),
+    /// Servers that the configuration names cannot be used as they are.
+    #[error("{unusable} of {all} servers and files cannot be used as they are")]
+    Unusable {
+        /// How many of them.
+        unusable: usize,
+        /// How many were asked.
+        all: usize,
+    },
+    /// The system refuses a runtime.
+    #[error("cannot start: {0}")]
+    Start(io::Error),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -75,6 +87,8 @@ impl Failure {
             Self::Run(_)
             | Self::Top(_)
             | Self::Untold(_)
+            | Self::Unusable { .. }
+            | Self::Start(_)
             | Self::Override(_)
             | Self::Replay(_)
             | Self::Explain(_)
@@ -88,10 +102,10 @@ pub fn main() -> ExitCode {
     ignore_log_rotation();
     let command = Args::parse().command;
     // The operator at the terminal can read the file.
-    let shows_lines = matches!(command, Command::Check { .. }) && io::stderr().is_terminal();
+    let shows_lines = matches!(command, Command::Check(_)) && io::stderr().is_terminal();
     let done = match command {
         Command::Run(args) => run(args),
-        Command::Check { config, routes } => check(&config, routes),
+        Command::Check(args) => check(&args),
         Command::Override(args) => override_limit(&args),
         Command::Explain(args) => match explain(&args) {
             Ok(true) => Ok(()),
@@ -198,14 +212,28 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     Ok(report.says_enough()?)
 }
 
-fn check(path: &Path, shows_routes: bool) -> Result<(), Failure> {
+fn check(args: &CheckArgs) -> Result<(), Failure> {
+    let path = &args.config;
     let Compiled { config, .. } = load(path)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}: {}", path.display(), summary(&config))?;
-    if shows_routes {
+    if args.routes {
         write!(out, "\n{}", routes::table(&config))?;
     }
-    Ok(())
+    if !args.connect {
+        return Ok(());
+    }
+    let outcomes = connect::run(&config).map_err(Failure::Start)?;
+    for outcome in &outcomes {
+        if let Some(line) = outcome.line() {
+            writeln!(out, "{line}")?;
+        }
+        outcome.problems(&path.display().to_string()).for_each(|problem| say(&problem));
+    }
+    match outcomes.iter().filter(|outcome| !outcome.is_good()).count() {
+        0 => Ok(()),
+        unusable => Err(Failure::Unusable { unusable, all: outcomes.len() }),
+    }
 }
 
 /// Loads a file, and prints the warnings about it.

@@ -52,7 +52,7 @@ pub struct GeoFile {
 
 impl GeoFile {
     /// The path of the file.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 

@@ -6,7 +6,7 @@ use std::sync::Weak;
 use fastrand::Rng;
 use futures_util::future::join_all;
 use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Uri};
+use http::{HeaderValue, Request, StatusCode, Uri};
 use tokio::time::{sleep, timeout};
 
 use super::body::RequestBody;
@@ -52,19 +52,31 @@ pub(super) async fn run(upstream: Weak<UpstreamShared>) {
 /// Whether the endpoint responds as it should, in time; none if the gateway could not
 /// check it, which is no fault of the endpoint.
 async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bool> {
-    let exchange = async {
-        let mut connection = Connection::from(
-            connect(endpoint, settings.timeout, &UpstreamTraffic::default()).await?,
-        );
-        let mut request = Request::new(RequestBody::EMPTY);
-        *request.uri_mut() = Uri::from(settings.path.clone());
-        request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
-        let sent = connection.send(Box::new(request), endpoint, SendOptions::default()).await;
-        let Sent { response, .. } = sent.map_err(|_| Fault::Closed)?;
-        Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
-    };
-    match timeout(settings.timeout, exchange).await {
+    match timeout(settings.timeout, status(endpoint, settings)).await {
         Ok(Err(fault)) if !fault.counts() => None,
-        result => Some(matches!(result, Ok(Ok(true)))),
+        result => Some(matches!(result, Ok(Ok(status)) if is_good(status))),
     }
+}
+
+/// Whether an endpoint is healthy that responds to a check with this status.
+pub(super) fn is_good(status: StatusCode) -> bool {
+    (200..400).contains(&status.as_u16())
+}
+
+/// The status of the response to one check.
+///
+/// # Errors
+/// If there is no response.
+pub(super) async fn status(
+    endpoint: &EndpointShared,
+    settings: &CheckSettings,
+) -> Result<StatusCode, Fault> {
+    let opened = connect(endpoint, settings.timeout, &UpstreamTraffic::default()).await?;
+    let mut connection = Connection::from(opened);
+    let mut request = Request::new(RequestBody::EMPTY);
+    *request.uri_mut() = Uri::from(settings.path.clone());
+    request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
+    let sent = connection.send(Box::new(request), endpoint, SendOptions::default()).await;
+    let Sent { response, .. } = sent.map_err(|_| Fault::Closed)?;
+    Ok(response.status())
 }

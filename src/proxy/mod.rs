@@ -19,6 +19,7 @@ mod fields_copy;
 mod forward;
 mod health;
 mod interim;
+mod probe;
 mod resolve;
 mod response_body;
 mod retry;
@@ -40,6 +41,7 @@ pub(crate) use body::{Expectation, RequestBody};
 pub(crate) use endpoint::fuzzing;
 pub(crate) use fetch::{Document, DocumentSource, FetchError, fetch};
 pub(crate) use interim::InterimRelay;
+pub(crate) use probe::{EndpointReport, probe};
 pub(crate) use resolve::resolve;
 pub(crate) use response_body::{BrokenResponse, ResponseBody};
 pub(crate) use settings::{

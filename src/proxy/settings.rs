@@ -1,6 +1,7 @@
 //! The settings of upstreams, and of the routes that use them.
 
 use std::cell::Cell;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -124,6 +125,19 @@ pub enum Target {
     Unix(PathBuf),
     /// `builtin:echo`: a listener inside the process that responds with the request.
     Echo,
+}
+
+/// As users write it.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(authority) => write!(f, "http://{authority}"),
+            Self::Https(authority, _) => write!(f, "https://{authority}"),
+            Self::H2c(authority) => write!(f, "h2c://{authority}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Echo => f.write_str("builtin:echo"),
+        }
+    }
 }
 
 /// How one of several endpoints is chosen.

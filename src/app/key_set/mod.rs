@@ -5,6 +5,7 @@
 //! or sends something else.
 
 mod condition;
+mod probe;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use tracing::{info, warn};
 use crate::config::{Config, KeySource};
 use crate::proxy::{Document, FetchError, fetch};
 pub(super) use condition::Condition;
+pub(crate) use probe::{KeyCount, count_keys};
 use schedule::{MIN_EARLY, Outcome, Schedule};
 
 /// The largest set, in bytes. The sets of real servers have about a hundredth of that.

@@ -54,6 +54,11 @@ impl GeoDatabase {
         &self.reader.metadata().database_type
     }
 
+    /// When the database was built, in seconds since 1970, as its file says.
+    pub fn built_s(&self) -> u64 {
+        self.reader.metadata().build_epoch
+    }
+
     /// Whether addresses can have this key in a database of this kind. A database of an
     /// unknown kind may have all keys.
     pub fn may_have(&self, key: &KeyExpr) -> bool {

@@ -119,7 +119,7 @@ pub(super) async fn connect(
 
 /// Checks that a server is a master. A user may not be allowed to ask for the role. Then the test
 /// write shows it.
-fn check_role(role: &Value) -> Result<(), StoreError> {
+pub(super) fn check_role(role: &Value) -> Result<(), StoreError> {
     let Value::Array(role) = role else { return Ok(()) };
     match role.first() {
         Some(Value::BulkString(role)) if role == b"slave" => {
@@ -263,30 +263,51 @@ pub(super) fn authentication(credentials: &Credentials) -> Pipeline {
 /// The address of the master, from the first sentinel that knows it
 /// (Redis' "Guidelines for Redis clients with support for Redis Sentinel").
 async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
-    let master = |answer, name: &str| {
-        let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
-            .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with host and port"))?
-            .ok_or_else(|| {
-                let what = format!("they know no master \"{name}\"");
-                StoreError::NotConnected(OutageCause::MasterUnknown, what)
-            })?;
-        Ok(Address::tcp(host, port))
-    };
-    ask_sentinels(settings, "GET-MASTER-ADDR-BY-NAME", master).await
+    ask_sentinels(settings, MASTER, named_master).await
+}
+
+/// The question for the master.
+pub(super) const MASTER: &str = "GET-MASTER-ADDR-BY-NAME";
+/// The question for the replicas of the master.
+pub(super) const REPLICAS: &str = "REPLICAS";
+
+/// The address in an answer to [`MASTER`] about the master with this name.
+///
+/// # Errors
+/// If the sentinel does not know the master.
+pub(super) fn named_master(answer: Value, name: &str) -> Result<Address, StoreError> {
+    let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
+        .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with host and port"))?
+        .ok_or_else(|| {
+            let what = format!("they know no master \"{name}\"");
+            StoreError::NotConnected(OutageCause::MasterUnknown, what)
+        })?;
+    Ok(Address::tcp(host, port))
 }
 
 /// The address of a healthy replica, from the first sentinel that knows one.
 async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
     let replica = |answer, name: &str| {
-        let replicas = redis::from_redis_value::<Vec<HashMap<String, String>>>(answer)
-            .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with replicas"))?;
-        let well: Vec<Address> = replicas.iter().filter_map(healthy_replica).collect();
-        fastrand::choice(well).ok_or_else(|| {
-            let what = format!("they know no replica of \"{name}\" that is well");
-            StoreError::NotConnected(OutageCause::Unreachable, what)
-        })
+        let well = healthy_replicas(answer, name)?;
+        Ok(fastrand::choice(well).expect("there is at least one"))
     };
-    ask_sentinels(settings, "REPLICAS", replica).await
+    ask_sentinels(settings, REPLICAS, replica).await
+}
+
+/// The replicas that are well in an answer to [`REPLICAS`] about the master with this name. There is
+/// at least one.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn healthy_replicas(answer: Value, name: &str) -> Result<Vec<Address>, StoreError> {
+    let replicas = redis::from_redis_value::<Vec<HashMap<String, String>>>(answer)
+        .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with replicas"))?;
+    let well: Vec<Address> = replicas.iter().filter_map(healthy_replica).collect();
+    if well.is_empty() {
+        let what = format!("they know no replica of \"{name}\" that is well");
+        return Err(StoreError::NotConnected(OutageCause::Unreachable, what));
+    }
+    Ok(well)
 }
 
 /// The address of a replica that is up and follows its master.
@@ -324,7 +345,7 @@ async fn ask_sentinels(
 }
 
 /// The error of a sentinel, which is another server than the one that the settings are about.
-fn of_sentinel(error: StoreError, sentinel: &Address) -> StoreError {
+pub(super) fn of_sentinel(error: StoreError, sentinel: &Address) -> StoreError {
     let cause = match error.cause() {
         OutageCause::PasswordMissing
         | OutageCause::PasswordWrong
@@ -339,7 +360,10 @@ fn of_sentinel(error: StoreError, sentinel: &Address) -> StoreError {
 
 /// Asks a sentinel with its own credentials. Without any it is asked without a password, and then
 /// with that of the servers.
-async fn ask_sentinel(
+///
+/// # Errors
+/// If it does not answer.
+pub(super) async fn ask_sentinel(
     settings: &RedisSettings,
     sentinel: &Address,
     question: &str,

@@ -354,7 +354,7 @@ fn warn_of_policy(server: &str, policy: &str) {
 }
 
 /// The value in an answer to `CONFIG GET` of one name.
-fn policy(answer: Value) -> Option<String> {
+pub(super) fn policy(answer: Value) -> Option<String> {
     let Value::Array(pair) = answer else { return None };
     match pair.into_iter().nth(1)? {
         Value::BulkString(policy) => String::from_utf8(policy).ok(),
@@ -363,7 +363,7 @@ fn policy(answer: Value) -> Option<String> {
 }
 
 /// The value in an answer to `INFO memory`.
-fn policy_of_info(answer: Value) -> Option<String> {
+pub(super) fn policy_of_info(answer: Value) -> Option<String> {
     let Value::BulkString(text) = answer else { return None };
     let text = String::from_utf8_lossy(&text).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?;

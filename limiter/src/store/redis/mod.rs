@@ -52,6 +52,7 @@ mod outages;
 #[cfg(feature = "overrides")]
 mod overrides;
 mod pending;
+mod probe;
 mod remedy;
 pub mod script;
 mod server;
@@ -78,6 +79,7 @@ pub use link::Health;
 pub use outages::Outages;
 #[cfg(feature = "overrides")]
 pub use overrides::{OverrideError, Overrides};
+pub use probe::{ClockOffset, Eviction, ServerKind, ServerReport, SmallSetting, probe};
 pub use server::{Call, Destination, Servers};
 pub use settings::{
     Address, Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology,

@@ -23,13 +23,19 @@ impl StoreError {
     }
 }
 
+/// The command that gives the user of the settings these rules of the ACL.
+pub(super) fn grant(settings: &RedisSettings, rules: &str) -> String {
+    let user = settings.credentials.username.as_deref().unwrap_or("default");
+    format!("run ACL SETUSER {user} {rules}")
+}
+
 /// What an operator can do. It contains the user and the prefix, and no password.
-fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
+pub(super) fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
     let user = settings.credentials.username.as_deref().unwrap_or("default");
     let (prefix, timeout) = (&settings.prefix, settings.timeout.as_millis());
     let plain = match cause {
-        OutageCause::KeyForbidden => return format!("run ACL SETUSER {user} ~{prefix}:*"),
-        OutageCause::CommandForbidden => return format!("run ACL SETUSER {user} {COMMANDS}"),
+        OutageCause::KeyForbidden => return grant(settings, &format!("~{prefix}:*")),
+        OutageCause::CommandForbidden => return grant(settings, COMMANDS),
         OutageCause::NoAnswer => {
             return format!("see whether it is overloaded, and answers within {timeout} ms");
         }

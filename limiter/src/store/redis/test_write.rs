@@ -67,6 +67,14 @@ impl TestWrite {
         }
     }
 
+    /// The first of its keys, which exists only while the command runs.
+    pub(super) fn key(&self, prefix: &str) -> String {
+        match self {
+            Self::TwoSlots => key(prefix, TAGS[0]),
+            Self::InSlot(slot) => key(prefix, &tag_of(*slot)),
+        }
+    }
+
     /// Reads the reply, and asks further if the server has slots or refuses `TIME` in scripts. A
     /// server that has slots must have those of some keys, and the one for which it has
     /// `redirected` a call before.
@@ -131,10 +139,14 @@ fn command(prefix: &str, tags: &[&str], asks: Asks) -> Cmd {
     let mut command = cmd("EVAL");
     command.arg(SCRIPT).arg(tags.len());
     for tag in tags {
-        command.arg(format!("{prefix}:meta:test{{{tag}}}"));
+        command.arg(key(prefix, tag));
     }
     command.arg(u8::from(asks == Asks::Time));
     command
+}
+
+fn key(prefix: &str, tag: &str) -> String {
+    format!("{prefix}:meta:test{{{tag}}}")
 }
 
 /// Whether scripts cannot ask for the time.

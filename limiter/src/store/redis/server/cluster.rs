@@ -433,8 +433,15 @@ async fn asking(link: &Link, commands: &Pipeline) -> Result<Vec<Value>, StoreErr
     Ok(answers.into_iter().skip(1).step_by(2).collect())
 }
 
-/// A valid map has at least one node.
-fn understood(answers: Vec<Value>, asked: &Address) -> Result<Vec<Range>, StoreError> {
+/// The ranges of slots in the answers of the node `asked` to `CLUSTER SLOTS`. A valid map has at
+/// least one node.
+///
+/// # Errors
+/// If the first answer is not such a map.
+pub(in crate::store::redis) fn understood(
+    answers: Vec<Value>,
+    asked: &Address,
+) -> Result<Vec<Range>, StoreError> {
     let answer = answers.into_iter().next().unwrap_or_default();
     let ranges = slots::ranges(answer, asked)?;
     if ranges.is_empty() {

@@ -22,6 +22,7 @@ use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 
 use self::apart::Apart;
+pub(super) use self::cluster::understood;
 use self::cluster::{Cluster, ClusterCall};
 use self::rendezvous::Rendezvous;
 use super::batch::Repeat;

@@ -1,0 +1,48 @@
+//! Asks all servers of the settings what the store needs of them, for an operator who wants to know
+//! before a gateway starts.
+//!
+//! A probe decides nothing and leaves nothing behind. It needs no right that the gateway does not
+//! need. It goes on after an error wherever another question has an answer, so that one probe
+//! reports all that is missing.
+
+mod cluster;
+mod facts;
+mod report;
+mod rights;
+mod sentinels;
+mod server;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+pub use report::{ClockOffset, Eviction, ServerKind, ServerReport, SmallSetting};
+
+use super::connect::Target;
+use super::settings::{RedisSettings, Topology};
+
+/// The most servers of one kind that are asked.
+const MAX_SERVERS: usize = 256;
+
+/// Asks all servers that the settings name, and those that Sentinels or a cluster report. The
+/// questions to one server take no longer than `limit`, and half of it more if it does not answer.
+/// It must be called in a `LocalRuntime`.
+pub async fn probe(settings: &RedisSettings, limit: Duration) -> Vec<ServerReport> {
+    match &settings.topology {
+        Topology::Standalone(address) => {
+            let target = Target::Fixed(address.clone());
+            vec![server::master(settings, (address, &target), limit).await]
+        }
+        Topology::Shards(shards) => {
+            let asked = shards.iter().map(|address| async move {
+                let target = Target::Fixed(address.clone());
+                server::master(settings, (address, &target), limit).await
+            });
+            join_all(asked).await
+        }
+        Topology::Sentinel { sentinels, master_name } => {
+            sentinels::probe(settings, (sentinels, master_name), limit).await
+        }
+        Topology::Cluster(seeds) => cluster::probe(settings, seeds, limit).await,
+    }
+}
