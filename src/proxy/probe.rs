@@ -116,11 +116,13 @@ async fn ask(
     report.failure = match opened {
         Ok(opened) => opened.err(),
         Err(_) => {
-            let step = if report.connected_in.is_some() { "TLS handshake" } else { "connection" };
+            let (step, remedy) = match report.connected_in {
+                Some(_) => ("TLS handshake", "see whether it has TLS on this port"),
+                None => ("connection", "see whether a firewall drops packets to it"),
+            };
             let what = format!("no {step} within {connect_timeout:?}");
-            let remedy = "see whether it runs, whether a firewall drops packets to it, and \
-                          timeouts.connect of the upstream";
-            Some(ProbeFailure::new(what, remedy))
+            let remedy = format!("{remedy}, or raise timeouts.connect of the upstream");
+            Some(ProbeFailure::new(what, &remedy))
         }
     };
     if report.failure.is_none() {

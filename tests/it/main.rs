@@ -11,6 +11,7 @@ mod bodies;
 mod check;
 mod commands;
 mod concurrency;
+mod connect;
 mod connections;
 mod costs;
 mod early_answers;

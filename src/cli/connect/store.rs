@@ -91,6 +91,7 @@ fn facts(settings: &RedisSettings, report: &ServerReport) -> Vec<String> {
     let kind = match report.kind {
         ServerKind::Master => "master".to_owned(),
         ServerKind::Replica => "replica".to_owned(),
+        ServerKind::Sentinel if report.names.is_empty() => "Sentinel".to_owned(),
         ServerKind::Sentinel => format!("Sentinel, names the master {}", names()),
         ServerKind::Seed => format!("names the masters {}", names()),
     };
@@ -118,7 +119,8 @@ fn facts(settings: &RedisSettings, report: &ServerReport) -> Vec<String> {
 /// The difference of a clock, with how wrong it may be.
 fn signed(clock: ClockOffset) -> String {
     let ClockOffset { ahead_us, error_us } = clock;
-    let sign = if ahead_us < 0 { '-' } else { '+' };
+    // Hundredths of a millisecond are shown.
+    let sign = if ahead_us <= -10 { '-' } else { '+' };
     let by = |us| ms(Duration::from_micros(us));
     format!("{sign}{} ± {}", by(ahead_us.unsigned_abs()), by(error_us))
 }

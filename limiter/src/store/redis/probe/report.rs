@@ -25,7 +25,8 @@ pub enum ServerKind {
 pub struct ServerReport {
     /// The address of the server.
     pub server: String,
-    /// What the server is for the store.
+    /// What the server is for the store, or, if it is another server than the store needs at this
+    /// address, what it says that it is.
     pub kind: ServerKind,
     /// Whether there was a connection on which the server accepted the user and the password.
     pub is_connected: bool,

@@ -89,11 +89,12 @@ async fn ask_master(
 ) -> Result<(), StoreError> {
     let (mut wire, role) = open(settings, address, None, report).await?;
     if let Err(error) = check_role(&role) {
-        let is_sentinel = error.cause() == OutageCause::Sentinel;
         report.fail(&error, settings);
-        if is_sentinel {
+        if error.cause() == OutageCause::Sentinel {
+            report.kind = ServerKind::Sentinel;
             return Ok(());
         }
+        report.kind = ServerKind::Replica;
     }
     report.ping = measured(&mut wire, &cmd("PING"), settings, report).await?;
     let (test, script) = (target.test_write(), &*SCRIPT);
