@@ -69,7 +69,12 @@ pub(super) const LISTED: &[Listed] = &[
         Get(&[400]),
         "a mistake",
     ),
-    listed("docs/check-connect.md", "tollgate check --connect", Read, "it needs the servers of others"),
+    listed(
+        "docs/check-connect.md",
+        "tollgate check --connect",
+        Read,
+        "it needs the servers of others",
+    ),
     listed("docs/explain.md", "tollgate explain -c gateway.yaml", End(3), "a refusal"),
     listed(
         "docs/explain.md",

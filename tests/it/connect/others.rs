@@ -60,6 +60,11 @@ fn an_endpoint_is_connected_to_and_its_health_check_sent() {
 #[test]
 fn an_endpoint_that_cannot_be_used_is_reported_with_the_step_that_fails() {
     let (nothing, ill) = (Reserved::new(), answering("503 Service Unavailable", ""));
+    // It answers before it has read a request.
+    let plain = Origin::serving(|stream, _| {
+        use std::io::Write as _;
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
     let http = |address| format!("http://{address}");
     for (sections, error) in [
         (
@@ -72,7 +77,10 @@ fn an_endpoint_that_cannot_be_used_is_reported_with_the_step_that_fails() {
         ),
         (upstream("http://no-such-name.invalid:80", ""), "its name cannot be looked up: "),
         (upstream("unix:/nowhere/app.sock", ""), "it cannot be reached: No such file"),
-        (upstream(&format!("https://{}", ill.address()), ""), "the TLS handshake fails: "),
+        (
+            upstream(&format!("https://{}", plain.address()), ""),
+            "| write http:// if it has no TLS on this port\n",
+        ),
     ] {
         let (output, path) = check(&sections);
         let report = bad(output);

@@ -1,8 +1,8 @@
 //! Sentinels, a cluster and shards: each server that takes part has a line of its own.
 
 use super::{bad, check_store, good};
-use crate::support::Reserved;
 use crate::support::redis::{Cluster, Options, Redis, Sentinels};
+use crate::support::{Reserved, eventually};
 
 #[test]
 fn sentinels_their_master_and_its_replica_are_asked() {
@@ -24,14 +24,19 @@ fn sentinels_their_master_and_its_replica_are_asked() {
 #[test]
 fn all_masters_of_a_cluster_are_asked_with_their_slots() {
     let cluster = Cluster::start_with(Options::default());
-    let found = good(check_store(&format!("url: \"{}\", read_from: replica", cluster.url())));
+    let store = format!("url: \"{}\", read_from: replica", cluster.url());
+    let mut found = String::new();
+    // The nodes of a new cluster tell each other which of them are replicas.
+    eventually("all replicas are known", || {
+        found = good(check_store(&store));
+        found.matches(", replica, ").count() == 3
+    });
     let slots = found.lines().filter_map(|line| {
         let (_, rest) = line.split_once(", master, ")?;
         rest.split_once(" slots")?.0.parse::<u32>().ok()
     });
     let slots: Vec<u32> = slots.collect();
     assert_eq!((slots.len(), slots.iter().sum::<u32>()), (3, 16_384), "{found}");
-    assert_eq!(found.matches(", replica, ").count(), 3, "{found}");
     let node = cluster.masters().next().expect("a cluster has masters");
     let report = bad(check_store(&format!("url: \"{}\"", node.url())));
     assert!(report.contains("the server is a node of a cluster"), "{report}");
