@@ -175,7 +175,8 @@ fn untrusted(error: &io::Error) -> ProbeFailure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "write the name of the certificate in tls.server_name of the upstream"
             }
-            CertificateError::UnknownIssuer => {
+            // Another authority of the same name has signed it.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "name the authority of its certificate in tls.ca of the upstream"
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

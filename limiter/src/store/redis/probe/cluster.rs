@@ -7,9 +7,8 @@ use futures_util::future::join_all;
 use redis::pipe;
 use tokio::time::timeout;
 
-use super::MAX_SERVERS;
 use super::report::{ServerKind, ServerReport};
-use super::server;
+use super::server::{self, MAX_SERVERS};
 use crate::store::outage::OutageCause;
 use crate::store::redis::connect::{self, Peer, Target};
 use crate::store::redis::failure::StoreError;

@@ -21,9 +21,6 @@ pub use report::{ClockOffset, Eviction, ServerKind, ServerReport, SmallSetting};
 use super::connect::Target;
 use super::settings::{RedisSettings, Topology};
 
-/// The most servers of one kind that are asked.
-const MAX_SERVERS: usize = 256;
-
 /// Asks all servers that the settings name, and those that Sentinels or a cluster report. The
 /// questions to one server take no longer than `limit`, and half of it more if it does not answer.
 /// It must be called in a `LocalRuntime`.

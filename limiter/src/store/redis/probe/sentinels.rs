@@ -5,9 +5,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::MAX_SERVERS;
 use super::report::{ServerKind, ServerReport};
-use super::server;
+use super::server::{self, MAX_SERVERS};
 use crate::store::redis::connect::{
     MASTER, REPLICAS, Target, ask_sentinel, healthy_replicas, named_master, of_sentinel,
 };

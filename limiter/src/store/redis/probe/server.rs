@@ -20,6 +20,8 @@ use crate::store::redis::test_write::TestWrite;
 use crate::store::redis::wire::Wire;
 use crate::time::monotonic;
 
+/// The most servers of one kind that are asked.
+pub(super) const MAX_SERVERS: usize = 256;
 /// How often a command is sent to measure its time.
 const SAMPLES: usize = 9;
 /// No further sample is taken after this time.
