@@ -65,6 +65,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_limiter::time::monotonic;
+
     use super::*;
 
     fn command(lifetime_s: u64) -> PasswordCommand {
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn it_runs_a_minute_before_the_end_or_after_half_of_a_short_time() {
-        let now = Instant::now();
+        let now = monotonic();
         for (lifetime, next) in [(900, 840), (121, 61), (120, 60), (10, 5)] {
             let mut schedule = Schedule::default();
             let command = command(lifetime);
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn after_failures_it_waits_longer_each_time_up_to_a_minute() {
-        let (mut schedule, mut now, command) = (Schedule::default(), Instant::now(), command(900));
+        let (mut schedule, mut now, command) = (Schedule::default(), monotonic(), command(900));
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             schedule.ran(&command, false, now);
             let next = now + Duration::from_secs(seconds);
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn another_program_runs_at_once_and_has_failures_of_its_own() {
-        let (mut schedule, now) = (Schedule::default(), Instant::now());
+        let (mut schedule, now) = (Schedule::default(), monotonic());
         let (one, other) = (command(900), command(901));
         schedule.ran(&one, false, now);
         schedule.ran(&one, false, now);
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_refused_password_is_replaced_but_not_more_often_than_every_ten_seconds() {
-        let (mut schedule, now, command) = (Schedule::default(), Instant::now(), command(900));
+        let (mut schedule, now, command) = (Schedule::default(), monotonic(), command(900));
         assert!(!schedule.refused(now), "nothing has run");
         schedule.ran(&command, true, now);
         let soon = now + REFUSAL_INTERVAL;

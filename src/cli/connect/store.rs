@@ -8,15 +8,23 @@ use tollgate_limiter::store::redis::{
 };
 
 use super::outcome::{Outcome, ms};
+use crate::app::settings_with_password;
 use crate::config::Config;
 
 /// A clock that differs by more than this is most likely not set, in microseconds.
 const CLOCK_DIFFERS_US: u64 = 1_000_000;
 
 /// Asks all servers of the store, each for no longer than about `limit`. In the memory of the
-/// process there is none.
+/// process there is none. If a program prints the password, it runs before.
 pub(super) async fn probe(config: &Config, limit: Duration) -> Vec<Outcome> {
-    let Some(settings) = &config.store.redis else { return Vec::new() };
+    let (store, printed) = settings_with_password(&config.store).await;
+    let Some(settings) = &store.redis else { return Vec::new() };
+    if let (Err(error), Some(command)) = (printed, &store.password_command) {
+        let mut outcome = Outcome::new("store.redis.password_command", &command.program);
+        let what = format!("there is no password for Redis, which is not asked: {error}");
+        outcome.error(what, "run the program as the user of the gateway");
+        return vec![outcome];
+    }
     outcomes(settings, &redis::probe(settings, limit).await)
 }
 
