@@ -198,8 +198,8 @@ impl RawRedis {
         *username = other_user.or(username.take());
         *password = other_password.map(Password::new).or(password.take());
         if let (Some(given), true) = (self.password_command.given(), password.is_some()) {
-            let message = "the password is given already";
-            cx.error(given.span, message, "write either a password or a command that prints it");
+            let message = "\"password_command\" cannot be combined with a password";
+            cx.error(given.span, message, "write one of them");
         }
         settings.sentinel_credentials = self.sentinel(&settings.topology, cx);
         settings.tls = tls.or(settings.tls);

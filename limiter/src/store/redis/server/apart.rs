@@ -15,7 +15,7 @@ use super::super::live_settings::LiveSettings;
 use super::super::outages::Outages;
 use super::super::script::Script;
 use super::super::slots;
-use super::Destination;
+use super::destination::Destination;
 use super::rendezvous::Rendezvous;
 
 /// One worker's links to servers that are independent of each other.

@@ -10,6 +10,7 @@
 
 mod apart;
 mod cluster;
+mod destination;
 mod rendezvous;
 mod replica;
 
@@ -24,6 +25,7 @@ use redis::{Pipeline, Value};
 use self::apart::Apart;
 pub(super) use self::cluster::understood;
 use self::cluster::{Cluster, ClusterCall};
+pub use self::destination::Destination;
 use self::rendezvous::Rendezvous;
 use super::batch::Repeat;
 use super::connect::Target;
@@ -37,17 +39,6 @@ use super::settings::{ReadFrom, RedisSettings, Topology};
 use super::slots;
 use crate::store::breaker::Position;
 use crate::time::monotonic;
-
-/// Where calls are sent. Keys with one destination can be charged in one step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Destination {
-    /// The index of the server. 0 in a cluster, where the slot decides.
-    server: u16,
-    /// The index of the connection to it. 0 in a cluster.
-    connection: u16,
-    /// 0 if the server has no slots.
-    slot: u16,
-}
 
 /// One worker's connections to all servers.
 #[derive(Debug)]
