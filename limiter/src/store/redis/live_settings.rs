@@ -4,7 +4,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::settings::RedisSettings;
 
@@ -38,39 +39,74 @@ impl RedisSettings {
     }
 }
 
+/// The latest settings of a node.
+///
+/// The tasks that follow them resume in the order in which they began to wait. A `watch` of tokio
+/// wakes tasks in a random order, so a seed of the checker would not reproduce its run.
+#[derive(Debug)]
+pub(super) struct Latest {
+    settings: Mutex<Arc<RedisSettings>>,
+    changed: Notify,
+}
+
+impl Latest {
+    /// Begins with these settings.
+    pub(super) fn new(settings: RedisSettings) -> Arc<Self> {
+        Arc::new(Self { settings: Mutex::new(Arc::new(settings)), changed: Notify::new() })
+    }
+
+    /// The settings now.
+    pub(super) fn get(&self) -> Arc<RedisSettings> {
+        Arc::clone(&self.settings.lock())
+    }
+
+    /// Replaces the settings, if these differ.
+    pub(super) fn set(&self, settings: RedisSettings) {
+        if *self.get() != settings {
+            *self.settings.lock() = Arc::new(settings);
+            self.changed.notify_waiters();
+        }
+    }
+}
+
 /// The settings that the connections of one store use, and their changes.
 #[derive(Clone, Debug)]
 pub(super) struct LiveSettings {
-    latest: watch::Receiver<Arc<RedisSettings>>,
+    latest: Arc<Latest>,
+    /// Those of the last [`Self::current`].
+    seen: Option<Arc<RedisSettings>>,
     /// What this use of the settings needs otherwise.
     adapt: fn(RedisSettings) -> RedisSettings,
 }
 
 impl LiveSettings {
     /// Follows `latest`. `adapt` makes the settings of this use from them.
-    pub(super) fn new(
-        latest: watch::Receiver<Arc<RedisSettings>>,
-        adapt: fn(RedisSettings) -> RedisSettings,
-    ) -> Self {
-        Self { latest, adapt }
+    pub(super) fn new(latest: &Arc<Latest>, adapt: fn(RedisSettings) -> RedisSettings) -> Self {
+        Self { latest: Arc::clone(latest), seen: None, adapt }
     }
 
     /// The settings now. [`Self::changed`] reports later ones.
     pub(super) fn current(&mut self) -> RedisSettings {
-        let latest = Arc::clone(&self.latest.borrow_and_update());
-        (self.adapt)(RedisSettings::clone(&latest))
+        let latest = self.latest.get();
+        let settings = RedisSettings::clone(&latest);
+        self.seen = Some(latest);
+        (self.adapt)(settings)
     }
 
     /// The settings now, for a use that does not follow them.
     pub(super) fn peek(&self) -> RedisSettings {
-        self.clone().current()
+        (self.adapt)(RedisSettings::clone(&self.latest.get()))
     }
 
     /// Returns when the settings are others than those of the last [`Self::current`].
     pub(super) async fn changed(&mut self) {
-        if self.latest.changed().await.is_err() {
-            // The node that could change them has ended.
-            std::future::pending::<()>().await;
+        loop {
+            let changed = self.latest.changed.notified();
+            let latest = self.latest.get();
+            if self.seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &latest)) {
+                return;
+            }
+            changed.await;
         }
     }
 }
@@ -78,7 +114,7 @@ impl LiveSettings {
 /// Settings that never change.
 impl From<RedisSettings> for LiveSettings {
     fn from(settings: RedisSettings) -> Self {
-        Self::new(watch::channel(Arc::new(settings)).1, |settings| settings)
+        Self::new(&Latest::new(settings), |settings| settings)
     }
 }
 

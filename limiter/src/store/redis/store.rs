@@ -15,7 +15,7 @@ use super::codec::Encoder;
 use super::inquiries::Inquiries;
 use super::invalidation;
 use super::layout::Layout;
-use super::live_settings::LiveSettings;
+use super::live_settings::{Latest, LiveSettings};
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outages::{Outages, ServerUse};
 use super::script::{SCRIPT, Script};
@@ -58,10 +58,10 @@ fn script() -> &'static Script {
 pub struct NodeState {
     /// The name of this process among the nodes: random, new at each start.
     pub(super) id: u64,
-    /// The settings at the start. Those of connections may have changed since; see `live`.
+    /// The settings at the start. Those of connections may have changed since; see `latest`.
     pub(super) settings: RedisSettings,
     /// The settings now.
-    pub(super) live: watch::Sender<Arc<RedisSettings>>,
+    pub(super) latest: Arc<Latest>,
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
     pub(super) fallback: Fallback,
@@ -93,7 +93,7 @@ impl NodeState {
         let outages = Outages::default();
         Self {
             id: fastrand::u64(..),
-            live: watch::Sender::new(Arc::new(settings.clone())),
+            latest: Latest::new(settings.clone()),
             settings,
             secret,
             memory,
@@ -111,14 +111,7 @@ impl NodeState {
     /// Adopts the credentials, the TLS settings and the number of connections of `settings`.
     /// Connections stay in use until the servers have accepted the new settings.
     pub fn adopt(&self, settings: &RedisSettings) {
-        self.live.send_if_modified(|live| {
-            let next = live.with_connections_of(settings);
-            let differs = next != **live;
-            if differs {
-                *live = Arc::new(next);
-            }
-            differs
-        });
+        self.latest.set(self.settings.with_connections_of(settings));
     }
 
     /// See [`SharedStore::report_credentials`](super::SharedStore::report_credentials).
@@ -190,7 +183,7 @@ impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(node: &Arc<NodeState>, clock: Clock) -> Self {
         let settings = &node.settings;
-        let live = LiveSettings::new(node.live.subscribe(), |settings| settings);
+        let live = LiveSettings::new(&node.latest, |settings| settings);
         let servers = Rc::new(Servers::following(live, script(), &node.outages));
         if let Some(cluster_state) = node.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();

@@ -35,10 +35,12 @@ pub(super) enum Defect {
     /// A late answer says that a charge which does not bind was refused, and the charge
     /// that was admitted meanwhile is told nowhere.
     LateAnswers,
+    /// The debts of a bucket leak while the bucket in the store does.
+    LeakingDebts,
 }
 
 /// All of them but that of the memory store, which has no servers.
-pub(super) const ALL: [Defect; 8] = [
+pub(super) const ALL: [Defect; 9] = [
     Defect::FreshLedgers,
     Defect::WriteBackAlone,
     Defect::RepeatedOutages,
@@ -47,6 +49,7 @@ pub(super) const ALL: [Defect; 8] = [
     Defect::Departures,
     Defect::Refunds,
     Defect::LateAnswers,
+    Defect::LeakingDebts,
 ];
 
 impl Defect {
@@ -62,6 +65,7 @@ impl Defect {
             Self::Departures => departures(seed, &mut random),
             Self::Refunds => refunds(seed, &mut random),
             Self::LateAnswers => late_answers(seed, &mut random),
+            Self::LeakingDebts => leaking_debts(seed, &mut random),
             Self::Eviction => unreachable!("the memory store has no servers"),
         }
     }
@@ -207,4 +211,15 @@ fn late_answers(seed: u64, random: &mut Rng) -> Scenario {
     };
     let troubles = vec![stall(2), stall(4), stall(6)];
     Scenario { troubles, ..scenario(seed, random.usize(2..=4), counters, vec![client]) }
+}
+
+fn leaking_debts(seed: u64, random: &mut Rng) -> Scenario {
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
+    let limit = random.u64(10..=30);
+    let bucket = TokenBucket::new(quota(limit, Span::SECOND), limit).expect("a bucket");
+    let counters = vec![Counted::new(0, 1, Algorithm::TokenBucket(bucket), consistency)];
+    let client = Client { burst: 2, ..Client::new(vec![(0, 1)], 25) };
+    let troubles = outages(random, 8, 900_000);
+    let traffic_us = 32 * SECOND_US;
+    Scenario { troubles, traffic_us, ..scenario(seed, 1, counters, vec![client]) }
 }

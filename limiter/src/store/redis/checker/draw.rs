@@ -182,7 +182,7 @@ fn trouble(
         6 => {
             happens(at_us, Trouble::Replicate { server });
             let is_flushed = random.bool();
-            let lost = Trouble::FailOver { server };
+            let lost = Trouble::FailOver { server, ahead_us: 0 };
             happens(until_us, if is_flushed { Trouble::Flush { server } } else { lost });
         }
         7 => happens(at_us, Trouble::Stall { server, for_us: until_us - at_us }),

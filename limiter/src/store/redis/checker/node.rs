@@ -30,6 +30,7 @@ pub(super) struct Node {
     pub(super) workers: Vec<Store>,
     pub(super) clock: Clock,
     pub(super) clock_number: usize,
+    shared: Arc<NodeState>,
     tasks: RefCell<Vec<AbortHandle>>,
 }
 
@@ -74,6 +75,15 @@ impl Fleet {
         self.nodes.borrow()[place % self.scenario.nodes].clone()
     }
 
+    /// All nodes that run have the password of the servers from now on.
+    pub(super) fn adopt_password(&self) {
+        for node in self.nodes.borrow().iter().flatten() {
+            let mut settings = node.shared.settings.clone();
+            settings.credentials.password = Some(Password::new(self.world.servers.password()));
+            node.shared.adopt(&settings);
+        }
+    }
+
     /// Starts a node where none runs, and returns when it serves.
     pub(super) async fn start(&self, place: usize) {
         if self.at(place).is_some() || !self.starting.borrow_mut().insert(place) {
@@ -87,7 +97,7 @@ impl Fleet {
         settings.timeout = scenario.timeout;
         settings.interval = scenario.interval;
         settings.credentials.username = Some(number.to_string());
-        settings.credentials.password = Some(Password::new("secret"));
+        settings.credentials.password = Some(Password::new(self.world.servers.password()));
         settings.expected_clients = 1000;
         settings.secret = Some(Secret::from_bytes([7; 16]));
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([7; 16])));
@@ -97,8 +107,14 @@ impl Fleet {
         for worker in &workers {
             worker.ready().await;
         }
-        let node =
-            Rc::new(Node { number, workers, clock, clock_number, tasks: RefCell::default() });
+        let node = Rc::new(Node {
+            number,
+            workers,
+            clock,
+            clock_number,
+            shared,
+            tasks: RefCell::default(),
+        });
         self.world.tell(|| format!("node {number} serves"));
         let keeping = Rc::clone(&node);
         node.spawn(async move {

@@ -140,9 +140,14 @@ pub(super) enum Trouble {
     Replicate {
         server: usize,
     },
+    /// The replica takes the place of its master. Its clock is ahead by so much.
     FailOver {
         server: usize,
+        ahead_us: i64,
     },
+    /// From now on all servers accept another password only, and all nodes have it. Connections
+    /// stay open.
+    Rotate,
     /// Refuses each call of the script from now on. None: it does so no longer.
     Refuse {
         server: usize,

@@ -40,6 +40,8 @@ pub(super) struct Servers {
     /// Slots of this half are on their way to this server.
     moving: Cell<Option<(usize, usize)>>,
     pub(super) layout: Layout,
+    /// How often the password has changed.
+    rotations: Cell<u64>,
 }
 
 /// The fields of a hash.
@@ -57,6 +59,8 @@ struct Server {
     has_slots: Cell<bool>,
     /// Its scripts cannot ask for the time.
     refuses_time: Cell<bool>,
+    /// How far its clock is ahead.
+    ahead_us: Cell<i64>,
     counters: RefCell<Counters>,
     /// A replica's copy, as of some time ago.
     replica: RefCell<Option<Counters>>,
@@ -78,6 +82,14 @@ impl From<Reply> for Answered {
     }
 }
 
+impl Server {
+    /// The time of its own clock.
+    fn now(&self, world: &World) -> Timestamp {
+        let us = world.now().as_micros();
+        Timestamp::from_micros(us.saturating_add_signed(self.ahead_us.get()))
+    }
+}
+
 impl Servers {
     pub(super) fn new(sharing: Sharing, count: usize, layout: Layout) -> Self {
         Self {
@@ -86,7 +98,18 @@ impl Servers {
             owners: RefCell::new([0, count - 1]),
             moving: Cell::new(None),
             layout,
+            rotations: Cell::new(0),
         }
+    }
+
+    /// The password that all servers accept.
+    pub(super) fn password(&self) -> String {
+        format!("secret {}", self.rotations.get())
+    }
+
+    /// All servers accept another password only.
+    pub(super) fn rotate(&self) {
+        self.rotations.set(self.rotations.get() + 1);
     }
 
     pub(super) fn is_running(&self, server: usize) -> bool {
@@ -142,11 +165,12 @@ impl Servers {
     }
 
     /// The replica takes the master's place: what came after its copy is lost.
-    pub(super) fn fail_over(&self, server: usize) {
+    pub(super) fn fail_over(&self, server: usize, ahead_us: i64) {
         let server = &self.all[server];
         if let Some(copy) = server.replica.take() {
             server.counters.replace(copy);
         }
+        server.ahead_us.set(ahead_us);
         server.has_script.set(false);
     }
 
@@ -211,6 +235,9 @@ impl Servers {
         let reply = match command.first().map_or(&b""[..], |name| name) {
             b"ROLE" => Reply::List(vec![Reply::Text(b"master".to_vec())]),
             b"PING" => Reply::Simple("PONG"),
+            b"AUTH" if command.last().is_none_or(|it| *it != self.password().into_bytes()) => {
+                Reply::Error("WRONGPASS invalid username-password pair".to_owned())
+            }
             b"ASKING" => {
                 *is_asking = true;
                 Reply::Simple("OK")
@@ -228,7 +255,7 @@ impl Servers {
             }
             b"CLUSTER" => self.slots(),
             b"TIME" => {
-                let us = world.now().as_micros();
+                let us = server.now(world).as_micros();
                 let text = |number: u64| Reply::Text(number.to_string().into_bytes());
                 Reply::List(vec![text(us / 1_000_000), text(us % 1_000_000)])
             }
@@ -272,7 +299,7 @@ impl Servers {
     }
 
     fn sign_of_life(&self, world: &World, node: usize, server: &Server, name: Vec<u8>) -> Reply {
-        let now_s = world.now().as_secs();
+        let now_s = server.now(world).as_secs();
         let mut nodes = server.nodes.borrow_mut();
         nodes.insert(name, now_s);
         nodes.retain(|_, seen_s| now_s.abs_diff(*seen_s) < SILENCE_S);
@@ -296,7 +323,7 @@ impl Servers {
         if given.is_none() && server.refuses_time.get() {
             return Reply::Error(NO_TIME.to_owned()).into();
         }
-        let now = given.unwrap_or_else(|| world.now());
+        let now = given.unwrap_or_else(|| server.now(world));
         let mut journal = world.journal.borrow_mut();
         let questions = bodies(command);
         let fails_after = server.fails_after.take();

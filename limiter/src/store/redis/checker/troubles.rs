@@ -40,8 +40,8 @@ async fn happens(fleet: &Rc<Fleet>, trouble: Trouble) {
         Trouble::FlushScripts { server } => servers.flush_scripts(server),
         Trouble::Stall { server, for_us } => servers.stall(server, world.now_us() + for_us),
         Trouble::Replicate { server } => servers.replicate(server),
-        Trouble::FailOver { server } => {
-            servers.fail_over(server);
+        Trouble::FailOver { server, ahead_us } => {
+            servers.fail_over(server, ahead_us);
             world.network.reset_all(server);
         }
         Trouble::Refuse { server, refusal } => servers.refuse(server, refusal),
@@ -60,6 +60,10 @@ async fn happens(fleet: &Rc<Fleet>, trouble: Trouble) {
         Trouble::EndTheMove => servers.end_the_move(),
         Trouble::GetSlots { server } => servers.get_slots(server),
         Trouble::RefuseTime => servers.refuse_time(),
+        Trouble::Rotate => {
+            servers.rotate();
+            fleet.adopt_password();
+        }
         Trouble::StandStill { for_ms } => {
             advance(Duration::from_millis(for_ms)).await;
             world.tick();

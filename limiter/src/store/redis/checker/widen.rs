@@ -9,6 +9,8 @@ use crate::time::Span;
 
 /// Separates these draws from those of the scenario.
 const DRAWS: u64 = 0x5eed_0000_0000_0000;
+/// How far the clocks of a master and its replica differ at most.
+const CLOCKS_DIFFER_US: i64 = 100_000;
 const FITS: &str = "a small limit";
 
 /// Widens the scenario of half of the seeds.
@@ -41,6 +43,18 @@ pub(super) fn widen(scenario: &mut Scenario) {
     if random.u32(0..8) == 0 {
         let at_us = if random.bool() { 0 } else { random.u64(0..scenario.traffic_us / 2) };
         scenario.troubles.push((at_us, Trouble::RefuseTime));
+    }
+    for (_, trouble) in &mut scenario.troubles {
+        if let Trouble::FailOver { ahead_us, .. } = trouble
+            && random.bool()
+        {
+            *ahead_us = random.i64(-CLOCKS_DIFFER_US..=CLOCKS_DIFFER_US);
+        }
+    }
+    if random.u32(0..6) == 0 {
+        for _ in 0..random.u32(1..=3) {
+            scenario.troubles.push((random.u64(0..scenario.traffic_us / 2), Trouble::Rotate));
+        }
     }
     scenario.troubles.sort_by_key(|&(at_us, _)| at_us);
 }

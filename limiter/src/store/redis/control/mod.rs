@@ -40,7 +40,7 @@ pub struct ControlStore {
 impl ControlStore {
     /// Begins to connect in the background. It must be called within a `LocalRuntime`.
     pub fn connect(node: &Arc<NodeState>) -> Self {
-        let live = LiveSettings::new(node.live.subscribe(), |settings| RedisSettings {
+        let live = LiveSettings::new(&node.latest, |settings| RedisSettings {
             timeout: settings.timeout.max(PATIENCE),
             connections: NonZeroU16::MIN,
             read_from: ReadFrom::Master,

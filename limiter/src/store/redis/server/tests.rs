@@ -1,10 +1,9 @@
 //! Several servers: shards, a cluster and sentinels.
 
 use std::num::NonZeroU16;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use tokio::sync::watch;
-
+use super::super::live_settings::Latest;
 use super::super::testing::{ECHO, FakeServer, Manner, PATIENCE, Process};
 use super::super::testing::{asked, eventually, run, settings, timed};
 use super::*;
@@ -306,14 +305,14 @@ fn the_number_of_connections_can_change_while_they_are_in_use() {
     run(async {
         let server = Process::start(&[]);
         let fixed = RedisSettings::clone(&settings(server.topology(), PATIENCE));
-        let latest = watch::Sender::new(Arc::new(fixed.clone()));
-        let live = LiveSettings::new(latest.subscribe(), |settings| settings);
+        let latest = Latest::new(fixed.clone());
+        let live = LiveSettings::new(&latest, |settings| settings);
         let servers = Servers::following(live, &COUNT, &Outages::default());
         servers.settled().await;
         let mut calls = 0;
         for connections in [4, 1, 3] {
             let connections = NonZeroU16::new(connections).expect("it is not zero");
-            latest.send_replace(Arc::new(RedisSettings { connections, ..fixed.clone() }));
+            latest.set(RedisSettings { connections, ..fixed.clone() });
             let wanted = usize::from(connections.get());
             // A destination of before leads to the same server.
             let before = servers.destination(b"k2");
@@ -338,13 +337,13 @@ fn the_number_of_connections_to_the_nodes_of_a_cluster_can_change() {
         let (nodes, _) = cluster().await;
         let topology = Topology::Cluster(vec![nodes[0].address()]);
         let fixed = RedisSettings::clone(&settings(topology, PATIENCE));
-        let latest = watch::Sender::new(Arc::new(fixed.clone()));
-        let live = LiveSettings::new(latest.subscribe(), |settings| settings);
+        let latest = Latest::new(fixed.clone());
+        let live = LiveSettings::new(&latest, |settings| settings);
         let servers = Servers::following(live, &ECHO, &Outages::default());
         servers.settled().await;
         for connections in [3, 1] {
             let connections = NonZeroU16::new(connections).expect("it is not zero");
-            latest.send_replace(Arc::new(RedisSettings { connections, ..fixed.clone() }));
+            latest.set(RedisSettings { connections, ..fixed.clone() });
             let wanted = 2 * usize::from(connections.get());
             eventually("the connections are these", async || {
                 assert_eq!(servers.ask(SECOND).await, Ok("body".into()));

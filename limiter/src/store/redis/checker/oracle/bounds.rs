@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::journal::Journal;
-use super::super::scenario::{Counted, Scenario, Trouble};
+use super::super::scenario::{Counted, Scenario, Servers, Trouble};
 use super::Broken;
 use super::ledger::{Count, Event, Ledger, What};
 use crate::algorithm::Algorithm;
-use crate::consistency::StoreMode;
+use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
 use crate::store::shared::write_back::Ledger as Accounts;
@@ -191,6 +191,39 @@ pub(super) fn share(journal: &Journal, counted: &Counted, node: usize, at_us: u6
     let fewest = told.into_iter().min().unwrap_or(1);
     let limit = (counted.algorithm.limit() / fewest.max(1)).max(1);
     counted.algorithm.with_limit(limit).map_or(limit, |share| share.capacity())
+}
+
+/// What a node has admitted alone is charged when the server is back. So however often one server
+/// is away, a bucket admits its rate, its burst, and a share that is not charged yet.
+pub(super) fn over_outages(
+    scenario: &Scenario,
+    counted: &Counted,
+    ledger: &Ledger,
+) -> Option<Broken> {
+    let is_outage = |it: &Trouble| {
+        matches!(it, Trouble::Crash { keeps: true, .. } | Trouble::Restart { .. } | Trouble::Rotate)
+    };
+    let Consistency { mode, on_failure } = counted.consistency;
+    let is_judged = matches!(counted.algorithm, Algorithm::TokenBucket(_))
+        && counted.is_plain
+        && (mode, on_failure) == (StoreMode::Exact, OnFailure::Local)
+        && (scenario.nodes, scenario.workers, scenario.kind) == (1, 1, Servers::One)
+        && !scenario.has(|it| !is_outage(it))
+        && !ledger.has_gifts();
+    let window_us = counted.algorithm.window().as_micros();
+    if !is_judged || window_us == 0 {
+        return None;
+    }
+    let admitted = ledger.admitted(|_| true);
+    let (first, last) = (ledger.events.first()?, ledger.events.last()?);
+    let time_us = last.at_us.saturating_sub(first.at_us);
+    let rate = counted.algorithm.limit() * time_us / window_us;
+    let allowed = rate + 2 * counted.algorithm.capacity() + 1;
+    (admitted > allowed).then(|| Broken {
+        promise: "a bucket over many outages",
+        at_us: last.at_us,
+        how: format!("{admitted} units of {counted:?} were admitted, where {allowed} may be"),
+    })
 }
 
 /// Over many windows no more than the quota, and what may come at once.

@@ -44,6 +44,7 @@ pub(super) fn judge(scenario: &Scenario, journal: &Journal) -> Vec<Broken> {
         let ledger = Ledger::of(scenario, journal, counter);
         broken.extend(bounds::at_once(scenario, journal, counted, &ledger));
         broken.extend(bounds::in_the_long_run(scenario, counted, &ledger));
+        broken.extend(bounds::over_outages(scenario, counted, &ledger));
         if !counted.is_plain {
             continue;
         }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
-use super::super::super::live_settings::LiveSettings;
+use super::super::super::live_settings::{Latest, LiveSettings};
 use super::super::super::settings::{Password, Topology};
 use super::*;
 
@@ -12,7 +10,7 @@ use super::*;
 struct Site {
     server: Process,
     outages: Outages,
-    latest: watch::Sender<Arc<RedisSettings>>,
+    latest: Arc<Latest>,
     link: Link,
 }
 
@@ -24,8 +22,8 @@ impl Site {
             server.command(&["ACL", "SETUSER", user, "on", ">one", "~*", "+@all"]);
         }
         let settings = of_user(server.topology(), "ann", "one");
-        let latest = watch::Sender::new(Arc::new(settings));
-        let live = LiveSettings::new(latest.subscribe(), |settings| settings);
+        let latest = Latest::new(settings);
+        let live = LiveSettings::new(&latest, |settings| settings);
         let Topology::Standalone(address) = server.topology() else { unreachable!() };
         let link = Link::new(live, &ECHO, Target::Fixed(address), &outages);
         link.settled().await;
@@ -33,7 +31,7 @@ impl Site {
     }
 
     fn change(&self, user: &str, password: &str) {
-        self.latest.send_replace(Arc::new(of_user(self.server.topology(), user, password)));
+        self.latest.set(of_user(self.server.topology(), user, password));
     }
 
     /// The password of ann is another one from now on.
