@@ -23,7 +23,7 @@ impl RawRedis {
         let name = "password_lifetime";
         if let (Some(span), true) = (lifetime.span(), command.is_absent()) {
             let advice = "write password_command, or leave it out";
-            cx.error(span, "this has no effect without \"password_command\"", advice);
+            cx.warning(span, "this has no effect without \"password_command\"", advice);
         }
         let lifetime = cx.duration(lifetime, name, LIFETIME).map(Duration::from);
         let advice = "like password_command: [/usr/local/bin/redis-token, --user, tollgate]";

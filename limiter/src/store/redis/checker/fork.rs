@@ -106,6 +106,7 @@ pub(super) fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
             Trouble::GetSlots { .. }
             | Trouble::RefuseTime
             | Trouble::FailWithinBatch { .. }
+            | Trouble::FailOver { .. }
             | Trouble::CrashNode { .. }
             | Trouble::StopNode { .. }
             | Trouble::StartNode { .. } => {}

@@ -125,6 +125,8 @@ impl Fleet {
         });
         self.starting.borrow_mut().remove(&place);
         self.nodes.borrow_mut()[place] = Some(node);
+        // It may have changed while the node started.
+        self.adopt_password();
     }
 
     /// A node is gone from one moment to the next.
