@@ -46,16 +46,19 @@ const MENDED: [(u64, &str); 13] = [
 ];
 
 /// Seeds of runs with a wait that was told, and did not hold, until its defect was mended.
-const MENDED_WAITS: [(u64, &str); 3] = [
+const MENDED_WAITS: [(u64, &str); 4] = [
     (227_210, "a cost that never fits was not told beside a ban"),
     (800_297, "units under way were counted as if they had arrived"),
     (1_017_865, "the deny cache refused without the units that a node owed"),
+    (1_105_712, "units owed under the limit of a smaller plan were taken as counted"),
 ];
 
 /// Runs if nothing says how many.
 const RUNS: u64 = 300;
 /// Waits that are probed in each run, if nothing says how many.
 const PROBES: u64 = 3;
+/// The same in long runs, which have found what was mended.
+const LONG_RUN_PROBES: u64 = 30;
 /// Seeds that are run twice.
 const REPEATED: u64 = 200;
 /// Seeds of each scenario that is written for one defect.
@@ -210,7 +213,7 @@ fn waits_that_were_mended_hold() {
     for (seed, defect) in MENDED_WAITS {
         let scenario = draw(seed);
         let ran = run(&scenario, false);
-        for request in chosen(&ran, seed, PROBES) {
+        for request in chosen(&ran, seed, LONG_RUN_PROBES) {
             let (kept, _) = fork::probe(&scenario, request, false);
             assert_ne!(kept, Some(false), "{defect}");
         }

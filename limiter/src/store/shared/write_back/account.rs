@@ -187,7 +187,7 @@ impl Account {
         cost: u64,
         (now, interval): (Timestamp, Span),
     ) -> Option<Verdict> {
-        let fits = |units| algorithm.judge(self.heard.as_ref(), units, now).admitted;
+        let fits = |units| self.algorithm.judge(self.heard.as_ref(), units, now).admitted;
         if self.settled > 0 || self.unsent > 0 && fits(self.unsent) {
             return None; // the store can count them now
         }
@@ -205,19 +205,19 @@ impl Account {
         (is_fresh || ends).then_some(Verdict { admitted, remaining, ..verdict })
     }
 
-    /// The verdict if the store counts the owed units at `now`, and those that do not fit up
-    /// to `interval` after they fit.
+    /// The verdict if the store counts the owed units at `now`, and those that do not fit under
+    /// the limit of their own plan up to `interval` after they fit.
     fn foretell(&self, algorithm: &Algorithm, cost: u64, at: (Timestamp, Span)) -> Verdict {
         let (now, interval) = at;
         let (mut state, mut then) = (self.heard.clone(), now);
         let mut owed = self.owed();
         while owed > 0 {
-            let units = owed.min(algorithm.capacity());
-            let verdict = algorithm.judge(state.as_ref(), units, then);
+            let units = owed.min(self.algorithm.capacity());
+            let verdict = self.algorithm.judge(state.as_ref(), units, then);
             if let Retry::After(wait) = verdict.retry {
                 then = then.plus(wait).plus(interval);
             }
-            let (next, verdict) = algorithm.apply(state.as_ref(), Op::Take(units), then);
+            let (next, verdict) = self.algorithm.apply(state.as_ref(), Op::Take(units), then);
             state = next.or(state);
             owed -= if verdict.admitted { units } else { owed };
         }
