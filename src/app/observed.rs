@@ -236,6 +236,9 @@ impl Observed {
             let labels = [&*outage.server, outage.cause.code()];
             samples.set_whole(&families::STORE_AWAY, &labels, whole(outage.users));
         }
+        for (server, how) in self.store.differences() {
+            samples.set_whole(&families::STORE_DIFFERS, &[&server, how], 1);
+        }
         for refused in self.store.renewals_refused() {
             let labels = [&*refused.server, refused.cause.code()];
             samples.set_whole(&families::STORE_RENEWALS_REFUSED, &labels, whole(refused.users));

@@ -46,6 +46,10 @@ pub mod redis {
             match *self {}
         }
 
+        pub(in crate::store) const fn differences(&self) -> Vec<(String, &'static str)> {
+            match *self {}
+        }
+
         pub(in crate::store) const fn replicas_away(&self) -> usize {
             match *self {}
         }

@@ -158,6 +158,16 @@ impl SharedStore {
         }
     }
 
+    /// The servers with which this node does otherwise than with others, and the words for what
+    /// differs: `slots` if a server has hash slots behind one address, `no_time_in_scripts` if
+    /// scripts are given the time. An entry stays until the process ends.
+    pub fn differences(&self) -> Vec<(String, &'static str)> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(shared) => shared.differences(),
+        }
+    }
+
     /// How many replicas this node does not read, so that the master is read instead.
     pub fn replicas_away(&self) -> usize {
         match self {

@@ -222,6 +222,11 @@ families! {
          certificates, and use the old ones. The server password_command is the program that prints \
          the password, if it fails.",
     ).on_event();
+    STORE_DIFFERS = Family::gauge(
+        "tollgate_store_differs", &["server", "how"], "",
+        "1 for each server of the store that differs from others. how: slots (hash slots behind one \
+         address) or no_time_in_scripts (scripts are given the gateway's estimate of the time).",
+    ).on_event();
     REPLICAS_AWAY = Family::gauge(
         "tollgate_store_replicas_away", &[], "replicas",
         "Replicas of the store that are not read, so that the master is read instead.",

@@ -305,3 +305,17 @@ fn refused_credentials_are_told_and_the_connections_stay() {
     settles("it connects with it", || requests(&gateway).iter().all(|status| *status == 200));
     assert!(!gateway.log().contains("Redis is away"), "{}", gateway.log());
 }
+
+/// The metrics say how a server differs from others.
+#[test]
+fn a_server_with_slots_behind_one_address_is_named_in_a_metric() {
+    let redis = Redis::start_with_slots(Options::default());
+    let gateway = Gateway::start(&yaml(&redis.url()));
+    settles("a metric names it", || {
+        let metrics = AdminClient::new(&gateway, METRICS).get("/metrics").text().to_owned();
+        let is_named = |line: &str| {
+            line.starts_with("tollgate_store_differs{") && line.contains("how=\"slots\"")
+        };
+        metrics.lines().any(is_named)
+    });
+}

@@ -16,10 +16,17 @@ use tracing::{info, warn};
 
 use crate::store::outage::{Outage, OutageCause};
 
-const HAS_SLOTS: &str = "Redis has hash slots behind one address; counters of several slots are \
-                         sent in several calls";
-const HAS_NO_TIME: &str = "Redis refuses TIME in scripts; they are given the gateway's estimate of \
-                           its time";
+/// How a server differs from others: its word in metrics, and the line in the log.
+type Difference = (&'static str, &'static str);
+
+const HAS_SLOTS: Difference = (
+    "slots",
+    "Redis has hash slots behind one address; counters of several slots are sent in several calls",
+);
+const HAS_NO_TIME: Difference = (
+    "no_time_in_scripts",
+    "Redis refuses TIME in scripts; they are given the gateway's estimate of its time",
+);
 
 /// The register of one node.
 #[derive(Clone, Debug, Default)]
@@ -81,10 +88,15 @@ impl Outages {
     }
 
     /// The log says once how a server differs from others.
-    fn log_once(&self, server: &impl Display, how: &'static str) {
-        if self.differences.lock().insert((server.to_string(), how)) {
-            info!(%server, "{how}");
+    fn log_once(&self, server: &impl Display, (word, line): Difference) {
+        if self.differences.lock().insert((server.to_string(), word)) {
+            info!(%server, "{line}");
         }
+    }
+
+    /// The servers that differ from others, and the words for how.
+    pub(crate) fn differences(&self) -> Vec<(String, &'static str)> {
+        self.differences.lock().iter().cloned().collect()
     }
 
     /// The servers that are not used for counters, by their names.

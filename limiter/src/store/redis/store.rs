@@ -151,6 +151,11 @@ impl NodeState {
         self.outages.renewals_refused()
     }
 
+    /// See [`SharedStore::differences`](super::SharedStore::differences).
+    pub(in crate::store) fn differences(&self) -> Vec<(String, &'static str)> {
+        self.outages.differences()
+    }
+
     /// See [`SharedStore::replicas_away`](super::SharedStore::replicas_away).
     pub(in crate::store) fn replicas_away(&self) -> usize {
         self.outages.replicas_away()
