@@ -1,5 +1,5 @@
-//! Two gateways, one with counters in memory and one with Redis, and requests that reach
-//! everything of which there are metrics.
+//! Two gateways, one with counters in memory and one with Redis, for which no program prints a
+//! password, and requests that reach everything of which there are metrics.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -169,7 +169,7 @@ fn in_redis(wire: &Wire) -> String {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
              token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
-         store: {{ redis: {{ url: \"{}\" }} }}\n\
+         store: {{ redis: {{ url: \"{}\", password_command: [/no/program] }} }}\n\
          policies:\n  {}\nroutes:\n{}\
          runtime: {{ workers: 1 }}\n",
         wire.url(),
