@@ -1,4 +1,4 @@
-//! Asks the endpoints of an upstream, for an operator who wants to know before a gateway starts: the
+//! Asks the endpoints of an upstream, so that an operator can check them before a gateway starts: the
 //! name, the connection, TLS, and the health check. It says more of a failure than a request does,
 //! whose client must not learn it.
 

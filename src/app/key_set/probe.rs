@@ -1,4 +1,4 @@
-//! Fetches a key set once, for an operator who wants to know before a gateway starts.
+//! Fetches a key set once, so that an operator can check it before a gateway starts.
 
 use tollgate_limiter::policy::{LeftOut, UsableKeys};
 

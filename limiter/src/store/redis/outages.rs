@@ -142,9 +142,14 @@ impl Outages {
 
     fn explain(&self, server: &mut OneServer, outage: Outage) {
         let Outage { server: name, cause, error, remedy, .. } = &outage;
-        if self.role == Role::Counts && server.is_worth_a_line(*cause) {
+        if self.role != Role::Reads && server.is_worth_a_line(*cause) {
             server.logged.insert(*cause);
-            warn!(server = %name, cause = cause.code(), %error, %remedy, "Redis is still away");
+            match self.role {
+                Role::Counts => warn!(
+                    server = %name, cause = cause.code(), %error, %remedy, "Redis is still away"
+                ),
+                Role::Reads | Role::Renewals => self.log_loss(&outage),
+            }
         }
         // A timeout does not hide a cause that says more.
         if *cause != OutageCause::NoAnswer || server.last.cause.is_silence() {

@@ -68,7 +68,7 @@ pub(super) async fn memory(wire: &mut Wire, report: &mut ServerReport) -> Result
     Ok(())
 }
 
-/// The name and the version of the server. A user who may open connections may ask by `HELLO`.
+/// The name and the version of the server. The right `+@connection` is enough for `HELLO`.
 ///
 /// # Errors
 /// If the connection breaks.

@@ -1,4 +1,4 @@
-//! Asks all servers of the settings what the store needs of them, for an operator who wants to know
+//! Asks all servers of the settings what the store needs of them, so that an operator can check them
 //! before a gateway starts.
 //!
 //! A probe decides nothing and leaves nothing behind. It needs no right that the gateway does not

@@ -97,6 +97,11 @@ impl Apart {
         self.shared.pool.borrow().links.clone()
     }
 
+    /// Whether all servers answer. Each refusal asks this.
+    pub(super) fn is_up(&self) -> bool {
+        self.shared.pool.borrow().links.iter().all(|link| link.is_up())
+    }
+
     /// One link to each server.
     pub(super) fn one_link_each(&self) -> Vec<Rc<Link>> {
         let pool = self.shared.pool.borrow();

@@ -189,6 +189,13 @@ impl Cluster {
         map.nodes.iter().flat_map(|node| node.links.iter().cloned()).collect()
     }
 
+    /// Whether all nodes are known and answer. Each refusal asks this.
+    pub(super) fn is_up(&self) -> bool {
+        let map = self.shared.map.borrow();
+        let mut links = map.nodes.iter().flat_map(|node| node.links.iter());
+        !map.nodes.is_empty() && links.all(|link| link.is_up())
+    }
+
     /// One link to each node.
     pub(super) fn one_link_each(&self) -> Vec<Rc<Link>> {
         let map = self.shared.map.borrow();

@@ -359,8 +359,10 @@ impl Servers {
 
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
-        let links = self.links();
-        !links.is_empty() && links.iter().all(|link| link.is_up())
+        match &self.kind {
+            Kind::Apart(apart) => apart.is_up(),
+            Kind::Cluster(cluster) => cluster.is_up(),
+        }
     }
 
     /// The health of each connection.

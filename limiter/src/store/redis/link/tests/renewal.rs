@@ -6,7 +6,7 @@ use super::super::super::live_settings::{Latest, LiveSettings};
 use super::super::super::settings::{Password, Topology};
 use super::*;
 
-/// A server with the users ann and bob. Everyone may be the default user, who is not used.
+/// A server with the users ann and bob. The tests send commands as the default user.
 struct Site {
     server: Process,
     outages: Outages,
@@ -53,7 +53,7 @@ impl Site {
         .await;
     }
 
-    /// Who the connections of the link are, in the order of their users.
+    /// The user of each connection of the link.
     fn connected_users(&self) -> Vec<String> {
         let clients = self.server.command(&["CLIENT", "LIST"]);
         let of_link = clients.lines().filter(|it| !it.contains("cmd=client"));
@@ -155,7 +155,7 @@ fn another_user_gets_another_connection_and_no_call_is_lost() {
     });
 }
 
-/// A user who may not do what the gateway needs does not replace one who may.
+/// A connection with a user that lacks a right does not replace the connection of now.
 #[test]
 fn another_user_who_lacks_a_right_is_reported_and_not_used() {
     run(async {
