@@ -39,6 +39,9 @@ use crate::store::outage::OutageCause;
 const REFRESH: Duration = Duration::from_secs(10);
 /// The time between two reads if it seems wrong. It bounds the time to notice a fail-over.
 const SHORTEST_REFRESH: Duration = Duration::from_millis(200);
+/// The time after `SHORTEST_REFRESH` until the next read if no node could be read. A gateway that
+/// starts while the cluster is away makes no call that would find the map stale.
+const RETRY: Duration = Duration::from_millis(300);
 
 /// One worker's links to a cluster.
 #[derive(Debug)]
@@ -345,10 +348,11 @@ impl Shared {
             }
             self.settled.set();
             sleep(SHORTEST_REFRESH).await;
+            let pause = if failures == 0 { REFRESH } else { RETRY };
             // Any of them is a reason to read the map again.
             select! {
                 biased;
-                () = sleep(REFRESH) => {}
+                () = sleep(pause) => {}
                 () = self.stale.notified() => {}
                 () = live.changed() => {}
             }

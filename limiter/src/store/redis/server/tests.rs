@@ -144,6 +144,24 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_is_up() {
     });
 }
 
+/// A gateway that has not seen its store makes no calls, so none can find the map wrong.
+#[test]
+fn a_cluster_that_is_away_at_the_start_is_found_without_a_call() {
+    run(async {
+        let node = FakeServer::start(Manner::Echo).await;
+        node.tell(&[(0, 16_383, &node)]);
+        node.sleep(true);
+        let topology = Topology::Cluster(vec![node.address()]);
+        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
+        servers.settled().await;
+        assert!(!servers.is_up());
+        node.sleep(false);
+        let found = eventually("the server is found", async || servers.is_up());
+        let ((), waited) = timed(found).await;
+        assert!(waited < Duration::from_secs(5), "{waited:?}");
+    });
+}
+
 #[test]
 fn sentinels_are_asked_in_turn_and_again_after_a_fail_over() {
     run(async {

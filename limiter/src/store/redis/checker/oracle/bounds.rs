@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::journal::Journal;
 use super::super::scenario::{Counted, Scenario, Servers, Trouble};
+use super::super::world::START_US;
 use super::Broken;
 use super::ledger::{Count, Event, Ledger, What};
 use crate::algorithm::Algorithm;
@@ -51,6 +52,7 @@ pub(super) fn at_once(
         {
             ledger.given()
         }
+        Algorithm::TokenBucket(_) => waiting(journal, counted),
         _ => 0,
     };
     // A clock that follows another one runs faster for a while, or slower, and
@@ -153,6 +155,28 @@ fn forgotten(scenario: &Scenario, journal: &Journal, counted: &Counted) -> u64 {
     let parts = lost.flat_map(|it| &it.asked).filter(|part| part.key == counted.key);
     let units = |ask| if let Ask::Charge(units) = ask { units } else { 0 };
     capacity * times + parts.map(|part| units(part.ask)).sum::<u64>()
+}
+
+/// The most units that waited at one time to be given back, because another place had refused
+/// their request. A bucket can admit as many beyond its bound: see [`Op::Cancel`](crate::algorithm::Op).
+fn waiting(journal: &Journal, counted: &Counted) -> u64 {
+    let mut changes = Vec::new();
+    for question in &journal.questions {
+        let Some((_, done_us)) = question.done else { continue };
+        for part in question.asked.iter().filter(|part| part.key == counted.key) {
+            if let Ask::Cancel { cost, taken } = part.ask {
+                let taken_us = taken.as_micros().saturating_sub(START_US);
+                changes.extend([(taken_us, cost.cast_signed()), (done_us, -cost.cast_signed())]);
+            }
+        }
+    }
+    // At one time, what is taken comes before what is given back.
+    changes.sort_unstable_by_key(|&(at_us, units)| (at_us, -units));
+    let sums = changes.into_iter().scan(0, |sum, (_, units)| {
+        *sum += units;
+        Some(*sum)
+    });
+    sums.max().map_or(0, i64::cast_unsigned)
 }
 
 /// The nodes that judged alone: by their number, what their share is, and since when.
