@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -39,8 +40,7 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .expect("the tests of the Redis store need redis-server: install the package");
-        let client = Client::open(format!("redis+unix://{}", socket.display())).unwrap();
-        let mut connection = connect(&client);
+        let mut connection = connect(&socket);
         let sha = redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap();
         Self { process, directory, connection, sha }
     }
@@ -64,6 +64,15 @@ impl Server {
             .collect()
     }
 
+    /// The bytes in use. A new connection asks, and all others are closed before: Redis resizes
+    /// their buffers at times of its own.
+    pub(super) fn used_memory(&mut self) -> u64 {
+        self.connection = connect(&self.directory.path().join("socket"));
+        let mut others = redis::cmd("CLIENT");
+        others.arg("KILL").arg("TYPE").arg("normal").exec(&mut self.connection).unwrap();
+        self.info("memory")["used_memory"].parse().unwrap()
+    }
+
     /// How often each command was called since the last look.
     pub(super) fn calls(&mut self) -> HashMap<String, u32> {
         let stats = self.info("commandstats");
@@ -76,7 +85,8 @@ impl Server {
     }
 }
 
-fn connect(client: &Client) -> Connection {
+fn connect(socket: &Path) -> Connection {
+    let client = Client::open(format!("redis+unix://{}", socket.display())).unwrap();
     for _ in 1..ATTEMPTS {
         if let Ok(connection) = client.get_connection() {
             return connection;
