@@ -69,19 +69,26 @@ impl Cluster {
         dead
     }
 
-    /// Moves this number of slots with their contents from the first master to the last.
+    /// Moves this number of slots with their contents from the first master that has slots to the
+    /// last master, or from there to the first: all at once if the server can do so (Valkey 9), and
+    /// one after the other otherwise.
     pub(crate) fn reshard(&self, slots: usize) {
         let masters: Vec<&Redis> = self.masters().collect();
-        let ids =
-            [masters[0], masters[masters.len() - 1]].map(|node| node.cli(&["CLUSTER", "MYID"]));
-        masters[0].cli(&[
+        let from = masters.iter().find(|node| first_slots(node).is_some());
+        let (from, last) = (from.expect("a master has slots"), masters[masters.len() - 1]);
+        let to = if std::ptr::eq(*from, last) { masters[0] } else { last };
+        let [from_id, to_id] = [from, to].map(|node| node.cli(&["CLUSTER", "MYID"]));
+        if from.cli(&["CLUSTER", "HELP"]).contains("MIGRATESLOTS") {
+            return migrate(from, &to_id, slots);
+        }
+        from.cli(&[
             "--cluster",
             "reshard",
-            &address(masters[0]),
+            &address(from),
             "--cluster-from",
-            &ids[0],
+            &from_id,
             "--cluster-to",
-            &ids[1],
+            &to_id,
             "--cluster-slots",
             &slots.to_string(),
             "--cluster-yes",
@@ -97,6 +104,27 @@ impl Cluster {
             });
         }
     }
+}
+
+/// Moves so many of the first slots of a master, or all that follow each other, to another one, and
+/// waits until they have moved.
+fn migrate(from: &Redis, to_id: &str, slots: usize) {
+    let (first, end) = first_slots(from).expect("the master has slots");
+    let last = end.min(first + slots - 1);
+    let range = [first, last].map(|slot| slot.to_string());
+    let command = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &range[0], &range[1], "NODE", to_id];
+    let answer = from.cli(&command);
+    assert!(answer.contains("OK"), "{answer}");
+    eventually("the slots have moved", || first_slots(from).is_none_or(|(slot, _)| slot > last));
+}
+
+/// The first slots of this node that follow each other: the first and the last of them.
+fn first_slots(node: &Redis) -> Option<(usize, usize)> {
+    let nodes = node.cli(&["CLUSTER", "NODES"]);
+    let own = nodes.lines().find(|line| line.contains("myself"))?;
+    let range = own.split(' ').nth(8)?;
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    Some((first.parse().ok()?, last.parse().ok()?))
 }
 
 fn address(node: &Redis) -> String {
