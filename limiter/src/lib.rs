@@ -46,6 +46,8 @@
 //! | 5 | `library` | what an application writes and reads |
 //! | 6 | `layer` | limits around a service |
 
+// On docs.rs, items show the feature that they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Without these features, types without values replace their types.
 #![cfg_attr(
     not(all(feature = "jwt", feature = "overrides")),
@@ -124,3 +126,8 @@ pub use library::{
 #[cfg(feature = "jwt")]
 pub use library::{Jwt, JwtError};
 pub use store::{Outage, OutageCause};
+
+/// The examples of the README are compiled and run.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
