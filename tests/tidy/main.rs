@@ -14,8 +14,10 @@ mod modules;
 mod names;
 mod portability;
 mod prose;
+mod targets;
 mod text;
 mod tree;
+mod versions;
 
 use std::path::Path;
 
@@ -87,6 +89,11 @@ fn foreign_crates_are_used_in_their_modules_only() {
 #[test]
 fn lock_files_know_what_the_workspace_needs() {
     hold(locks::stale_locks);
+}
+
+#[test]
+fn all_versions_agree() {
+    hold(versions::other_versions);
 }
 
 #[test]

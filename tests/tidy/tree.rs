@@ -98,8 +98,8 @@ fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> io::
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
-        // The inputs of fuzz targets are arbitrary bytes.
-        if name == ".git" || name == "target" || path == "fuzz/corpus" {
+        // The inputs of fuzz targets are arbitrary bytes; dist is a release.
+        if name == ".git" || name == "target" || path == "fuzz/corpus" || path == "dist" {
             continue;
         } else if kind.is_dir() {
             read_directory(&entry.path(), &format!("{path}/"), files)?;

@@ -1,0 +1,100 @@
+//! All files that name the version of the project name the same one.
+
+use crate::tree::{File, Finding, Tree};
+
+/// The crates that have the version of the workspace.
+const CRATES: [&str; 2] = ["tollgate", "tollgate-limiter"];
+
+/// Files with another version than the workspace. The changelog counts by its newest release.
+pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
+    let Some((_, _, version)) = file(tree, "Cargo.toml").and_then(|it| value(it, "version = "))
+    else {
+        return vec![Finding::at(
+            "Cargo.toml",
+            "it names no version: add it to [workspace.package]",
+        )];
+    };
+    let mut findings = Vec::new();
+    let mut judge = |found: Option<(&File, usize, String)>| {
+        if let Some((file, line, other)) = found.filter(|(_, _, other)| *other != version) {
+            let what = format!("{other} is not {version} of Cargo.toml: run scripts/release bump");
+            findings.push(file.finding(line, what));
+        }
+    };
+    for lock in tree.files().filter(|file| file.path.ends_with("Cargo.lock")) {
+        CRATES.iter().for_each(|name| judge(locked(lock, name)));
+    }
+    for (path, beginning) in [
+        ("docker/Dockerfile", "ARG VERSION="),
+        ("packaging/chart/Chart.yaml", "version: "),
+        ("packaging/chart/Chart.yaml", "appVersion: "),
+    ] {
+        judge(file(tree, path).and_then(|file| value(file, beginning)));
+    }
+    // Before the first release there is only "Unreleased".
+    judge(file(tree, "CHANGELOG.md").and_then(released));
+    findings
+}
+
+fn file<'t>(tree: &'t Tree, path: &str) -> Option<&'t File> {
+    tree.files().find(|file| file.path == path)
+}
+
+/// The value after the first line with this beginning, without quotes.
+fn value<'f>(file: &'f File, beginning: &str) -> Option<(&'f File, usize, String)> {
+    file.lines().find_map(|(number, line)| {
+        let value = line.strip_prefix(beginning)?;
+        Some((file, number, value.trim_matches('"').to_owned()))
+    })
+}
+
+/// The version of a crate by a lock file.
+fn locked<'f>(lock: &'f File, name: &str) -> Option<(&'f File, usize, String)> {
+    let named = format!("name = \"{name}\"");
+    let (at, _) = lock.lines().find(|(_, line)| *line == named)?;
+    let (number, line) = lock.lines().nth(at)?;
+    Some((lock, number, line.strip_prefix("version = ")?.trim_matches('"').to_owned()))
+}
+
+/// The newest release in the changelog.
+fn released(changelog: &File) -> Option<(&File, usize, String)> {
+    changelog.lines().find_map(|(number, line)| {
+        let heading = line.strip_prefix("## ").filter(|it| *it != "Unreleased")?;
+        let version = heading.split_once(" - ").map_or(heading, |(version, _)| version);
+        Some((changelog, number, version.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_versions_are_found_in_every_place() {
+        let lock = |version: &str| {
+            format!(
+                "[[package]]\nname = \"tollgate\"\nversion = \"{version}\"\n\n\
+                 [[package]]\nname = \"tokio\"\nversion = \"1.0.0\"\n"
+            )
+        };
+        let count = |version: &str| {
+            let tree = Tree::sample(&[
+                ("Cargo.toml", "[workspace.package]\nversion = \"1.2.0\"\n"),
+                ("Cargo.lock", &lock(version)),
+                ("fuzz/Cargo.lock", &lock(version)),
+                ("docker/Dockerfile", &format!("ARG VERSION={version}\n")),
+                (
+                    "packaging/chart/Chart.yaml",
+                    &format!("version: {version}\nappVersion: \"{version}\"\n"),
+                ),
+                (
+                    "CHANGELOG.md",
+                    &format!("## Unreleased\n\n## {version} - 2026-01-02\n\n## 0.1.0 - x\n"),
+                ),
+            ]);
+            other_versions(&tree).len()
+        };
+        assert_eq!((count("1.2.0"), count("1.1.9")), (0, 6));
+        assert_eq!(other_versions(&Tree::sample(&[])).len(), 1);
+    }
+}
