@@ -47,6 +47,13 @@ pub(super) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Write the manual: a page for each command. For those who build packages
+    #[command(hide = true)]
+    Man {
+        /// The directory, which exists
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
 }
 
 const DEFAULT_CONFIG: &str = "gateway.yaml";

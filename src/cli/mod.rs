@@ -15,7 +15,7 @@ mod top;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,6 +71,14 @@ enum Failure {
     /// The system refuses a runtime.
     #[error("cannot start: {0}")]
     Start(io::Error),
+    /// The manual could not be written.
+    #[error("cannot write the manual to {}: {error}", directory.display())]
+    Manual {
+        /// Where to.
+        directory: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -92,6 +100,7 @@ impl Failure {
             | Self::Override(_)
             | Self::Replay(_)
             | Self::Explain(_)
+            | Self::Manual { .. }
             | Self::Output(_) => ExitCode::from(1),
         }
     }
@@ -119,6 +128,8 @@ pub fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut io::stdout());
             Ok(())
         }
+        Command::Man { directory } => clap_mangen::generate_to(Args::command(), &directory)
+            .map_err(|error| Failure::Manual { directory, error }),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
