@@ -32,6 +32,7 @@ mod monitoring;
 mod ordinary;
 mod overrides;
 mod own_fields;
+mod packaging;
 mod pools;
 mod process_log;
 mod program;

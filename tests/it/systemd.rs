@@ -85,11 +85,12 @@ fn systemd_understands_every_line_of_the_units() {
     for name in ["tollgate.service", "tollgate.socket"] {
         let unit = std::fs::read_to_string(units().join(name)).expect("it is shipped");
         // Where this test has the program.
-        let unit = unit.replace("/usr/local/bin/tollgate", env!("CARGO_BIN_EXE_tollgate"));
+        let unit = unit.replace("/usr/bin/tollgate", env!("CARGO_BIN_EXE_tollgate"));
         std::fs::write(directory.path().join(name), unit).expect("a file");
     }
     let mut verify = Command::new("systemd-analyze");
-    verify.arg("verify").args(["tollgate.service", "tollgate.socket"]);
+    // The manual is not installed here.
+    verify.args(["verify", "--man=no", "tollgate.service", "tollgate.socket"]);
     let output = verify.current_dir(directory.path()).output();
     let output = output.expect("scripts/test installs the package systemd");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -114,5 +115,4 @@ fn the_unit_has_the_directories_that_documents_name() {
         assert!(text.contains(directory), "no document names {directory}");
         assert!(unit.lines().any(|it| it == line), "{line}");
     }
-    assert!(unit.lines().any(|line| line == "ReadWritePaths=-/etc/tollgate"), "for write_config");
 }

@@ -1,0 +1,104 @@
+//! What is installed with the program: the manual, the package for Debian and its configuration.
+//! `packaging/deb/test` boots a system with the package, which takes minutes and needs root.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::Program;
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The output of a command that succeeds.
+fn output(command: &mut Command) -> String {
+    let done = command.output().expect("scripts/test installs the programs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// The manual and completions, in a new directory.
+fn documents() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut write = Command::new(project().join("packaging/documents"));
+    output(write.arg(env!("CARGO_BIN_EXE_tollgate")).arg(directory.path()));
+    directory
+}
+
+#[test]
+fn every_command_has_a_page_of_the_manual() {
+    let documents = documents();
+    let page = |name: &str| {
+        std::fs::read_to_string(documents.path().join("man").join(name)).expect("a page")
+    };
+    let first = page("tollgate.1");
+    for command in ["run", "check", "override", "explain", "top", "replay", "schema"] {
+        assert!(first.contains(&format!("tollgate\\-{command}(1)")), "{command} in {first}");
+        assert!(page(&format!("tollgate-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
+    }
+    assert!(page("tollgate-check.1").contains("tollgate check \\-\\-routes"), "the examples");
+    assert!(!documents.path().join("man/tollgate-man.1").exists(), "for builders of packages only");
+    assert!(!Program::run(&["--help"]).stdout.contains("  man"), "for builders of packages only");
+}
+
+#[test]
+fn a_manual_without_a_directory_is_a_failure_that_names_it() {
+    let output = Program::run(&["man", "/nowhere/man"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.starts_with("error: cannot write the manual to /nowhere/man: "));
+}
+
+#[test]
+fn the_configuration_of_the_package_is_good() {
+    let file = project().join("packaging/deb/gateway.yaml").display().to_string();
+    let output = Program::run(&["check", "-c", &file]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    // A socket of systemd has exactly this address.
+    let socket = std::fs::read_to_string(project().join("packaging/systemd/tollgate.socket"));
+    assert!(socket.expect("it is shipped").contains("\nListenStream=127.0.0.1:8080\n"));
+    let text = std::fs::read_to_string(&file).expect("it is shipped");
+    assert!(text.contains("\n  - address: 127.0.0.1:8080\n"));
+}
+
+/// The package is built as a release builds it, around a small file in place of the program.
+#[test]
+fn the_package_has_the_same_bytes_each_time() {
+    let documents = documents();
+    let at = |name: &str| documents.path().join(name);
+    std::fs::write(at("program"), "a program").expect("a file");
+    let build = |out: &str| {
+        let mut build = Command::new(project().join("packaging/deb/build"));
+        build.arg(at("program")).args(["amd64", "1.2.3-rc.1"]).arg(at(out));
+        output(build.env("DOCUMENTS", documents.path()).env("SOURCE_DATE_EPOCH", "1700000000"));
+        std::fs::read(at(out)).expect("a package")
+    };
+    assert!(build("first.deb") == build("second.deb"), "a package depends on when it is built");
+
+    let field =
+        |name| output(Command::new("dpkg-deb").arg("--field").arg(at("first.deb")).arg(name));
+    assert_eq!((field("Version").trim(), field("Architecture").trim()), ("1.2.3~rc.1", "amd64"));
+    let contents =
+        output(Command::new("dpkg-deb").env("TZ", "UTC").arg("--contents").arg(at("first.deb")));
+    let line = |path: &str| {
+        let end = format!(" .{path}");
+        contents.lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("no {path}"))
+    };
+    for (mode, path) in [
+        ("-rwxr-xr-x", "/usr/bin/tollgate"),
+        ("-rw-r-----", "/etc/tollgate/gateway.yaml"),
+        ("-rw-r--r--", "/etc/default/tollgate"),
+        ("-rw-r--r--", "/usr/lib/systemd/system/tollgate.service"),
+        ("-rw-r--r--", "/usr/lib/systemd/system/tollgate.socket"),
+        ("-rw-r--r--", "/usr/lib/sysusers.d/tollgate.conf"),
+        ("-rw-r--r--", "/usr/share/man/man1/tollgate-run.1.gz"),
+        ("-rw-r--r--", "/usr/share/bash-completion/completions/tollgate"),
+        ("-rw-r--r--", "/usr/share/zsh/vendor-completions/_tollgate"),
+        ("-rw-r--r--", "/usr/share/fish/vendor_completions.d/tollgate.fish"),
+        ("-rw-r--r--", "/usr/share/doc/tollgate/THIRD-PARTY.gz"),
+        ("-rw-r--r--", "/usr/share/doc/tollgate/changelog.gz"),
+        ("-rw-r--r--", "/usr/share/doc/tollgate/examples/write-config.conf"),
+    ] {
+        assert!(line(path).starts_with(&format!("{mode} root/root ")), "{}", line(path));
+        assert!(line(path).contains(" 2023-11-14 "), "{}", line(path));
+    }
+}
