@@ -88,6 +88,7 @@ pub(super) const LISTED: &[Listed] = &[
         Read,
         "it needs two public names",
     ),
+    listed("docs/install.md", "", Read, "it builds releases, and installs them on the machine"),
     listed("docs/performance.md", "bench/race", Read, MEASURES),
     listed("docs/ratelimit-service.md", "grpcurl", Read, "it needs grpcurl"),
     listed("docs/redis.md", "cargo run --release --example", Read, COMPILES),
