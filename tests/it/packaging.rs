@@ -1,4 +1,5 @@
-//! What is installed with the program: the manual, the package for Debian and its configuration.
+//! What is installed with the program: the manual, the package for Debian and its configuration, and
+//! the image.
 //! `packaging/deb/test` boots a system with the package, which takes minutes and needs root.
 
 use std::path::Path;
@@ -101,4 +102,57 @@ fn the_package_has_the_same_bytes_each_time() {
         assert!(line(path).starts_with(&format!("{mode} root/root ")), "{}", line(path));
         assert!(line(path).contains(" 2023-11-14 "), "{}", line(path));
     }
+}
+
+/// The last stage of docker/Dockerfile, around a small file in place of the program.
+#[test]
+fn the_image_has_the_same_bytes_each_time() {
+    if output(Command::new("id").arg("-u")).trim() != "0" {
+        eprintln!("not root: buildah would need a range of users");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    std::fs::write(at("program"), "a program").expect("a file");
+    let build = |out: &str| {
+        let mut build = Command::new(project().join("packaging/image/build"));
+        build.arg(at("program")).args(["amd64", "1.2.3"]).arg(at(out)).env("REVISION", "abc");
+        output(build.env("SOURCE_DATE_EPOCH", "1700000000"));
+        std::fs::read(at(out)).expect("an image")
+    };
+    assert!(build("first") == build("second"), "an image depends on when it is built");
+
+    output(Command::new("tar").arg("-xf").arg(at("first")).arg("-C").arg(directory.path()));
+    let read = |name: &str| -> serde_json::Value {
+        let text = std::fs::read(at(name)).expect("it is in the image");
+        serde_json::from_slice(&text).expect("it is JSON")
+    };
+    let manifest = &read("manifest.json")[0];
+    assert_eq!(manifest["RepoTags"][0], "tollgate:1.2.3");
+    let image = read(manifest["Config"].as_str().expect("a name"));
+    let config = &image["config"];
+    assert_eq!((&image["architecture"], &image["os"]), (&"amd64".into(), &"linux".into()));
+    assert_eq!((&config["User"], &config["Hostname"]), (&"10001:10001".into(), &"".into()));
+    assert_eq!(config["Healthcheck"]["Test"][2], "health");
+    assert_eq!(config["Labels"]["org.opencontainers.image.revision"], "abc");
+
+    let layer = at(manifest["Layers"][0].as_str().expect("a name"));
+    let list = output(Command::new("tar").args(["--numeric-owner", "-tvf"]).arg(&layer));
+    let line = |path: &str| {
+        let end = format!(" {path}");
+        list.lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("no {path}"))
+    };
+    for (beginning, path) in [
+        ("-rwxr-xr-x 0/0 ", "usr/local/bin/tollgate"),
+        ("-rw-r--r-- 0/0 ", "etc/ssl/certs/ca-certificates.crt"),
+        ("drwxr-xr-x 10001/10001 ", "run/tollgate/"),
+        ("drwxr-xr-x 10001/10001 ", "var/lib/tollgate/"),
+        ("drwxr-xr-x 10001/10001 ", "tmp/"),
+    ] {
+        assert!(line(path).starts_with(beginning), "{}", line(path));
+    }
+    output(Command::new("tar").arg("-xf").arg(&layer).arg("-C").arg(directory.path()));
+    let file = at("etc/tollgate/gateway.yaml").display().to_string();
+    let checked = Program::run(&["check", "-c", &file]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""));
 }
