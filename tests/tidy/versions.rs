@@ -26,6 +26,7 @@ pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
     }
     for (path, beginning) in [
         ("docker/Dockerfile", "ARG VERSION="),
+        ("docs/install.md", "cd tollgate-"),
         ("packaging/chart/Chart.yaml", "version: "),
         ("packaging/chart/Chart.yaml", "appVersion: "),
     ] {
@@ -40,10 +41,11 @@ fn file<'t>(tree: &'t Tree, path: &str) -> Option<&'t File> {
     tree.files().find(|file| file.path == path)
 }
 
-/// The value after the first line with this beginning, without quotes.
+/// The value after the first line with this beginning, without quotes and the name of a target.
 fn value<'f>(file: &'f File, beginning: &str) -> Option<(&'f File, usize, String)> {
     file.lines().find_map(|(number, line)| {
         let value = line.strip_prefix(beginning)?;
+        let value = value.trim_end_matches("-x86_64-linux-musl");
         Some((file, number, value.trim_matches('"').to_owned()))
     })
 }
@@ -82,6 +84,7 @@ mod tests {
                 ("Cargo.toml", "[workspace.package]\nversion = \"1.2.0\"\n"),
                 ("Cargo.lock", &lock(version)),
                 ("fuzz/Cargo.lock", &lock(version)),
+                ("docs/install.md", &format!("cd tollgate-{version}-x86_64-linux-musl\n")),
                 ("docker/Dockerfile", &format!("ARG VERSION={version}\n")),
                 (
                     "packaging/chart/Chart.yaml",
@@ -94,7 +97,7 @@ mod tests {
             ]);
             other_versions(&tree).len()
         };
-        assert_eq!((count("1.2.0"), count("1.1.9")), (0, 6));
+        assert_eq!((count("1.2.0"), count("1.1.9")), (0, 7));
         assert_eq!(other_versions(&Tree::sample(&[])).len(), 1);
     }
 }
