@@ -11,7 +11,8 @@ use super::call::Call;
 use super::outcomes::{named, ratio};
 use super::words::{Counted, Scope};
 use crate::telemetry::{
-    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, Period, REFUSED, SOURCES,
+    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, Period, PolicySteps,
+    REFUSED, SOURCES,
 };
 
 /// The place of the requests with a status of the class 5xx.
@@ -25,6 +26,22 @@ pub(super) struct HistoryAnswer {
     /// The length of a step in seconds.
     step: usize,
     items: Vec<Figures>,
+    /// With `policies`, the policies that have decided in this time: those with the most refusals
+    /// first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<PolicyHistory>,
+}
+
+/// What a policy has decided. Each list has a number for each of the items.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct PolicyHistory {
+    policy: String,
+    /// All decisions.
+    decisions: Vec<u64>,
+    /// Of these, the refusals, whatever the reason.
+    refused: Vec<u64>,
+    /// Of these, those that a policy in shadow would have refused.
+    shadow_refused: Vec<u64>,
 }
 
 /// The figures of some time.
@@ -88,14 +105,28 @@ struct Between {
 /// The last minutes in steps.
 pub(super) fn history(history: &History, call: &Call) -> Answer {
     let (seconds, step) = (call.number("seconds"), call.number("step"));
-    let steps = history.steps(seconds, u64::try_from(step).unwrap_or(u64::MAX));
-    let items = steps.iter().map(Figures::of).collect();
-    Answer::json(&HistoryAnswer { scope: Scope::Node, step, items })
+    let step_s = u64::try_from(step).unwrap_or(u64::MAX);
+    let steps = history.steps(seconds, step_s, call.number("policies"));
+    let items = steps.node.iter().map(Figures::of).collect();
+    let policies = steps.policies.iter().map(PolicyHistory::of).collect();
+    Answer::json(&HistoryAnswer { scope: Scope::Node, step, items, policies })
 }
 
 /// The rates of the last minute; none in the first second of a process.
 pub(super) fn rates(history: &History) -> Option<Figures> {
     history.last(60).as_ref().map(Figures::of)
+}
+
+impl PolicyHistory {
+    fn of(policy: &PolicySteps) -> Self {
+        let steps = policy.steps.iter();
+        Self {
+            policy: policy.policy.to_string(),
+            decisions: steps.clone().map(|it| it.decisions).collect(),
+            refused: steps.clone().map(|it| it.refused).collect(),
+            shadow_refused: steps.map(|it| it.shadow_refused).collect(),
+        }
+    }
 }
 
 impl Figures {

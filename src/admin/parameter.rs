@@ -91,6 +91,13 @@ pub(super) const TOP: &[Parameter] = &[
 pub(super) const HISTORY: &[Parameter] = &[
     number("seconds", "how far it reaches back", (1, HISTORY_SECONDS), HISTORY_SECONDS),
     number("step", "the length of a step in seconds", (1, 60), 10),
+    number(
+        "policies",
+        "for how many policies the decisions and refusals are listed, too: those with the most \
+         refusals first",
+        (0, 100),
+        0,
+    ),
 ];
 /// Those of the stream of events.
 pub(super) const EVENTS: &[Parameter] = &[Parameter {

@@ -28,7 +28,7 @@ mod writer;
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use field::{DROPPED_LINES, FIELDS, Field, FieldNames};
 pub(crate) use forwarders::{Forwarder, Forwarders, WorkerForwarders};
-pub(crate) use history::{History, Period, SECONDS as HISTORY_SECONDS};
+pub(crate) use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
 pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{

@@ -18,6 +18,9 @@ export const el = (name, attributes = {}, ...children) =>
 export const svg = (name, attributes = {}, ...children) =>
  filled(document.createElementNS(SVG, name), attributes, children);
 
+export const tag = (kind, text) => el("span", { class: `tag ${kind}` }, text);
+export const small = (text) => el("small", {}, text);
+
 export const byId = (id) => document.getElementById(id);
 
 const shown = new Map();

@@ -2,19 +2,8 @@
 
 import { send } from "./api.js";
 import { byId, el } from "./elements.js";
-import { count, long, percent, span, time } from "./words.js";
-
-/** Shows a result, and moves the focus there. */
-export function showResult(id, isBad, title, ...content) {
- const place = byId(id);
- place.hidden = false;
- place.classList.toggle("bad", isBad);
- place.replaceChildren(el("h4", {}, title), ...content.filter(Boolean));
- place.focus();
-}
-
-export const pairs = (all) => el("dl", {}, ...all.filter(([, value]) => value)
- .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+import { pairs, result } from "./results.js";
+import { count, long, span, time } from "./words.js";
 
 const name = (it) => it.replaceAll("_", " ");
 const because = (all = []) => all.map((it) => `${it.name}: ${it.because}`).join("; ");
@@ -37,7 +26,7 @@ function explained(it) {
  const binding = it.policies.find((one) => one.name === it.binding);
  const used = binding && refused ? `: ${count(binding.used)} of ${count(binding.limit)} used, fits in ${wait(it.retry_after_ms)}` : "";
  const headers = Object.entries(it.headers).map(([field, value]) => el("li", {}, el("code", {}, `${field}: ${value}`)));
- showResult("explained", refused,
+ result(byId("explained"), refused,
   refused ? `✗ Refused${it.binding ? ` by ${it.binding}` : `: ${name(it.reason)}`}${used}` : "✓ It would be admitted",
   it.detail && el("p", {}, it.detail),
   pairs([
@@ -65,37 +54,19 @@ export async function explainNow() {
  explained(await send("POST", "/v1/explain", body));
 }
 
-/** Prepares the form: what is masked in `text` is left for the user. */
-function prepare(method, url, text) {
+/**
+ * Fills the form with a request of a client. What is masked in the text of its key is left for
+ * the user.
+ */
+export function fillRequest(request, key) {
  const select = byId("x-method");
- if ([...select.options].some((it) => it.value === method)) select.value = method;
- byId("x-url").value = `http://localhost${url}`;
- const header = /\bheader[ :]([\w-]+)/.exec(text ?? "")?.[1];
- byId("x-headers").value = header ? `${header}: ` : "";
-}
-
-const ASK = "To ask for now, complete what is masked, and press Explain.";
-
-export function explainRefusal(it) {
- prepare(it.method, it.path, it.key?.text);
- showResult("explained", true, `✗ Refused by ${it.policy}: ${count(it.used)} of ${count(it.limit)} used`,
-  pairs([
-   ["When", time(it.time)],
-   ["Request", `${it.method} ${it.path} (id ${it.request_id})`],
-   ["Key", `${it.key.text} (id ${it.key.id})`],
-   ["Route", it.route],
-   ["Told to wait", wait(it.wait_ms)],
-   ["Judged by", it.source],
-  ]), el("p", { class: "quiet" }, ASK));
-}
-
-export function explainKey(it) {
- prepare("GET", "/", it.text);
- const most = it.refused ? `${percent(it.refused, it.requests)} of its requests were refused` : "None of its requests were refused";
- showResult("explained", it.refused > 0, `${it.text}: ${most}`,
-  pairs([
-   ["Policy", it.policy],
-   ["Requests", `${count(it.requests)}, of all ${count(it.all)} of the policy${it.error ? `; up to ${count(it.error)} too many are counted` : ""}`],
-   ["Id", `${it.id}, the same on all nodes and in the access log`],
-  ]), el("p", { class: "quiet" }, ASK));
+ if (request && [...select.options].some((it) => it.value === request.method)) select.value = request.method;
+ byId("x-url").value = `http://localhost${request?.path ?? "/"}`;
+ const whole = key?.includes("…") ? undefined : key;
+ const [, header, value] = /^header ([\w-]+) (.*)$/.exec(key ?? "") ?? [];
+ byId("x-headers").value = header ? `${header}: ${whole ? value : ""}` : "";
+ byId("x-peer").value = /^ip ([\da-f.:]+)$/.exec(whole ?? "")?.[1] ?? "";
+ byId("x-note").textContent = whole ? "" : "The key is masked here: complete it, or show the whole key first.";
+ byId("explain").scrollIntoView({ block: "nearest" });
+ byId(header && !whole ? "x-headers" : "x-url").focus({ preventScroll: true });
 }

@@ -1,11 +1,15 @@
 // Asks for the token, follows the events, and asks for the rest now and then.
 
 import { events, get, hasToken, setToken } from "./api.js";
+import { showNodes, showUpstreams } from "./around.js";
 import { drawCharts } from "./charts.js";
+import { clientsOf, showRefusals, showTop } from "./clients.js";
+import { knowPolicies } from "./client.js";
 import { byId, showOld } from "./elements.js";
-import { knowPolicies, prepareForms } from "./forms.js";
-import { showAway, showChanges, showFigures, showState } from "./overview.js";
-import { clientsOf, showNodes, showPlans, showPolicies, showRefusals, showTop, showUpstreams } from "./tables.js";
+import { knowNames, prepareForms } from "./forms.js";
+import { showAway, showChanges, showFigures, showState, whenChosen } from "./overview.js";
+import { shownPolicies, showPlans, showPolicies } from "./policies.js";
+import { whenDone } from "./results.js";
 
 const UNKNOWN = "This token is not valid, or no longer valid.";
 let ended = new AbortController();
@@ -63,7 +67,12 @@ async function all(path) {
 /** What parts know that others show, too. */
 const known = { policies: [], clients: [], changes: [], history: null };
 
-const drawHistory = () => known.history && drawCharts(known.history.items, known.changes, known.history.step);
+function drawHistory() {
+ if (!known.history) return;
+ drawCharts(known.history, known.changes);
+ showPolicies(known.policies);
+}
+const drawTop = () => showTop(known.clients, byId("top-order").value, byId("top-policy").value);
 const drawPlans = () => showPlans(known.policies, known.clients);
 
 const STATUS = [{
@@ -78,7 +87,7 @@ const CLIENTS = {
  name: "the heaviest keys", id: "top-table",
  work: async () => {
   known.clients = clientsOf(await get(`/v1/top?limit=128&minutes=${byId("top-minutes").value}`));
-  showTop(known.clients, byId("top-order").value);
+  drawTop();
   drawPlans();
  },
 };
@@ -89,12 +98,13 @@ const TABLES = [
   work: async () => {
    known.policies = await all("/v1/policies");
    knowPolicies(known.policies);
+   knowNames(known.policies.map((it) => it.name));
    showPolicies(known.policies);
    drawPlans();
   },
  },
  CLIENTS,
- { name: "the refusals", id: "refusal-table", work: async () => showRefusals(await get("/v1/refusals?limit=12")) },
+ { name: "the refusals", id: "refusal-table", work: async () => showRefusals(await get("/v1/refusals?limit=40")) },
  { name: "the upstreams", id: "upstream-table", work: async () => showUpstreams(await all("/v1/upstreams")) },
 ];
 
@@ -103,7 +113,7 @@ const HISTORY = [
   name: "the charts", id: "charts",
   work: async () => {
    const young = !(status?.rates?.seconds > 55);
-   known.history = await get(`/v1/history?step=${young ? 1 : 10}`);
+   known.history = await get(`/v1/history?step=${young ? 1 : 10}&policies=${shownPolicies()}`);
    drawHistory();
   },
  },
@@ -184,7 +194,15 @@ byId("leave").addEventListener("click", () => {
  setToken(null, false);
  location.reload();
 });
-for (const id of ["top-minutes", "top-order"]) byId(id).addEventListener("change", () => attempt(CLIENTS));
-prepareForms(() => refresh([...TABLES, ...HISTORY]));
+for (const id of ["top-order", "top-policy"]) byId(id).addEventListener("change", drawTop);
+whenChosen((policy) => {
+ byId("top-policy").value = policy;
+ drawTop();
+ byId("clients").scrollIntoView({ block: "start" });
+ byId("top-policy").focus({ preventScroll: true });
+});
+byId("top-minutes").addEventListener("change", () => attempt(CLIENTS));
+whenDone(() => refresh([...TABLES, ...HISTORY]));
+prepareForms();
 if (hasToken()) begin();
 else login("");

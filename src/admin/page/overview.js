@@ -26,11 +26,34 @@ export function showState(status) {
   : "No other node shares the store, or it is in memory.";
 }
 
-const wrong = (it) => el("li", { class: "bad" },
- el("strong", {}, `▲ ${it.code.replaceAll("_", " ")}, since ${time(it.since)} (${ago(it.since)})`), `${it.text}: ${it.advice}`);
+let choose = null;
+/** `work` shows the clients of the policy that it is given. */
+export const whenChosen = (work) => { choose = work; };
+
+/** A text in which the name of a policy leads to its clients. */
+function linked(text) {
+ const [, before, name, after] = /^(.*policy ")([^"]+)(".*)$/.exec(text) ?? [];
+ if (!name) return [text];
+ return [before, el("button", { class: "link", type: "button", "data-key": name, "aria-label": `Clients of ${name}`, click: () => choose(name) }, name), after];
+}
+
+/** What is wrong, by code: several policies or upstreams with the same trouble are one item. */
+function grouped(all) {
+ const groups = new Map();
+ for (const it of all) groups.set(it.code, [...(groups.get(it.code) ?? []), it]);
+ return [...groups.values()].map((group) => {
+  const { code, advice } = group[0];
+  const since = group.map((it) => it.since).sort()[0];
+  const many = group.length > 1 ? ` (${group.length})` : "";
+  return el("li", { class: "bad" },
+   el("strong", {}, `▲ ${code.replaceAll("_", " ")}${many}, since ${time(since)} (${ago(since)})`),
+   group.length > 1 ? el("ul", {}, ...group.map((it) => el("li", {}, ...linked(it.text)))) : [...linked(group[0].text), ": "],
+   el("em", {}, advice));
+ });
+}
 
 function reasons(status) {
- const all = status.reasons.map(wrong);
+ const all = grouped(status.reasons);
  if (status.state === "draining") all.unshift(el("li", { class: "warn" }, el("strong", {}, "■ This node finishes its last requests"), "Ask another node."));
  if (!all.length) all.push(el("li", { class: "good" }, el("strong", {}, "✓ This node knows of nothing that is wrong"), "Its store answers, its upstreams are up, and its last reload worked."));
  return all;
@@ -45,7 +68,7 @@ export function showAway(since, why) {
  show("reasons", ["away", +since, known], () => [
   el("li", { class: "bad" }, el("strong", {}, `■ No contact with this node since ${time(since)}`),
    "It is not known what is wrong now. The node may have stopped, or the connection to it."),
-  ...known.map(wrong),
+  ...grouped(known),
  ]);
 }
 
@@ -58,13 +81,13 @@ export function showFigures(second, minute, trouble) {
  const judged = Object.values(of.sources).reduce((a, b) => a + b, 0) - (of.sources.unasked ?? 0);
  const store = of.sources.store ?? 0;
  const items = [
-  ["Requests", rate(second.per_second.requests), "a second", `${count(second.active)} in progress`],
-  ["Refused", rate(second.per_second.refused), "a second", `${percent(of.refused, of.requests)} ${wide}`],
-  ["Answered with 5xx", rate(second.per_second.errors), "a second", `${percent(of.by_class["5xx"] ?? 0, of.requests)} ${wide}`],
-  ["Slowest 1 %", atMost(of.duration_us.p99), "", `half ${atMost(of.duration_us.p50)}, ${wide}`],
-  ["Of this, own time", atMost(of.own_us.p99), "", `p99, without upstream, ${wide}`],
-  ["A decision", atMost(of.decision_ns.p99, 1000), "", `p99, ${wide}`],
-  ["Judged by the store", judged ? percent(store, judged) : "–", "", judged > store ? "the rest by this node alone, or not at all" : wide],
+  ["Requests", rate(second.per_second.requests), "/s", `${count(second.active)} in progress`],
+  ["Refused", rate(second.per_second.refused), "/s", `${percent(of.refused, of.requests)} ${wide}`],
+  ["Answered with 5xx", rate(second.per_second.errors), "/s", `${percent(of.by_class["5xx"] ?? 0, of.requests)} ${wide}`],
+  ["Duration, p99", atMost(of.duration_us.p99), "", `p50 ${atMost(of.duration_us.p50)} ${wide}`],
+  ["Own time, p99", atMost(of.own_us.p99), "", "without upstreams"],
+  ["Decision, p99", atMost(of.decision_ns.p99, 1000), "", wide],
+  ["Judged by the store", judged ? percent(store, judged) : "–", "", judged > store && judged ? "the rest by this node alone, or not" : wide],
   ["Busiest worker", second.busy.busiest === null ? "–" : percent(second.busy.busiest, 1), "", `of ${second.busy.workers}, in this second`],
  ];
  show("figures", items, () => items.map(([name, value, unit, note]) => el("div", {}, el("dt", {}, name),
@@ -72,7 +95,8 @@ export function showFigures(second, minute, trouble) {
 }
 
 const ABOUT = ["actor", "since", "reason", "ends"];
-const said = (it) => (it instanceof Object ? Object.entries(it).filter(([name]) => !ABOUT.includes(name)).map((pair) => pair.join(" ")).join(", ") : it);
+const said = (it) => (it instanceof Object
+ ? Object.entries(it).filter(([name]) => !ABOUT.includes(name)).map(([name, value]) => `${name} ${said(value)}`).join(", ") : it);
 
 /** The last changes, the newest first. Returns their times. */
 export function showChanges(status, entries) {
@@ -89,10 +113,10 @@ export function showChanges(status, entries) {
   el("span", {}, it.text, it.change && ": ", it.change && el("code", {}, it.change), it.reason && ` “${it.reason}”`,
    it.by && el("span", { class: "quiet" }, ` by ${it.by}`)));
  show("audit", [items, Math.floor(Date.now() / 60000)], () => {
-  const rest = items.slice(5);
+  const rest = items.slice(3);
   const more = el("li", {}, el("details", {}, el("summary", {}, `${rest.length} more`),
    el("ol", { class: "changes" }, ...rest.slice(0, 60).map(item))));
-  return [...items.slice(0, 5).map(item), ...(rest.length ? [more] : [])];
+  return [...items.slice(0, 3).map(item), ...(rest.length ? [more] : [])];
  });
  return items.map((it) => +new Date(it.time));
 }

@@ -18,7 +18,7 @@ export function percent(part, all) {
  const share = (part / all) * 100;
  if (part > 0 && share < 0.1) return "< 0.1 %";
  if (part < all && share > 99.9) return "> 99.9 %";
- return `${short[share < 10 ? 1 : 0].format(share)} %`;
+ return `${short[share < 10 || share > 99 ? 1 : 0].format(share)} %`;
 }
 
 export function span(us) {
@@ -30,6 +30,7 @@ export function span(us) {
 const trim = (number) => String(Math.round(number * 10) / 10);
 
 export function long(seconds) {
+ if (seconds > 0 && seconds < 1) return `${Math.ceil(seconds * 1000)} ms`;
  if (seconds < 120) return `${seconds < 10 ? trim(seconds) : Math.round(seconds)} s`;
  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
@@ -53,11 +54,24 @@ export const ago = (text) => {
  return seconds < 5 ? "just now" : `${long(seconds)} ago`;
 };
 
+const WINDOW = [["d", "day", 864e5], ["h", "h", 36e5], ["m", "min", 6e4], ["s", "s", 1e3], ["ms", "ms", 1]];
+const inUnits = (ms) => {
+ const [short, word, unit] = WINDOW.find(([, , unit]) => ms % unit === 0);
+ return { number: ms / unit, short, word: word === "day" && ms > unit ? "days" : word };
+};
+
+/** A window as the configuration writes it, such as `10s`. */
+export const windowText = (ms) => `${inUnits(ms).number}${inUnits(ms).short}`;
+/** A window in words, such as `10 s`. */
+export const windowWords = (ms) => `${inUnits(ms).number} ${inUnits(ms).word}`;
+/** A limit as the configuration writes it. */
+export const limitText = (it) => (typeof it === "string" ? it : it.window_ms ? `${it.units}/${windowText(it.window_ms)}` : String(it.units));
+
 export function limit(it) {
  if (!it) return "–";
  if (typeof it === "string") return it;
  const { units, window_ms: ms, burst } = it;
- const of = ms ? `${count(units)} in ${long(ms / 1000).replace(/^60 s$/, "1 min")}` : `${count(units)} at once`;
+ const of = ms ? `${count(units)} in ${windowWords(ms)}` : `${count(units)} at once`;
  return burst !== undefined && burst !== units ? `${of}, ${count(burst)} at once` : of;
 }
 

@@ -3,9 +3,11 @@
 //! Once a second the control thread reads the sums of all workers ([`Totals`]) and keeps the
 //! growth. The time of a growth is measured, so a rate is right also if the control thread
 //! was late. Memory is bounded: 600 seconds of the node, and of each of at most
-//! [`MAX_POLICIES`] policies the last five minutes in steps of five seconds.
+//! [`MAX_POLICIES`] policies the decisions of these seconds, and all its counters of the last
+//! five minutes in steps of five seconds.
 
 mod marks;
+mod policies;
 
 use std::collections::VecDeque;
 
@@ -14,6 +16,8 @@ use tollgate_limiter::time::{Span, Timestamp};
 
 use super::metrics::{NodeCounts, PolicyCounts, Totals};
 use marks::Marks;
+use policies::Policies;
+pub(crate) use policies::{Decided, PolicySteps};
 
 /// The seconds that are kept.
 pub(crate) const SECONDS: usize = 600;
@@ -37,6 +41,15 @@ pub(crate) struct Period {
     pub(crate) busy_us: (u64, u64),
 }
 
+/// Some time in steps, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Steps {
+    /// The figures of the node.
+    pub(crate) node: Vec<Period>,
+    /// The decisions of policies, each with as many steps as the node.
+    pub(crate) policies: Vec<PolicySteps>,
+}
+
 /// The figures of the last minutes of one node.
 #[derive(Debug)]
 pub(crate) struct History(Mutex<State>);
@@ -47,14 +60,20 @@ struct State {
     read: Totals,
     read_at: Timestamp,
     seconds: VecDeque<Period>,
+    policies: Policies,
     marks: Marks,
 }
 
 impl History {
     /// Begins at `now`, the time of a clock that never goes back, when the counters are these.
     pub(crate) fn new(now: Timestamp, totals: Totals) -> Self {
-        let (seconds, marks) = (VecDeque::with_capacity(SECONDS), Marks::default());
-        Self(Mutex::new(State { read: totals, read_at: now, seconds, marks }))
+        Self(Mutex::new(State {
+            read: totals,
+            read_at: now,
+            seconds: VecDeque::with_capacity(SECONDS),
+            policies: Policies::default(),
+            marks: Marks::default(),
+        }))
     }
 
     /// Keeps what has been counted since the last reading. `wall`: the same time as `now`
@@ -82,6 +101,7 @@ impl History {
             (&**name, counts.growth(state.read.policies.get(name).unwrap_or(&none)))
         });
         let grown: Vec<_> = grown.filter(|(_, growth)| !growth.is_zero()).collect();
+        state.policies.add(&grown);
         state.marks.add(took, grown);
         if state.seconds.len() == SECONDS {
             state.seconds.pop_front();
@@ -105,23 +125,33 @@ impl History {
     }
 
     /// The last `seconds` seconds in steps of `step_s`, the oldest first. Steps begin at
-    /// multiples of their length, so the first and the last one may be shorter.
-    pub(crate) fn steps(&self, seconds: usize, step_s: u64) -> Vec<Period> {
+    /// multiples of their length, so the first and the last one may be shorter. Of policies, the
+    /// `most_policies` with the most refusals are listed.
+    pub(crate) fn steps(&self, seconds: usize, step_s: u64, most_policies: usize) -> Steps {
         let state = self.0.lock();
         let first = state.seconds.len().saturating_sub(seconds);
-        let mut steps: Vec<Period> = Vec::new();
+        let mut node: Vec<Period> = Vec::new();
+        let mut lengths: Vec<usize> = Vec::new();
         let number = |period: &Period| {
             period.ended.as_micros().saturating_sub(1) / step_s.max(1).saturating_mul(1_000_000)
         };
         for second in state.seconds.range(first..) {
-            match steps.last_mut() {
-                Some(step) if number(step) == number(second) => {
+            match (node.last_mut(), lengths.last_mut()) {
+                (Some(step), Some(length)) if number(step) == number(second) => {
                     *step = step.clone().followed_by(second);
+                    *length += 1;
                 }
-                _ => steps.push(second.clone()),
+                _ => {
+                    node.push(second.clone());
+                    lengths.push(1);
+                }
             }
         }
-        steps
+        let policies = match most_policies {
+            0 => Vec::new(),
+            most => state.policies.steps(&lengths, most),
+        };
+        Steps { node, policies }
     }
 
     /// What a policy has counted in the last `span` or a little more, and in which time.

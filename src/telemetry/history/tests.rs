@@ -108,11 +108,12 @@ fn steps_begin_at_multiples_and_have_the_sum_of_their_seconds() {
         node.requests(2);
         node.after(Span::SECOND);
     }
-    let steps = node.history.steps(600, 10);
-    let found: Vec<_> = steps.iter().map(|it| (answered(it), it.took.as_secs_ceil())).collect();
+    let steps = node.history.steps(600, 10, 0);
+    let found: Vec<_> =
+        steps.node.iter().map(|it| (answered(it), it.took.as_secs_ceil())).collect();
     assert_eq!(found, [(20, 10), (20, 10), (10, 5)]);
-    assert_eq!(node.history.steps(7, 10).len(), 2);
-    assert_eq!(node.history.steps(600, 1).len(), 25);
+    assert_eq!(node.history.steps(7, 10, 0).node.len(), 2);
+    assert_eq!(node.history.steps(600, 1, 0).node.len(), 25);
 }
 
 #[test]
@@ -132,6 +133,36 @@ fn a_policy_has_its_last_minutes_and_its_total() {
 }
 
 #[test]
+fn the_steps_of_policies_are_those_of_the_node() {
+    let node = Node::new();
+    let counts = |policy: &str, outcome: &str, count: u64| {
+        node.worker.counter(&families::DECISIONS, &[policy, "", outcome]).add(count);
+    };
+    for second in 0..25 {
+        counts("admits", "admitted", 9);
+        counts("refuses", "refused", 2);
+        counts("refuses", "lacking_key", 1);
+        if second == 12 {
+            counts("tries", "shadow_refused", 5);
+            counts("rarely", "banned", 4);
+        }
+        node.after(Span::SECOND);
+    }
+    let steps = node.history.steps(600, 10, 3);
+    let listed: Vec<&str> = steps.policies.iter().map(|it| &*it.policy).collect();
+    assert_eq!(listed, ["refuses", "rarely", "tries"], "the most refused first");
+    let of = |decisions, refused, shadow_refused| Decided { decisions, refused, shadow_refused };
+    assert_eq!(steps.policies[0].steps, [of(30, 30, 0), of(30, 30, 0), of(15, 15, 0)]);
+    assert_eq!(steps.policies[1].steps, [of(0, 0, 0), of(4, 4, 0), of(0, 0, 0)]);
+    assert_eq!(steps.policies[2].steps[1], of(5, 0, 5));
+    // A policy that has decided nothing in the time is not listed.
+    let last = node.history.steps(5, 1, 100);
+    let lengths: Vec<_> = last.policies.iter().map(|it| (&*it.policy, it.steps.len())).collect();
+    assert_eq!(lengths, [("refuses", 5), ("admits", 5)]);
+    assert_eq!(node.history.steps(600, 10, 0).policies, []);
+}
+
+#[test]
 fn memory_is_bounded_whatever_comes() {
     let node = Node::new();
     for number in 0..2 * MAX_POLICIES {
@@ -141,8 +172,9 @@ fn memory_is_bounded_whatever_comes() {
         node.refuses("p00000", 1);
         node.after(Span::SECOND);
     }
-    let kept = |state: &State| (state.seconds.len(), state.marks.len());
-    assert_eq!(kept(&node.history.0.lock()), (SECONDS, 60));
+    let kept = |state: &State| (state.seconds.len(), state.marks.len(), state.policies.len());
+    let entries = (MAX_POLICIES, SECONDS);
+    assert_eq!(kept(&node.history.0.lock()), (SECONDS, 60, entries), "one policy is refused");
     node.refuses("p00999", 3);
     node.refuses("p01000", 3);
     node.after(Span::SECOND);

@@ -42,7 +42,7 @@ pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;
 pub(crate) use totals::{
     BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, NodeCounts, OUTCOMES,
-    PolicyCounts, REFUSED, SOURCES, Totals,
+    PolicyCounts, REFUSALS, REFUSED, SHADOW_REFUSED, SOURCES, Totals,
 };
 pub(crate) use units::UnitMetrics;
 pub(crate) use upstream::{UpstreamMetrics, UpstreamTraffic};

@@ -55,6 +55,10 @@ const DECISION: Range<usize> = 42..60;
 
 /// Where the figures of [`PolicyCounts`] are: decisions by [`OUTCOMES`].
 pub(crate) const BY_OUTCOME: Range<usize> = 0..12;
+/// Of these, those that are refusals.
+pub(crate) const REFUSALS: Range<usize> = 4..10;
+/// Those that would be refusals if the policy were not in shadow.
+pub(crate) const SHADOW_REFUSED: usize = 10;
 const USE: Range<usize> = 12..20;
 
 /// A histogram within counts.
@@ -256,6 +260,11 @@ mod tests {
         }
         assert_eq!((BY_CLASS.len(), BY_SOURCE.len()), (CLASSES.len(), SOURCES.len()));
         assert_eq!(BY_OUTCOME.len(), OUTCOMES.len());
+        assert_eq!(
+            (OUTCOMES[REFUSALS.start], OUTCOMES[REFUSALS.end - 1]),
+            ("refused", "ambiguous")
+        );
+        assert_eq!(OUTCOMES[SHADOW_REFUSED], "shadow_refused");
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! What policies have decided in each of the last ten minutes' seconds.
+//!
+//! A second has an entry for each policy that has decided in it, and none for the others. At
+//! most [`super::MAX_POLICIES`] names are known, so memory is bounded: 14 bytes for each second
+//! of a policy, 8 MB if 1000 policies decide all the time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::SECONDS;
+use crate::telemetry::metrics::{BY_OUTCOME, PolicyCounts, REFUSALS, SHADOW_REFUSED};
+
+/// What one policy has decided in some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decided {
+    /// All decisions.
+    pub(crate) decisions: u64,
+    /// Of these, the refusals.
+    pub(crate) refused: u64,
+    /// Of these, those that would have been refusals if the policy were not in shadow.
+    pub(crate) shadow_refused: u64,
+}
+
+/// What one policy has decided in each step of some time, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicySteps {
+    /// The name of the policy.
+    pub(crate) policy: Box<str>,
+    pub(crate) steps: Vec<Decided>,
+}
+
+/// The decisions of policies by seconds.
+#[derive(Debug, Default)]
+pub(super) struct Policies {
+    /// The number of each policy.
+    names: BTreeMap<Box<str>, u16>,
+    /// As many as the seconds of the node, and for the same times.
+    seconds: VecDeque<Box<[Entry]>>,
+}
+
+/// What one policy has decided in a second.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    policy: u16,
+    /// Decisions, refusals, and refusals in shadow.
+    counts: [u32; 3],
+}
+
+impl Policies {
+    /// Keeps what policies have counted in one more second.
+    pub(super) fn add(&mut self, grown: &[(&str, PolicyCounts)]) {
+        let sum = |counts: &[u64]| counts.iter().fold(0_u64, |sum, more| sum.saturating_add(*more));
+        let entries = grown.iter().filter_map(|(name, growth)| {
+            let counts = [
+                sum(growth.range(BY_OUTCOME)),
+                sum(growth.range(REFUSALS)),
+                growth.get(SHADOW_REFUSED),
+            ];
+            let policy = if counts[0] > 0 { self.number(name)? } else { return None };
+            Some(Entry { policy, counts: counts.map(|it| u32::try_from(it).unwrap_or(u32::MAX)) })
+        });
+        let entries = entries.collect();
+        if self.seconds.len() == SECONDS {
+            self.seconds.pop_front();
+        }
+        self.seconds.push_back(entries);
+    }
+
+    /// The number of a policy. None: there is no room for another name.
+    fn number(&mut self, name: &str) -> Option<u16> {
+        if let Some(number) = self.names.get(name) {
+            return Some(*number);
+        }
+        if self.names.len() == super::MAX_POLICIES {
+            return None;
+        }
+        let number = u16::try_from(self.names.len()).ok()?;
+        self.names.insert(name.into(), number);
+        Some(number)
+    }
+
+    /// The sums of steps. `lengths` has the number of seconds of each step; the last step ends
+    /// with the last second. Of the policies that have decided in this time, the `most` with the
+    /// most refusals, refusals in shadow and decisions are listed, in this order.
+    pub(super) fn steps(&self, lengths: &[usize], most: usize) -> Vec<PolicySteps> {
+        let mut sums: Vec<(Decided, Vec<Decided>)> = Vec::new();
+        sums.resize_with(self.names.len(), || (Decided::default(), Vec::new()));
+        let seconds: usize = lengths.iter().sum();
+        let mut rest = self.seconds.range(self.seconds.len().saturating_sub(seconds)..);
+        for (step, length) in lengths.iter().enumerate() {
+            for entry in rest.by_ref().take(*length).flatten() {
+                let Some((sum, steps)) = sums.get_mut(usize::from(entry.policy)) else { continue };
+                steps.resize(lengths.len(), Decided::default());
+                sum.add(entry);
+                steps[step].add(entry);
+            }
+        }
+        let numbers = self.names.iter().map(|(name, number)| (name, usize::from(*number)));
+        let mut found: Vec<_> = numbers.filter(|(_, at)| sums[*at].0.decisions > 0).collect();
+        found.sort_by_key(|(_, at)| std::cmp::Reverse(sums[*at].0.weight()));
+        let listed = found.into_iter().take(most);
+        let listed = listed.map(|(name, at)| PolicySteps {
+            policy: name.clone(),
+            steps: std::mem::take(&mut sums[at].1),
+        });
+        listed.collect()
+    }
+
+    /// The number of names and of entries.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> (usize, usize) {
+        (self.names.len(), self.seconds.iter().map(|it| it.len()).sum())
+    }
+}
+
+impl Decided {
+    fn add(&mut self, entry: &Entry) {
+        let [decisions, refused, shadow_refused] = entry.counts.map(u64::from);
+        self.decisions += decisions;
+        self.refused += refused;
+        self.shadow_refused += shadow_refused;
+    }
+
+    /// By what policies are compared.
+    const fn weight(&self) -> (u64, u64, u64) {
+        (self.refused, self.shadow_refused, self.decisions)
+    }
+}
