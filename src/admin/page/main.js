@@ -141,7 +141,7 @@ async function follow(signal) {
   const begun = Date.now();
   try {
    await events("summary,state", signal, onEvent);
-   showAway(lastContact, "The stream of figures has ended; trying again.");
+   showAway(lastContact, "the stream of figures has ended; trying again.");
   } catch (fault) {
    if (signal.aborted) return;
    if (fault.status === 401 || fault.status === 403) return login(fault.status === 401 ? UNKNOWN : fault.message);

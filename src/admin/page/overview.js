@@ -26,6 +26,7 @@ export function showState(status) {
   : "No other node shares the store, or it is in memory.";
 }
 
+const REFUSALS = "refuses_unusually_many";
 let choose = null;
 /** `work` shows the clients of the policy that it is given. */
 export const whenChosen = (work) => { choose = work; };
@@ -33,6 +34,8 @@ export const whenChosen = (work) => { choose = work; };
 /** A text in which the name of a policy leads to its clients. */
 function linked(text) {
  const [, before, name, after] = /^(.*policy ")([^"]+)(".*)$/.exec(text) ?? [];
+ // A report on a configuration points at places in its lines.
+ if (text.includes("\n")) return [el("pre", {}, text)];
  if (!name) return [text];
  return [before, el("button", { class: "link", type: "button", "data-key": name, "aria-label": `Clients of ${name}`, click: () => choose(name) }, name), after];
 }
@@ -41,7 +44,9 @@ function linked(text) {
 function grouped(all) {
  const groups = new Map();
  for (const it of all) groups.set(it.code, [...(groups.get(it.code) ?? []), it]);
- return [...groups.values()].map((group) => {
+ // That policies refuse much may follow from what else is wrong.
+ const ordered = [...groups.values()].sort((a, b) => (a[0].code === REFUSALS) - (b[0].code === REFUSALS));
+ return ordered.map((group) => {
   const { code, advice } = group[0];
   const since = group.map((it) => it.since).sort()[0];
   const many = group.length > 1 ? ` (${group.length})` : "";
@@ -62,7 +67,7 @@ function reasons(status) {
 /** There is no contact: what is shown is old, and whether anything is wrong is not known. */
 export function showAway(since, why) {
  say("away", `■ No contact since ${time(since)}`);
- byId("contact").textContent = `What you see is from then. ${why}`;
+ byId("contact").textContent = `What you see is from then: ${why}`;
  document.body.classList.add("stale");
  const known = last?.reasons ?? [];
  show("reasons", ["away", +since, known], () => [
@@ -80,11 +85,12 @@ export function showFigures(second, minute, trouble) {
  const wide = minute ? `over ${long(minute.seconds)}` : "now";
  const judged = Object.values(of.sources).reduce((a, b) => a + b, 0) - (of.sources.unasked ?? 0);
  const store = of.sources.store ?? 0;
+ const share = (part) => (of.requests ? `${percent(part, of.requests)} ${wide}` : `no request ${wide}`);
  const items = [
   ["Requests", rate(second.per_second.requests), "/s", `${count(second.active)} in progress`],
-  ["Refused", rate(second.per_second.refused), "/s", `${percent(of.refused, of.requests)} ${wide}`],
-  ["Answered with 5xx", rate(second.per_second.errors), "/s", `${percent(of.by_class["5xx"] ?? 0, of.requests)} ${wide}`],
-  ["Duration, p99", atMost(of.duration_us.p99), "", `p50 ${atMost(of.duration_us.p50)} ${wide}`],
+  ["Refused", rate(second.per_second.refused), "/s", share(of.refused)],
+  ["Answered with 5xx", rate(second.per_second.errors), "/s", share(of.by_class["5xx"] ?? 0)],
+  ["Duration, p99", atMost(of.duration_us.p99), "", `p50 ${atMost(of.duration_us.p50)}`],
   ["Own time, p99", atMost(of.own_us.p99), "", "without upstreams"],
   ["Decision, p99", atMost(of.decision_ns.p99, 1000), "", wide],
   ["Judged by the store", judged ? percent(store, judged) : "–", "", judged > store && judged ? "the rest by this node alone, or not" : wide],

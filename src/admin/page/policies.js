@@ -11,7 +11,7 @@ import { count, limit, percent, rate, summed, time } from "./words.js";
 export const share = (part, all, kind = "") => el("div", { class: `share ${kind}` }, bar(part / (all || 1)), percent(part, all));
 
 /** Of a policy in shadow, what it would refuse. */
-const refused = (it) => (it.mode === "shadow"
+const refused = (it) => (it.mode === "shadow" && it.last.all
  ? [share(it.last.shadow, it.last.all, "would")]
  : [share(it.last.refused, it.last.all)]).concat(it.last.open ? tag("bad", `${count(it.last.open)} not judged`) : []);
 

@@ -1,7 +1,10 @@
 //! Asks gateways for their figures. All answers are made safe for a terminal here.
 
+use std::cell::Cell;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tollgate_limiter::time::{Clock, Span, Timestamp};
 
 use super::args::{Scope, TopArgs};
 use super::clean;
@@ -10,10 +13,15 @@ use super::table::Client;
 use crate::cli::admin_client::{AdminClient, AdminError};
 use crate::cli::explain::wait;
 
+/// The shortest time between two questions for the history.
+const HISTORY: Span = Span::from_secs(5);
+
 /// The gateways that are asked.
 #[derive(Debug)]
 pub(super) struct Gateways {
     clients: Vec<AdminClient>,
+    /// When each was last asked for its history.
+    histories: Vec<Cell<Option<Timestamp>>>,
     scope: Scope,
     policy: Option<String>,
 }
@@ -28,8 +36,9 @@ impl Gateways {
             let (token, ca) = (args.token_file.as_deref(), args.cacert.as_deref());
             AdminClient::new(url, token, ca).map_err(|error| (url.clone(), error))
         };
-        let clients = args.admin.iter().map(client).collect::<Result<_, _>>()?;
-        Ok(Self { clients, scope: args.scope, policy: args.policy.clone() })
+        let clients: Vec<AdminClient> = args.admin.iter().map(client).collect::<Result<_, _>>()?;
+        let histories = clients.iter().map(|_| Cell::new(None)).collect();
+        Ok(Self { clients, histories, scope: args.scope, policy: args.policy.clone() })
     }
 
     /// How many there are.
@@ -62,8 +71,24 @@ impl Gateways {
         let refusals = parts.get(Part::Refusals, &path).await?;
         let upstreams = parts.get(Part::Upstreams, "/v1/upstreams?limit=1000").await?;
         let nodes = parts.get(Part::Nodes, "/v1/nodes?limit=1000").await?;
+        let history = match self.needs_history(index) {
+            true => parts.get(Part::History, "/v1/history?step=10").await?,
+            false => Value::Null,
+        };
         let failures = parts.end()?;
-        Ok(Answers { status, policies, clients, refusals, upstreams, nodes, failures })
+        Ok(Answers { status, policies, clients, refusals, upstreams, nodes, history, failures })
+    }
+
+    /// Whether the history of a gateway is asked for now. It has steps of ten seconds, so it is
+    /// not needed each second.
+    fn needs_history(&self, index: usize) -> bool {
+        let Some(last) = self.histories.get(index) else { return false };
+        let now = Clock::System.now();
+        let is_due = last.get().is_none_or(|last| now.since(last) >= HISTORY);
+        if is_due {
+            last.set(Some(now));
+        }
+        is_due
     }
 
     /// What the counters of a client say, in lines. Of several gateways, the first that

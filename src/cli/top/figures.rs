@@ -32,6 +32,8 @@ pub(super) struct Answers {
     pub(super) upstreams: Value,
     /// The nodes that share the store.
     pub(super) nodes: Value,
+    /// The figures of the last ten minutes. Null: they were not asked for this time.
+    pub(super) history: Value,
     /// The parts that the gateway has refused to tell, and why. They are null, or those of before.
     pub(super) failures: Vec<(Part, String)>,
 }
@@ -45,6 +47,7 @@ pub(super) enum Part {
     Refusals,
     Upstreams,
     Nodes,
+    History,
 }
 
 impl Part {
@@ -57,6 +60,7 @@ impl Part {
             Self::Refusals => "refusals",
             Self::Upstreams => "upstreams",
             Self::Nodes => "nodes",
+            Self::History => "history",
         }
     }
 }
@@ -72,7 +76,11 @@ impl Answers {
                 Part::Refusals => self.refusals.clone_from(&before.refusals),
                 Part::Upstreams => self.upstreams.clone_from(&before.upstreams),
                 Part::Nodes => self.nodes.clone_from(&before.nodes),
+                Part::History => {}
             }
+        }
+        if self.history.is_null() {
+            self.history = before.history;
         }
         self
     }
@@ -178,6 +186,7 @@ mod tests {
             refusals: json!(number),
             upstreams: json!(number),
             nodes: json!(number),
+            history: if failures.contains(&Part::History) { Value::Null } else { json!(number) },
             failures: failures.iter().map(|part| (*part, "503".to_owned())).collect(),
         };
         let mut told = |answers: Answers| {
@@ -192,6 +201,7 @@ mod tests {
             Part::Refusals,
             Part::Upstreams,
             Part::Nodes,
+            Part::History,
         ];
         for part in parts {
             let answers = told(of(2, &[part]));
@@ -202,6 +212,7 @@ mod tests {
                 &answers.refusals,
                 &answers.upstreams,
                 &answers.nodes,
+                &answers.history,
             ];
             let expected = parts.map(|it| if it == part { 1 } else { 2 });
             assert_eq!(numbers.map(|it| it.as_u64().unwrap_or(0)), expected, "{}", part.name());

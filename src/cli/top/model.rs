@@ -11,6 +11,8 @@ use crate::cli::explain::refusal_text;
 
 /// The most characters of a filter.
 const MAX_FILTER: usize = 60;
+/// The views of which the overview has the first rows.
+pub(super) const PARTS: [View; 2] = [View::Policies, View::Keys];
 /// The rows that PageUp and PageDown move by.
 const PAGE: usize = 10;
 
@@ -110,9 +112,21 @@ impl State {
         }
     }
 
-    /// The table of the view.
+    /// The table of the view, by whose rows the selection moves. Those of the overview are the
+    /// rows of its parts.
     pub(super) fn table(&self) -> Table {
-        self.view.table(&self.figures, &self.asked(self.view))
+        match self.view {
+            View::Overview => {
+                let rows = self.parts().into_iter().flat_map(|part| part.rows).collect();
+                Table { columns: Vec::new(), rows }
+            }
+            view => view.table(&self.figures, &self.asked(view)),
+        }
+    }
+
+    /// The policies and the clients, as the overview shows them below the gateways.
+    pub(super) fn parts(&self) -> [Table; 2] {
+        PARTS.map(|view| view.table(&self.figures, &self.asked(view)))
     }
 
     /// How the table of a view is wanted.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Answers, Part};
 use super::model::State;
-use super::rows::{Reason, VIEWS, View, reasons, sources};
+use super::rows::{Rate, Reason, VIEWS, View, reasons, sources};
 
 /// The columns of the text. Lines are not cut to the width of a terminal, which is not known.
 const WIDTH: usize = 160;
@@ -17,6 +17,8 @@ pub(super) fn text(state: &State) -> String {
         text += &format!("{}\n{}", view.name(), table.plain(WIDTH));
         match view {
             View::Overview => {
+                let charts = Rate::ALL.map(|it| it.chart(&state.figures, WIDTH));
+                charts.into_iter().flatten().for_each(|it| text += &format!("{it}\n"));
                 let reasons = reasons(&state.figures, state.now);
                 reasons.iter().flat_map(Reason::lines).for_each(|it| text += &format!("{it}\n"));
             }
@@ -43,6 +45,7 @@ pub(super) fn document(state: &State) -> Value {
             "refusals": of(|it| &it.refusals),
             "upstreams": of(|it| &it.upstreams),
             "nodes": of(|it| &it.nodes),
+            "history": of(|it| &it.history),
         })
     };
     json!({ "nodes": state.figures.nodes.iter().map(node).collect::<Vec<_>>() })

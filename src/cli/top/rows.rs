@@ -3,12 +3,14 @@
 mod asked;
 mod by_node;
 mod clients;
+mod history;
 mod nodes;
 mod policies;
 
 use tollgate_limiter::time::Timestamp;
 
 pub(super) use asked::Asked;
+pub(super) use history::Rate;
 pub(super) use nodes::sources;
 
 use super::figures::{self, Figures, Node, word};
@@ -99,6 +101,7 @@ impl Reason {
 /// The reasons why gateways are not well.
 pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<Reason> {
     let mut reasons = Vec::new();
+    let today = now.to_string();
     for (index, node) in figures.nodes.iter().enumerate() {
         let label = Node::label(index);
         if let Some((since, why)) = &node.lost {
@@ -114,7 +117,11 @@ pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<Reason> {
             let of = |name: &str| word(&reason[name]);
             let mut text = figures::lines(&reason["text"]);
             let first = text.next().unwrap_or_default();
-            let line = format!("{label} {} since {}: {first}", of("code"), of("since"));
+            // One gateway needs no name, and the lines are short.
+            let name = if figures.nodes.len() > 1 { format!("{label} ") } else { String::new() };
+            let since = of("since");
+            let since = clock_of(&since, &today);
+            let line = format!("{name}{} since {since}: {first}", of("code"));
             reasons.push(Reason { line, more: text.map(str::to_owned).collect() });
         }
         for (part, why) in &told.failures {
@@ -134,4 +141,10 @@ pub(super) fn reasons(figures: &Figures, now: Timestamp) -> Vec<Reason> {
         }
     }
     reasons
+}
+
+/// The time of day of a time of today (RFC 3339), or the whole time.
+fn clock_of<'t>(time: &'t str, today: &str) -> &'t str {
+    let is_today = time.get(..11).is_some_and(|day| today.get(..11) == Some(day));
+    if is_today { time.get(11..19).unwrap_or(time) } else { time }
 }

@@ -32,6 +32,8 @@ pub(super) struct Row {
     pub(super) about: About,
     /// Whether it needs attention.
     pub(super) is_bad: bool,
+    /// Whether it has refusals. Its numbers say so; the colour is only faster to find.
+    pub(super) is_refusing: bool,
 }
 
 /// What a row is about.
@@ -74,7 +76,7 @@ impl Row {
 
     /// A row about something.
     pub(super) fn about(cells: Vec<String>, about: About) -> Self {
-        Self { cells, about, is_bad: false }
+        Self { cells, about, ..Self::default() }
     }
 
     /// Whether a cell has this text, which is in small letters.

@@ -91,7 +91,13 @@ fn answers(index: usize) -> Answers {
     let nodes = json!({ "items": [{ "id": "00c0ffee00c0ffee", "scope": "cluster", "version": "0.1.0",
         "requests_per_s": 1234.5, "refusals_per_s": 21.2, "breakers_open": 0, "patches": 1,
         "memory_bytes": 41_000_000, "config": "0123456789abcdef", "differs_in": [], "admin": "10.0.0.1:9901" }] });
+    let second = |requests: f64, refused: f64, seconds: f64| json!({ "seconds": seconds, "per_second": { "requests": requests, "refused": refused } });
+    let history = json!({ "step": 10, "items": [
+        second(0.0, 0.0, 4.0), second(600.0, 0.0, 10.0), second(1200.0, 5.0, 10.0),
+        second(2400.0, 40.0, 10.0), second(1234.5, 21.25, 10.0), second(9999.0, 99.0, 2.0),
+    ] });
     Answers {
+        history: document(history),
         status: document(status),
         policies: document(policies),
         clients: vec![document(clients)],

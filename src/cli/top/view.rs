@@ -2,14 +2,17 @@
 //!
 //! Colour never says anything alone: a row that needs attention has `!`, the selected one `>`.
 
+mod lines;
+mod overview;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
 use super::model::{Dialog, State};
-use super::rows::{Reason, VIEWS, View, reasons, sources};
-use super::table::{Row, Table, padded, width_of};
+use super::rows::{VIEWS, View, reasons, sources};
+use super::table::{Table, width_of};
+use lines::{Lines, Pen, push_table};
 
 /// What the keys do.
 pub(super) const HELP: [&str; 13] = [
@@ -35,41 +38,28 @@ pub(super) fn draw(state: &State, has_colours: bool, area: Rect, buffer: &mut Bu
     let pen = Pen { has_colours };
     let mut lines = Lines { buffer, area, y: area.y };
     let reasons = reasons(&state.figures, state.now);
-    let state_style = if reasons.is_empty() { pen.bold() } else { pen.bad() };
-    lines.push(&title(state), state_style);
-    lines.push(&tabs(state.view, usize::from(area.width)), pen.plain());
-    if state.view != View::Overview {
-        let first = reasons.iter().take(MAX_REASONS);
-        first.for_each(|it| lines.push(&format!("! {}", it.line), pen.bad()));
-    }
+    let state_style = if reasons.is_empty() { pen.good() } else { pen.bad() };
+    let [name, word, figures] = title(state);
+    lines.push_all(&[(&name, pen.bold()), (&word, state_style), (&figures, pen.bold())]);
+    push_tabs(state.view, pen, &mut lines);
     let table = state.table();
-    let below = match state.view {
-        View::Overview => reasons.iter().flat_map(Reason::lines).collect(),
-        View::Store => vec![sources(&state.figures)],
-        _ => Vec::new(),
-    };
-    let room = usize::from(lines.room()).saturating_sub(2);
-    let below_room = below.len().min(room / 2);
-    draw_table(state, &table, pen, room - below_room, &mut lines);
-    for line in below.iter().take(below_room) {
-        let style = if line.starts_with('!') { pen.bad() } else { pen.plain() };
-        lines.push(line, style);
+    match state.view {
+        View::Overview => overview::draw(state, &reasons, pen, &mut lines),
+        view => {
+            let first = reasons.iter().take(MAX_REASONS);
+            first.for_each(|it| lines.push(&format!("! {}", it.line), pen.bad()));
+            // The store has a line below its table, and each view one about the keys.
+            let below = usize::from(view == View::Store);
+            draw_table(state, &table, pen, below, &mut lines);
+        }
     }
     lines.last(&footer(state, &table), pen.bold());
     draw_dialog(state, pen, area, lines.buffer);
 }
 
-fn draw_table(state: &State, table: &Table, pen: Pen, room: usize, lines: &mut Lines<'_>) {
-    let columns = table.fit(usize::from(lines.area.width).saturating_sub(2));
-    let line = |mark: &str, cells: &[String]| {
-        let cells = columns.iter().map(|&(index, width)| {
-            let cell = cells.get(index).map_or("", String::as_str);
-            padded(cell, width, table.columns[index].is_number)
-        });
-        format!("{mark}{}", cells.collect::<Vec<_>>().join("  "))
-    };
-    let heads: Vec<String> = table.columns.iter().map(|it| it.head.clone()).collect();
-    lines.push(&line("  ", &heads), pen.bold());
+fn draw_table(state: &State, table: &Table, pen: Pen, below: usize, lines: &mut Lines<'_>) {
+    let room = usize::from(lines.room()).saturating_sub(2 + below);
+    push_table(table, Some(state.selected(table.rows.len())), pen, room, lines);
     if table.rows.is_empty() {
         let nothing = match (state.figures.told().next(), &*state.filter) {
             (None, _) => "  waiting for the first answer",
@@ -77,45 +67,36 @@ fn draw_table(state: &State, table: &Table, pen: Pen, room: usize, lines: &mut L
             _ => "  no row has this text",
         };
         lines.push(nothing, pen.plain());
-        return;
     }
-    let selected = state.selected(table.rows.len());
-    let first = (selected + 1).saturating_sub(room.max(1));
-    for (index, row) in table.rows.iter().enumerate().skip(first).take(room) {
-        let is_selected = index == selected;
-        lines.push(&line(mark(row, is_selected), &row.cells), pen.row(row, is_selected));
+    if below > 0 {
+        lines.push(&sources(&state.figures), pen.plain());
     }
 }
 
-const fn mark(row: &Row, is_selected: bool) -> &'static str {
-    match (is_selected, row.is_bad) {
-        (true, true) => ">!",
-        (true, false) => "> ",
-        (false, true) => "! ",
-        (false, false) => "  ",
-    }
-}
-
-fn title(state: &State) -> String {
+/// The title in three parts: the name, the state, and the rates.
+fn title(state: &State) -> [String; 3] {
     let of = |name: &str| {
         state.figures.rate(name).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"))
     };
     let paused = if state.is_paused { "  PAUSED" } else { "" };
     let (requests, refused) = (of("requests"), of("refused"));
-    let word = state.figures.state();
-    format!("tollgate top  {word}{paused}  {requests} req/s, {refused} refused/s")
+    let rates = format!("{paused}  {requests} req/s, {refused} refused/s");
+    ["tollgate top  ".to_owned(), state.figures.state(), rates]
 }
 
-fn tabs(view: View, width: usize) -> String {
+fn push_tabs(view: View, pen: Pen, lines: &mut Lines<'_>) {
     let tab = |(number, it): (usize, &View)| match *it == view {
-        true => format!("[{number} {}]", it.name()),
-        false => format!(" {number} {} ", it.name()),
+        true => (format!("[{number} {}]", it.name()), pen.head()),
+        false => (format!(" {number} {} ", it.name()), pen.plain()),
     };
-    let all: String = (1..).zip(&VIEWS).map(tab).collect();
-    match width_of(&all) <= width {
-        true => all,
-        false => format!("[{} {}]  1-6, Tab: others", view.index() + 1, view.name()),
+    let mut tabs: Vec<_> = (1..).zip(&VIEWS).map(tab).collect();
+    let width: usize = tabs.iter().map(|(text, _)| width_of(text)).sum();
+    if width > usize::from(lines.area.width) {
+        let short = format!("[{} {}]  1-6, Tab: others", view.index() + 1, view.name());
+        tabs = vec![(short, pen.head())];
     }
+    let parts: Vec<_> = tabs.iter().map(|(text, style)| (&**text, *style)).collect();
+    lines.push_all(&parts);
 }
 
 fn footer(state: &State, table: &Table) -> String {
@@ -203,70 +184,6 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     }
     pieces.iter_mut().for_each(|piece| piece.truncate(piece.trim_end().len()));
     pieces
-}
-
-/// The styles.
-#[derive(Clone, Copy, Debug)]
-struct Pen {
-    has_colours: bool,
-}
-
-impl Pen {
-    const fn plain(self) -> Style {
-        Style::new()
-    }
-
-    const fn bold(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    const fn bad(self) -> Style {
-        match self.has_colours {
-            true => self.bold().fg(Color::Red),
-            false => self.bold(),
-        }
-    }
-
-    const fn row(self, row: &Row, is_selected: bool) -> Style {
-        let style = if row.is_bad { self.bad() } else { self.plain() };
-        if is_selected { style.add_modifier(Modifier::REVERSED) } else { style }
-    }
-}
-
-/// The lines of an area, from above.
-struct Lines<'b> {
-    buffer: &'b mut Buffer,
-    area: Rect,
-    y: u16,
-}
-
-impl Lines<'_> {
-    /// The lines that are left.
-    fn room(&self) -> u16 {
-        self.area.bottom().saturating_sub(self.y)
-    }
-
-    fn push(&mut self, text: &str, style: Style) {
-        if self.room() > 0 {
-            self.put(self.y, text, style);
-            self.y += 1;
-        }
-    }
-
-    /// Writes the last line of the area, over what is there.
-    fn last(&mut self, text: &str, style: Style) {
-        if self.area.height > 1 {
-            let blank = " ".repeat(usize::from(self.area.width));
-            self.put(self.area.bottom() - 1, &blank, Style::new());
-            self.put(self.area.bottom() - 1, text, style);
-        }
-    }
-
-    fn put(&mut self, y: u16, text: &str, style: Style) {
-        let width = usize::from(self.area.width);
-        let text = padded(text, width, false);
-        self.buffer.set_stringn(self.area.x, y, text.trim_end(), width, style);
-    }
 }
 
 /// The state as text, for tests.

@@ -66,7 +66,8 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             id.clone(),
         ];
         add_cells(&mut cells, &sums.by_node);
-        Row::about(cells, About::Key(Client { policy, id, text: sums.text }))
+        let about = About::Key(Client { policy, id, text: sums.text });
+        Row { is_refusing: sums.refused > 0, ..Row::about(cells, about) }
     };
     Table { columns, rows: rows.into_iter().map(row).collect() }
 }

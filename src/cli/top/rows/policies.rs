@@ -73,7 +73,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             sums.mode.clone(),
         ];
         add_cells(&mut cells, &sums.by_node);
-        Row::about(cells, About::Policy(name))
+        Row { is_refusing: sums.refused > 0, ..Row::about(cells, About::Policy(name)) }
     };
     Table { columns, rows: rows.into_iter().map(row).collect() }
 }

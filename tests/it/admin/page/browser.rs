@@ -125,7 +125,9 @@ impl Browser {
         let code = match key {
             "Tab" => 9,
             "Enter" => 13,
+            "Escape" => 27,
             "End" => 35,
+            "Home" => 36,
             "ArrowDown" => 40,
             _ => unreachable!("the tests press no other key"),
         };

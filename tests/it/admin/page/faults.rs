@@ -7,7 +7,7 @@ use crate::admin::{AdminClient, OPERATE, settles, yaml};
 use crate::support::Gateway;
 use crate::support::redis::{Options, Redis};
 
-fn sign_in(browser: &mut Browser, gateway: &Gateway) {
+pub(super) fn sign_in(browser: &mut Browser, gateway: &Gateway) {
     let page = format!("http://{}/", gateway.addresses()[1]);
     browser.call("Page.navigate", json!({ "url": page }));
     browser.until("document.activeElement?.id === 'token'");
@@ -52,18 +52,17 @@ fn each_part_of_the_page_fails_alone_and_says_why() {
 }
 
 fn a_mistake_is_told_once_with_its_remedy(browser: &mut Browser) {
-    browser.tab_to("[data-key=\"change each\"]");
-    browser.press("Enter");
-    browser.until("document.activeElement?.id === 'l-limit'");
+    super::open_policy(browser, "each");
+    browser.value("document.activeElement.select()");
     browser.write("lots");
     browser.until("document.activeElement?.value === 'lots'");
-    browser.tab_to("#l-reason");
+    browser.tab_to("[data-field=reason]");
     browser.write("a try");
     browser.until("document.activeElement?.value === 'a try'");
-    browser.tab_to("#l-send");
+    browser.tab_to("[data-form=change] [type=submit]");
     browser.press("Enter");
-    browser.until_text("#limited h4", "It was not done");
-    let said = browser.value("document.querySelector('#limited').textContent");
+    browser.until_text("#policy-table .result h4", "It was not done");
+    let said = browser.value("document.querySelector('#policy-table .result').textContent");
     let said = said.as_str().expect("a text");
     assert_eq!(said.matches("\"lots\" is not a limit").count(), 1, "{said}");
     assert!(said.contains("write a count per time"), "{said}");

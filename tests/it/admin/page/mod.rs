@@ -1,5 +1,6 @@
 //! The page, in a real browser. The browser is started once for all that is looked at.
 
+mod acts;
 mod browser;
 mod faults;
 
@@ -93,11 +94,22 @@ fn streams_of_events_are_bounded_and_slow_no_request_down() {
     assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
     assert_eq!(viewer.get("/v1/events?topics=other").status, 400);
     super::settles("the figures are those of the requests", || {
-        let history = viewer.get("/v1/history?step=60").json();
+        let history = viewer.get("/v1/history?step=60&policies=1").json();
         let items = history["items"].as_array().expect("a list");
         let sum = |name: &str| items.iter().filter_map(|it| it[name].as_u64()).sum::<u64>();
-        (sum("requests"), sum("refused")) == (4, 1)
+        let policies = history["policies"].as_array().expect("a list");
+        let [policy] = &policies[..] else { return false };
+        let of = |name: &str| {
+            let steps = policy[name].as_array().expect("a list");
+            assert_eq!(steps.len(), items.len(), "{name}");
+            steps.iter().filter_map(Value::as_u64).sum::<u64>()
+        };
+        let decided = (of("decisions"), of("refused"), of("shadow_refused"));
+        policy["policy"] == "each"
+            && (sum("requests"), sum("refused"), decided) == (4, 1, (4, 1, 0))
     });
+    assert_eq!(viewer.get("/v1/history").json()["policies"], Value::Null);
+    assert_eq!(viewer.get("/v1/history?policies=101").status, 400);
     let rates = &viewer.get("/v1/status").json()["rates"];
     assert_eq!((&rates["requests"], &rates["refused"]), (&json!(4), &json!(1)), "{rates}");
     let outcomes = &viewer.get("/v1/policies/each").json()["outcomes"]["5m"];
@@ -147,14 +159,23 @@ fn the_page_shows_explains_and_changes_a_gateway() {
     check_requests(&browser, &format!("http://{admin}/"));
 }
 
-/// A refusal is explained, and then asked for again.
+/// Opens the form of a policy, whose first field has the focus.
+fn open_policy(browser: &mut Browser, policy: &str) {
+    browser.tab_to(&format!("#policy-table tr[data-row={policy}] [data-opens]"));
+    browser.press("Enter");
+    browser.until("document.activeElement?.dataset.field === 'limit'");
+}
+
+/// A refusal is explained by its id, and then asked for again.
 fn explain(browser: &mut Browser) {
     browser.until_text("#refusal-table", "header x-who an…");
-    browser.tab_to("#refusal-table button");
+    browser.tab_to("#refusal-table [data-opens]");
     browser.press("Enter");
-    browser.until_text("#explained h4", "Refused by each: 3 of 3 used");
-    assert_eq!(browser.value("document.activeElement.id"), "explained");
-    browser.tab_to("#x-headers");
+    browser.until_text("#refusal-table .panel .result h4", "3 of 3 used, 0 left");
+    browser.until_text("#refusal-table .panel", "with 3 of 3 used, told to wait");
+    browser.tab_to("#refusal-table [data-do=request]");
+    browser.press("Enter");
+    browser.until("document.activeElement.id === 'x-headers'");
     assert_eq!(browser.value("document.activeElement.value"), "x-who: ");
     browser.press("End");
     browser.write("ann-secret");
@@ -162,39 +183,46 @@ fn explain(browser: &mut Browser) {
     browser.press("Enter");
     browser.until_text("#explained h4", "Refused by each: 3 of 3 used, fits in");
     browser.until_text("#explained", "each: refused");
+    browser.tab_to("#refusal-table .panel button");
+    browser.press("Escape");
+    let is_closed = "document.activeElement.matches('#refusal-table [data-opens]')";
+    assert_eq!(browser.value(is_closed), true, "the focus goes back to the row");
 }
 
 /// A limit is tried in shadow, and then applied.
 fn change(browser: &mut Browser, gateway: &Gateway) {
-    browser.tab_to("[data-key=\"change each\"]");
-    browser.press("Enter");
-    assert_eq!(browser.value("document.activeElement.id"), "l-limit");
-    browser.write("1/day");
-    browser.tab_to("#l-reason");
-    browser.write("a try");
-    browser.tab_to("#l-send");
-    browser.press("Enter");
-    browser.until_text("#limited h4", "each is tried with 1/day in shadow");
-    browser.until_text("#policy-table tbody tr", "In shadow");
-    assert_eq!(statuses(gateway, "bob-secret", 2), [200, 200]);
-    browser.until_text("#policy-table tbody tr", "would refuse 50 % of 2 here");
-    browser.tab_to("[data-key=\"change each\"]");
-    browser.press("Enter");
+    open_policy(browser, "each");
+    assert_eq!(browser.value("document.activeElement.value"), "3", "the limit of now");
     browser.value("document.activeElement.select()");
-    browser.write("9/day");
-    browser.tab_to("[name=how]");
+    browser.write("1");
+    browser.tab_to("[data-field=reason]");
+    browser.write("a try");
+    browser.tab_to("[data-form=change] [type=submit]");
+    browser.press("Enter");
+    browser.until_text("#policy-table .result h4", "each is tried with 1/1d in shadow");
+    browser.until_text("#policy-table tr[data-row=each]", "In shadow");
+    assert_eq!(statuses(gateway, "bob-secret", 2), [200, 200]);
+    browser.until_text("#policy-table tr[data-row=each]", "would refuse 50 % of 2 here");
+    browser.tab_to("[data-field=limit]");
+    browser.value("document.activeElement.select()");
+    browser.write("9");
+    browser.tab_to("#policy-table [type=radio]");
     browser.press("ArrowDown");
-    browser.tab_to("#l-send");
+    // A change at run time keeps the window.
+    let windows = "[...document.querySelector('[data-field=window]').options]";
+    let allowed = browser.value(&format!("{windows}.filter((it) => !it.disabled).length"));
+    assert_eq!(allowed, 1);
+    browser.tab_to("[data-form=change] [type=submit]");
     assert_eq!(browser.value("document.activeElement.textContent"), "Apply now");
     browser.press("Enter");
-    browser.until_text("#limited h4", "each now has 9/day");
-    browser.until_text("#policy-table tbody tr", "Changed");
+    browser.until_text("#policy-table .result h4", "each now has 9/1d");
+    browser.until_text("#policy-table tr[data-row=each]", "Changed");
     browser.until_text("#audit", "Limit changed of each");
     assert_eq!(statuses(gateway, "bob-secret", 8), [200, 200, 200, 200, 200, 200, 200, 429]);
-    browser.tab_to("[data-key=\"patch each\"]");
+    browser.tab_to("#policy-table [data-key=patch]");
     browser.press("Enter");
-    browser.until_text("#limited h4", "each has the limit of the file again");
-    browser.until("!document.querySelector('#policy-table').textContent.includes('Changed')");
+    browser.until_text("#policy-table .result h4", "each has the values of the file again");
+    browser.until("!document.querySelector('#policy-table').textContent.includes('Changed 9')");
 }
 
 /// Both themes and narrow windows: nothing is cut off, and every text can be read.
