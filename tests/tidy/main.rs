@@ -12,6 +12,7 @@ mod layers;
 mod locks;
 mod modules;
 mod names;
+mod pictures;
 mod portability;
 mod prose;
 mod targets;
@@ -185,4 +186,14 @@ fn the_library_alone_needs_few_crates() {
     let banned: Vec<_> = BANNED.iter().filter(|it| crates.contains(**it)).collect();
     assert!(banned.is_empty(), "the library alone must not need {banned:?}");
     assert!((2..=MOST).contains(&crates.len()), "{} crates: {crates:?}", crates.len());
+}
+
+#[test]
+fn each_picture_is_shown() {
+    hold(pictures::unused);
+}
+
+#[test]
+fn the_chart_of_accuracy_has_the_figures_of_its_page() {
+    hold(pictures::other_figures);
 }
