@@ -1,7 +1,8 @@
 """Pictures of the page of the admin listener: page.py PROGRAM DIRECTORY.
 
-Starts Redis, two upstreams and a gateway on free ports of the loopback, sends seeded traffic for
-a minute, and writes PNG files of the page into the directory.
+Starts two upstreams and a gateway on free ports of the loopback, sends seeded traffic for less than
+a minute, so that the charts have a step for each second, and writes PNG files of the page into the
+directory.
 """
 
 import asyncio
@@ -19,10 +20,10 @@ import time
 from browser import Browser
 
 TOKEN = "pictures-0123456789abcdef"
-TRAFFIC_S = 75
+TRAFFIC_S = 58
 CONFIGURATION = """
 listeners: [{{ address: "127.0.0.1:{gateway}" }}]
-store: {{ redis: {{ url: "redis://127.0.0.1:{redis}" }} }}
+store: {{ overrides: {{ path: "{directory}/overrides.redb" }} }}
 client: {{ trusted_proxies: ["127.0.0.1/32"] }}
 upstreams:
   orders: {{ endpoints: ["http://127.0.0.1:{orders}", "http://127.0.0.1:{search}"] }}
@@ -31,11 +32,11 @@ policies:
   per-address: {{ key: ip, limit: 300/1m }}
   per-api-key:
     key: "header:x-api-key"
-    limit: 100/1m
+    limit: 240/1m
     overrides: true
-    plans: {{ from: "header:x-plan", limits: {{ free: 20/1m, pro: 900/1m }} }}
+    plans: {{ from: "header:x-plan", limits: {{ free: 60/1m, pro: 1200/1m }} }}
   bursts: {{ key: "header:x-api-key", limit: 90/10s, algorithm: token_bucket, burst: 120 }}
-  logins: {{ key: ip, limit: 30/1m }}
+  logins: {{ key: ip, limit: 60/1m }}
   search-new: {{ key: "header:x-api-key", limit: 30/1m, mode: shadow }}
   uploads: {{ key: "header:x-api-key", algorithm: concurrency, limit: 4 }}
   per-tenant: {{ key: "header:x-tenant", limit: 20_000/1m }}
@@ -103,7 +104,7 @@ async def traffic(port, seconds):
     begun = time.monotonic()
     tasks = set()
     while (at := time.monotonic() - begun) < seconds:
-        rate = 90 * (1 + 0.3 * math.sin(at / 6) + (1.1 if 40 < at < 52 else 0))
+        rate = 90 * (1 + 0.3 * math.sin(at / 6) + (1.1 if 24 < at < 34 else 0))
         task = asyncio.ensure_future(request(port, draw))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -133,21 +134,20 @@ def pictures(url, directory):
 
 def main():
     program, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    at = ports(["gateway", "redis", "orders", "search", "admin"])
+    at = ports(["gateway", "orders", "search", "admin"])
     for name in ("orders", "search"):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", at[name]), Upstream)
         threading.Thread(target=server.serve_forever, daemon=True).start()
     configuration = directory / "gateway.yaml"
-    configuration.write_text(CONFIGURATION.format(**at, token=TOKEN))
-    redis = ["redis-server", "--port", str(at["redis"]), "--save", "", "--appendonly", "no", "--dir", str(directory)]
+    configuration.write_text(CONFIGURATION.format(**at, directory=directory, token=TOKEN))
     with contextlib.ExitStack() as stack:
-        for command in (redis, [program, "run", "-c", str(configuration)]):
-            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            stack.callback(process.terminate)
-            time.sleep(1)
+        command = [program, "run", "-c", str(configuration)]
+        gateway = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        stack.callback(gateway.terminate)
+        time.sleep(1)
         sending = threading.Thread(target=lambda: asyncio.run(traffic(at["gateway"], TRAFFIC_S)))
         sending.start()
-        time.sleep(TRAFFIC_S - 15)
+        time.sleep(TRAFFIC_S - 12)
         pictures(f"http://127.0.0.1:{at['admin']}/", directory)
         sending.join()
 

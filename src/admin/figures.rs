@@ -28,8 +28,8 @@ pub(super) struct HistoryAnswer {
     items: Vec<Figures>,
     /// With `policies`, the policies that have decided in this time: those with the most refusals
     /// first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    policies: Vec<PolicyHistory>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policies: Option<Vec<PolicyHistory>>,
 }
 
 /// What a policy has decided. Each list has a number for each of the items.
@@ -106,9 +106,10 @@ struct Between {
 pub(super) fn history(history: &History, call: &Call) -> Answer {
     let (seconds, step) = (call.number("seconds"), call.number("step"));
     let step_s = u64::try_from(step).unwrap_or(u64::MAX);
-    let steps = history.steps(seconds, step_s, call.number("policies"));
+    let most = call.number("policies");
+    let steps = history.steps(seconds, step_s, most);
     let items = steps.node.iter().map(Figures::of).collect();
-    let policies = steps.policies.iter().map(PolicyHistory::of).collect();
+    let policies = (most > 0).then(|| steps.policies.iter().map(PolicyHistory::of).collect());
     Answer::json(&HistoryAnswer { scope: Scope::Node, step, items, policies })
 }
 

@@ -20,20 +20,20 @@ const written = (text, ms) => (number.test(text) && ms ? `${text}/${windowText(m
 
 const FORS = [["10m", "10 minutes"], ["30m", "30 minutes"], ["2h", "2 hours"], ["12h", "12 hours"], ["7d", "7 days"]];
 
-/** The controls, each filled with what holds now. */
-function controls(policy) {
+/** The controls, each filled with what holds now. The first one is that of the plan, if there is one. */
+function controls(policy, first) {
  const { limit: its, plans } = policy;
  const ms = its.window_ms ?? Object.values(plans?.limits ?? {}).find((it) => it.window_ms)?.window_ms ?? 0;
  const windows = [...new Set([ms, ...(plans || !ms ? [] : WINDOWS)])];
- const amount = el("input", { value: units(its), required: "", spellcheck: "false", autocomplete: "off", "data-first": "", "data-field": "limit" });
+ const amount = el("input", { value: units(its), required: "", spellcheck: "false", autocomplete: "off", "data-first": first ? undefined : "", "data-field": "limit" });
  const span = el("select", { "aria-label": "In this time", "data-field": "window" }, ...windows.map((it) =>
-  el("option", { value: it }, it ? `in ${windowWords(it)}${it === ms ? " (now)" : ""}` : "at once")));
+  el("option", { value: it }, it ? `in ${windowWords(it)}` : "at once")));
  const burst = BURSTS.includes(policy.algorithm) && its.burst !== undefined
   ? el("input", { value: its.burst, inputmode: "numeric", "data-field": "burst" }) : null;
  const mode = el("select", { "data-field": "mode" }, ...["enforce", "shadow"].map((it) =>
   el("option", { selected: it === policy.mode ? "" : undefined, value: it }, it === "shadow" ? "shadow: refuses nothing" : it)));
  const ofPlans = Object.entries(plans?.limits ?? {}).map(([plan, value]) =>
-  ({ plan, value, input: el("input", { value: units(value), spellcheck: "false", autocomplete: "off", "data-field": `plan ${plan}` }) }));
+  ({ plan, value, input: el("input", { value: units(value), spellcheck: "false", autocomplete: "off", "data-first": plan === first ? "" : undefined, "data-field": `plan ${plan}` }) }));
  const ends = el("select", { "data-field": "for" }, ...FORS.map(([value, text]) =>
   el("option", { value, selected: value === "30m" ? "" : undefined }, text)));
  const never = el("option", { value: "" }, "no time: when it is removed");
@@ -88,10 +88,10 @@ export async function removeRule(name, kind, place) {
 
 let forms = 0;
 
-/** The form for a policy. */
-export function changeForm(policy) {
+/** The form for a policy, or for one of its plans. */
+export function changeForm(policy, plan) {
  forms += 1;
- const it = controls(policy);
+ const it = controls(policy, plan);
  const place = el("div", { class: "result", tabindex: "-1", hidden: "" });
  const submit = el("button", { class: "main", type: "submit" }, "Try in shadow");
  const radio = (value, text, checked) => el("label", { class: "tick" },

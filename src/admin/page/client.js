@@ -45,8 +45,11 @@ export function clientPanel({ policy: name, key, plan, text, about, request }) {
  const form = el("div", { class: "inner" });
  const query = policy?.plans && plan ? `?plan=${encodeURIComponent(plan)}` : "";
  let whole = null;
+ let inForce = null;
  const look = async () => {
-  const [isBad, ...content] = counters(await get(`${at(name, "keys", key)}${query}`));
+  const it = await get(`${at(name, "keys", key)}${query}`);
+  inForce = it.limit === "unlimited" ? it.limit : limitText({ units: it.limit, window_ms: it.window_ms });
+  const [isBad, ...content] = counters(it);
   // What is looked up by itself does not take the focus.
   const focused = document.activeElement;
   result(now, isBad, ...content);
@@ -67,7 +70,10 @@ export function clientPanel({ policy: name, key, plan, text, about, request }) {
  const buttons = el("div", { class: "buttons" }, again,
   text && plain("whole", "Show the whole key", (button) => during(button, done, showKey, false)),
   confirmed("Reset its counters", "Really reset them?", done, forget),
-  policy && plain("own", "A limit of its own", () => form.replaceChildren(...ownLimit(policy, key, done, look))),
+  policy && plain("own", "A limit of its own", () => {
+   form.replaceChildren(...ownLimit(policy, key, done, look, inForce));
+   form.querySelector("[data-field=own]")?.focus();
+  }),
   policy && plain("policy", `Change ${name}`, () => {
    form.replaceChildren(...changeForm(policy));
    form.querySelector("[data-first]").focus();
@@ -81,8 +87,8 @@ export function clientPanel({ policy: name, key, plan, text, about, request }) {
  ];
 }
 
-/** The form for the limit of one key. */
-function ownLimit(policy, key, done, look) {
+/** The form for the limit of one key. `inForce`: the one that holds for it now. */
+function ownLimit(policy, key, done, look, inForce) {
  if (!policy.overrides) {
   return [el("p", { class: "quiet" }, `Single keys of ${policy.name} have no limits of their own: it has no `,
    el("code", {}, "overrides: true"), " in the file.")];
@@ -93,7 +99,7 @@ function ownLimit(policy, key, done, look) {
  const show = async () => {
   const it = await get(path);
   now.textContent = `Now: ${it.override ?? `that of the policy, ${limit(it.policy_limit)}`}. ${it.ignored_because ?? "Also a word: unlimited"}`;
-  if (!input.value) input.value = it.override ?? limitText(it.policy_limit);
+  if (!input.value) input.value = it.override ?? inForce ?? limitText(it.policy_limit);
  };
  const set = el("button", { class: "main", type: "submit" }, "Set this limit");
  const unset = plain("unset", "Remove its limit", (button) => during(button, done, async () => {
@@ -111,6 +117,5 @@ function ownLimit(policy, key, done, look) {
   });
  });
  during(set, done, show, false);
- input.focus();
  return [form];
 }

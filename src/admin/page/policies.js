@@ -5,7 +5,7 @@ import { showChartOf, sparks } from "./charts.js";
 import { bar, byId, el, small, tag } from "./elements.js";
 import { spark } from "./plot.js";
 import { during } from "./results.js";
-import { liveTable, open, opener, showAll } from "./rows.js";
+import { liveTable, open, opener } from "./rows.js";
 import { count, limit, percent, rate, summed, time } from "./words.js";
 
 export const share = (part, all, kind = "") => el("div", { class: `share ${kind}` }, bar(part / (all || 1)), percent(part, all));
@@ -82,12 +82,6 @@ export function showPolicies(policies) {
 /** How many policies are shown: as many need their refusals over time. */
 export const shownPolicies = () => Math.min(100, Math.max(12, policyTable?.shown() ?? 0));
 
-/** Opens the form of a policy. */
-export function openPolicy(policy) {
- if (document.querySelector(`#policy-table tr[data-row="${CSS.escape(policy.name)}"]`) === null) showAll("policy-table");
- open("policy-table", policy.name, `Change ${policy.name}`, () => changeForm(policy));
-}
-
 const NEAR = 0.8;
 
 const PLAN_COLUMNS = [
@@ -97,7 +91,7 @@ const PLAN_COLUMNS = [
  { title: "Refused", cell: (it) => share(it.refused, it.all) },
  { title: "Decisions", class: "num", cell: (it) => count(it.all) },
  { title: "Near limit", cell: (it) => (it.near ? tag("warn", `▲ ${count(it.near)} listed`) : "–") },
- { title: "Act", class: "act", cell: (it) => opener("plan-table", `${it.plan} ${it.policy.name}`, "Change", `Change ${it.plan || "the limit without a plan"} of ${it.policy.name}`, () => changeForm(it.policy)) },
+ { title: "Act", class: "act", cell: (it) => opener("plan-table", `${it.plan} ${it.policy.name}`, "Change", `Change ${it.plan || "the limit without a plan"} of ${it.policy.name}`, () => changeForm(it.policy, it.plan)) },
 ];
 
 let planTable = null;

@@ -120,10 +120,3 @@ export function close(id) {
  if (had) tr?.querySelector("[data-opens]")?.focus();
  draw(it);
 }
-
-/** Shows all rows, so that one of them can be found. */
-export function showAll(id) {
- const it = tables.get(id);
- it.all = true;
- draw(it);
-}

@@ -18,7 +18,7 @@ export function percent(part, all) {
  const share = (part / all) * 100;
  if (part > 0 && share < 0.1) return "< 0.1 %";
  if (part < all && share > 99.9) return "> 99.9 %";
- return `${short[share < 10 || share > 99 ? 1 : 0].format(share)} %`;
+ return `${short[share < 10 || (share > 99 && share < 100) ? 1 : 0].format(share)} %`;
 }
 
 export function span(us) {

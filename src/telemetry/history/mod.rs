@@ -17,7 +17,7 @@ use tollgate_limiter::time::{Span, Timestamp};
 use super::metrics::{NodeCounts, PolicyCounts, Totals};
 use marks::Marks;
 use policies::Policies;
-pub(crate) use policies::{Decided, PolicySteps};
+pub(crate) use policies::PolicySteps;
 
 /// The seconds that are kept.
 pub(crate) const SECONDS: usize = 600;

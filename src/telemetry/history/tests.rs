@@ -2,6 +2,7 @@
 
 use tollgate_limiter::time::Clock;
 
+use super::policies::Decided;
 use super::*;
 use crate::telemetry::metrics::{BY_CLASS, OUTCOMES, families};
 use crate::telemetry::{Metrics, WorkerMetrics};

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use ratatui::style::Color;
+
 use super::super::model::{Event, Key};
 use super::super::testing::{lost, state};
 use super::*;
