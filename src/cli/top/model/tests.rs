@@ -53,6 +53,7 @@ fn rows_are_sorted_filtered_and_selected() {
 #[test]
 fn a_client_and_a_refusal_are_explained() {
     let mut state = state(1);
+    press(&mut state, "5");
     assert_eq!(press(&mut state, "e"), []);
     assert!(state.message.contains("choose a client"), "{}", state.message);
     press(&mut state, "3");
@@ -71,6 +72,19 @@ fn a_client_and_a_refusal_are_explained() {
     let Dialog::Explained { lines, .. } = &state.dialog else { panic!("{:?}", state.dialog) };
     assert!(lines[0].starts_with("Refused by per-client at 2026"), "{lines:?}");
     press(&mut state, "q2");
+    assert_eq!((press(&mut state, "e"), state.view), (vec![], View::Keys));
+    assert_eq!(state.filter, "per-client");
+}
+
+#[test]
+fn the_selection_of_the_overview_moves_over_policies_and_then_clients() {
+    let mut state = state(1);
+    assert_eq!(press(&mut state, "r"), []);
+    assert!(state.message.contains("choose a client"), "the first row is a policy");
+    assert_eq!(press(&mut state, "jj"), []);
+    let effects = press(&mut state, "e");
+    assert!(matches!(&effects[..], [Effect::Look(client)] if client.id == "k7f2m9qd0v3x"));
+    press(&mut state, "qg");
     assert_eq!((press(&mut state, "e"), state.view), (vec![], View::Keys));
     assert_eq!(state.filter, "per-client");
 }

@@ -58,6 +58,32 @@ fn a_lost_gateway_is_shown_with_the_age_of_its_figures() {
     }
 }
 
+/// What a part of the overview does not need is the other's, and the selection is always seen.
+#[test]
+fn the_overview_uses_all_lines_and_shows_the_selected_row() {
+    let mut state = state(1);
+    let (_, answers) = state.figures.nodes[0].told.as_mut().expect("it has answered");
+    let client = answers.clients[0]["policies"][0]["clients"][0].clone();
+    let clients = (0..50).map(|number| {
+        let mut client = client.clone();
+        client["id"] = format!("id{number:02}").into();
+        client["requests"] = (100 - number).into();
+        client
+    });
+    answers.clients[0]["policies"][0]["clients"] = clients.collect();
+    for (width, height) in [(80, 24), (120, 40), (40, 12)] {
+        for number in 0..52 {
+            let text = text(&state, width, height);
+            let empty = text.lines().filter(|line| line.is_empty()).count();
+            assert!(height < 20 || empty == 0, "{empty} of {height} lines:\n{text}");
+            let marks = text.lines().filter(|line| line.starts_with('>')).count();
+            assert_eq!(marks, 1, "row {number} at {width}x{height}:\n{text}");
+            state.update(Event::Key(Key::Down), state.now);
+        }
+        state.update(Event::Key(Key::Home), state.now);
+    }
+}
+
 #[test]
 fn without_colours_nothing_is_coloured() {
     let area = Rect::new(0, 0, 80, 24);
