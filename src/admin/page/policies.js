@@ -6,7 +6,7 @@ import { bar, byId, el, small, tag } from "./elements.js";
 import { spark } from "./plot.js";
 import { during } from "./results.js";
 import { liveTable, open, opener } from "./rows.js";
-import { count, limit, percent, rate, summed, time } from "./words.js";
+import { count, limit, percent, plural, rate, summed, time } from "./words.js";
 
 export const share = (part, all, kind = "") => el("div", { class: `share ${kind}` }, bar(part / (all || 1)), percent(part, all));
 
@@ -57,8 +57,8 @@ function trend(it) {
 
 const COLUMNS = [
  { title: "Policy", cell: (it) => [it.name, it.mode === "shadow" && tag("warn", "in shadow")] },
- { title: "Counts by", class: "cut", cell: (it) => el("span", { class: "quiet", title: it.key }, it.key) },
- { title: "Limit", cell: (it) => [limit(it.limit), it.plans && el("span", { class: "quiet" }, ` + ${Object.keys(it.plans.limits).length} plans`)] },
+ { title: "Counts by", class: "cut known", cell: (it) => el("span", { class: "quiet", title: it.key }, it.key) },
+ { title: "Limit", cell: (it) => [limit(it.limit), it.plans && el("span", { class: "quiet" }, ` + ${plural(Object.keys(it.plans.limits).length, "plan")}`)] },
  { title: "Refused a second", class: "wide", cell: trend },
  { title: "Refused, 5 min", cell: refused },
  { title: "Decisions", class: "num", cell: (it) => [rate(it.last.all / (it.seconds || 1)), el("span", { class: "unit" }, " /s")] },

@@ -7,6 +7,8 @@ const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" })
 
 export const count = (number) => whole.format(number ?? 0);
 
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
 export function rate(number) {
  if (number === null || number === undefined) return "–";
  return short[number >= 100 ? 0 : number >= 1 ? 1 : 2].format(number);

@@ -71,7 +71,7 @@ impl History {
             read: totals,
             read_at: now,
             seconds: VecDeque::with_capacity(SECONDS),
-            policies: Policies::default(),
+            policies: Policies::new(SECONDS, MAX_POLICIES),
             marks: Marks::default(),
         }))
     }

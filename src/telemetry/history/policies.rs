@@ -1,12 +1,11 @@
-//! What policies have decided in each of the last ten minutes' seconds.
+//! What policies have decided in each of the last seconds.
 //!
-//! A second has an entry for each policy that has decided in it, and none for the others. At
-//! most [`super::MAX_POLICIES`] names are known, so memory is bounded: 14 bytes for each second
-//! of a policy, 8 MB if 1000 policies decide all the time.
+//! A second has an entry of 16 bytes for each policy that has decided in it, and none for the
+//! others. The seconds and the names are bounded, so memory is, too: 9.6 MB if 1000 policies
+//! decide in each of 600 seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::SECONDS;
 use crate::telemetry::metrics::{BY_OUTCOME, PolicyCounts, REFUSALS, SHADOW_REFUSED};
 
 /// What one policy has decided in some time.
@@ -29,8 +28,12 @@ pub(crate) struct PolicySteps {
 }
 
 /// The decisions of policies by seconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Policies {
+    /// The most seconds that are kept.
+    most_seconds: usize,
+    /// The most names that are known: the first ones.
+    most_names: usize,
     /// The number of each policy.
     names: BTreeMap<Box<str>, u16>,
     /// As many as the seconds of the node, and for the same times.
@@ -46,6 +49,12 @@ struct Entry {
 }
 
 impl Policies {
+    /// Keeps at most this many seconds of this many policies.
+    pub(super) const fn new(most_seconds: usize, most_names: usize) -> Self {
+        let (names, seconds) = (BTreeMap::new(), VecDeque::new());
+        Self { most_seconds, most_names, names, seconds }
+    }
+
     /// Keeps what policies have counted in one more second.
     pub(super) fn add(&mut self, grown: &[(&str, PolicyCounts)]) {
         let sum = |counts: &[u64]| counts.iter().fold(0_u64, |sum, more| sum.saturating_add(*more));
@@ -59,7 +68,7 @@ impl Policies {
             Some(Entry { policy, counts: counts.map(|it| u32::try_from(it).unwrap_or(u32::MAX)) })
         });
         let entries = entries.collect();
-        if self.seconds.len() == SECONDS {
+        if self.seconds.len() == self.most_seconds {
             self.seconds.pop_front();
         }
         self.seconds.push_back(entries);
@@ -70,7 +79,7 @@ impl Policies {
         if let Some(number) = self.names.get(name) {
             return Some(*number);
         }
-        if self.names.len() == super::MAX_POLICIES {
+        if self.names.len() == self.most_names {
             return None;
         }
         let number = u16::try_from(self.names.len()).ok()?;

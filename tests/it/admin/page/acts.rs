@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::browser::Browser;
 use super::faults::sign_in;
-use crate::admin::{AdminClient, READ, section, settles, statuses};
+use crate::admin::{AdminClient, OPERATE, READ, section, settles, statuses};
 use crate::support::Gateway;
 
 /// A gateway whose keys have limits of their own, with more policies than are shown at once.
@@ -148,6 +148,33 @@ fn refusals_are_shown_over_time_by_policy() {
     browser.tab_to("#policy-table .more");
     browser.press("Enter");
     assert_eq!(browser.value(rows), 15);
+}
+
+/// What is changed and tried is wide, and nothing scrolls to the side at any width.
+#[test]
+fn nothing_scrolls_to_the_side_at_any_width() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = gateway(directory.path(), "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let force = ["If-Match: *", "Content-Type: application/json"];
+    let reason = "a launch of which everybody has been told in good time";
+    let patch = json!({ "limit": "4/1d", "plans": { "pro": "6/1d" }, "reason": reason });
+    let path = "/v1/policies/each";
+    assert_eq!(client.send("PATCH", path, &force, &patch.to_string()).status, 200);
+    let candidate = json!({ "limit": "5/1d", "for": "1h", "reason": reason });
+    let path = "/v1/policies/each/candidate";
+    assert_eq!(client.send("PUT", path, &force, &candidate.to_string()).status, 200);
+    assert_eq!(statuses(&gateway, "ann-secret", 5), [200, 200, 200, 200, 429]);
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, &gateway);
+    browser.until_text("#policy-table", "In shadow");
+    browser.until_text("#refusal-table", "header x-who an…");
+    for width in [1920, 1280, 1100, 1024, 800, 768, 360, 320] {
+        browser.resize(width, "light");
+        let over = "document.documentElement.scrollWidth - innerWidth";
+        assert!(browser.settles(|it| it.value(over) == 0), "{width}: {}", browser.value(over));
+    }
 }
 
 #[test]
