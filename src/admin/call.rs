@@ -18,6 +18,7 @@ pub(super) enum Action {
     Config,
     PutConfig,
     CheckConfig,
+    Reload,
     Policies,
     Policy,
     PatchPolicy,
@@ -62,7 +63,7 @@ const JSON: &[&str] = &["application/json"];
 const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 30] = [
+pub(super) const CALLS: [CallSpec; 31] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
@@ -82,6 +83,7 @@ pub(super) const CALLS: [CallSpec; 30] = [
         body: Some(JSON_OR_YAML),
         ..call(Action::CheckConfig, "POST", "/v1/config/check", Some(Role::Operate))
     },
+    call(Action::Reload, "POST", "/v1/reload", Some(Role::Operate)),
     CallSpec {
         query: parameter::POLICIES,
         ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read))

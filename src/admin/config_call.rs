@@ -23,6 +23,8 @@ pub(crate) struct ConfigCall {
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub(crate) enum ConfigRequest {
+    /// Read the file again, and run it.
+    Reload,
     /// Run this configuration.
     Put {
         /// Its text.
@@ -56,6 +58,13 @@ pub(crate) enum Refused {
     Stale,
     /// It has these mistakes.
     Mistakes(Vec<ConfigProblem>),
+    /// The file has these mistakes.
+    FileMistakes {
+        /// The file.
+        file: String,
+        /// Its mistakes.
+        problems: Vec<ConfigProblem>,
+    },
     /// The change of the policy has mistakes.
     Patch(Rejected),
     /// The file or the machine does not allow it.
@@ -81,6 +90,10 @@ impl Refused {
                 Problem::new(StatusCode::PRECONDITION_FAILED, detail)
             }
             Self::Mistakes(problems) => invalid(&problems),
+            Self::FileMistakes { file, problems } => {
+                let detail = format!("{file} has mistakes, so the running configuration stays");
+                Problem { detail, ..invalid(&problems) }
+            }
             Self::Patch(rejected) => super::rejected::problem(rejected, policy),
             Self::Conflict { why, paste } => {
                 let problem = Problem::conflict(why);

@@ -147,9 +147,20 @@ pub(super) async fn put(
         return Err(Problem::new(StatusCode::PRECONDITION_REQUIRED, detail));
     };
     let requested = ConfigRequest::Put { text: text(body)?, write };
+    let done = ask(node, call, requested, IfMatch::parse(if_match)).await?;
+    Ok(replaced(node, view, done.map_err(|it| it.problem(""))?, write))
+}
+
+/// Reads the file again, and waits until it runs.
+pub(super) async fn reload(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+    let done = ask(node, call, ConfigRequest::Reload, IfMatch::Any).await?;
+    Ok(replaced(node, view, done.map_err(|it| it.problem(""))?, true))
+}
+
+/// The answer about a configuration that was replaced, which `view` shows as it was.
+fn replaced(node: &Node, view: &View, done: Replaced, is_in_file: bool) -> Answer {
+    let Replaced { before: old, after: new, needs_restart, warnings } = done;
     let before = view.snapshot.definitions.identity.config.clone();
-    let Replaced { before: old, after: new, needs_restart, warnings } =
-        ask(node, call, requested, IfMatch::parse(if_match)).await?.map_err(|it| it.problem(""))?;
     let differences = Differences::between(&old, &new);
     let view = node.view();
     let running = Running { needs_restart, ..Running::of(&view) };
@@ -157,14 +168,14 @@ pub(super) async fn put(
     let change = Change {
         before: json!({ "digest": before, "keyed_digest": old.keyed_digest }),
         after: json!({
-            "digest": running.digest, "keyed_digest": new.keyed_digest, "written": write, "at": at,
+            "digest": running.digest, "keyed_digest": new.keyed_digest, "written": is_in_file, "at": at,
         }),
         ..Change::default()
     };
-    let body = Replacement { running, warnings, written: write, differences };
+    let body = Replacement { running, warnings, written: is_in_file, differences };
     let mut answer = Answer::changed(&body, change);
     answer.etag = view.document.map(|it| it.tag);
-    Ok(answer)
+    answer
 }
 
 /// Asks the task that replaces configurations.

@@ -45,6 +45,8 @@ use crate::telemetry::AdminMetrics;
 
 /// The longest time of a call.
 const CALL: Duration = Duration::from_secs(5);
+/// The longest time of a reload, which reads all files again and may fetch a key set.
+const RELOAD: Duration = Duration::from_secs(30);
 /// The interval at which the status is updated.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -173,7 +175,8 @@ impl Admin {
     /// Performs a call within its time.
     async fn answer(&self, view: &View, call: &Call, body: ClientBody) -> Result<Answer, Problem> {
         let late = |_| Err(Problem::unavailable("the call took too long; it may still be done"));
-        timeout(CALL, self.perform(view, call, body)).await.unwrap_or_else(late)
+        let limit = if call.spec.action == Action::Reload { RELOAD } else { CALL };
+        timeout(limit, self.perform(view, call, body)).await.unwrap_or_else(late)
     }
 
     /// The call, if its caller may make it, and the caller.
@@ -278,6 +281,7 @@ impl Admin {
                 configuration::check(node, view, &self.checks, read(body).await?).await
             }
             Action::PutConfig => configuration::put(node, view, call, read(body).await?).await,
+            Action::Reload => configuration::reload(node, view, call).await,
             Action::Policies | Action::Policy => self.show_policies(view, call).await,
             Action::PatchPolicy => {
                 let patch = patches::read_body(&read(body).await?)?;

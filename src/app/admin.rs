@@ -1,7 +1,6 @@
 //! The admin listener on the control thread: bound before the workers start, kept up to date by
 //! reloads, and open until the last request has ended.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -280,9 +279,9 @@ impl AdminListener {
                     self.address
                 )
             }
-            ListenAddress::Tcp(address) => {
+            ListenAddress::Tcp(_) => {
                 let scheme = if self.handle.settings().tls.is_some() { "https" } else { "http" };
-                let page = format!("{scheme}://{}/", reachable(*address));
+                let page = format!("{scheme}://{}/", self.address.from_here());
                 format!(
                     "{}, page {page}, try: curl -H \"Authorization: Bearer \
                      $TOLLGATE_ADMIN_TOKEN\" {page}v1/status",
@@ -364,14 +363,4 @@ fn checked(text: &str, file: &Path, progress: &Progress) -> Checked {
 
 fn read_limit(text: &str) -> Result<Override, String> {
     text.parse().map(|KeyLimit(limit)| limit).map_err(|error| error.to_string())
-}
-
-/// An address at which a client of this machine reaches a listener.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }

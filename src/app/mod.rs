@@ -46,7 +46,7 @@ use tollgate_limiter::drain::{self, Stop};
 use tollgate_limiter::time::monotonic;
 use tracing::{info, warn};
 
-use crate::admin::ConfigCall;
+use crate::admin::{ConfigCall, Refused};
 use crate::config::{Config, Document, NamedFile};
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
@@ -198,13 +198,19 @@ async fn reload_until_stopped(
         };
         systemd::report(ServiceState::Reloading);
         let Some(loaded) = loaded else {
-            warn!("there is no file to reload: this gateway was started without one");
+            let why = "there is no file to reload: this gateway was started without one";
+            match wanted {
+                Wanted::Reload(_) => warn!("{why}"),
+                // The caller may have stopped waiting.
+                Wanted::Call(call) => drop(call.reply.send(Err(Refused::conflict(why)))),
+            }
             continue;
         };
         let apply = async {
             match (wanted, &mut *admin) {
                 (Wanted::Reload(source), admin) => {
-                    reload::reload(supervisor, loaded, admin.as_mut(), source).await;
+                    // The log has the result.
+                    drop(reload::reload(supervisor, loaded, admin.as_ref(), source).await);
                 }
                 (Wanted::Call(call), Some(admin)) => {
                     put::answer(supervisor, loaded, admin, *call).await;

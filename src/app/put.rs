@@ -11,7 +11,7 @@ use tracing::{error, info};
 use super::admin::AdminListener;
 use super::config_file::NewFile;
 use super::file_work::{CALL_LIMIT, Unfinished};
-use super::reload::{Loaded, Source, apply};
+use super::reload::{Loaded, NotReloaded, Source, apply, reload};
 use super::shown_config::problems;
 use super::supervisor::Supervisor;
 use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced};
@@ -48,6 +48,7 @@ impl Changing<'_> {
         actor: &str,
     ) -> Result<Replaced, Refused> {
         match requested {
+            ConfigRequest::Reload => self.reload().await,
             ConfigRequest::Put { text, write } => {
                 let is_forced = *if_match == IfMatch::Any;
                 if !is_forced && !if_match.names(&self.admin.tag()) {
@@ -76,6 +77,22 @@ impl Changing<'_> {
                 let values = patch.map(|(change, _)| change.values.clone()).ok_or_else(gone)?;
                 let text = self.persisted(&policy, &values).await?;
                 self.replace(text, true, actor).await
+            }
+        }
+    }
+
+    /// Runs the file as it is now.
+    async fn reload(&mut self) -> Result<Replaced, Refused> {
+        let before = self.admin.masked();
+        let done = reload(self.supervisor, self.loaded, Some(self.admin), Source::File).await;
+        match done {
+            Ok(reloaded) => Ok(Replaced { before, after: self.admin.masked(), ..reloaded }),
+            Err(NotReloaded { why, problems }) if problems.is_empty() => {
+                let why = format!("not reloaded, the running configuration stays: {why}");
+                Err(Refused::conflict(why))
+            }
+            Err(NotReloaded { problems, .. }) => {
+                Err(Refused::FileMistakes { file: self.file().display().to_string(), problems })
             }
         }
     }

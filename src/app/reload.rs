@@ -10,9 +10,10 @@ use tracing::{error, info, warn};
 use super::admin::AdminListener;
 use super::file_work::{FileWork, Unfinished};
 use super::key_set;
+use super::shown_config::problems;
 use super::supervisor::Supervisor;
 use super::watch::{Changed, FileWatch};
-use crate::admin::PutBy;
+use crate::admin::{ConfigProblem, PutBy, Replaced};
 use crate::config::{self, Compiled, LoadError, Mistakes, NamedFile, Report};
 
 /// How long reading the files of a configuration may take. A database of locations with some hundred
@@ -36,6 +37,21 @@ pub(super) enum Source {
     File,
     /// A call, with this text.
     Call(Arc<str>, PutBy),
+}
+
+/// Why a configuration does not run.
+#[derive(Debug)]
+pub(super) struct NotReloaded {
+    /// The reason, in lines.
+    pub(super) why: String,
+    /// The mistakes of the configuration, if these are the reason.
+    pub(super) problems: Vec<ConfigProblem>,
+}
+
+impl From<String> for NotReloaded {
+    fn from(why: String) -> Self {
+        Self { why, problems: Vec::new() }
+    }
 }
 
 /// What the files demand.
@@ -76,25 +92,35 @@ impl Loaded {
 
 /// Reads the configuration again and applies it to the workers and the admin listener. If it
 /// cannot run, the log says why, and nothing changes. If the future is dropped, the workers have
-/// the whole new configuration or nothing of it.
+/// the whole new configuration or nothing of it. What is returned has no documents.
 pub(super) async fn reload(
     supervisor: &mut Supervisor,
     loaded: &mut Loaded,
-    admin: Option<&mut AdminListener>,
+    admin: Option<&AdminListener>,
     source: Source,
-) {
+) -> Result<Replaced, NotReloaded> {
     loaded.tried = source.clone();
-    let result = match load(supervisor, loaded, &source).await {
-        Ok(compiled) => apply(supervisor, loaded, admin.as_deref(), compiled, source).await,
-        Err(why) => Err(why),
-    };
-    match result {
+    let result = load_and_apply(supervisor, loaded, admin, source).await;
+    match &result {
         Ok(_) => {
             supervisor.reloaded(true);
             info!(file = %loaded.watch.file().display(), "reloaded");
         }
-        Err(why) => failed(supervisor, admin.as_deref(), why),
+        Err(NotReloaded { why, .. }) => failed(supervisor, admin, why.clone()),
     }
+    result
+}
+
+async fn load_and_apply(
+    supervisor: &mut Supervisor,
+    loaded: &mut Loaded,
+    admin: Option<&AdminListener>,
+    source: Source,
+) -> Result<Replaced, NotReloaded> {
+    let compiled = load(supervisor, loaded, &source).await?;
+    let warnings = problems(&compiled.warnings);
+    let needs_restart = apply(supervisor, loaded, admin, compiled, source).await?;
+    Ok(Replaced { needs_restart, warnings, ..Replaced::default() })
 }
 
 /// Reports that the files are not in use, for the reason `why`.
@@ -113,7 +139,7 @@ async fn load(
     supervisor: &Supervisor,
     loaded: &mut Loaded,
     source: &Source,
-) -> Result<Compiled, String> {
+) -> Result<Compiled, NotReloaded> {
     let file = loaded.watch.file().to_owned();
     let (databases, source) = (supervisor.geo_files(), source.clone());
     let compiled = loaded.work.run(READ_LIMIT, move |progress| match source {
@@ -132,10 +158,11 @@ async fn load(
         }
         Err(error) => {
             let why = error.to_string();
-            if let LoadError::Mistakes(Mistakes { files, .. }) = error {
-                loaded.watch.set_others(files);
-            }
-            Err(why)
+            let LoadError::Mistakes(Mistakes { report, files }) = error else {
+                return Err(why.into());
+            };
+            loaded.watch.set_others(files);
+            Err(NotReloaded { why, problems: problems(&report) })
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use clap::Args;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::uri::Authority;
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -23,7 +24,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tollgate_limiter::pem;
 
-/// The longest time of a call. A gateway answers within 5 s.
+use super::clean;
+
+/// The longest time of most calls. A gateway answers within 5 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -57,16 +60,23 @@ pub(super) enum AdminError {
     #[error("the connection failed: {0}")]
     Broken(String),
     /// There was no answer in time.
-    #[error("no answer within {} s", PATIENCE.as_secs())]
-    Late,
+    #[error("no answer within {} s", .0.as_secs())]
+    Late(Duration),
     /// The gateway answers with an error.
-    #[error("{status}: {detail}")]
+    #[error("{status}: {detail}{}", lines(mistakes))]
     Answer {
         /// The status.
         status: StatusCode,
         /// What the gateway says.
         detail: String,
+        /// The mistakes of a configuration or a change, each with its correction.
+        mistakes: Vec<String>,
     },
+}
+
+/// Each mistake on a line of its own.
+fn lines(mistakes: &[String]) -> String {
+    mistakes.iter().map(|it| format!("\n  {it}")).collect()
 }
 
 impl AdminError {
@@ -84,12 +94,42 @@ impl AdminError {
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Answer { status, .. } if *status == StatusCode::NOT_FOUND)
     }
+
+    /// Whether the gateway was not reached, or does not let this caller in.
+    pub(super) fn is_shut(&self) -> bool {
+        let statuses = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+        match self {
+            Self::Connect(_) | Self::NoToken => true,
+            Self::Answer { status, .. } => statuses.contains(status),
+            _ => false,
+        }
+    }
+}
+
+/// What commands need besides a URL to call admin listeners.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct CredentialArgs {
+    /// The file with the token for the admin listener [default: TOLLGATE_ADMIN_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// The certificates of the authorities of the admin listener, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(super) cacert: Option<PathBuf>,
 }
 
 /// A client of one admin listener. Each call has a connection of its own.
 pub(super) struct AdminClient {
     target: Target,
     token: Option<HeaderValue>,
+    patience: Duration,
+}
+
+/// An answer that is no error.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) document: Value,
+    /// The entity tag.
+    pub(super) tag: Option<String>,
 }
 
 enum Target {
@@ -105,31 +145,50 @@ impl fmt::Debug for AdminClient {
 }
 
 impl AdminClient {
-    /// A client of the listener at `url`. The token is in `token_file`, or in the variable
-    /// `TOLLGATE_ADMIN_TOKEN`; over a Unix socket it is not needed. `ca` has the authorities
-    /// that are trusted, in PEM; without it those of the system are.
+    /// A client of the listener at `url`. The token is in the file of the arguments, or in the
+    /// variable `TOLLGATE_ADMIN_TOKEN`, or it is `known`; over a Unix socket it is not needed.
+    /// Without authorities in the arguments those of the system are trusted.
     ///
     /// # Errors
     /// If the URL or a file cannot be used.
     pub(super) fn new(
         url: &str,
-        token_file: Option<&Path>,
-        ca: Option<&Path>,
+        credentials: &CredentialArgs,
+        known: Option<String>,
     ) -> Result<Self, AdminError> {
         let target = match url.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Target::Unix(path.into()),
             Some(_) => return Err(AdminError::Url),
-            None => Target::of(url, ca)?,
+            None => Target::of(url, credentials.cacert.as_deref())?,
         };
-        let token = match token_file {
+        let is_token = |it: &String| !it.trim().is_empty();
+        let token = match &credentials.token_file {
             Some(path) => Some(String::from_utf8_lossy(&read(path)?).into_owned()),
-            None => std::env::var(TOKEN).ok(),
+            None => std::env::var(TOKEN).ok().filter(is_token).or(known),
         };
-        let token = token.filter(|it| !it.trim().is_empty()).map(|it| {
+        let token = token.filter(is_token).map(|it| {
             let value = HeaderValue::try_from(format!("Bearer {}", it.trim()));
             value.map_err(|_| AdminError::Token)
         });
-        Ok(Self { target, token: token.transpose()? })
+        Ok(Self { target, token: token.transpose()?, patience: PATIENCE })
+    }
+
+    /// The same, with another longest time of a call.
+    pub(super) fn waiting(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The longest time of a call.
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// The process that has opened the Unix socket, if it is one and the system tells it.
+    pub(super) async fn process(&self) -> Option<i32> {
+        let Target::Unix(path) = &self.target else { return None };
+        let stream = UnixStream::connect(path).await.ok()?;
+        // Zero stands for a process of another namespace.
+        stream.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
     }
 
     /// The answer to a GET.
@@ -137,7 +196,15 @@ impl AdminClient {
     /// # Errors
     /// If there is no answer, or it is an error.
     pub(super) async fn get(&self, path: &str) -> Result<Value, AdminError> {
-        self.call(Method::GET, path, None).await
+        Ok(self.call(Method::GET, path, None, None).await?.document)
+    }
+
+    /// The same with its entity tag.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is an error.
+    pub(super) async fn tagged(&self, path: &str) -> Result<Answer, AdminError> {
+        self.call(Method::GET, path, None, None).await
     }
 
     /// The answer to a POST of a JSON document.
@@ -145,7 +212,15 @@ impl AdminClient {
     /// # Errors
     /// If there is no answer, or it is an error.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, AdminError> {
-        self.call(Method::POST, path, Some(body)).await
+        Ok(self.call(Method::POST, path, Some(body), None).await?.document)
+    }
+
+    /// The answer to a POST without a body.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is an error.
+    pub(super) async fn post_nothing(&self, path: &str) -> Result<Value, AdminError> {
+        Ok(self.call(Method::POST, path, None, None).await?.document)
     }
 
     /// The answer to a DELETE.
@@ -153,7 +228,16 @@ impl AdminClient {
     /// # Errors
     /// If there is no answer, or it is an error.
     pub(super) async fn delete(&self, path: &str) -> Result<Value, AdminError> {
-        self.call(Method::DELETE, path, None).await
+        Ok(self.call(Method::DELETE, path, None, None).await?.document)
+    }
+
+    /// The status of the answer to a GET, and its document if it has one.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub(super) async fn look(&self, path: &str) -> Result<(StatusCode, Value), AdminError> {
+        let reply = self.reply(self.request(Method::GET, path, None, None)?).await?;
+        Ok((reply.status, reply.document.unwrap_or_default()))
     }
 
     async fn call(
@@ -161,9 +245,10 @@ impl AdminClient {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Value, AdminError> {
-        let request = self.request(method, path, body)?;
-        let answer = timeout(PATIENCE, self.send(request)).await.map_err(|_| AdminError::Late)?;
+        if_match: Option<&str>,
+    ) -> Result<Answer, AdminError> {
+        let reply = self.reply(self.request(method, path, body, if_match)?).await?;
+        let answer = reply.answer();
         answer.map_err(|error| match error {
             AdminError::Answer { status: StatusCode::UNAUTHORIZED, .. } if self.token.is_none() => {
                 AdminError::NoToken
@@ -172,11 +257,17 @@ impl AdminClient {
         })
     }
 
+    async fn reply(&self, request: Request<Full<Bytes>>) -> Result<Reply, AdminError> {
+        let late = |_| AdminError::Late(self.patience);
+        timeout(self.patience, self.send(request)).await.map_err(late)?
+    }
+
     fn request(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
+        if_match: Option<&str>,
     ) -> Result<Request<Full<Bytes>>, AdminError> {
         let host = match &self.target {
             Target::Tcp(authority) | Target::Tls(authority, ..) => authority.as_str(),
@@ -189,11 +280,14 @@ impl AdminClient {
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
+        if let Some(tag) = if_match {
+            request = request.header(IF_MATCH, tag);
+        }
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         request.body(Full::new(bytes)).map_err(|error| AdminError::Broken(error.to_string()))
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Value, AdminError> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Reply, AdminError> {
         match &self.target {
             Target::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(AdminError::Connect)?;
@@ -263,25 +357,57 @@ async fn connect(authority: &Authority, port: u16) -> Result<TcpStream, AdminErr
     TcpStream::connect(address).await.map_err(AdminError::Connect)
 }
 
+/// Any answer.
+struct Reply {
+    status: StatusCode,
+    tag: Option<String>,
+    /// None: it is not JSON.
+    document: Option<Value>,
+}
+
+impl Reply {
+    /// The answer, if it is no error.
+    fn answer(self) -> Result<Answer, AdminError> {
+        let Self { status, tag, document } = self;
+        if status.is_success() {
+            let document =
+                document.ok_or_else(|| AdminError::Broken("the answer is not JSON".to_owned()))?;
+            return Ok(Answer { document, tag });
+        }
+        let problem = document.unwrap_or_default();
+        let detail = problem["detail"].as_str().unwrap_or("no admin listener answers there");
+        let mistakes = problem["errors"].as_array().into_iter().flatten();
+        let mistakes = mistakes.map(|it| clean::text(&mistake(it))).collect();
+        Err(AdminError::Answer { status, detail: clean::text(detail), mistakes })
+    }
+}
+
+/// A mistake, or a warning, in a line.
+pub(super) fn mistake(it: &Value) -> String {
+    let place = match (it["line"].as_u64(), it["column"].as_u64()) {
+        (Some(line @ 1..), Some(column)) => format!("line {line}, column {column}: "),
+        _ => String::new(),
+    };
+    let message = it["message"].as_str().unwrap_or("?");
+    let help = it["help"].as_str().filter(|help| !help.is_empty());
+    let help = help.map(|help| format!(": {help}")).unwrap_or_default();
+    format!("{place}{message}{help}")
+}
+
 /// Sends a request over a new connection, and reads the answer.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     request: Request<Full<Bytes>>,
-) -> Result<Value, AdminError> {
+) -> Result<Reply, AdminError> {
     let broken = |error: hyper::Error| AdminError::Broken(error.to_string());
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     spawn_local(connection);
     let response = sender.send_request(request).await.map_err(broken)?;
     let status = response.status();
+    let tag = response.headers().get(ETAG).and_then(|it| it.to_str().ok()).map(str::to_owned);
     let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
     let body = body.map_err(|error| AdminError::Broken(error.to_string()))?.to_bytes();
-    let answer: Option<Value> = serde_json::from_slice(&body).ok();
-    if !status.is_success() {
-        let detail = answer.as_ref().and_then(|it| it["detail"].as_str());
-        let detail = detail.unwrap_or("no admin listener answers there").to_owned();
-        return Err(AdminError::Answer { status, detail });
-    }
-    answer.ok_or_else(|| AdminError::Broken("the answer is not JSON".to_owned()))
+    Ok(Reply { status, tag, document: serde_json::from_slice(&body).ok() })
 }
 
 #[cfg(test)]
@@ -292,12 +418,12 @@ mod tests {
     fn only_urls_of_listeners_are_taken() {
         for url in ["http://127.0.0.1:9901", "http://[::1]:9901/", "https://gw.test", "unix:/run/s"]
         {
-            assert!(AdminClient::new(url, None, None).is_ok(), "{url}");
+            assert!(AdminClient::new(url, &CredentialArgs::default(), None).is_ok(), "{url}");
         }
         let wrong =
             ["", "127.0.0.1:9901", "ftp://a", "http://", "http://a/v1", "unix:s", "http://u@a"];
         for url in wrong {
-            let error = AdminClient::new(url, None, None).expect_err(url);
+            let error = AdminClient::new(url, &CredentialArgs::default(), None).expect_err(url);
             assert!(matches!(error, AdminError::Url) && error.is_usage(), "{url}: {error}");
         }
     }
@@ -307,11 +433,15 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("file");
         std::fs::write(&file, "a\u{1}b").expect("it is written");
-        let token = AdminClient::new("http://a", Some(&file), None);
-        assert!(matches!(token, Err(AdminError::Token)));
-        let missing = AdminClient::new("http://a", Some(Path::new("/does/not/exist")), None);
+        let token = |path: &Path| {
+            let token_file = Some(path.to_owned());
+            AdminClient::new("http://a", &CredentialArgs { token_file, cacert: None }, None)
+        };
+        assert!(matches!(token(&file), Err(AdminError::Token)));
+        let missing = token(Path::new("/does/not/exist"));
         assert!(matches!(missing, Err(AdminError::File { .. })));
-        let ca = AdminClient::new("https://a", None, Some(&file));
+        let with_ca = CredentialArgs { token_file: None, cacert: Some(file) };
+        let ca = AdminClient::new("https://a", &with_ca, None);
         assert!(matches!(ca, Err(AdminError::File { .. })));
     }
 }

@@ -6,6 +6,9 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::explain::{EXAMPLES as EXPLAIN_EXAMPLES, ExplainArgs};
+use super::health::{EXAMPLES as HEALTH_EXAMPLES, HealthArgs};
+use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
+use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
 use super::top::{EXAMPLES as TOP_EXAMPLES, TopArgs};
 use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
 use crate::proxy::TlsError;
@@ -35,6 +38,15 @@ pub(super) enum Command {
     /// Show what running gateways do: policies, heavy clients, refusals, upstreams, nodes
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),
+    /// Say in one word whether a running gateway serves: exit code 0, or 1 if not
+    #[command(after_help = HEALTH_EXAMPLES)]
+    Health(HealthArgs),
+    /// Say whether a running gateway is well, and what it does
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArgs),
+    /// Have a running gateway read its configuration again, and print what has changed
+    #[command(after_help = RELOAD_EXAMPLES)]
+    Reload(ReloadArgs),
     /// Read access logs, and say what the limits of a configuration would have done
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),

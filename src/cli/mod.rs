@@ -5,13 +5,18 @@
 
 mod admin_client;
 mod args;
+mod clean;
 mod connect;
 mod explain;
+mod health;
 mod overrides;
 mod rate;
+mod reload;
 mod replay;
 mod routes;
+mod status;
 mod top;
+mod which;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -28,6 +33,9 @@ use crate::config::{self, Compiled, Config, LoadError, Mistakes, Report};
 use crate::proxy::TlsError;
 use args::{Args, CheckArgs, Command, OverrideArgs, ReplayArgs, RunArgs};
 use explain::ExplainArgs;
+use health::HealthArgs;
+use reload::ReloadArgs;
+use status::StatusArgs;
 use top::TopArgs;
 
 /// The exit code if the request that was explained is refused.
@@ -57,6 +65,12 @@ enum Failure {
     /// The figures of gateways cannot be shown.
     #[error(transparent)]
     Top(#[from] top::Problem),
+    /// A gateway has not read its file again.
+    #[error(transparent)]
+    Reload(#[from] reload::Problem),
+    /// A gateway does not answer as asked.
+    #[error(transparent)]
+    Gateway(#[from] which::Problem),
     /// A gateway has not told its figures.
     #[error("{0}")]
     Untold(String),
@@ -92,8 +106,11 @@ impl Failure {
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Top(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Gateway(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Run(_)
             | Self::Top(_)
+            | Self::Reload(_)
+            | Self::Gateway(_)
             | Self::Untold(_)
             | Self::Unusable { .. }
             | Self::Start(_)
@@ -113,6 +130,17 @@ pub fn main() -> ExitCode {
     // The operator at the terminal can read the file.
     let shows_lines = matches!(command, Command::Check(_)) && io::stderr().is_terminal();
     let done = match command {
+        Command::Health(args) => match health(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::from(1),
+            Err(failure) => Err(failure),
+        },
+        Command::Status(args) => match status(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::from(1),
+            Err(failure) => Err(failure),
+        },
+        Command::Reload(args) => reload(&args),
         Command::Run(args) => run(args),
         Command::Check(args) => check(&args),
         Command::Override(args) => override_limit(&args),
@@ -204,6 +232,29 @@ fn explain(args: &ExplainArgs) -> Result<bool, Failure> {
     let explained = explain::run(args, load)?;
     write!(io::stdout().lock(), "{}", explained.text)?;
     Ok(explained.is_admitted)
+}
+
+/// Returns whether the gateway serves.
+fn health(args: &HealthArgs) -> Result<bool, Failure> {
+    let health = health::run(args)?;
+    writeln!(io::stdout().lock(), "{}", health.word)?;
+    if let Some(why) = health.why {
+        say(&format!("error: {why}"));
+    }
+    Ok(health.is_good)
+}
+
+/// Returns whether the gateway is well.
+fn status(args: &StatusArgs) -> Result<bool, Failure> {
+    let status = status::run(args)?;
+    write!(io::stdout().lock(), "{}", status.text)?;
+    Ok(status.is_good)
+}
+
+fn reload(args: &ReloadArgs) -> Result<(), Failure> {
+    let text = reload::run(args)?;
+    write!(io::stdout().lock(), "{text}")?;
+    Ok(())
 }
 
 fn top(args: &TopArgs) -> Result<(), Failure> {

@@ -7,6 +7,7 @@
 //! Each pass continues after a mistake, so that the [`Report`] shows all mistakes at once.
 //! `effective` goes the other way: it shows what is true of a file, with all defaults.
 
+mod admin_access;
 mod de;
 mod definitions;
 mod document;
@@ -40,16 +41,17 @@ mod text_file;
 mod words;
 mod yaml;
 
-use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use admin_access::admin_access;
 pub(crate) use document::{Document, masked};
 pub(crate) use edit::{NotInPlace, edited};
 pub(crate) use effective::Effective;
 use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
+pub(crate) use model::AdminAccess;
 pub use model::{
     Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,
 };
@@ -61,7 +63,6 @@ use sections::RawConfig;
 pub use surroundings::NamedFile;
 use surroundings::Surroundings;
 pub(crate) use text_file::read;
-use tollgate_limiter::time::Clock;
 
 /// A configuration without mistakes, and warnings of what is most likely not intended.
 #[derive(Clone, Debug)]
@@ -179,17 +180,7 @@ fn compiled(
     progress: &Progress,
 ) -> Result<Compiled, Mistakes> {
     let problems = problem::Problems::default();
-    let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-    let around = Surroundings {
-        env,
-        directory,
-        now: Clock::System.wall(),
-        files: RefCell::default(),
-        certificates: RefCell::default(),
-        key_file: RefCell::default(),
-        databases,
-        progress,
-    };
+    let around = Surroundings::new(name, env, databases, progress);
     let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
         short_forms::expand(&mut tree, &problems);

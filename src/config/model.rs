@@ -1,5 +1,6 @@
 //! The compiled configuration, in which all names are resolved and all values are checked.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,5 +236,25 @@ pub struct RuntimeSettings {
 impl Default for RuntimeSettings {
     fn default() -> Self {
         Self { workers: None, drain: Duration::from_secs(30) }
+    }
+}
+
+/// How a command reaches an admin listener, as a file says it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct AdminAccess {
+    /// Where it listens.
+    pub(crate) address: ListenAddress,
+    /// Whether it uses TLS.
+    pub(crate) is_encrypted: bool,
+    /// The token with the most rights.
+    pub(crate) token: Option<String>,
+    /// The listener for health checks.
+    pub(crate) probe: Option<ListenAddress>,
+}
+
+/// Without the token.
+impl fmt::Debug for AdminAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminAccess").field("address", &self.address).finish_non_exhaustive()
     }
 }

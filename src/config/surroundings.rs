@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_limiter::time::{Clock, Timestamp};
 
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
@@ -46,6 +46,27 @@ pub struct NamedFile {
     pub(crate) path: PathBuf,
     /// Its state before it was read. None: it could not be found.
     pub(crate) stamp: Option<FileStamp>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Those of the file `name`, of which nothing has been read yet.
+    pub(super) fn new(
+        name: &'a str,
+        env: &'a dyn Fn(&str) -> Option<String>,
+        databases: &'a [GeoFile],
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            env,
+            directory: Path::new(name).parent().unwrap_or(Path::new("")),
+            now: Clock::System.wall(),
+            files: RefCell::default(),
+            certificates: RefCell::default(),
+            key_file: RefCell::default(),
+            databases,
+            progress,
+        }
+    }
 }
 
 impl Surroundings<'_> {

@@ -4,6 +4,7 @@
 //! macOS and FreeBSD for development. Code outside this module uses no interface that
 //! only Linux has; `tests/tidy` checks this against a list.
 
+mod hangup;
 #[cfg(target_os = "linux")]
 mod linux;
 mod other_listeners;
@@ -28,6 +29,7 @@ pub(crate) use portable::{
     report_service_state,
 };
 
+pub(crate) use hangup::handles_hangup;
 pub(crate) use other_listeners::{OtherListener, OtherListeners, OwnSockets, socket_inode};
 pub(crate) use process_usage::process_usage;
 

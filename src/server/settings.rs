@@ -1,7 +1,7 @@
 //! The settings of a listener.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +70,20 @@ impl ListenAddress {
         match self {
             Self::Tcp(address) => Some(*address),
             Self::Unix(_) => None,
+        }
+    }
+
+    /// The address at which clients on this machine reach a listener at this one.
+    pub(crate) fn from_here(&self) -> Self {
+        match self {
+            Self::Tcp(address) if address.ip().is_unspecified() => {
+                let ip = match address.ip() {
+                    IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                    IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+                };
+                Self::Tcp(SocketAddr::new(ip, address.port()))
+            }
+            other => other.clone(),
         }
     }
 }

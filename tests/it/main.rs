@@ -29,6 +29,7 @@ mod limits;
 mod malformed;
 mod modes;
 mod monitoring;
+mod operating;
 mod ordinary;
 mod overrides;
 mod own_fields;

@@ -116,6 +116,7 @@ pub(super) fn operation(action: Action) -> Operation {
         Action::Config
         | Action::PutConfig
         | Action::CheckConfig
+        | Action::Reload
         | Action::Nodes
         | Action::Audit => of_configuration(action),
         Action::Policies
@@ -175,6 +176,14 @@ fn of_configuration(action: Action) -> Operation {
         },
         Action::PutConfig => put_config(),
         Action::CheckConfig => check_config(),
+        Action::Reload => Operation {
+            about: "It is what SIGHUP does, and waits for the result, 30 s at most. A file with \
+                    mistakes changes nothing. It replaces a configuration that a call has given.",
+            done: "the file runs",
+            has_tag: true,
+            problems: &[StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY],
+            ..get(CONFIGURATION, "read the file again", Content::Json(of::<Replacement>))
+        },
         Action::Audit => get(
             CONFIGURATION,
             "the last changes, calls that showed whole keys, and failed logins of this node, the last \

@@ -34,7 +34,7 @@ const PROBLEMS: [(StatusCode, &str); 11] = [
 ];
 const UNAVAILABLE: (StatusCode, &str) = (
     StatusCode::SERVICE_UNAVAILABLE,
-    "the store is not available, the call took longer than 5 s, or the node drains",
+    "the store is not available, the call took longer than 5 s (a reload: 30 s), or the node drains",
 );
 
 /// The answers of a call by their statuses.

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 
 use super::problem::Problem;
+use crate::cli::which::GatewaysArgs;
 use crate::engine::{Description, Fields};
 
 pub(in crate::cli) const EXAMPLES: &str = "\
@@ -57,18 +58,10 @@ pub(in crate::cli) struct ExplainArgs {
     /// The units that are used already, of all policies or of one
     #[arg(long, value_name = "N|POLICY=N", conflicts_with_all = ["admin", "id"])]
     pub(super) used: Vec<Used>,
-    /// The admin listener of a running gateway, whose true counters are read; of several
-    /// gateways, all are asked
-    #[arg(long, value_name = "URL")]
-    pub(super) admin: Vec<String>,
-    /// The file with the token for the admin listener [default: TOLLGATE_ADMIN_TOKEN]
-    #[arg(long, value_name = "FILE", requires = "admin")]
-    pub(super) token_file: Option<PathBuf>,
-    /// The certificates of the authorities of the admin listener, in PEM
-    #[arg(long, value_name = "FILE", requires = "admin")]
-    pub(super) cacert: Option<PathBuf>,
-    /// The id of a request that was refused
-    #[arg(long, value_name = "REQUEST-ID", requires = "admin")]
+    #[command(flatten)]
+    pub(super) gateways: GatewaysArgs,
+    /// The id of a request that was refused, which a running gateway knows
+    #[arg(long, value_name = "REQUEST-ID")]
     pub(super) id: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -252,7 +245,6 @@ mod tests {
     fn wrong_usage_is_refused() {
         for arguments in [
             &[][..],
-            &["--id", "x"],
             &["--id", "x", "--admin", "unix:/s", "http://a/"],
             &["--admin", "unix:/s", "-c", "gateway.yaml", "http://a/"],
             &["--admin", "unix:/s", "--used", "1", "http://a/"],

@@ -13,7 +13,6 @@ use tollgate_limiter::time::Clock;
 pub(super) use self::args::{EXAMPLES, ExplainArgs};
 pub(super) use self::problem::Problem;
 pub(super) use self::text::{refusal as refusal_text, wait};
-use super::admin_client::AdminClient;
 use crate::app::local_runtime;
 use crate::config::{Compiled, LoadError};
 use crate::engine::Explanation;
@@ -37,7 +36,8 @@ pub(super) fn run(
     let runtime = local_runtime().map_err(Problem::Start)?;
     match &args.id {
         Some(id) => runtime.block_on(past(args, id)),
-        None if !args.admin.is_empty() => runtime.block_on(online(args)),
+        None if args.gateways.is_given() => runtime.block_on(online(args)),
+        None if args.gateways.has_credentials() => Err(Problem::NoGateway),
         None => {
             let asked = args.description()?.into_asked()?;
             let path = args.config.as_deref().unwrap_or(Path::new("gateway.yaml"));
@@ -62,11 +62,11 @@ impl Explained {
 async fn online(args: &ExplainArgs) -> Result<Explained, Problem> {
     let body = json!(args.description()?);
     let mut found: Vec<(&str, Explanation)> = Vec::new();
-    for url in &args.admin {
-        let node = |error| Problem::Admin { node: url.clone(), error };
-        let answer = client(args, url)?.post("/v1/explain", &body).await.map_err(node)?;
-        let read = serde_json::from_value(answer);
-        found.push((url, read.map_err(|_| Problem::Form(url.clone()))?));
+    let gateways = args.gateways.find()?;
+    for gateway in &gateways {
+        let answer = gateway.client.post("/v1/explain", &body).await;
+        let read = serde_json::from_value(answer.map_err(|error| gateway.problem(error))?);
+        found.push((&gateway.url, read.map_err(|_| Problem::Form(gateway.url.clone()))?));
     }
     let is_admitted = found.iter().all(|(_, it)| it.is_admitted());
     let text = match (&found[..], args.json) {
@@ -88,8 +88,9 @@ async fn online(args: &ExplainArgs) -> Result<Explained, Problem> {
 async fn past(args: &ExplainArgs, id: &str) -> Result<Explained, Problem> {
     let path = format!("/v1/refusals/{}", percent_encoding::utf8_percent_encode(id, ID));
     let (mut found, mut failure) = (Vec::new(), None);
-    for url in &args.admin {
-        match client(args, url)?.get(&path).await {
+    for gateway in args.gateways.find()? {
+        let url = &gateway.url;
+        match gateway.client.get(&path).await {
             Ok(mut answer) => {
                 let Value::Array(items) = answer["items"].take() else {
                     return Err(Problem::Form(url.clone()));
@@ -102,7 +103,7 @@ async fn past(args: &ExplainArgs, id: &str) -> Result<Explained, Problem> {
             Err(error) => {
                 // A gateway that is away says less than one that does not know the id.
                 if failure.is_none() || !error.is_not_found() {
-                    failure = Some(Problem::Admin { node: url.clone(), error });
+                    failure = Some(gateway.problem(error).into());
                 }
             }
         }
@@ -121,9 +122,3 @@ async fn past(args: &ExplainArgs, id: &str) -> Result<Explained, Problem> {
 
 /// The characters that a segment of a path cannot have.
 const ID: &percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC;
-
-fn client(args: &ExplainArgs, url: &str) -> Result<AdminClient, Problem> {
-    let (token, ca) = (args.token_file.as_deref(), args.cacert.as_deref());
-    let node = |error| Problem::Admin { node: url.to_owned(), error };
-    AdminClient::new(url, token, ca).map_err(node)
-}

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::cli::admin_client::AdminError;
+use crate::cli::which;
 use crate::config::LoadError;
 use crate::engine::DescriptionError;
 
@@ -42,13 +42,11 @@ pub(in crate::cli) enum Problem {
         error: io::Error,
     },
     /// An admin listener does not answer as asked.
-    #[error("{}: {error}", node)]
-    Admin {
-        /// The URL.
-        node: String,
-        /// The reason.
-        error: AdminError,
-    },
+    #[error(transparent)]
+    Gateway(#[from] which::Problem),
+    /// There is a credential, and nothing to use it for.
+    #[error("--token-file and --cacert are for a running gateway: name it with --admin URL")]
+    NoGateway,
     /// The answer of an admin listener has another form.
     #[error("{0} explains in a form that this version does not read")]
     Form(String),
@@ -61,12 +59,13 @@ impl Problem {
     /// Whether the fault is in the arguments or the configuration.
     pub(in crate::cli) const fn is_usage(&self) -> bool {
         match self {
-            Self::Admin { error, .. } => error.is_usage(),
+            Self::Gateway(problem) => problem.is_usage(),
             Self::Unreadable { .. } | Self::Form(_) | Self::Start(_) => false,
             Self::Config(_)
             | Self::Request(_)
             | Self::Header(_)
             | Self::NoHost(_)
+            | Self::NoGateway
             | Self::NoPolicy { .. } => true,
         }
     }

@@ -1,14 +1,15 @@
 //! The arguments of `tollgate top`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tollgate_limiter::time::Span;
 
+use crate::cli::which::GatewaysArgs;
+
 pub(in crate::cli) const EXAMPLES: &str = "\
 Examples:
-  tollgate top                       asks http://127.0.0.1:9901
+  tollgate top
   tollgate top --admin unix:/run/tollgate/admin.sock
   tollgate top --admin http://10.0.0.1:9901 --admin http://10.0.0.2:9901
   tollgate top --scope cluster --policy per-client
@@ -22,15 +23,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct TopArgs {
-    /// The admin listener of a running gateway; figures of several are summed
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9901")]
-    pub(super) admin: Vec<String>,
-    /// The file with the token for the admin listener [default: TOLLGATE_ADMIN_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    pub(super) token_file: Option<PathBuf>,
-    /// The certificates of the authorities of the admin listener, in PEM
-    #[arg(long, value_name = "FILE")]
-    pub(super) cacert: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) gateways: GatewaysArgs,
     /// The time between two readings, from 500ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(super) interval: Duration,

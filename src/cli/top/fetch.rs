@@ -7,11 +7,12 @@ use serde_json::Value;
 use tollgate_limiter::time::{Clock, Span, Timestamp};
 
 use super::args::{Scope, TopArgs};
-use super::clean;
 use super::figures::{Answers, Part, word};
 use super::table::Client;
-use crate::cli::admin_client::{AdminClient, AdminError};
+use crate::cli::admin_client::AdminClient;
+use crate::cli::clean;
 use crate::cli::explain::wait;
+use crate::cli::which::Gateway;
 
 /// The shortest time between two questions for the history.
 const HISTORY: Span = Span::from_secs(5);
@@ -27,18 +28,11 @@ pub(super) struct Gateways {
 }
 
 impl Gateways {
-    /// The gateways of the arguments.
-    ///
-    /// # Errors
-    /// If a URL or a file cannot be used, with the URL.
-    pub(super) fn new(args: &TopArgs) -> Result<Self, (String, AdminError)> {
-        let client = |url: &String| {
-            let (token, ca) = (args.token_file.as_deref(), args.cacert.as_deref());
-            AdminClient::new(url, token, ca).map_err(|error| (url.clone(), error))
-        };
-        let clients: Vec<AdminClient> = args.admin.iter().map(client).collect::<Result<_, _>>()?;
+    /// The gateways that were found.
+    pub(super) fn new(found: Vec<Gateway>, args: &TopArgs) -> Self {
+        let clients: Vec<AdminClient> = found.into_iter().map(|it| it.client).collect();
         let histories = clients.iter().map(|_| Cell::new(None)).collect();
-        Ok(Self { clients, histories, scope: args.scope, policy: args.policy.clone() })
+        Self { clients, histories, scope: args.scope, policy: args.policy.clone() }
     }
 
     /// How many there are.

@@ -89,7 +89,8 @@ impl Answers {
 impl Figures {
     /// Gateways that have not answered yet.
     pub(super) fn new(urls: &[String]) -> Self {
-        let node = |url: &String| Node { url: super::clean::text(url), told: None, lost: None };
+        let node =
+            |url: &String| Node { url: crate::cli::clean::text(url), told: None, lost: None };
         Self { nodes: urls.iter().map(node).collect() }
     }
 

@@ -4,7 +4,6 @@
 //! gateways and makes their answers safe (`clean`). `shell` has the terminal.
 
 mod args;
-mod clean;
 mod fetch;
 mod figures;
 mod form;
@@ -27,20 +26,15 @@ pub(super) use self::args::{EXAMPLES, TopArgs};
 use self::fetch::Gateways;
 use self::figures::Figures;
 use self::model::{Event, State};
-use super::admin_client::AdminError;
+use super::which;
 use crate::app::local_runtime;
 
 /// Why figures cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     /// An argument cannot be used.
-    #[error("{url}: {error}")]
-    Gateway {
-        /// The URL of the admin listener.
-        url: String,
-        /// The reason.
-        error: AdminError,
-    },
+    #[error(transparent)]
+    Which(#[from] which::Problem),
     /// Several gateways are asked for the figures of all.
     #[error("with --scope cluster name one --admin: its answer has the figures of all nodes")]
     SeveralScopes,
@@ -55,7 +49,11 @@ pub(super) enum Problem {
 impl Problem {
     /// Whether the fault is in the arguments.
     pub(super) const fn is_usage(&self) -> bool {
-        matches!(self, Self::Gateway { .. } | Self::SeveralScopes)
+        match self {
+            Self::Which(problem) => problem.is_usage(),
+            Self::SeveralScopes => true,
+            Self::Start(_) | Self::Terminal(_) => false,
+        }
     }
 }
 
@@ -73,11 +71,13 @@ pub(super) struct Shown {
 /// # Errors
 /// If the arguments are wrong, or the terminal cannot be used.
 pub(super) fn run(args: &TopArgs) -> Result<Shown, Problem> {
-    if args.scope == Scope::Cluster && args.admin.len() > 1 {
+    if args.scope == Scope::Cluster && args.gateways.has_several() {
         return Err(Problem::SeveralScopes);
     }
-    let gateways = Gateways::new(args).map_err(|(url, error)| Problem::Gateway { url, error })?;
-    let state = State::new(Figures::new(&args.admin), args.policy.clone(), Clock::System.wall());
+    let found = args.gateways.find()?;
+    let urls: Vec<String> = found.iter().map(|it| it.url.clone()).collect();
+    let gateways = Gateways::new(found, args);
+    let state = State::new(Figures::new(&urls), args.policy.clone(), Clock::System.wall());
     let runtime = local_runtime().map_err(Problem::Start)?;
     let is_screen = !args.once && !args.json && stdout().is_terminal() && stdin().is_terminal();
     if is_screen {

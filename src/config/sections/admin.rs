@@ -6,11 +6,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::admin_credentials::{RawAdminClient, RawAdminToken, Tokens};
+use super::admin_credentials::{self, RawAdminClient, RawAdminToken, Tokens};
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
 use crate::admin::{AdminSettings, ClientSettings, ProbeSettings};
 use crate::config::field::{Field, List, Spanned};
+use crate::config::model::AdminAccess;
 use crate::config::node::TextSpan;
 use crate::config::scalar;
 use crate::server::{
@@ -137,6 +138,17 @@ fn listener(address: ListenAddress) -> ListenerSettings {
 }
 
 impl RawAdmin {
+    /// How a command reaches the listener, as far as the section says it.
+    pub(super) fn access(&self) -> Option<AdminAccess> {
+        let given = |token: &Field<String>| token.given().map(|it| it.value.clone());
+        Some(AdminAccess {
+            address: self.address.value()?.0.clone(),
+            is_encrypted: !self.tls.is_absent(),
+            token: given(&self.token).or_else(|| admin_credentials::strongest(&self.tokens)),
+            probe: self.probe.value().and_then(|it| it.address.value()).map(|it| it.0.clone()),
+        })
+    }
+
     /// Two listeners cannot have the same address, and a token must not be sent in the clear.
     fn check_addresses(
         &self,

@@ -105,6 +105,13 @@ impl Tokens {
     }
 }
 
+/// The token of the list that allows most.
+pub(super) fn strongest(tokens: &List<RawAdminToken>) -> Option<String> {
+    let tokens = tokens.items().map(|it| &it.value);
+    let tokens = tokens.filter_map(|it| Some((it.role.word()?, it.token.value()?)));
+    tokens.max_by_key(|(role, _)| *role).map(|(_, token)| token.clone())
+}
+
 impl RawAdminToken {
     fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<TokenSettings> {
         let lack = |name| format!("the token has no \"{name}\"");

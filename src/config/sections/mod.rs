@@ -62,7 +62,7 @@ use tollgate_limiter::policy::{ClientSettings, Policy};
 
 use super::de;
 use super::field::{Either, Entries, Field, List, Spanned};
-use super::model::{Client, Config, StoreSettings};
+use super::model::{AdminAccess, Client, Config, StoreSettings};
 use super::node::{Node, TextSpan};
 use super::problem::Problems;
 use super::scalar::Endpoint;
@@ -138,6 +138,11 @@ struct RawDefaults {
 }
 
 impl RawConfig {
+    /// How a command reaches the admin listener, if there is one.
+    pub(super) fn admin_access(&self) -> Option<AdminAccess> {
+        self.admin.value().and_then(RawAdmin::access)
+    }
+
     /// The configuration, unless there are errors. Errors and warnings go to `problems`.
     pub(super) fn compile(&self, around: &Surroundings<'_>, problems: &Problems) -> Option<Config> {
         let cx = Context { problems, around };

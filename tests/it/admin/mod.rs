@@ -138,7 +138,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 30] = [
+const CALLS: [(&str, &str, &str, &str); 31] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -146,6 +146,7 @@ const CALLS: [(&str, &str, &str, &str); 30] = [
     ("GET", "/v1/config", "", ""),
     ("PUT", "/v1/config", "Content-Type: application/yaml", "listeners: []"),
     ("POST", "/v1/config/check", "Content-Type: application/yaml", "listeners: []"),
+    ("POST", "/v1/reload", "", ""),
     ("GET", "/v1/policies", "", ""),
     ("GET", "/v1/policies/each", "", ""),
     ("PATCH", "/v1/policies/each", "Content-Type: application/json", "{\"limit\":\"5/1d\"}"),

@@ -67,8 +67,19 @@ fn blocks_of_commands_name_their_language() {
 #[test]
 fn every_example_of_the_help_is_accepted() {
     let mut count = 0;
-    for command in ["run", "check", "override", "explain", "top", "replay", "schema", "completions"]
-    {
+    for command in [
+        "run",
+        "check",
+        "override",
+        "explain",
+        "top",
+        "health",
+        "status",
+        "reload",
+        "replay",
+        "schema",
+        "completions",
+    ] {
         let help = Program::run(&[command, "--help"]).stdout;
         let (_, examples) = help.split_once("Example").expect("the help has examples");
         for line in examples.lines().filter_map(|line| line.strip_prefix("  ")) {

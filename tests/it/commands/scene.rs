@@ -20,10 +20,8 @@ const LONGEST: &str = "30";
 const CURL: &str = "silent\nshow-error\nfail-with-body\nmax-time = 20\n\
                     write-out = \"%{stderr}status %{http_code}\\n\"\n";
 
-/// `tollgate`. Without an address, `top` asks the gateway of the scene.
-const PROGRAM: &str = "#!/bin/sh\n\
-    case \"$1 $*\" in *--admin*) ;; top*) set -- \"$@\" --admin \"http://$TOP\" ;; esac\n\
-    exec \"$PROGRAM\" \"$@\"\n";
+/// `tollgate`.
+const PROGRAM: &str = "#!/bin/sh\nexec \"$PROGRAM\" \"$@\"\n";
 
 /// How a command has ended.
 pub(super) struct Done {
@@ -57,6 +55,7 @@ impl Scene {
             "README.md" => scene.first_try(),
             "docs/admin.md" => scene.operated(),
             "docs/check-api.md" => scene.asked(page),
+            "docs/commands.md" => scene.steered(),
             "docs/explain.md" | "docs/top.md" => scene.observed(),
             "docs/overrides.md" => scene.with_overrides(),
             "docs/ratelimit-service.md" => scene.descriptors(),
@@ -137,6 +136,17 @@ impl Scene {
         self.refuse("7f9c1d2e");
     }
 
+    /// The same, and commands ask it if they name no other.
+    fn steered(&mut self) {
+        self.operated();
+        self.asks(self.gateways[0].addresses()[1]);
+    }
+
+    /// The gateway with this admin listener is asked by commands that name no other.
+    fn asks(&mut self, admin: SocketAddr) {
+        self.variables.push(("TOLLGATE_ADMIN", format!("http://{admin}")));
+    }
+
     /// Two gateways that share a store and have admin listeners over TCP, and one with a socket.
     fn observed(&mut self) {
         let redis = self.redis.insert(Redis::start(Options::default()));
@@ -149,7 +159,7 @@ impl Scene {
         self.start(&second, &["127.0.0.1:8081", "10.0.0.2:9901"]);
         self.start(&with_admin("127.0.0.1:8082", &socket, &store), &["127.0.0.1:8082"]);
         self.is_here("unix:/run/tollgate/admin.sock", &socket);
-        self.variables.push(("TOP", admin.to_string()));
+        self.asks(admin);
         self.refuse("7f9c1d2e4b6a80935c1e2f3a4b5c6d7e");
     }
 

@@ -1,0 +1,214 @@
+//! Which running gateway a command asks, and with which token.
+//!
+//! The first of these names the admin listener: `--admin`, the variable `TOLLGATE_ADMIN`, the section
+//! `admin` of the configuration, and the Unix socket of the packages. If that socket is not there,
+//! the address of the examples is tried.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::admin_client::{AdminClient, AdminError, CredentialArgs};
+use crate::config::{self, AdminAccess, LoadError};
+use crate::server::ListenAddress;
+
+/// The variable that names the admin listener.
+const VARIABLE: &str = "TOLLGATE_ADMIN";
+/// The socket that the packages configure.
+const SOCKET: &str = "/run/tollgate/admin.sock";
+/// The address of the examples.
+const USUAL: &str = "http://127.0.0.1:9901";
+/// The configuration that commands read if none is named.
+const CONFIG: &str = "gateway.yaml";
+
+/// Why no gateway can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    /// The configuration cannot be read.
+    #[error(transparent)]
+    Config(#[from] LoadError),
+    /// An argument cannot be used, or the gateway does not answer as asked.
+    #[error("{url}{}: {error}", named_by(by))]
+    Call {
+        /// The URL of the admin listener.
+        url: String,
+        /// What names it.
+        by: By,
+        /// The reason.
+        error: AdminError,
+    },
+}
+
+impl Problem {
+    /// Whether the fault is in the arguments or the configuration.
+    pub(super) const fn is_usage(&self) -> bool {
+        match self {
+            Self::Config(_) => true,
+            Self::Call { error, .. } => error.is_usage(),
+        }
+    }
+}
+
+/// What names an admin listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Argument,
+    Variable,
+    File(PathBuf),
+    /// Nothing: it is the socket of the packages, or the address of the examples.
+    Nothing,
+}
+
+/// What names the listener, unless the caller has just written it.
+fn named_by(by: &By) -> impl fmt::Display {
+    match by {
+        By::Argument => String::new(),
+        By::Variable => format!(" (named by {VARIABLE})"),
+        By::File(file) => format!(" (admin of {})", file.display()),
+        By::Nothing => format!(
+            " (no gateway is named: use --admin URL, {VARIABLE}, or -c FILE with the section admin)"
+        ),
+    }
+}
+
+/// One running gateway.
+#[derive(Clone, Debug, Args)]
+pub(super) struct GatewayArgs {
+    /// The admin listener of the gateway [default: TOLLGATE_ADMIN, admin of the configuration, or
+    /// unix:/run/tollgate/admin.sock]
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+    /// The configuration whose section admin names the listener [default: gateway.yaml, if it is
+    /// there]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Some running gateways.
+#[derive(Clone, Debug, Args)]
+pub(super) struct GatewaysArgs {
+    /// The admin listener of a running gateway; of several gateways, all are asked [default:
+    /// TOLLGATE_ADMIN, admin of gateway.yaml, or unix:/run/tollgate/admin.sock]
+    #[arg(long, value_name = "URL")]
+    admin: Vec<String>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// A running gateway that was found.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) url: String,
+    pub(super) by: By,
+    pub(super) client: AdminClient,
+    /// The listener for health checks, if the file names one.
+    pub(super) probe: Option<String>,
+}
+
+impl GatewayArgs {
+    /// The gateway that is to be asked.
+    ///
+    /// # Errors
+    /// If an argument or the configuration cannot be used.
+    pub(super) fn find(&self) -> Result<Gateway, Problem> {
+        find(self.admin.as_deref(), self.config.as_deref(), &self.credentials)
+    }
+}
+
+impl GatewaysArgs {
+    /// The gateways that are to be asked.
+    ///
+    /// # Errors
+    /// If an argument or the configuration cannot be used.
+    pub(super) fn find(&self) -> Result<Vec<Gateway>, Problem> {
+        match &self.admin[..] {
+            [] => Ok(vec![find(None, None, &self.credentials)?]),
+            named => named.iter().map(|url| find(Some(url), None, &self.credentials)).collect(),
+        }
+    }
+
+    /// Whether a gateway is named.
+    pub(super) fn is_given(&self) -> bool {
+        !self.admin.is_empty()
+    }
+
+    /// Whether several are named.
+    pub(super) fn has_several(&self) -> bool {
+        self.admin.len() > 1
+    }
+
+    /// Whether there is a credential, or what it needs.
+    pub(super) fn has_credentials(&self) -> bool {
+        self.credentials.token_file.is_some() || self.credentials.cacert.is_some()
+    }
+}
+
+impl Gateway {
+    /// What has gone wrong with a call.
+    pub(super) fn problem(&self, error: AdminError) -> Problem {
+        Problem::Call { url: self.url.clone(), by: self.by.clone(), error }
+    }
+
+    /// Another listener of the same gateway, which needs no credential.
+    ///
+    /// # Errors
+    /// If the URL cannot be used.
+    pub(super) fn at(self, url: &str) -> Result<Self, Problem> {
+        let client = AdminClient::new(url, &CredentialArgs::default(), None);
+        let client = client.map_err(|error| self.problem(error))?.waiting(self.client.patience());
+        Ok(Self { url: url.to_owned(), client, ..self })
+    }
+
+    /// The same gateway, for calls that take another time.
+    pub(super) fn waiting(self, patience: std::time::Duration) -> Self {
+        Self { client: self.client.waiting(patience), ..self }
+    }
+}
+
+fn find(
+    admin: Option<&str>,
+    config: Option<&Path>,
+    credentials: &CredentialArgs,
+) -> Result<Gateway, Problem> {
+    let variable = std::env::var(VARIABLE).ok().filter(|it| !it.trim().is_empty());
+    let named = match (admin, variable) {
+        (Some(url), _) => Some((url.to_owned(), By::Argument)),
+        (None, Some(url)) => Some((url.trim().to_owned(), By::Variable)),
+        (None, None) => None,
+    };
+    // The token of a file that nobody has named is not for a listener that somebody has named.
+    let file = match (config, &named) {
+        (Some(file), _) => Some(file),
+        (None, Some(_)) => None,
+        (None, None) => Some(Path::new(CONFIG)).filter(|it| it.exists()),
+    };
+    let access = file.map(config::admin_access).transpose()?.flatten();
+    let (url, by) = match (named, file, &access) {
+        (Some(named), ..) => named,
+        (None, Some(file), Some(access)) => (url(access), By::File(file.to_owned())),
+        (None, ..) if Path::new(SOCKET).exists() => (format!("unix:{SOCKET}"), By::Nothing),
+        (None, ..) => (USUAL.to_owned(), By::Nothing),
+    };
+    let probe = access.as_ref().filter(|_| matches!(by, By::File(_))).and_then(probe);
+    let problem = |error| Problem::Call { url: url.clone(), by: by.clone(), error };
+    let client = AdminClient::new(&url, credentials, access.and_then(|it| it.token));
+    Ok(Gateway { client: client.map_err(problem)?, url, by, probe })
+}
+
+fn url(access: &AdminAccess) -> String {
+    listener(&access.address, if access.is_encrypted { "https" } else { "http" })
+}
+
+fn probe(access: &AdminAccess) -> Option<String> {
+    access.probe.as_ref().map(|address| listener(address, "http"))
+}
+
+fn listener(address: &ListenAddress, scheme: &str) -> String {
+    match address.from_here() {
+        ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
+    }
+}
