@@ -51,8 +51,7 @@ struct Entry {
 impl Policies {
     /// Keeps at most this many seconds of this many policies.
     pub(super) const fn new(most_seconds: usize, most_names: usize) -> Self {
-        let (names, seconds) = (BTreeMap::new(), VecDeque::new());
-        Self { most_seconds, most_names, names, seconds }
+        Self { most_seconds, most_names, names: BTreeMap::new(), seconds: VecDeque::new() }
     }
 
     /// Keeps what policies have counted in one more second.

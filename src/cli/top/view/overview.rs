@@ -12,7 +12,7 @@ const LEAST_PART: usize = 3;
 /// Draws it, but for the last line.
 pub(super) fn draw(state: &State, reasons: &[Reason], pen: Pen, lines: &mut Lines<'_>) {
     let room = |lines: &Lines<'_>| usize::from(lines.room()).saturating_sub(1);
-    push_reasons(reasons, room(lines) / 3, pen, lines);
+    push_reasons(reasons, room(lines) / 4, pen, lines);
     let mut asked = state.asked(View::Overview);
     asked.filter = "";
     let gateways = View::Overview.table(&state.figures, &asked);
