@@ -101,17 +101,12 @@ function drawLarge() {
 /** Opens the large chart for one policy. */
 export function showChartOf(policy) {
  const part = byId("by-policy");
- byId("by-policy-which").value = policy;
- const focus = () => {
-  drawLarge();
-  moved();
-  part.scrollIntoView({ block: "nearest" });
-  byId("by-policy-which").focus({ preventScroll: true });
- };
- if (part.open) return focus();
- // What is in a closed part cannot keep the focus.
- part.addEventListener("toggle", focus, { once: true });
  part.open = true;
+ byId("by-policy-which").value = policy;
+ drawLarge();
+ moved();
+ part.scrollIntoView({ block: "nearest" });
+ byId("by-policy-which").focus({ preventScroll: true });
 }
 
 /** The refusals of policies in a second, and those in shadow, by name. */

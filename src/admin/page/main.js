@@ -187,7 +187,8 @@ byId("login").addEventListener("submit", async (event) => {
  }
  byId("login-fault").textContent = "";
  byId("token").value = "";
- await begin();
+ // The focus moves at once: later the user may be elsewhere.
+ begin();
  byId("main").focus({ preventScroll: true });
 });
 byId("leave").addEventListener("click", () => {
