@@ -85,6 +85,13 @@ fn the_shipped_configuration_compiles_without_warnings() {
     let compiled = Config::parse(&text, "gateway.yaml", &|_| None).unwrap();
     assert!(compiled.warnings.is_empty(), "{}", compiled.warnings);
     assert!(text.lines().count() < 60);
+    // What the comments say of the admin listener is true.
+    let on =
+        text.replace("# admin:\n#   address", "admin:\n  address").replace("#   token", "  token");
+    let token = |name: &str| (name == "TOLLGATE_ADMIN_TOKEN").then(|| SECRET.to_owned());
+    let compiled = Config::parse(&on, "gateway.yaml", &token).unwrap();
+    assert!(compiled.warnings.is_empty() && on.contains("\nadmin:\n"), "{}", compiled.warnings);
+    assert!(Config::parse(&on, "gateway.yaml", &|_| None).is_err(), "it needs the token");
 }
 
 /// The page was out of reach: the admin listener was a Unix socket in the container. And a mounted

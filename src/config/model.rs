@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderName;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
 use tollgate_limiter::algorithm::{Algorithm, SlidingWindow};
 use tollgate_limiter::decision::HeaderSettings;
 use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
@@ -22,7 +23,7 @@ use crate::proxy::{
 };
 use crate::routes;
 use crate::server::{CertificateDates, ListenAddress, ListenerSettings};
-use crate::snapshot::{Action, Handling};
+use crate::snapshot::{Action, FixedResponse, Handling};
 use crate::telemetry::TelemetrySettings;
 
 /// A configuration without mistakes.
@@ -78,17 +79,27 @@ impl Config {
     ) -> Result<Self, TlsError> {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
-        let route = Route {
-            rule: routes::Route::for_all(vec![Arc::clone(&policy)]),
+        let route = |rule, action, path: &str| Route {
+            rule,
             handling: Handling {
-                action: Action::Forward(0),
+                action,
                 timeouts: RouteTimeouts::default(),
                 retries: None,
                 max_body_bytes: None,
                 changes: None,
             },
-            written: Written { hosts: Vec::new(), path: "/*".to_owned() },
+            written: Written { hosts: Vec::new(), path: path.to_owned() },
         };
+        let mut routes = Vec::new();
+        if to == Target::Echo {
+            // A browser asks for an icon by itself. Whoever tries the limit has not asked for it.
+            let path = ICON.parse().expect("it is a path");
+            let rule =
+                routes::Route { path, name: "icon".into(), ..routes::Route::for_all(vec![]) };
+            routes.push(route(rule, Action::Respond(no_icon()), ICON));
+        }
+        let rule = routes::Route::for_all(vec![Arc::clone(&policy)]);
+        routes.push(route(rule, Action::Forward(0), "/*"));
         let is_tls = matches!(to, Target::Https(..));
         let endpoint = EndpointSettings { target: to, weight: 1 };
         let mut upstream = UpstreamSettings::new("upstream", vec![endpoint]);
@@ -103,7 +114,7 @@ impl Config {
             store: StoreSettings::default(),
             policies: vec![policy],
             definitions: Arc::default(),
-            routes: vec![route],
+            routes,
             upstreams: vec![upstream],
             headers: HeaderSettings::default(),
             problem_json: true,
@@ -123,6 +134,17 @@ pub(super) struct Client {
     pub(super) settings: ClientSettings,
     pub(super) geo_files: Vec<GeoFile>,
     pub(super) key_source: Option<KeySource>,
+}
+
+/// Where browsers look for the icon of a site.
+const ICON: &str = "/favicon.ico";
+
+fn no_icon() -> FixedResponse {
+    FixedResponse {
+        status: StatusCode::NOT_FOUND,
+        content_type: HeaderValue::from_static("text/plain"),
+        body: Bytes::new(),
+    }
 }
 
 /// How clients are identified if the file does not say it. Forwarded headers are not believed. An

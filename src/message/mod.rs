@@ -11,6 +11,7 @@ pub(crate) mod fuzzing;
 mod grpc;
 pub(crate) mod json;
 mod length;
+mod page;
 mod problem;
 mod question;
 mod redirect;

@@ -1,17 +1,20 @@
 //! The gateway's own responses: failures and refusals, as problem+json (RFC 9457), as
-//! text, or as the status of a gRPC call.
+//! text, as a page for browsers, or as the status of a gRPC call.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT, ALLOW, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderValue, Method, Response, StatusCode};
-use memchr::memchr2_iter;
+use memchr::{memchr2_iter, memmem};
 use tollgate_limiter::policy::TokenFault;
 use tollgate_limiter::request::Fields;
 
 use super::failure::Failure;
 use super::grpc::{self, Code};
+use super::page;
 use super::problem::Problem;
 use super::spare::empty_table;
 use super::template::{self, Refusal};
@@ -43,6 +46,8 @@ pub(crate) enum ErrorFormat {
     Problem,
     /// `text/plain`.
     Text,
+    /// `text/html`, for a person in front of a browser.
+    Page,
     /// `application/grpc`: the HTTP status is 200, and the gRPC status is a field.
     Grpc,
 }
@@ -56,9 +61,22 @@ fn accepts_json(types: &[u8]) -> bool {
     })
 }
 
+/// Whether a line of `Accept` names JSON itself.
+fn names_json(types: &[u8]) -> bool {
+    memmem::find(types, b"json").is_some()
+}
+
+/// Whether a line of `Accept` is that of a browser that shows a page. Programs that want HTML do not
+/// name XHTML, and programs that want JSON name it.
+fn is_of_browser(types: &[u8]) -> bool {
+    let names = |it: &[u8]| memmem::find(types, it).is_some();
+    names(b"application/xhtml+xml") && names(b"text/html")
+}
+
 impl ErrorFormat {
     /// The format for a request: gRPC for a gRPC call, else problem+json, unless the
-    /// configuration selects text or the client accepts other types but not JSON.
+    /// configuration selects text, a browser is to show the response as a page, or the client
+    /// accepts other types but not JSON.
     pub(crate) fn choose(problem_json: bool, method: &Method, fields: Fields<'_>) -> Self {
         if grpc::is_call(method, fields) {
             return Self::Grpc;
@@ -68,10 +86,20 @@ impl ErrorFormat {
 
     /// The same for a request that is no gRPC call, or is not answered as one.
     pub(crate) fn of_http(problem_json: bool, fields: Fields<'_>) -> Self {
-        let mut accepted = fields.get_all(&ACCEPT).peekable();
-        let takes_json =
-            accepted.peek().is_none() || accepted.any(|types| accepts_json(types.as_bytes()));
-        if problem_json && takes_json { Self::Problem } else { Self::Text }
+        let mut accepted = fields.get_all(&ACCEPT).map(HeaderValue::as_bytes).peekable();
+        if !problem_json {
+            return Self::Text;
+        }
+        let (mut takes_json, mut is_browser) = (accepted.peek().is_none(), false);
+        for types in accepted {
+            takes_json |= accepts_json(types);
+            is_browser |= is_of_browser(types);
+        }
+        match (is_browser, takes_json) {
+            (true, _) if !fields.get_all(&ACCEPT).any(|it| names_json(it.as_bytes())) => Self::Page,
+            (_, true) => Self::Problem,
+            (_, false) => Self::Text,
+        }
     }
 
     /// The response to a request that failed.
@@ -146,6 +174,9 @@ impl ErrorFormat {
                 HeaderValue::from_static("text/plain; charset=utf-8"),
                 format!("{}: {}\n", problem.title, problem.detail).into(),
             ),
+            Self::Page => {
+                (HeaderValue::from_static("text/html; charset=utf-8"), page::page(problem).into())
+            }
             Self::Grpc => {
                 let message = format!("{}: {}", problem.title, problem.detail);
                 return grpc::trailers_only(code, &message, problem.retry_after_ms);
@@ -157,6 +188,10 @@ impl ErrorFormat {
         // The fields about limits follow, and the table need not grow for them.
         *response.headers_mut() = empty_table(FIELDS);
         response.headers_mut().insert(CONTENT_TYPE, content_type);
+        if self == Self::Page {
+            let policy = HeaderValue::from_static(page::CONTENT_SECURITY_POLICY);
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        }
         response
     }
 }
@@ -286,12 +321,15 @@ mod tests {
             &["application/json"],
             &["application/*;q=0.5"],
             &["application/problem+json"],
-            &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
             &["text/html", "application/json"],
+            &["text/html,application/xhtml+xml", "application/json"],
         ] {
             assert_eq!(choose(true, accept), ErrorFormat::Problem, "{accept:?}");
             assert_eq!(choose(false, accept), ErrorFormat::Text, "{accept:?}");
         }
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        assert_eq!(choose(true, &[browser]), ErrorFormat::Page);
+        assert_eq!(choose(false, &[browser]), ErrorFormat::Text);
         for accept in ["text/html", "text/*", "application/javascript", ""] {
             assert_eq!(choose(true, &[accept]), ErrorFormat::Text, "{accept}");
         }

@@ -59,6 +59,25 @@ fn a_client_that_accepts_only_text_gets_text() {
     assert_eq!(configured.field("Content-Type"), Some("text/plain; charset=utf-8"));
 }
 
+/// A person in front of a browser sees no JSON, and the browser asks for no icon: that would be
+/// another request of the same client.
+#[test]
+fn a_browser_that_is_refused_gets_a_small_page() {
+    let accept = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let refused = refusal("", "", &[accept]);
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.field("Content-Type"), Some("text/html; charset=utf-8"));
+    assert!(refused.number("Retry-After") >= 1);
+    let policy = refused.field("Content-Security-Policy").expect("it has one");
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let page = refused.text();
+    for part in ["<h1>Quota Exceeded</h1>", "<p>Try again in ", "rel=\"icon\" href=\"data:,\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let configured = refusal("", "problem_json: false", &[accept]);
+    assert_eq!(configured.field("Content-Type"), Some("text/plain; charset=utf-8"));
+}
+
 #[test]
 fn a_policy_may_configure_its_own_response() {
     let response = "response: { status: 503, content_type: application/json, \

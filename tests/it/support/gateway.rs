@@ -186,7 +186,8 @@ impl Gateway {
             (directory.path().join("gateway.yaml"), directory.path().join("access.log"));
         std::fs::write(&file, format!("{yaml}{}", telemetry(&access_log, format))).expect("a file");
         command.arg("run").arg("-c").arg(&file);
-        let listeners = yaml.matches("address:").count();
+        let lines = yaml.lines().filter(|line| !line.starts_with('#'));
+        let listeners = lines.map(|line| line.matches("address:").count()).sum();
         Self::spawn(command, listeners, access_log, directory)
     }
 
