@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal as _, stderr};
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use anstream::{AutoStream, ColorChoice};
 use tollgate_limiter::time::monotonic;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -30,9 +31,6 @@ const VARIABLE: &str = "TOLLGATE_LOG";
 
 /// The environment variable that overrides the configured format: `text` or `json`.
 const FORMAT_VARIABLE: &str = "TOLLGATE_LOG_FORMAT";
-
-/// The environment variable that forbids colours, if it is not empty (no-color.org).
-const NO_COLOR: &str = "NO_COLOR";
 
 /// The most lines that wait for the thread.
 const QUEUE_LINES: usize = 1024;
@@ -81,7 +79,7 @@ impl ProcessLog {
             lost: lost_process_lines(),
         };
         let writer = LogWriter::start(kind, &Output::Stderr)?;
-        let has_colours = is_terminal && variable(NO_COLOR).is_none();
+        let has_colours = AutoStream::choice(&stderr()) != ColorChoice::Never;
         let filter = filter(level, variable(VARIABLE));
         subscribe(filter, format, has_colours, Lines(writer.queue()));
         if asked.is_some_and(|asked| Format::named(&asked).is_none()) {
@@ -112,7 +110,7 @@ fn subscribe(filter: EnvFilter, format: Format, has_colours: bool, lines: Lines)
         ),
         Format::Json => set_global_default(
             log.fmt_fields(JsonFields::new())
-                .event_format(Limited::new(lines.json().flatten_event(true), |lines| {
+                .event_format(Limited::new(TimeNamed(lines.json().flatten_event(true)), |lines| {
                     format!("{{\"dropped_lines\":{lines}}}")
                 }))
                 .finish(),
@@ -187,6 +185,30 @@ where
             }
         }
         self.lines.format_event(context, writer, event)
+    }
+}
+
+/// Gives the time the name that it has in the access log.
+struct TimeNamed<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for TimeNamed<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &tracing::Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        match line.strip_prefix("{\"timestamp\":") {
+            Some(rest) => write!(writer, "{{\"time\":{rest}"),
+            None => writer.write_str(&line),
+        }
     }
 }
 

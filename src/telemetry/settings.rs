@@ -67,12 +67,23 @@ impl Default for AccessLogSettings {
 pub(crate) enum LineFormat {
     /// Text that is easy to read.
     Text,
+    /// Less text, for the terminal that the log goes to. It has no name.
+    Terminal(Terminal),
     /// One JSON object in each line, with these names.
     Json(FieldNames),
     /// The format of Apache and nginx, for programs that know no other.
     Combined,
     /// The operator's own.
     Template(Arc<Template>),
+}
+
+/// The terminal that an access log goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terminal {
+    /// Its width.
+    pub(super) columns: usize,
+    /// Whether its user wants colours.
+    pub(super) has_colours: bool,
 }
 
 /// How much of a client's address is written.

@@ -7,11 +7,12 @@ use http::Version;
 use tollgate_limiter::time::{Span, Timestamp};
 
 use super::clock_text::ClockText;
+use super::terminal::Shown;
 use super::value::{Client, write_escaped, write_json_text};
 use super::visitor::{Json, Prefixes, Values, Visitor};
 use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
-use crate::telemetry::settings::{AccessLogSettings, LineFormat};
+use crate::telemetry::settings::{AccessLogSettings, LineFormat, Terminal};
 use crate::telemetry::template::{Part, Template};
 
 /// How one worker writes its lines.
@@ -28,7 +29,10 @@ impl Lines {
     pub(super) fn new(settings: AccessLogSettings, format: LineFormat) -> Self {
         let names = match format {
             LineFormat::Json(names) => names,
-            LineFormat::Text | LineFormat::Combined | LineFormat::Template(_) => FieldNames::Own,
+            LineFormat::Text
+            | LineFormat::Terminal(_)
+            | LineFormat::Combined
+            | LineFormat::Template(_) => FieldNames::Own,
         };
         let prefixes = Prefixes::new(names);
         Self { settings, format, names, prefixes, clock_text: ClockText::default() }
@@ -45,6 +49,10 @@ impl Lines {
         match &self.format {
             LineFormat::Json(_) => line.write_json(to),
             LineFormat::Text => line.write_text(to),
+            LineFormat::Terminal(terminal) => {
+                line.write_at(*terminal, to);
+                Ok(())
+            }
             LineFormat::Combined => line.write_combined(to),
             LineFormat::Template(template) => line.write_by(template, to),
         }
@@ -178,6 +186,25 @@ impl<'a> Line<'a> {
         writeln!(line, " {}\" {status} {} \"-\" \"-\"", protocol(record.version), record.bytes)
     }
 
+    fn write_at(&self, terminal: Terminal, line: &mut String) {
+        let mut client = String::new();
+        self.client.write(&mut client);
+        let Record { method, outcome, wait, duration_us, .. } = self.record;
+        let shown = Shown {
+            time: &self.time,
+            status: self.status,
+            method: method.as_str(),
+            path: self.record.path(),
+            client: &client,
+            duration_us: *duration_us,
+            outcome,
+            policy: self.binding.map(|it| it.name.as_str()),
+            remaining: self.binding.and_then(|it| it.remaining),
+            wait_ms: wait.map(Span::as_millis_ceil),
+        };
+        terminal.write(&shown, line);
+    }
+
     fn write_text(&self, line: &mut String) -> fmt::Result {
         let Self { record, time, client, status, .. } = self;
         let Record { method, bytes, duration_us, outcome, .. } = record;
@@ -213,9 +240,10 @@ pub(super) const fn dropped(format: &LineFormat) -> fn(u64) -> String {
     match format {
         LineFormat::Json(FieldNames::Own) => |lines| format!("{{\"{DROPPED_LINES}\":{lines}}}\n"),
         LineFormat::Json(_) => |lines| format!("{{\"tollgate.{DROPPED_LINES}\":{lines}}}\n"),
-        LineFormat::Text | LineFormat::Combined | LineFormat::Template(_) => {
-            |lines| format!("{lines} lines dropped\n")
-        }
+        LineFormat::Text
+        | LineFormat::Terminal(_)
+        | LineFormat::Combined
+        | LineFormat::Template(_) => |lines| format!("{lines} lines dropped\n"),
     }
 }
 

@@ -7,17 +7,18 @@
 
 mod clock_text;
 mod line;
+mod terminal;
 mod value;
 mod visitor;
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::time::Instant;
 
 use super::field::FieldNames;
 use super::lost_lines::LostLines;
 use super::record::Record;
-use super::settings::{AccessLogSettings, LineFormat, Output};
+use super::settings::{AccessLogSettings, LineFormat, Terminal};
 use super::writer::{LogKind, LogQueue, LogWriter, Reopener};
 use line::{Lines, dropped};
 
@@ -78,15 +79,9 @@ impl AccessLog {
 
 /// Text for people on a terminal. Ids of clients need JSON.
 fn by_output(settings: &AccessLogSettings) -> LineFormat {
-    let is_terminal = match settings.output {
-        Output::Stdout => io::stdout().is_terminal(),
-        Output::Stderr => io::stderr().is_terminal(),
-        Output::File(_) => false,
-    };
-    if is_terminal && !settings.has_keys {
-        LineFormat::Text
-    } else {
-        LineFormat::Json(FieldNames::Own)
+    match Terminal::of(&settings.output).filter(|_| !settings.has_keys) {
+        Some(terminal) => LineFormat::Terminal(terminal),
+        None => LineFormat::Json(FieldNames::Own),
     }
 }
 
