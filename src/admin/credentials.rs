@@ -179,6 +179,7 @@ mod tests {
             probe: None,
             write_config: false,
             reveal_keys: false,
+            is_temporary: false,
         }
     }
 

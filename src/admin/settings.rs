@@ -27,6 +27,8 @@ pub(crate) struct AdminSettings {
     pub(crate) write_config: bool,
     /// Whether whole keys are kept, and shown to operators that ask for them.
     pub(crate) reveal_keys: bool,
+    /// Whether no file has them: they are for the terminal that has started the process.
+    pub(crate) is_temporary: bool,
 }
 
 /// What a credential allows. Each role includes those before it.

@@ -204,6 +204,9 @@ impl AdminListener {
         needs_restart: &mut Vec<&'static str>,
     ) -> Arc<AdminSettings> {
         let old = Arc::clone(&self.view.borrow().settings);
+        if settings.is_none() && old.is_temporary {
+            return old;
+        }
         let Some(mut new) = settings else {
             warn!("admin: removed from the file, but the change needs a restart");
             needs_restart.push("admin");
@@ -269,8 +272,17 @@ impl AdminListener {
         self.view.send_modify(|view| view.phase = Phase::Draining);
     }
 
+    /// Its address.
+    pub(super) const fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+
     /// The address of the page, and a command to try.
     pub(super) fn how_to_ask(&self) -> String {
+        // The terminal shows the link with the token.
+        if self.view.borrow().settings.is_temporary {
+            return self.address.to_string();
+        }
         match &self.address {
             ListenAddress::Unix(path) => {
                 let path = path.display();
@@ -281,7 +293,7 @@ impl AdminListener {
             }
             ListenAddress::Tcp(_) => {
                 let scheme = if self.handle.settings().tls.is_some() { "https" } else { "http" };
-                let page = format!("{scheme}://{}/", self.address.from_here());
+                let page = format!("{scheme}://{}/", self.address.reachable());
                 format!(
                     "{}, page {page}, try: curl -H \"Authorization: Bearer \
                      $TOLLGATE_ADMIN_TOKEN\" {page}v1/status",

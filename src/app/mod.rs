@@ -83,25 +83,52 @@ pub(crate) struct ConfigFiles {
     pub(crate) document: Document,
 }
 
+/// Where a gateway serves.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The first listener for requests.
+    pub(crate) gateway: Option<ListenAddress>,
+    /// The admin listener.
+    pub(crate) admin: Option<ListenAddress>,
+}
+
+impl Started {
+    fn of(supervisor: &Supervisor, admin: Option<&AdminListener>) -> Self {
+        let gateway = supervisor.addresses().iter().find(|(it, _)| *it == Purpose::Gateway);
+        Self {
+            gateway: gateway.map(|(_, address)| address.clone()),
+            admin: admin.map(|it| it.address().clone()),
+        }
+    }
+}
+
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have
 /// their responses. `config` was read from `source`. It is read again when one of these
-/// files changes, and on SIGHUP.
+/// files changes, and on SIGHUP. `started` is called once, when it serves.
 ///
 /// # Errors
 /// If it cannot start. Later errors are logged, and the gateway continues.
-pub(crate) fn run(config: Config, source: Option<ConfigFiles>) -> Result<(), RunError> {
+pub(crate) fn run(
+    config: Config,
+    source: Option<ConfigFiles>,
+    started: impl FnOnce(&Started),
+) -> Result<(), RunError> {
     let process_log = ProcessLog::start(config.telemetry.level, config.telemetry.format)?;
-    let ended = run_logged(config, source);
+    let ended = run_logged(config, source, started);
     // The caller prints an error to standard error, after these lines.
     process_log.close_by(*ended.as_ref().unwrap_or(&(monotonic() + LOGS_LIMIT)));
     ended.map(drop)
 }
 
 /// Runs a gateway whose process log is open. Returns when the logs must have been written.
-fn run_logged(config: Config, source: Option<ConfigFiles>) -> Result<Instant, RunError> {
+fn run_logged(
+    config: Config,
+    source: Option<ConfigFiles>,
+    started: impl FnOnce(&Started),
+) -> Result<Instant, RunError> {
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;
-    let ended = control.block_on(supervise(config, source, log.as_ref()));
+    let ended = control.block_on(supervise(config, source, log.as_ref(), started));
     // The lookup of a name in progress could take long.
     control.shutdown_background();
     ended?;
@@ -123,6 +150,7 @@ async fn supervise(
     config: Config,
     source: Option<ConfigFiles>,
     log: Option<&AccessLog>,
+    started: impl FnOnce(&Started),
 ) -> Result<(), RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
@@ -140,13 +168,14 @@ async fn supervise(
     let outputs = Outputs { log, tracer: traces.as_ref().map(|traces| &traces.tracer) };
     let inherited = InheritedSockets::take();
     let mut supervisor = tokio::select! {
-        started = Supervisor::start(config, inherited, echo, outputs, &drain) => started?,
+        supervisor = Supervisor::start(config, inherited, echo, outputs, &drain) => supervisor?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
             return Ok(());
         }
     };
     drop(drain);
     let mut admin = serve_admin(admin, &supervisor, (file.as_deref(), document), configs)?;
+    started(&Started::of(&supervisor, admin.as_ref()));
     let state = (&mut supervisor, &mut admin, &mut loaded);
     reload_until_stopped(state, &mut config_calls, &mut signals).await;
     systemd::report(ServiceState::Stopping);

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
+pub(super) use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::uri::Authority;
-use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -229,6 +230,20 @@ impl AdminClient {
     /// If there is no answer, or it is an error.
     pub(super) async fn delete(&self, path: &str) -> Result<Value, AdminError> {
         Ok(self.call(Method::DELETE, path, None, None).await?.document)
+    }
+
+    /// The answer to a call that changes what has this entity tag; `*` stands for any.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is an error.
+    pub(super) async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        tag: &str,
+    ) -> Result<Answer, AdminError> {
+        self.call(method, path, body, Some(tag)).await
     }
 
     /// The status of the answer to a GET, and its document if it has one.

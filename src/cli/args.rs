@@ -1,12 +1,15 @@
 //! The arguments of the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::explain::{EXAMPLES as EXPLAIN_EXAMPLES, ExplainArgs};
 use super::health::{EXAMPLES as HEALTH_EXAMPLES, HealthArgs};
+use super::init::{EXAMPLES as INIT_EXAMPLES, InitArgs};
+use super::paint::Colour;
+use super::policy::{EXAMPLES as POLICY_EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
 use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
 use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
 use super::top::{EXAMPLES as TOP_EXAMPLES, TopArgs};
@@ -19,6 +22,9 @@ use crate::proxy::TlsError;
 pub(super) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,
+    /// When text has colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(super) color: Colour,
 }
 
 #[derive(Debug, Subcommand)]
@@ -26,6 +32,9 @@ pub(super) enum Command {
     /// Run the gateway until SIGTERM or SIGINT
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Write a configuration to begin with
+    #[command(after_help = INIT_EXAMPLES)]
+    Init(InitArgs),
     /// Check a configuration: exit code 0, or 2 with a report of all mistakes
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
@@ -47,6 +56,12 @@ pub(super) enum Command {
     /// Have a running gateway read its configuration again, and print what has changed
     #[command(after_help = RELOAD_EXAMPLES)]
     Reload(ReloadArgs),
+    /// List, show and change policies of running gateways
+    #[command(after_help = POLICY_EXAMPLES)]
+    Policy(PolicyArgs),
+    /// Forget the counters of a client: it begins again
+    #[command(after_help = RESET_EXAMPLES)]
+    Reset(ResetArgs),
     /// Read access logs, and say what the limits of a configuration would have done
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
@@ -68,20 +83,24 @@ pub(super) enum Command {
     },
 }
 
-const DEFAULT_CONFIG: &str = "gateway.yaml";
+/// The configuration that is read if none is named.
+pub(super) const DEFAULT_CONFIG: &str = "gateway.yaml";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   tollgate run                      with ./gateway.yaml
-  tollgate run -c /etc/tollgate/gateway.yaml
+  tollgate run /etc/tollgate/gateway.yaml
   tollgate run --to http://127.0.0.1:9000 --limit 100/minute
   tollgate run --to builtin:echo --limit 5/10s --key header:x-api-key --listen 127.0.0.1:8081";
 const CHECK_EXAMPLES: &str = "\
 Examples:
   tollgate check
+  tollgate check new.yaml
   tollgate check --routes           and a table of the routes
   tollgate check --connect          and whether the store, upstreams and others can be used
-  tollgate check -c new.yaml && mv new.yaml gateway.yaml";
+  tollgate check --json             for programs
+  tollgate check -c new.yaml && mv new.yaml gateway.yaml
+  sed s/60/90/ gateway.yaml | tollgate check -c -";
 const OVERRIDE_EXAMPLES: &str = "\
 KEY is the value that the policy counts by, as it is written in a request. If the
 key has several parts, write each with its name, and %26 for & in a value.
@@ -112,11 +131,32 @@ const COMPLETIONS_EXAMPLES: &str = "\
 Example:
   tollgate completions bash > /etc/bash_completion.d/tollgate";
 
+/// The configuration of a command that may also have it as its only word.
+#[derive(Debug, ClapArgs)]
+pub(super) struct ConfigArgs {
+    /// The configuration; - is standard input [default: gateway.yaml]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// The same
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        let named = self.config.as_ref().or(self.file.as_ref());
+        named.map_or(Path::new(DEFAULT_CONFIG), PathBuf::as_path)
+    }
+}
+
 #[derive(Debug, ClapArgs)]
 pub(super) struct CheckArgs {
-    /// The configuration
-    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    pub(super) config: PathBuf,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// Print what was found as JSON
+    #[arg(long, conflicts_with_all = ["routes", "connect"])]
+    pub(super) json: bool,
     /// Print the routes as a table, with their policies
     #[arg(long)]
     pub(super) routes: bool,
@@ -128,11 +168,10 @@ pub(super) struct CheckArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct RunArgs {
-    /// The configuration
-    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    pub(super) config: PathBuf,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
     /// Without a file: forward everything to this backend
-    #[arg(long, value_name = "URL", conflicts_with = "config", requires = "limit")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "file"], requires = "limit")]
     to: Option<Endpoint>,
     /// Without a file: the limit, such as 100/minute or 5/10s
     #[arg(long, value_name = "RATE", requires = "to")]
@@ -143,6 +182,15 @@ pub(super) struct RunArgs {
     /// Without a file: where to listen
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", requires = "to")]
     listen: ListenAddress,
+    /// Without a section admin: `none` leaves out the page that a gateway has at a terminal
+    #[arg(long, value_name = "none")]
+    admin: Option<NoPage>,
+}
+
+/// The word for no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NoPage {
+    None,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -226,6 +274,11 @@ impl OverrideCommand {
 }
 
 impl RunArgs {
+    /// Whether a user at a terminal may have a page.
+    pub(super) const fn has_page(&self) -> bool {
+        self.admin.is_none()
+    }
+
     /// The configuration that the arguments describe; None if they name no backend.
     ///
     /// # Errors

@@ -5,21 +5,27 @@
 
 mod admin_client;
 mod args;
+mod check;
 mod clean;
 mod connect;
 mod explain;
 mod health;
+mod init;
 mod overrides;
+mod paint;
+mod policy;
 mod rate;
 mod reload;
 mod replay;
 mod routes;
+mod run;
 mod status;
+mod tips;
 mod top;
 mod which;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,12 +34,14 @@ use std::sync::atomic::AtomicBool;
 use clap::{CommandFactory as _, Parser as _};
 use signal_hook::consts::SIGUSR1;
 
-use crate::app::{self, ConfigFiles, RunError};
-use crate::config::{self, Compiled, Config, LoadError, Mistakes, Report};
+use crate::app::RunError;
+use crate::config::{self, Compiled, LoadError, Mistakes, Report};
 use crate::proxy::TlsError;
-use args::{Args, CheckArgs, Command, OverrideArgs, ReplayArgs, RunArgs};
+use args::{Args, Command, DEFAULT_CONFIG, OverrideArgs, ReplayArgs};
 use explain::ExplainArgs;
 use health::HealthArgs;
+use init::InitArgs;
+use policy::{PolicyArgs, ResetArgs};
 use reload::ReloadArgs;
 use status::StatusArgs;
 use top::TopArgs;
@@ -41,12 +49,26 @@ use top::TopArgs;
 /// The exit code if the request that was explained is refused.
 const REFUSED: u8 = 3;
 
+/// What is said where the configuration is missing that is read if none is named.
+const NO_FILE: &str = "\
+error: there is no gateway.yaml in this directory; write one of these:
+  tollgate init                                                asks, and writes one
+  tollgate run --to http://127.0.0.1:9000 --limit 100/minute   needs none
+  tollgate run FILE                                            has another one
+  tollgate --help                                              shows all commands";
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] LoadError),
+    /// The configuration cannot be used, and this is what is said about it.
+    #[error("{0}")]
+    Shown(String),
+    /// It cannot be used, and that is said already.
+    #[error("see the output")]
+    Told,
     /// TLS to the backend on the command line cannot be set up.
     #[error("cannot use TLS with the backend: {0}; write a configuration that names some")]
     Tls(#[from] TlsError),
@@ -68,6 +90,12 @@ enum Failure {
     /// A gateway has not read its file again.
     #[error(transparent)]
     Reload(#[from] reload::Problem),
+    /// No configuration is written.
+    #[error(transparent)]
+    Init(#[from] init::Problem),
+    /// A policy is not shown or changed.
+    #[error(transparent)]
+    Policy(#[from] policy::Problem),
     /// A gateway does not answer as asked.
     #[error(transparent)]
     Gateway(#[from] which::Problem),
@@ -101,16 +129,20 @@ enum Failure {
 impl Failure {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Tls(_) => ExitCode::from(2),
+            Self::Config(_) | Self::Shown(_) | Self::Told | Self::Tls(_) | Self::Init(_) => {
+                ExitCode::from(2)
+            }
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Top(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Gateway(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Policy(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Run(_)
             | Self::Top(_)
             | Self::Reload(_)
             | Self::Gateway(_)
+            | Self::Policy(_)
             | Self::Untold(_)
             | Self::Unusable { .. }
             | Self::Start(_)
@@ -126,9 +158,17 @@ impl Failure {
 /// Runs the command of the process arguments.
 pub fn main() -> ExitCode {
     ignore_log_rotation();
-    let command = Args::parse().command;
-    // The operator at the terminal can read the file.
-    let shows_lines = matches!(command, Command::Check(_)) && io::stderr().is_terminal();
+    let Args { command, color } = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => match tips::of(&error) {
+            Some(tip) => {
+                say(&paint::report(&tip));
+                return ExitCode::from(2);
+            }
+            None => error.exit(),
+        },
+    };
+    color.apply();
     let done = match command {
         Command::Health(args) => match health(&args) {
             Ok(true) => Ok(()),
@@ -141,8 +181,11 @@ pub fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Reload(args) => reload(&args),
-        Command::Run(args) => run(args),
-        Command::Check(args) => check(&args),
+        Command::Policy(args) => policy(&args),
+        Command::Reset(args) => reset(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Init(args) => init(&args),
+        Command::Check(args) => check::run(&args),
         Command::Override(args) => override_limit(&args),
         Command::Explain(args) => match explain(&args) {
             Ok(true) => Ok(()),
@@ -166,7 +209,9 @@ pub fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            say(&prefixed(&failure, shows_lines));
+            if !matches!(failure, Failure::Told) {
+                say(&paint::report(&prefixed(&failure)));
+            }
             failure.exit_code()
         }
     }
@@ -192,12 +237,14 @@ fn ignore_log_rotation() {
     }
 }
 
-/// The text of a failure. In a report each line has its own prefix. `shows_lines`: it also shows the
-/// lines of a file that is not YAML as they are.
-fn prefixed(failure: &Failure, shows_lines: bool) -> String {
+/// The text of a failure. In a report each line has its own prefix.
+fn prefixed(failure: &Failure) -> String {
     match failure {
-        Failure::Config(LoadError::Mistakes(Mistakes { report, .. })) if shows_lines => {
-            report.with_whole_lines().to_string()
+        Failure::Shown(report) => report.clone(),
+        Failure::Config(LoadError::Unreadable { path, error })
+            if path == Path::new(DEFAULT_CONFIG) && error.kind() == ErrorKind::NotFound =>
+        {
+            NO_FILE.to_owned()
         }
         Failure::Config(LoadError::Mistakes(Mistakes { report, .. }))
         | Failure::Explain(explain::Problem::Config(LoadError::Mistakes(Mistakes {
@@ -206,18 +253,6 @@ fn prefixed(failure: &Failure, shows_lines: bool) -> String {
         }))) => report.to_string(),
         other => format!("error: {other}"),
     }
-}
-
-fn run(args: RunArgs) -> Result<(), Failure> {
-    match args.without_file()? {
-        Some(config) => app::run(config, None)?,
-        None => {
-            let Compiled { config, files, document, .. } = load(&args.config)?;
-            let files = ConfigFiles { file: args.config, others: files, document };
-            app::run(config, Some(files))?;
-        }
-    }
-    Ok(())
 }
 
 fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
@@ -230,7 +265,10 @@ fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
 /// Returns whether the request is admitted.
 fn explain(args: &ExplainArgs) -> Result<bool, Failure> {
     let explained = explain::run(args, load)?;
-    write!(io::stdout().lock(), "{}", explained.text)?;
+    match args.json {
+        true => write!(io::stdout().lock(), "{}", explained.text)?,
+        false => write!(anstream::stdout().lock(), "{}", paint::decisions(&explained.text))?,
+    }
     Ok(explained.is_admitted)
 }
 
@@ -239,7 +277,7 @@ fn health(args: &HealthArgs) -> Result<bool, Failure> {
     let health = health::run(args)?;
     writeln!(io::stdout().lock(), "{}", health.word)?;
     if let Some(why) = health.why {
-        say(&format!("error: {why}"));
+        say(&paint::report(&format!("error: {why}")));
     }
     Ok(health.is_good)
 }
@@ -247,13 +285,36 @@ fn health(args: &HealthArgs) -> Result<bool, Failure> {
 /// Returns whether the gateway is well.
 fn status(args: &StatusArgs) -> Result<bool, Failure> {
     let status = status::run(args)?;
-    write!(io::stdout().lock(), "{}", status.text)?;
+    write!(anstream::stdout().lock(), "{}", status.text)?;
     Ok(status.is_good)
 }
 
 fn reload(args: &ReloadArgs) -> Result<(), Failure> {
     let text = reload::run(args)?;
     write!(io::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+fn init(args: &InitArgs) -> Result<(), Failure> {
+    match init::run(args)? {
+        init::Output::Text(text) => write!(io::stdout().lock(), "{text}")?,
+        init::Output::Written(next) => say(&next),
+    }
+    Ok(())
+}
+
+fn policy(args: &PolicyArgs) -> Result<(), Failure> {
+    let output = policy::run(args)?;
+    match output.is_json {
+        true => write!(io::stdout().lock(), "{}", output.text)?,
+        false => write!(anstream::stdout().lock(), "{}", output.text)?,
+    }
+    Ok(())
+}
+
+fn reset(args: &ResetArgs) -> Result<(), Failure> {
+    let text = policy::reset(args)?;
+    write!(anstream::stdout().lock(), "{text}")?;
     Ok(())
 }
 
@@ -274,50 +335,13 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     Ok(report.says_enough()?)
 }
 
-fn check(args: &CheckArgs) -> Result<(), Failure> {
-    let path = &args.config;
-    let Compiled { config, .. } = load(path)?;
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}: {}", path.display(), summary(&config))?;
-    if args.routes {
-        write!(out, "\n{}", routes::table(&config))?;
-    }
-    if !args.connect {
-        return Ok(());
-    }
-    let outcomes = connect::run(&config).map_err(Failure::Start)?;
-    for outcome in &outcomes {
-        if let Some(line) = outcome.line() {
-            writeln!(out, "{line}")?;
-        }
-        outcome.problems(&path.display().to_string()).for_each(|problem| say(&problem));
-    }
-    match outcomes.iter().filter(|outcome| !outcome.is_good()).count() {
-        0 => Ok(()),
-        unusable => Err(Failure::Unusable { unusable, all: outcomes.len() }),
-    }
-}
-
 /// Loads a file, and prints the warnings about it.
 fn load(path: &Path) -> Result<Compiled, LoadError> {
     let compiled = config::load(path)?;
     if !Report::is_empty(&compiled.warnings) {
-        say(&compiled.warnings.to_string());
+        say(&paint::report(&compiled.warnings.to_string()));
     }
     Ok(compiled)
-}
-
-fn summary(config: &Config) -> String {
-    let count = |number: usize, one: &str, many: &str| {
-        format!("{number} {}", if number == 1 { one } else { many })
-    };
-    format!(
-        "good ({}, {}, {}, {})",
-        count(config.listeners.len(), "listener", "listeners"),
-        count(config.routes.len(), "route", "routes"),
-        count(config.policies.len(), "policy", "policies"),
-        count(config.upstreams.len(), "upstream", "upstreams"),
-    )
 }
 
 fn schema() -> Result<(), Failure> {
@@ -327,5 +351,5 @@ fn schema() -> Result<(), Failure> {
 
 /// Prints to standard error. If that is closed, the text is lost.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
+    let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
 }

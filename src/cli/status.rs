@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::admin_client::AdminError;
 use super::clean;
+use super::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 use super::which::{GatewayArgs, Problem};
 use crate::app::local_runtime;
 
@@ -44,7 +45,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<Status, Problem> {
     let answer = runtime.block_on(async { gateway.client.get("/v1/status").await });
     let answer = clean::document(answer.map_err(|error| gateway.problem(error))?);
     let is_good = answer["state"] == "ok";
-    let text = if args.json { format!("{answer:#}\n") } else { text(&answer) };
+    let text = if args.json { format!("{answer:#}\n") } else { painted(&text(&answer)) };
     Ok(Status { text, is_good })
 }
 
@@ -86,6 +87,25 @@ fn text(answer: &Value) -> String {
         row("Workers", format!("{}, {busy} busy", rates["busy"]["workers"]));
     }
     text
+}
+
+/// The state in colours, and the names of what follows.
+fn painted(text: &str) -> String {
+    let (state, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let style = if state == "ok" { GOOD } else { WARNING };
+    let mut painted = format!("{}\n", paint(style, state));
+    for line in rest.lines() {
+        let _ = match (line.split_once(" since "), line.split_at_checked(10)) {
+            (Some((code, since)), _) if !line.starts_with([' ', 'C']) => {
+                writeln!(painted, "{} since {since}", paint(STRONG, code))
+            }
+            (_, Some((name, value))) if name.starts_with(|c: char| c.is_ascii_uppercase()) => {
+                writeln!(painted, "{}{value}", paint(FAINT, name))
+            }
+            _ => writeln!(painted, "{line}"),
+        };
+    }
+    painted
 }
 
 /// Requests in a second.

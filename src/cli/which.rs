@@ -147,6 +147,16 @@ impl GatewaysArgs {
 }
 
 impl Gateway {
+    /// The arguments by which a command finds the same gateway, each after a space. Nothing, if it
+    /// needs none in the same place.
+    pub(super) fn arguments(&self) -> String {
+        match &self.by {
+            By::Argument => format!(" --admin {}", self.url),
+            By::File(file) if file != Path::new(CONFIG) => format!(" -c {}", file.display()),
+            By::File(_) | By::Variable | By::Nothing => String::new(),
+        }
+    }
+
     /// What has gone wrong with a call.
     pub(super) fn problem(&self, error: AdminError) -> Problem {
         Problem::Call { url: self.url.clone(), by: self.by.clone(), error }
@@ -207,7 +217,7 @@ fn probe(access: &AdminAccess) -> Option<String> {
 }
 
 fn listener(address: &ListenAddress, scheme: &str) -> String {
-    match address.from_here() {
+    match address.reachable() {
         ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
         unix @ ListenAddress::Unix(_) => unix.to_string(),
     }

@@ -60,6 +60,7 @@ pub(crate) use progress::Progress;
 pub(crate) use regular_file::{check as check_regular, open as open_regular};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
+pub(crate) use sections::temporary_admin;
 pub use surroundings::NamedFile;
 use surroundings::Surroundings;
 pub(crate) use text_file::read;

@@ -14,15 +14,19 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     text(regular_file::open(path)?)
 }
 
-/// The text of a configuration file, which may be a pipe: this waits for its end.
+/// The text of a configuration file, which may be a pipe: this waits for its end. `-` is standard
+/// input.
 ///
 /// # Errors
 /// If it cannot be read, is too large, or is not UTF-8.
 pub(super) fn read_any(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") {
+        return text(io::stdin().lock());
+    }
     text(File::open(path)?)
 }
 
-fn text(file: File) -> io::Result<String> {
+fn text(file: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     // One more byte than allowed is enough to see that the file is too large.
     file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes)?;

@@ -74,7 +74,7 @@ impl ListenAddress {
     }
 
     /// The address at which clients on this machine reach a listener at this one.
-    pub(crate) fn from_here(&self) -> Self {
+    pub(crate) fn reachable(&self) -> Self {
         match self {
             Self::Tcp(address) if address.ip().is_unspecified() => {
                 let ip = match address.ip() {

@@ -1,7 +1,11 @@
 // Calls of the admin API, and the token.
 
 const KEPT = "tollgate-token";
-let token = sessionStorage.getItem(KEPT);
+// `tollgate run` prints a link with a token at a terminal. The address loses it at once, so that it is in
+// no history and no picture of the screen. It is kept in memory alone.
+const linked = /^#token=([!-~]+)$/.exec(location.hash)?.[1];
+if (linked) history.replaceState(null, "", location.pathname);
+let token = linked ?? sessionStorage.getItem(KEPT);
 
 export const hasToken = () => token !== null;
 

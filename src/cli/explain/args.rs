@@ -65,7 +65,7 @@ pub(in crate::cli) struct ExplainArgs {
     pub(super) id: Option<String>,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 /// The units that are used already. Without a name: under each policy.

@@ -19,6 +19,7 @@ mod view;
 use std::io::{self, IsTerminal as _, stdin, stdout};
 use std::rc::Rc;
 
+use anstream::{AutoStream, ColorChoice};
 use tollgate_limiter::time::Clock;
 
 use self::args::Scope;
@@ -81,8 +82,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Shown, Problem> {
     let runtime = local_runtime().map_err(Problem::Start)?;
     let is_screen = !args.once && !args.json && stdout().is_terminal() && stdin().is_terminal();
     if is_screen {
-        // See https://no-color.org.
-        let has_colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+        let has_colours = AutoStream::choice(&stdout()) != ColorChoice::Never;
         let shown = shell::run(state, Rc::new(gateways), args.interval, has_colours);
         runtime.block_on(shown).map_err(Problem::Terminal)?;
         return Ok(Shown::default());

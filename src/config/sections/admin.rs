@@ -9,7 +9,9 @@ use serde::Deserialize;
 use super::admin_credentials::{self, RawAdminClient, RawAdminToken, Tokens};
 use super::context::Context;
 use super::listener_tls::RawListenerTls;
-use crate::admin::{AdminSettings, ClientSettings, ProbeSettings};
+use crate::admin::{
+    AdminSettings, ClientSettings, ProbeSettings, Role, TokenDigest, TokenSettings,
+};
 use crate::config::field::{Field, List, Spanned};
 use crate::config::model::AdminAccess;
 use crate::config::node::TextSpan;
@@ -32,6 +34,8 @@ const REQUEST_BODY: Duration = Duration::from_secs(10);
 /// The list of allowed hosts is searched for each call.
 const MAX_HOSTS: usize = 64;
 const MAX_UIDS: usize = 64;
+/// The name of a token that no file has, for the audit log.
+const NAME_OF_TERMINAL: &str = "terminal";
 
 /// The listener through which operators see and change a running gateway. Over TCP, clients need
 /// a token or a certificate. See docs/admin.md.
@@ -117,7 +121,30 @@ pub(super) fn compile(
         probe,
         write_config: raw.write_config.copied().unwrap_or(false),
         reveal_keys: raw.reveal_keys.copied().unwrap_or(false),
+        is_temporary: false,
     })
+}
+
+/// An admin listener that no file has, for the terminal that starts the process. `token` allows
+/// everything.
+pub(crate) fn temporary(address: SocketAddr, token: &str) -> AdminSettings {
+    let token = TokenSettings {
+        name: NAME_OF_TERMINAL.to_owned(),
+        role: Role::Operate,
+        digest: TokenDigest::of(token.as_bytes()),
+        expires: None,
+    };
+    AdminSettings {
+        listener: listener(ListenAddress::Tcp(address)),
+        hosts: Vec::new(),
+        tokens: vec![token],
+        clients: Vec::new(),
+        uids: Vec::new(),
+        probe: None,
+        write_config: false,
+        reveal_keys: false,
+        is_temporary: true,
+    }
 }
 
 /// The listener with the bounds of the admin API.

@@ -68,6 +68,7 @@ use super::problem::Problems;
 use super::scalar::Endpoint;
 use super::surroundings::Surroundings;
 use admin::RawAdmin;
+pub(crate) use admin::temporary as temporary_admin;
 use check::RawCheck;
 use client::RawClient;
 use context::Context;

@@ -69,6 +69,7 @@ fn every_example_of_the_help_is_accepted() {
     let mut count = 0;
     for command in [
         "run",
+        "init",
         "check",
         "override",
         "explain",
@@ -76,6 +77,8 @@ fn every_example_of_the_help_is_accepted() {
         "health",
         "status",
         "reload",
+        "policy",
+        "reset",
         "replay",
         "schema",
         "completions",

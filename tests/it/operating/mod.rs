@@ -1,7 +1,10 @@
 //! The commands that ask and steer a running gateway.
 
+mod first_run;
+mod policy;
 mod reload;
 mod status;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

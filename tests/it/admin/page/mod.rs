@@ -3,6 +3,7 @@
 mod acts;
 mod browser;
 mod faults;
+mod link;
 
 use serde_json::{Value, json};
 

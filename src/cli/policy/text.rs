@@ -1,0 +1,303 @@
+//! Policies and their changes, for people.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use tollgate_limiter::time::Span;
+
+use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
+
+/// What is told of a change.
+pub(super) struct Changing<'c> {
+    pub(super) policy: &'c str,
+    /// The arguments by which the same gateway is found again.
+    pub(super) gateway: String,
+    /// Whether the file has it, too.
+    pub(super) is_persistent: bool,
+}
+
+impl Changing<'_> {
+    /// A limit was set.
+    pub(super) fn set(&self, before: &Value, after: &Value) -> String {
+        let (old, new) = (limit(&before["limit"]), limit(&after["limit"]));
+        let mut text = self.limits(&old, &new);
+        let end = match (&after["patch"]["ends"], self.is_persistent) {
+            (Value::String(ends), _) => format!("until {ends}"),
+            (_, true) => "also in the file".to_owned(),
+            _ => "until it is undone, or the file changes the policy".to_owned(),
+        };
+        row(&mut text, "In force", &format!("{}, {end}", scope(after)));
+        let others = before["patch"]["limit"].as_str();
+        match (others, self.is_persistent) {
+            // The file has the new value, so the old one is set, not gone back to.
+            (_, true) => row(
+                &mut text,
+                "Undo",
+                &self.command(&format!("set {} {old} --persist", self.name())),
+            ),
+            (Some(_), false) => {
+                row(&mut text, "Undo", &self.command(&format!("set {} {old}", self.name())));
+                row(&mut text, "", &self.command(&format!("undo {}", self.name())));
+            }
+            (None, false) => {
+                row(&mut text, "Undo", &self.command(&format!("undo {}", self.name())))
+            }
+        }
+        text
+    }
+
+    /// Another limit is tried.
+    pub(super) fn tried(&self, after: &Value) -> String {
+        let tried = &after["candidate"];
+        let name = paint(STRONG, self.policy);
+        let mut text = format!(
+            "{name}: {} is tried beside {}, and refuses nothing\n",
+            paint(GOOD, limit(&tried["limit"])),
+            limit(&after["limit"])
+        );
+        row(&mut text, "In force", &format!("{}, until {}", scope(after), word(&tried["ends"])));
+        row(&mut text, "Complete", &format!("from {} on", word(&tried["warming_until"])));
+        row(&mut text, "See", &self.command(&format!("show {}", self.name())));
+        row(&mut text, "Apply", &self.command(&format!("apply {}", self.name())));
+        row(&mut text, "Undo", &self.command(&format!("undo {}", self.name())));
+        text
+    }
+
+    /// A change was removed.
+    pub(super) fn undone(&self, what: &str, before: &Value, after: &Value) -> String {
+        let name = paint(STRONG, self.policy);
+        if after["removed"] == true {
+            return format!("{name}: the change is removed; this node has no such policy\n");
+        }
+        if what == "candidate" {
+            let tried = limit(&before["candidate"]["limit"]);
+            return format!("{name}: {tried} is tried no more\n");
+        }
+        let mut text = self.limits(&limit(&before["limit"]), &limit(&after["limit"]));
+        row(&mut text, "In force", &format!("{}, as in the file", scope(after)));
+        text
+    }
+
+    fn limits(&self, old: &str, new: &str) -> String {
+        format!("{}: {old} -> {}\n", paint(STRONG, self.policy), paint(GOOD, new))
+    }
+
+    fn name(&self) -> String {
+        quoted(self.policy)
+    }
+
+    fn command(&self, end: &str) -> String {
+        let Self { gateway, .. } = self;
+        format!("tollgate policy {end}{gateway}")
+    }
+}
+
+/// All policies as a table.
+pub(super) fn list(items: &Value) -> String {
+    let mut rows =
+        vec![["POLICY", "LIMIT", "KEY", "MODE", "1 MIN", "REFUSED", "CHANGED"].map(str::to_owned)];
+    for it in items.as_array().into_iter().flatten() {
+        let (all, refused) = minute(it);
+        let changed = match (&it["patch"], &it["candidate"]) {
+            (Value::Null, Value::Null) => String::new(),
+            (Value::Null, tried) => format!("tries {}", limit(&tried["limit"])),
+            (patch, _) => match patch["ends"].as_str() {
+                Some(ends) => format!("until {ends}"),
+                None => "until undone".to_owned(),
+            },
+        };
+        rows.push([
+            word(&it["name"]),
+            limit(&it["limit"]),
+            word(&it["key"]),
+            word(&it["mode"]),
+            all.to_string(),
+            refused.to_string(),
+            changed,
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..7).map(|at| width(at).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let line = line.trim_end();
+        let _ = match index {
+            0 => writeln!(text, "{}", paint(FAINT, line)),
+            _ => writeln!(text, "{line}"),
+        };
+    }
+    text
+}
+
+/// One policy in lines.
+pub(super) fn show(it: &Value) -> String {
+    let mut text = format!("{}\n", paint(STRONG, word(&it["name"])));
+    row(&mut text, "Limit", &format!("{} ({})", limit(&it["limit"]), word(&it["algorithm"])));
+    row(&mut text, "Key", &word(&it["key"]));
+    row(&mut text, "Mode", &word(&it["mode"]));
+    if let Some(plans) = it["plans"]["limits"].as_object() {
+        let plans = plans.iter().map(|(name, value)| format!("{name} {}", limit(value)));
+        row(&mut text, "Plans", &plans.collect::<Vec<_>>().join(", "));
+    }
+    let (all, refused) = minute(it);
+    row(&mut text, "1 min", &format!("{all} decisions, {refused} refused"));
+    if let Some(near) = it["use"]["near"].as_f64() {
+        row(
+            &mut text,
+            "Near",
+            &format!("{:.0} % of clients above 80 % of the limit", near * 100.0),
+        );
+    }
+    let patch = &it["patch"];
+    if !patch.is_null() {
+        let ends =
+            patch["ends"].as_str().map_or("until undone".to_owned(), |it| format!("until {it}"));
+        let by = format!(
+            "by {} since {}, {ends}{}",
+            word(&patch["actor"]),
+            word(&patch["since"]),
+            reason(patch)
+        );
+        row(&mut text, "Changed", &by);
+        if let Some(file) = it["definition"]["limit"].as_str() {
+            row(&mut text, "File", file);
+        }
+    }
+    let tried = &it["candidate"];
+    if !tried.is_null() {
+        let counts = &tried["outcomes"];
+        let count = |name: &str| counts[name].as_u64().unwrap_or(0);
+        let limit = paint(WARNING, limit(&tried["limit"]));
+        row(
+            &mut text,
+            "Tried",
+            &format!("{limit} until {}{}", word(&tried["ends"]), reason(tried)),
+        );
+        let judged = format!(
+            "admits {}, would refuse {}, of which the policy admits {}",
+            count("admitted"),
+            count("shadow_refused"),
+            count("while_live_admitted")
+        );
+        row(&mut text, "", &judged);
+        row(&mut text, "", &format!("complete from {} on", word(&tried["warming_until"])));
+    }
+    for why in it["ignored"].as_array().into_iter().flatten() {
+        row(&mut text, "Ignored", &word(why));
+    }
+    text
+}
+
+/// The counters of a key are forgotten. `key` is the caller's own.
+pub(super) fn reset(answer: &Value, key: &str) -> String {
+    let policy = paint(STRONG, word(&answer["policy"]));
+    let scope = if answer["scope"] == "cluster" {
+        "on all nodes that share the store"
+    } else {
+        "on this node"
+    };
+    let id = word(&answer["key_id"]);
+    format!("{policy}: {key} (~{id}) begins again {scope}\n")
+}
+
+fn row(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "  {}{value}", paint(FAINT, format!("{name:<10}")));
+}
+
+fn reason(change: &Value) -> String {
+    match change["reason"].as_str() {
+        Some(reason) if !reason.is_empty() => format!(": {reason}"),
+        _ => String::new(),
+    }
+}
+
+/// Where changes of a policy are in force.
+fn scope(policy: &Value) -> &'static str {
+    match policy["changes_scope"] == "cluster" {
+        true => "within 2 s on all nodes that share the store",
+        false => "on this node until it ends",
+    }
+}
+
+/// All decisions of the last minute, and those that refuse.
+fn minute(policy: &Value) -> (u64, u64) {
+    let counts = policy["outcomes"]["1m"].as_object();
+    let count = |name: &str| counts.and_then(|it| it.get(name)?.as_u64()).unwrap_or(0);
+    let refused =
+        ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous"];
+    let refused = refused.into_iter().map(count).sum();
+    let all = counts.map_or(0, |it| it.values().filter_map(Value::as_u64).sum());
+    (all, refused)
+}
+
+/// A limit as the file writes it.
+fn limit(value: &Value) -> String {
+    match value["units"].as_u64() {
+        Some(units) => match value["window_ms"].as_u64() {
+            None | Some(0) => units.to_string(),
+            Some(ms) => format!("{units}/{}", Span::from_micros(ms.saturating_mul(1000))),
+        },
+        None => word(value),
+    }
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or("?").to_owned()
+}
+
+/// A word of a command line.
+pub(super) fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn limits_and_words_are_written_as_a_command_takes_them() {
+        assert_eq!(limit(&json!({ "units": 200, "window_ms": 60_000 })), "200/1m");
+        assert_eq!(limit(&json!({ "units": 20, "window_ms": 0 })), "20");
+        assert_eq!(limit(&json!("unlimited")), "unlimited");
+        assert_eq!(quoted("per-client"), "per-client");
+        assert_eq!(quoted("a b'c"), "'a b'\\''c'");
+    }
+
+    #[test]
+    fn a_change_tells_what_was_what_is_until_when_and_how_to_undo_it() {
+        let policy = |units: u64, patch: Value| json!({ "limit": { "units": units, "window_ms": 60_000 }, "patch": patch, "changes_scope": "cluster" });
+        let changing = |is_persistent| Changing {
+            policy: "a b",
+            gateway: " -c g.yaml".to_owned(),
+            is_persistent,
+        };
+        let (before, ends) = (policy(100, Value::Null), json!({ "ends": "2026-11-26T10:30:00Z" }));
+        assert_eq!(
+            plain(&changing(false).set(&before, &policy(200, ends))),
+            "a b: 100/1m -> 200/1m\n  \
+             In force  within 2 s on all nodes that share the store, until 2026-11-26T10:30:00Z\n  \
+             Undo      tollgate policy undo 'a b' -c g.yaml\n"
+        );
+        let patched = policy(150, json!({ "limit": "150/1m" }));
+        let twice = plain(&changing(false).set(&patched, &policy(200, json!({ "ends": null }))));
+        assert!(twice.contains("set 'a b' 150/1m -c g.yaml\n"), "{twice}");
+        assert!(twice.contains("tollgate policy undo 'a b'"), "{twice}");
+        let kept = plain(&changing(true).set(&before, &policy(200, Value::Null)));
+        assert!(
+            kept.contains("also in the file\n") && kept.contains("set 'a b' 100/1m --persist"),
+            "{kept}"
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! The link with a token in its fragment, which `tollgate run` prints at a terminal.
+
+use serde_json::json;
+
+use super::browser::Browser;
+use super::{OPERATE, gateway};
+
+#[test]
+fn a_link_with_a_token_signs_in_and_the_address_loses_it() {
+    let gateway = gateway();
+    let admin = gateway.addresses()[1];
+    let mut browser = Browser::start();
+    let url = format!("http://{admin}/#token={OPERATE}");
+    browser.call("Page.navigate", json!({ "url": url }));
+    browser.until_text("#state", "Working");
+    assert_eq!(browser.value("location.href"), format!("http://{admin}/"));
+    assert_eq!(browser.value("sessionStorage.length + localStorage.length"), 0);
+    // A wrong token is not kept either.
+    let wrong = format!("http://{admin}/?again#token=wrong-0123456789abcdef");
+    browser.call("Page.navigate", json!({ "url": wrong }));
+    browser.until("document.activeElement?.id === 'token'");
+    assert_eq!(browser.value("location.hash"), "");
+}

@@ -1,0 +1,157 @@
+//! The first minutes: a configuration to begin with, and what a terminal shows.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{command, done, run};
+use crate::support::Output;
+
+/// The output of the program at a terminal, which gets `input`.
+fn at_terminal(directory: &Path, arguments: &str, input: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_tollgate");
+    let script =
+        format!("printf '{input}' | timeout 20 script -qec \"{program} {arguments}\" /dev/null");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script]).current_dir(directory);
+    shell.env_remove("TOLLGATE_LOG").env_remove("TOLLGATE_LOG_FORMAT").env("NO_COLOR", "1");
+    let output = shell.output().expect("bash and script are installed");
+    String::from_utf8_lossy(&output.stdout).replace('\r', "")
+}
+
+fn good(directory: &Path, file: &str) {
+    let checked = run(directory, &["check", file]);
+    assert_eq!((checked.code, &*checked.stderr), (Some(0), ""), "{}", checked.stderr);
+}
+
+#[test]
+fn a_new_configuration_is_good_and_never_replaces_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let init = |more: &[&str]| {
+        run(directory.path(), &[&["init", "--to", "http://127.0.0.1:9000"], more].concat())
+    };
+    let written = init(&[]);
+    assert_eq!((written.code, &*written.stdout), (Some(0), ""), "{}", written.stderr);
+    assert!(
+        written.stderr.starts_with("gateway.yaml is written. Next:\n  tollgate check\n"),
+        "{}",
+        written.stderr
+    );
+    good(directory.path(), "gateway.yaml");
+    let file = directory.path().join("gateway.yaml");
+    let first = fs::read_to_string(&file).expect("it is there");
+    let again = init(&["--limit", "5/s"]);
+    assert!(again.code == Some(2) && again.stderr.contains("stays as it is"), "{}", again.stderr);
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), first);
+    assert_eq!(init(&["--limit", "5/s", "--force"]).code, Some(0));
+    assert!(fs::read_to_string(&file).expect("it is there").contains("limit: 5/s "));
+    let full = init(&[
+        "--limit",
+        "1_000/15m",
+        "--key",
+        "header:x-tenant",
+        "--listen",
+        "127.0.0.1:8081",
+        "--trusted-proxies",
+        "10.0.0.0/8,192.0.2.7",
+        "--redis",
+        "redis://127.0.0.1:6379",
+        "--admin",
+        "unix:/run/tollgate/admin.sock",
+        "full.yaml",
+    ]);
+    assert_eq!(full.code, Some(0), "{}", full.stderr);
+    good(directory.path(), "full.yaml");
+}
+
+/// The line of the contract: `env -i tollgate init --print --to URL | tollgate check -c -`.
+#[test]
+fn what_is_printed_is_good_in_an_empty_environment() {
+    let empty = tempfile::tempdir().expect("a directory");
+    let program = env!("CARGO_BIN_EXE_tollgate");
+    let script = format!(
+        "env -i {program} init --print --to http://127.0.0.1:9000 | env -i {program} check -c -"
+    );
+    let output = Command::new("bash").args(["-c", &script]).current_dir(empty.path()).output();
+    let output = output.expect("bash is installed");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        text(&output.stdout).starts_with("-: good (1 listener, 1 route, 1 policy, 1 upstream)")
+    );
+    assert_eq!(text(&output.stderr), "");
+    assert!(fs::read_dir(empty.path()).expect("it is there").next().is_none(), "no file");
+}
+
+#[test]
+fn without_a_terminal_nothing_is_asked() {
+    let empty = tempfile::tempdir().expect("a directory");
+    let silent = run(empty.path(), &["init"]);
+    assert!(
+        silent.code == Some(2) && silent.stderr.contains("--to http://HOST:PORT"),
+        "{}",
+        silent.stderr
+    );
+    let wrong = run(empty.path(), &["init", "--to", "127.0.0.1:9000"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("has no scheme"), "{}", wrong.stderr);
+}
+
+#[test]
+fn five_questions_are_asked_at_a_terminal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let answers = "builtin:echo\\n5/10s\\n\\n10.0.0.0/8\\n\\n";
+    let shown = at_terminal(directory.path(), "init", answers);
+    assert_eq!(shown.matches("] ").count(), 5, "{shown}");
+    assert!(shown.contains("gateway.yaml is written"), "{shown}");
+    let file = fs::read_to_string(directory.path().join("gateway.yaml")).expect("it is there");
+    for part in ["- builtin:echo\n", "limit: 5/10s ", "trusted_proxies: [10.0.0.0/8]"] {
+        assert!(file.contains(part), "{part}: {file}");
+    }
+    good(directory.path(), "gateway.yaml");
+}
+
+/// A terminal has a link to a page; a pipe, a file and a service have none.
+#[test]
+fn a_gateway_at_a_terminal_has_a_page_with_a_token_of_its_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("own.yaml"), OWN).expect("a file");
+    let to = "run --to builtin:echo --limit 5/m --listen 127.0.0.1:0";
+    let links = |text: &str| text.matches("#token=").count();
+    let mut tokens = Vec::new();
+    for arguments in [to, "run own.yaml"] {
+        let shown = stopped(directory.path(), arguments);
+        assert_eq!(links(&shown), 1, "{shown}");
+        assert!(shown.contains("try:  curl -i http://127.0.0.1:"), "{shown}");
+        let token = shown.split("#token=").nth(1).expect("it is there").split_whitespace().next();
+        let token = token.expect("it is not empty").to_owned();
+        assert!(token.len() == 43 && shown.matches(&token).count() == 1, "in no log: {shown}");
+        tokens.push(token);
+    }
+    assert_ne!(tokens[0], tokens[1]);
+    let none = stopped(directory.path(), &format!("{to} --admin none"));
+    assert!(links(&none) == 0 && none.contains("try:  curl"), "{none}");
+    let mut piped = command(directory.path(), &["run", "--to", "builtin:echo", "--limit", "5/m"]);
+    let piped = timed(piped.args(["--listen", "127.0.0.1:0"]));
+    assert!(links(&piped.stderr) == 0 && links(&piped.stdout) == 0, "{}", piped.stderr);
+    assert!(!piped.stderr.contains("listening for the admin API"), "{}", piped.stderr);
+}
+
+const OWN: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+                   routes: [{ path: /*, respond: { body: ok } }]\n";
+
+/// What a terminal shows of a gateway that is stopped after two seconds.
+fn stopped(directory: &Path, arguments: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_tollgate");
+    let mut shell = Command::new("script");
+    shell.args(["-qec", &format!("timeout 2 {program} {arguments}"), "/dev/null"]);
+    shell.current_dir(directory).env("NO_COLOR", "1");
+    shell.env_remove("TOLLGATE_LOG").env_remove("TOLLGATE_LOG_FORMAT");
+    let output = shell.output().expect("script is installed");
+    String::from_utf8_lossy(&output.stdout).replace('\r', "")
+}
+
+/// The output of a gateway that is stopped after two seconds.
+fn timed(gateway: &mut Command) -> Output {
+    let mut timeout = Command::new("timeout");
+    timeout.arg("2").arg(gateway.get_program()).args(gateway.get_args());
+    done(timeout.env("TOLLGATE_LOG_FORMAT", "text"))
+}

@@ -1,0 +1,144 @@
+//! `tollgate policy` and `tollgate reset`: limits that change while a gateway runs.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Directory, TOKEN, run, with_socket, yaml};
+use crate::support::{Gateway, Output};
+
+fn policy(directory: &Directory, arguments: &[&str]) -> Output {
+    let url = directory.url();
+    run(directory.path(), &[&["policy"], arguments, &["--admin", &url]].concat())
+}
+
+/// The output of a command that is done.
+fn told(output: &Output) -> &str {
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    &output.stdout
+}
+
+fn statuses(gateway: &Gateway, who: &str, count: usize) -> Vec<u16> {
+    let mut client = gateway.client();
+    (0..count).map(|_| client.get("/", &[&format!("X-Who: {who}")]).status).collect()
+}
+
+#[test]
+fn a_limit_is_set_told_and_undone_by_the_printed_command() {
+    let (gateway, directory) = with_socket("2/day");
+    assert_eq!(statuses(&gateway, "ann", 3), [200, 200, 429]);
+    let set = policy(&directory, &["set", "each", "4/1d", "--for", "30m", "--reason", "launch"]);
+    let text = told(&set);
+    assert!(text.starts_with("each: 2/1d -> 4/1d\n  In force  on this node"), "{text}");
+    assert!(text.contains(", until 20"), "{text}");
+    assert_eq!(statuses(&gateway, "ann", 3), [200, 200, 429]);
+    let shown = policy(&directory, &["show", "each"]);
+    for part in ["Limit     4/1d", "Changed   by ", ": launch\n", "File      2/day"] {
+        assert!(told(&shown).contains(part), "{part}: {}", shown.stdout);
+    }
+    let listed = policy(&directory, &["list"]);
+    assert!(told(&listed).starts_with("POLICY  LIMIT  KEY"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("\neach    4/1d   header:x-who  enforce"), "{}", listed.stdout);
+    let json = policy(&directory, &["list", "--json"]);
+    let json: Value = serde_json::from_str(told(&json)).expect("JSON");
+    assert_eq!(json[0]["patch"]["reason"], "launch");
+
+    // A second change can be undone, too: by the limit that was in force before it.
+    let more = policy(&directory, &["set", "each", "5/1d"]);
+    let again = format!("  Undo      tollgate policy set each 4/1d --admin {}\n", directory.url());
+    assert!(told(&more).contains(&again), "{}", more.stdout);
+    let command = text.lines().find_map(|line| line.trim().strip_prefix("Undo      tollgate "));
+    let command: Vec<&str> = command.expect("it is printed").split(' ').collect();
+    let undone = run(directory.path(), &command);
+    let expected = "each: 5/1d -> 2/1d\n  In force  on this node until it ends, as in the file\n";
+    assert_eq!(told(&undone), expected);
+    let nothing = policy(&directory, &["undo", "each"]);
+    assert!(
+        nothing.code == Some(1) && nothing.stderr.contains("as in the file"),
+        "{}",
+        nothing.stderr
+    );
+}
+
+#[test]
+fn a_limit_is_tried_and_then_applied() {
+    let (gateway, directory) = with_socket("4/day");
+    let none = policy(&directory, &["apply", "each"]);
+    assert!(none.code == Some(1), "{}", none.stdout);
+    assert!(none.stderr.contains("begin with: tollgate policy try each LIMIT"), "{}", none.stderr);
+    let tried = policy(&directory, &["try", "each", "1/1d"]);
+    let text = told(&tried);
+    assert!(text.starts_with("each: 1/1d is tried beside 4/1d, and refuses nothing\n"), "{text}");
+    assert_eq!(statuses(&gateway, "ann", 3), [200, 200, 200]);
+    let shown = policy(&directory, &["show", "each"]);
+    assert!(told(&shown).contains("Tried     1/1d until 20"), "{}", shown.stdout);
+    let applied = policy(&directory, &["apply", "each", "--reason", "it is enough"]);
+    assert!(told(&applied).starts_with("each: 4/1d -> 1/1d\n"), "{}", applied.stdout);
+    assert_eq!(statuses(&gateway, "bob", 2), [200, 429]);
+    let after = policy(&directory, &["show", "each", "--json"]);
+    let after: Value = serde_json::from_str(told(&after)).expect("JSON");
+    assert_eq!((&after["candidate"], &after["patch"]["limit"]), (&Value::Null, &"1/1d".into()));
+    // Without a change, the trial is what is undone.
+    told(&policy(&directory, &["undo", "each"]));
+    told(&policy(&directory, &["try", "each", "2/1d", "--for", "1h"]));
+    let ended = policy(&directory, &["undo", "each"]);
+    assert_eq!(told(&ended), "each: 2/1d is tried no more\n");
+}
+
+#[test]
+fn a_limit_that_is_kept_is_in_the_file() {
+    let directory = Directory::new();
+    let admin = directory.admin().replace(" }", ", write_config: true }");
+    let gateway = Gateway::start(&yaml("2/day", &admin));
+    let kept = policy(&directory, &["set", "each", "3/1d", "--persist"]);
+    let text = told(&kept);
+    assert!(text.contains(", also in the file\n"), "{text}");
+    assert!(text.contains("Undo      tollgate policy set each 2/1d --persist --admin "), "{text}");
+    let file = fs::read_to_string(gateway.file()).expect("it is there");
+    assert!(file.contains("limit: 3/1d"), "{file}");
+    assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
+}
+
+#[test]
+fn a_client_begins_again_by_its_key_or_its_id() {
+    let (gateway, directory) = with_socket("1/day");
+    let url = directory.url();
+    let reset = |key: &str| run(directory.path(), &["reset", "each", key, "--admin", &url]);
+    assert_eq!(statuses(&gateway, "a/b c", 2), [200, 429]);
+    let done = reset("a/b c");
+    let text = told(&done);
+    assert!(
+        text.starts_with("each: a/b c (~") && text.ends_with("begins again on this node\n"),
+        "{text}"
+    );
+    assert_eq!(statuses(&gateway, "a/b c", 2), [200, 429]);
+    let id = text.split(['(', ')']).nth(1).expect("it is told");
+    told(&reset(id));
+    assert_eq!(statuses(&gateway, "a/b c", 2), [200, 429]);
+    let unknown = run(directory.path(), &["reset", "nobody", "a", "--admin", &url]);
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("404"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_a_gateway_refuses_is_told_with_its_correction() {
+    let (gateway, directory) = with_socket("2/day");
+    let wrong = policy(&directory, &["set", "each", "lots"]);
+    assert_eq!(wrong.code, Some(1), "{}", wrong.stdout);
+    assert!(
+        wrong.stderr.contains("422") && wrong.stderr.contains("1000/minute"),
+        "{}",
+        wrong.stderr
+    );
+    let window = policy(&directory, &["set", "each", "5/1m"]);
+    assert!(window.code == Some(1) && window.stderr.contains("window"), "{}", window.stderr);
+    let both = policy(&directory, &["set", "each", "5/1d", "--for", "1h", "--persist"]);
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
+    let forbidden = policy(&directory, &["set", "each", "5/1d", "--persist"]);
+    assert!(
+        forbidden.code == Some(1) && forbidden.stderr.contains("write_config"),
+        "{}",
+        forbidden.stderr
+    );
+    assert!(gateway.log().contains("audit: a call that changes something"));
+    assert!(!forbidden.stderr.contains(TOKEN));
+}
