@@ -98,7 +98,7 @@ function ownLimit(policy, key, done, look, inForce) {
  const path = at(policy.name, "overrides", key);
  const show = async () => {
   const it = await get(path);
-  now.textContent = `Now: ${it.override ?? `that of the policy, ${limit(it.policy_limit)}`}. ${it.ignored_because ?? "Also a word: unlimited"}`;
+  now.textContent = `Now: ${it.override ?? `${inForce ?? limit(it.policy_limit)}, which is not its own`}. ${it.ignored_because ?? "Also a word: unlimited"}`;
   if (!input.value) input.value = it.override ?? inForce ?? limitText(it.policy_limit);
  };
  const set = el("button", { class: "main", type: "submit" }, "Set this limit");
