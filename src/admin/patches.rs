@@ -130,7 +130,13 @@ pub(super) async fn change(
     // An entry of a policy that this node does not have can be removed.
     let removes = matches!(requested, Requested::RemovePatch | Requested::RemoveCandidate);
     if !removes {
-        policy(&node.view(), name)?;
+        let view = node.view();
+        policy(&view, name)?;
+        if view.snapshot.definitions.get(name).is_none() {
+            let detail = "this gateway runs without a file, and its policy cannot be changed; write a \
+                          file with tollgate init, and run that";
+            return Err(Problem::conflict(detail));
+        }
     }
     let Some(if_match) = call.if_match.as_deref() else {
         let detail = "send If-Match with the ETag of GET /v1/policies/{policy}, so that no other \

@@ -392,8 +392,13 @@ impl Reply {
         let problem = document.unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no admin listener answers there");
         let mistakes = problem["errors"].as_array().into_iter().flatten();
-        let mistakes = mistakes.map(|it| clean::text(&mistake(it))).collect();
-        Err(AdminError::Answer { status, detail: clean::text(detail), mistakes })
+        let mut mistakes: Vec<String> = mistakes.map(|it| clean::text(&mistake(it))).collect();
+        let mut detail = clean::text(detail);
+        // The only mistake of a change is its detail.
+        if mistakes.len() == 1 && mistakes[0].starts_with(&detail) {
+            detail = mistakes.remove(0);
+        }
+        Err(AdminError::Answer { status, detail, mistakes })
     }
 }
 

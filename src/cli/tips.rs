@@ -15,7 +15,7 @@ const WORDS: &[(&[&str], &str)] = &[
         "to restart, write: systemctl restart tollgate; for another configuration no restart is \
          needed: tollgate reload",
     ),
-    (&["version", "-V", "-v"], "for the version, write: tollgate --version"),
+    (&["version", "-V", "-v"], "to print the version, write: tollgate --version"),
     (
         &["validate", "test", "lint", "verify", "configtest", "-t"],
         "to check a configuration, write: tollgate check FILE",

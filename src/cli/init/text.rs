@@ -29,7 +29,7 @@ pub(super) fn text(answers: &Answers) -> String {
             quoted(key),
             quoted(limit)
         ),
-        ROUTES.to_owned(),
+        routes(answers),
         admin(answers),
     ]
     .concat()
@@ -46,12 +46,25 @@ const HEAD: &str = "\
 const ROUTES: &str = "\
 # The first route that matches a request is used. All of its policies must admit the request.
 routes:
+";
+const ICON: &str = "  \
+  - name: icon # browsers ask for it by themselves, so it is not counted
+    path: /favicon.ico
+    respond: { status: 404 }
+";
+const ROUTE: &str = "  \
   - name: everything
     path: /*
     policies: [per-client]
     upstream: app
 
 ";
+
+fn routes(answers: &Answers) -> String {
+    // Whoever tries the limit in a browser has not asked for an icon.
+    let icon = if answers.to == "builtin:echo" { ICON } else { "" };
+    [ROUTES, icon, ROUTE].concat()
+}
 
 fn client(answers: &Answers) -> String {
     let about = "\

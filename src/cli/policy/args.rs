@@ -93,6 +93,9 @@ pub(super) enum PolicyCommand {
     Undo {
         /// The policy
         policy: String,
+        /// End the trial of another limit, and keep the change
+        #[arg(long)]
+        trial: bool,
         #[command(flatten)]
         gateway: GatewayArgs,
     },

@@ -135,7 +135,9 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
         PolicyCommand::Apply { policy, gateway, change, persist } => {
             apply(&gateway.find()?, policy, change, *persist).await
         }
-        PolicyCommand::Undo { policy, gateway } => undo(&gateway.find()?, policy).await,
+        PolicyCommand::Undo { policy, trial, gateway } => {
+            undo(&gateway.find()?, policy, *trial).await
+        }
     }
 }
 
@@ -172,7 +174,7 @@ async fn apply(
 }
 
 /// Removes the change of a policy, or else the limit that is tried beside it.
-async fn undo(gateway: &Gateway, policy: &str) -> Result<Output, Problem> {
+async fn undo(gateway: &Gateway, policy: &str, is_trial: bool) -> Result<Output, Problem> {
     let before = match look(gateway, policy).await {
         // A change outlives its policy if the file of another node still has it.
         Err(Problem::Gateway(which::Problem::Call { error, .. })) if error.is_not_found() => {
@@ -182,6 +184,8 @@ async fn undo(gateway: &Gateway, policy: &str) -> Result<Output, Problem> {
     };
     let is_ignored = before.document["ignored"].as_array().is_some_and(|it| !it.is_empty());
     let what = match (&before.document["patch"], &before.document["candidate"]) {
+        (_, Value::Null) if is_trial => return Err(Problem::NoTrial(policy.to_owned())),
+        (_, Value::Object(_)) if is_trial => "candidate",
         (Value::Null, Value::Null) if !is_ignored => {
             return Err(Problem::Unchanged(policy.to_owned()));
         }

@@ -59,7 +59,7 @@ impl Changing<'_> {
         row(&mut text, "Complete", &format!("from {} on", word(&tried["warming_until"])));
         row(&mut text, "See", &self.command(&format!("show {}", self.name())));
         row(&mut text, "Apply", &self.command(&format!("apply {}", self.name())));
-        row(&mut text, "Undo", &self.command(&format!("undo {}", self.name())));
+        row(&mut text, "Undo", &self.command(&format!("undo {} --trial", self.name())));
         text
     }
 
@@ -98,14 +98,14 @@ pub(super) fn list(items: &Value) -> String {
         vec![["POLICY", "LIMIT", "KEY", "MODE", "1 MIN", "REFUSED", "CHANGED"].map(str::to_owned)];
     for it in items.as_array().into_iter().flatten() {
         let (all, refused) = minute(it);
-        let changed = match (&it["patch"], &it["candidate"]) {
-            (Value::Null, Value::Null) => String::new(),
-            (Value::Null, tried) => format!("tries {}", limit(&tried["limit"])),
-            (patch, _) => match patch["ends"].as_str() {
-                Some(ends) => format!("until {ends}"),
-                None => "until undone".to_owned(),
-            },
-        };
+        let patch = Some(&it["patch"]).filter(|patch| !patch.is_null());
+        let patch = patch.map(|patch| match patch["ends"].as_str() {
+            Some(ends) => format!("until {ends}"),
+            None => "until undone".to_owned(),
+        });
+        let tried = Some(&it["candidate"]).filter(|tried| !tried.is_null());
+        let tried = tried.map(|tried| format!("tries {}", limit(&tried["limit"])));
+        let changed: Vec<String> = patch.into_iter().chain(tried).collect();
         rows.push([
             word(&it["name"]),
             limit(&it["limit"]),
@@ -113,7 +113,7 @@ pub(super) fn list(items: &Value) -> String {
             word(&it["mode"]),
             all.to_string(),
             refused.to_string(),
-            changed,
+            changed.join(", "),
         ]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
@@ -217,7 +217,7 @@ fn reason(change: &Value) -> String {
 fn scope(policy: &Value) -> &'static str {
     match policy["changes_scope"] == "cluster" {
         true => "within 2 s on all nodes that share the store",
-        false => "on this node until it ends",
+        false => "on this node alone",
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::{command, done, run};
-use crate::support::Output;
+use crate::support::{Output, eventually};
 
 /// The output of the program at a terminal, which gets `input`.
 fn at_terminal(directory: &Path, arguments: &str, input: &str) -> String {
@@ -133,6 +133,35 @@ fn a_gateway_at_a_terminal_has_a_page_with_a_token_of_its_own() {
     let piped = timed(piped.args(["--listen", "127.0.0.1:0"]));
     assert!(links(&piped.stderr) == 0 && links(&piped.stdout) == 0, "{}", piped.stderr);
     assert!(!piped.stderr.contains("listening for the admin API"), "{}", piped.stderr);
+}
+
+/// Whoever has only tried the gateway out is told what a change needs.
+#[test]
+fn the_limit_of_a_gateway_without_a_file_cannot_be_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = env!("CARGO_BIN_EXE_tollgate");
+    let gateway =
+        format!("timeout 10 {program} run --to builtin:echo --limit 5/m --listen 127.0.0.1:0");
+    let mut shell = Command::new("script");
+    shell.args(["-qefc", &gateway, "out"]).current_dir(directory.path());
+    shell.env("NO_COLOR", "1").stdout(Stdio::null());
+    let mut shell = shell.spawn().expect("script is installed");
+    let read = || fs::read_to_string(directory.path().join("out")).unwrap_or_default();
+    eventually("the link is shown", || read().contains("try:"));
+    let shown = read();
+    let link = shown.split_whitespace().find(|it| it.contains("/#token=")).expect("a link");
+    let (url, token) = link.split_once("/#token=").expect("a link");
+    let ask = |arguments: &[&str]| {
+        let mut command = command(directory.path(), arguments);
+        done(command.args(["--admin", url]).env("TOLLGATE_ADMIN_TOKEN", token))
+    };
+    assert_eq!(ask(&["status"]).code, Some(0), "the token is that of an operator");
+    let set = ask(&["policy", "set", "limit", "9/1m"]);
+    assert!(set.code == Some(1) && set.stderr.contains("tollgate init"), "{}", set.stderr);
+    let reload = ask(&["reload"]);
+    assert!(reload.code == Some(1) && reload.stderr.contains("without one"), "{}", reload.stderr);
+    shell.kill().expect("it is our child");
+    shell.wait().expect("it is our child");
 }
 
 const OWN: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n\

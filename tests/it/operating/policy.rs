@@ -50,7 +50,7 @@ fn a_limit_is_set_told_and_undone_by_the_printed_command() {
     let command = text.lines().find_map(|line| line.trim().strip_prefix("Undo      tollgate "));
     let command: Vec<&str> = command.expect("it is printed").split(' ').collect();
     let undone = run(directory.path(), &command);
-    let expected = "each: 5/1d -> 2/1d\n  In force  on this node until it ends, as in the file\n";
+    let expected = "each: 5/1d -> 2/1d\n  In force  on this node alone, as in the file\n";
     assert_eq!(told(&undone), expected);
     let nothing = policy(&directory, &["undo", "each"]);
     assert!(
@@ -78,6 +78,11 @@ fn a_limit_is_tried_and_then_applied() {
     let after = policy(&directory, &["show", "each", "--json"]);
     let after: Value = serde_json::from_str(told(&after)).expect("JSON");
     assert_eq!((&after["candidate"], &after["patch"]["limit"]), (&Value::Null, &"1/1d".into()));
+    // A trial ends beside a change, too.
+    told(&policy(&directory, &["try", "each", "3/1d"]));
+    let trial = policy(&directory, &["undo", "each", "--trial"]);
+    assert_eq!(told(&trial), "each: 3/1d is tried no more\n");
+    assert_eq!(policy(&directory, &["undo", "each", "--trial"]).code, Some(1));
     // Without a change, the trial is what is undone.
     told(&policy(&directory, &["undo", "each"]));
     told(&policy(&directory, &["try", "each", "2/1d", "--for", "1h"]));

@@ -61,11 +61,9 @@ fn programs_read_the_mistakes_as_json() {
     assert_eq!((&good["valid"], &good["errors"]), (&json!(true), &json!([])));
     assert_eq!((&good["file"], &good["counts"]["routes"]), (&json!("good.yaml"), &json!(1)));
     let broken = read("broken.yaml", 2);
-    let error = &broken["errors"][0];
-    assert_eq!(
-        (&broken["valid"], &error["line"], &error["column"]),
-        (&json!(false), &json!(2), &json!(22))
-    );
+    let errors = broken["errors"].as_array().expect("a list");
+    let error = errors.iter().find(|it| it["column"] == 22).expect("it has a place");
+    assert_eq!((&broken["valid"], &error["line"]), (&json!(false), &json!(2)));
     assert!(error["help"].as_str().is_some_and(|it| it.contains("upstream")), "{error}");
     let missing = read("none.yaml", 2);
     assert!(missing["errors"][0]["message"].as_str().is_some_and(|it| it.contains("none.yaml")));
