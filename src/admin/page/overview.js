@@ -35,7 +35,7 @@ export const whenChosen = (work) => { choose = work; };
 function linked(text) {
  const [, before, name, after] = /^(.*policy ")([^"]+)(".*)$/.exec(text) ?? [];
  // A report on a configuration points at places in its lines.
- if (text.includes("\n")) return [el("pre", {}, text)];
+ if (text.includes("\n")) return [el("pre", { tabindex: "0", role: "group", "aria-label": "Report" }, text)];
  if (!name) return [text];
  return [before, el("button", { class: "link", type: "button", "data-key": name, "aria-label": `Clients of ${name}`, click: () => choose(name) }, name), after];
 }
@@ -52,7 +52,7 @@ function grouped(all) {
   const many = group.length > 1 ? ` (${group.length})` : "";
   return el("li", { class: "bad" },
    el("strong", {}, `▲ ${code.replaceAll("_", " ")}${many}, since ${time(since)} (${ago(since)})`),
-   group.length > 1 ? el("ul", {}, ...group.map((it) => el("li", {}, ...linked(it.text)))) : [...linked(group[0].text), ": "],
+   group.length > 1 ? el("ul", {}, ...group.map((it) => el("li", {}, ...linked(it.text)))) : [...linked(group[0].text), group[0].text.includes("\n") ? "" : ": "],
    el("em", {}, advice));
  });
 }

@@ -51,6 +51,22 @@ fn each_part_of_the_page_fails_alone_and_says_why() {
     assert_eq!(browser.value("document.querySelectorAll('#reasons .good').length"), 0);
 }
 
+/// A report points at places in its lines, so it keeps them.
+#[test]
+fn the_report_of_a_failed_reload_keeps_its_lines() {
+    let good = yaml("", "");
+    let gateway = Gateway::start(&good);
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, &gateway);
+    gateway.rewrite(&good.replace("3/day", "lots"));
+    browser.until_text("#reasons pre", "\"lots\" is not a limit\n");
+    browser.until_text("#reasons em", "mend the file");
+    browser.resize(360, "light");
+    let over = "document.documentElement.scrollWidth - innerWidth";
+    assert!(browser.settles(|it| it.value(over) == 0), "a long line scrolls by itself");
+}
+
 fn a_mistake_is_told_once_with_its_remedy(browser: &mut Browser) {
     super::open_policy(browser, "each");
     browser.value("document.activeElement.select()");
