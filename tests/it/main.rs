@@ -37,6 +37,7 @@ mod packaging;
 mod pools;
 mod process_log;
 mod program;
+mod recipes;
 mod redis;
 mod refusals;
 mod reload;

@@ -7,31 +7,33 @@ use std::path::{Path, PathBuf};
 const SHELL: [&str; 3] = ["sh", "bash", "console"];
 
 /// A document: its path in the project, and its text.
-pub(super) struct Page {
-    pub(super) path: String,
-    pub(super) text: String,
+pub(crate) struct Page {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 /// A command, without the `$ ` before it and without the indentation of its block.
-pub(super) struct Command {
+pub(crate) struct Command {
     /// The number of its first line.
-    pub(super) line: usize,
-    pub(super) text: String,
+    pub(crate) line: usize,
+    pub(crate) text: String,
+    /// What a block of `console` shows behind it: lines, each with its end.
+    pub(crate) printed: String,
 }
 
 /// Where the project is.
-pub(super) fn project() -> PathBuf {
+pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
 /// The document at this path.
-pub(super) fn page(path: &str) -> Page {
+pub(crate) fn page(path: &str) -> Page {
     let text = std::fs::read_to_string(project().join(path)).expect("a document is UTF-8 text");
     Page { path: path.to_owned(), text }
 }
 
 /// README.md, and all documents in `docs`.
-pub(super) fn pages() -> Vec<Page> {
+pub(crate) fn pages() -> Vec<Page> {
     let files = std::fs::read_dir(project().join("docs")).expect("it is part of the project");
     let names = files.map(|file| file.expect("the directory can be read").file_name());
     let mut paths: Vec<String> = names.map(|name| format!("docs/{}", name.display())).collect();
@@ -60,20 +62,20 @@ impl Page {
     }
 
     /// The text of the first block of this language.
-    pub(super) fn block(&self, language: &str) -> String {
+    pub(crate) fn block(&self, language: &str) -> String {
         let blocks = self.blocks();
         let block = blocks.iter().find(|(it, ..)| *it == language);
         block.unwrap_or_else(|| panic!("{} has no {language}", self.path)).2.join("\n") + "\n"
     }
 
     /// The blocks that name no language: the number and the text of their first lines.
-    pub(super) fn without_language(&self) -> Vec<(usize, &str)> {
+    pub(crate) fn without_language(&self) -> Vec<(usize, &str)> {
         let blocks = self.blocks().into_iter().filter(|(language, ..)| language.is_empty());
         blocks.filter_map(|(_, number, lines)| Some((number, *lines.first()?))).collect()
     }
 
     /// All commands, in their order.
-    pub(super) fn commands(&self) -> Vec<Command> {
+    pub(crate) fn commands(&self) -> Vec<Command> {
         let mut commands: Vec<Command> = Vec::new();
         for (language, first, lines) in self.blocks() {
             if !SHELL.contains(&language) {
@@ -90,10 +92,15 @@ impl Page {
                 let begun =
                     if language == "console" { line.strip_prefix("$ ") } else { Some(line) };
                 let Some(text) = begun.filter(|it| !it.is_empty() && !it.starts_with('#')) else {
+                    let before = commands.last_mut().filter(|_| begun.is_none() && number > first);
+                    if let Some(command) = before {
+                        command.printed += &format!("{line}\n");
+                    }
                     continue;
                 };
                 is_open = Spelling::of(text).is_open;
-                commands.push(Command { line: number, text: text.to_owned() });
+                let (text, printed) = (text.to_owned(), String::new());
+                commands.push(Command { line: number, text, printed });
             }
         }
         commands
@@ -101,16 +108,16 @@ impl Page {
 }
 
 /// How a command is written.
-pub(super) struct Spelling {
+pub(crate) struct Spelling {
     /// Whether it goes on in the next line.
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
     /// What is outside of quotes although a shell changes or divides it: `&`, `?`, `*`, variables,
     /// and each URL for curl, because most of them have such characters.
-    pub(super) loose: Vec<String>,
+    pub(crate) loose: Vec<String>,
 }
 
 impl Spelling {
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut spelling = Self { is_open: false, loose: Vec::new() };
         let (mut quote, mut before) = (None, ' ');
         let mut rest = text.chars();
@@ -154,6 +161,8 @@ fn commands_are_found_whole_and_what_is_not_quoted_too() {
     let text = "a\n```yaml\n$ no\n```\n1. b\n\n   ```sh\n   # c\n   one 'x\n   y' # it's d\n   two \\\n     z\n   ```\n\
                 ```console\n$ three \"$A/b?c&d\" && e\nprinted '\n$ four\n```\n";
     let page = Page { path: String::new(), text: text.to_owned() };
+    let printed: Vec<_> = page.commands().into_iter().map(|it| it.printed).collect();
+    assert_eq!(printed, ["", "", "printed '\n", ""]);
     let found: Vec<_> = page.commands().into_iter().map(|it| (it.line, it.text)).collect();
     let expected = ["one 'x\ny' # it's d", "two \\\n  z", "three \"$A/b?c&d\" && e", "four"];
     assert_eq!(

@@ -24,15 +24,16 @@ const CURL: &str = "silent\nshow-error\nfail-with-body\nmax-time = 20\n\
 const PROGRAM: &str = "#!/bin/sh\nexec \"$PROGRAM\" \"$@\"\n";
 
 /// How a command has ended.
-pub(super) struct Done {
+pub(crate) struct Done {
     pub(super) code: Option<i32>,
     /// The statuses that curl has got.
     pub(super) statuses: Vec<u16>,
+    pub(crate) stdout: String,
     /// Both outputs.
     pub(super) output: String,
 }
 
-pub(super) struct Scene {
+pub(crate) struct Scene {
     /// The directory in which the commands run.
     directory: PathBuf,
     gateways: Vec<Gateway>,
@@ -66,7 +67,8 @@ impl Scene {
         scene
     }
 
-    fn empty() -> Self {
+    /// A directory without gateways.
+    pub(crate) fn empty() -> Self {
         let own = tempfile::tempdir().expect("a directory");
         let bin = own.path().join("bin");
         std::fs::create_dir(&bin).expect("a directory");
@@ -81,8 +83,13 @@ impl Scene {
             own,
         };
         scene.is_here("TOLLGATE_ADMIN_TOKEN=...", &format!("TOLLGATE_ADMIN_TOKEN={TOKEN}"));
-        scene.own_file(".curlrc", CURL);
+        scene.with_curl("");
         scene
+    }
+
+    /// More options of curl, as lines of its configuration.
+    pub(crate) fn with_curl(&self, options: &str) {
+        self.own_file(".curlrc", &format!("{CURL}{options}"));
     }
 
     fn own_file(&self, name: &str, text: &str) -> PathBuf {
@@ -91,7 +98,8 @@ impl Scene {
         path
     }
 
-    fn is_here(&mut self, written: &str, here: &str) {
+    /// What is written in the document is this here.
+    pub(crate) fn is_here(&mut self, written: &str, here: &str) {
         self.here.push((written.to_owned(), here.to_owned()));
     }
 
@@ -113,9 +121,20 @@ impl Scene {
         addresses
     }
 
+    /// Starts a gateway with a file that is where the commands run, and has one listener.
+    pub(crate) fn start_file(&mut self, name: &str) -> SocketAddr {
+        let file = self.directory.join(name);
+        let gateway = Gateway::start_with(&["-c", file.to_str().expect("the path is UTF-8")]);
+        let address = gateway.address();
+        self.gateways.push(gateway);
+        address
+    }
+
     /// Writes a file where the commands run.
-    fn file(&self, name: &str, text: &str) {
-        std::fs::write(self.directory.join(name), text).expect("a file");
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
     }
 
     /// The file of the project, and one with a mistake.
@@ -190,7 +209,7 @@ impl Scene {
         let fields = format!(
             "header = \"Authorization: Bearer {TOKEN}\"\nheader = \"Content-Type: application/json\"\n"
         );
-        self.own_file(".curlrc", &format!("{CURL}{fields}"));
+        self.with_curl(&fields);
     }
 
     /// Envoy's rate limit service over HTTP.
@@ -236,7 +255,7 @@ impl Scene {
     }
 
     /// Runs a command as it is written, but for what is otherwise here.
-    pub(super) fn run(&mut self, command: &str) -> Done {
+    pub(crate) fn run(&mut self, command: &str) -> Done {
         let command = self
             .here
             .iter()
@@ -264,6 +283,7 @@ impl Scene {
             code: output.status.code(),
             statuses: statuses.collect(),
             output: format!("{stdout}{stderr}({} ms)", (now() - begun).as_millis()),
+            stdout,
         }
     }
 }
