@@ -124,25 +124,27 @@ fn the_gateways_of_compose_mount_a_directory_and_publish_the_page() {
     );
 }
 
-/// The fenced block of README.md that begins with this text.
-fn readme_block(beginning: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = fs::read_to_string(path).expect("the project has a README.md");
-    let block = text.split("```").find(|block| block.contains(beginning));
-    let block = block.unwrap_or_else(|| panic!("README.md shows no {beginning:?}"));
+/// The first fenced block of this page with this text.
+fn block(page: &str, beginning: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let text = fs::read_to_string(path).expect("the project has this page");
+    let block = text.split("```").skip(1).step_by(2).find(|block| block.contains(beginning));
+    let block = block.unwrap_or_else(|| panic!("{page} shows no {beginning:?}"));
     block.split_once('\n').expect("a fence is a line").1.to_owned()
 }
 
 #[test]
-fn the_readme_shows_a_configuration_that_compiles() {
+fn the_readme_and_the_guide_show_configurations_that_compile() {
     let secret = |_: &str| Some(SECRET.to_owned());
-    let compiled = Config::parse(&readme_block("listeners:"), "gateway.yaml", &secret).unwrap();
-    assert!(compiled.warnings.is_empty(), "{}", compiled.warnings);
+    for page in ["README.md", "docs/guide.md"] {
+        let compiled = Config::parse(&block(page, "listeners:"), "gateway.yaml", &secret).unwrap();
+        assert!(compiled.warnings.is_empty(), "{page}: {}", compiled.warnings);
+    }
 }
 
 #[test]
-fn the_readme_shows_a_report_as_it_is() {
-    let shown = readme_block("$ tollgate check");
+fn the_guide_shows_a_report_as_it_is() {
+    let shown = block("docs/guide.md", "$ tollgate check");
     let (_, report) = shown.split_once('\n').expect("a command, and what it prints");
     let line = report.lines().find(|line| line.contains(" | ")).expect("the line itself");
     let (_, written) = line.split_once(" | ").expect("a line behind its number");

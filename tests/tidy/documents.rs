@@ -56,17 +56,40 @@ fn has_heading(file: &File, anchor: &str) -> bool {
     })
 }
 
-/// The most lines that the description of the architecture may have.
-const MAX_ARCHITECTURE_LINES: usize = 150;
+/// Documents that are read first, and so are short.
+const SHORT: [&str; 2] = ["README.md", "docs/architecture.md"];
+/// The most lines that such a document may have.
+const MAX_SHORT_LINES: usize = 150;
 
-/// A description of the architecture beyond [`MAX_ARCHITECTURE_LINES`].
-pub(crate) fn long_architecture(tree: &Tree) -> Vec<Finding> {
+/// Documents of [`SHORT`] beyond [`MAX_SHORT_LINES`].
+pub(crate) fn long_documents(tree: &Tree) -> Vec<Finding> {
     let judge = |file: &File| {
         let count = file.text.lines().count();
-        let what = format!("{count} lines, {MAX_ARCHITECTURE_LINES} at most: shorten it");
-        (count > MAX_ARCHITECTURE_LINES).then(|| file.finding(count, what))
+        let what = format!("{count} lines, {MAX_SHORT_LINES} at most: shorten it");
+        (count > MAX_SHORT_LINES).then(|| file.finding(count, what))
     };
-    tree.files().filter(|file| file.path == "docs/architecture.md").filter_map(judge).collect()
+    tree.files().filter(|file| SHORT.contains(&&*file.path)).filter_map(judge).collect()
+}
+
+/// The page that lists all others.
+const INDEX: &str = "docs/README.md";
+
+/// Pages in `docs` that [`INDEX`] does not link.
+pub(crate) fn unlisted_pages(tree: &Tree) -> Vec<Finding> {
+    let Some(index) = tree.files().find(|file| file.path == INDEX) else {
+        return vec![Finding::at(INDEX, "it is missing: list all pages by task")];
+    };
+    let listed: Vec<String> = index
+        .lines()
+        .flat_map(|(_, line)| links(line))
+        .filter_map(|link| resolve(INDEX, link))
+        .collect();
+    let is_page = |file: &&File| file.path.starts_with("docs/") && file.path.ends_with(".md");
+    let pages = tree.files().filter(is_page).filter(|file| file.path != INDEX);
+    let missing = pages.filter(|file| !listed.contains(&file.path));
+    missing
+        .map(|file| file.finding(1, format!("{INDEX} does not link this page: add it")))
+        .collect()
 }
 
 /// The directories of the project whose files documents name.
@@ -319,12 +342,25 @@ mod tests {
     }
 
     #[test]
-    fn a_long_description_of_the_architecture_is_found() {
-        let count = |lines: usize| {
-            let text = "x\n".repeat(lines);
-            long_architecture(&Tree::sample(&[("docs/architecture.md", &text)])).len()
+    fn long_documents_are_found() {
+        let count = |path: &str, lines: usize| {
+            long_documents(&Tree::sample(&[(path, &"x\n".repeat(lines))])).len()
         };
-        assert_eq!((count(MAX_ARCHITECTURE_LINES), count(MAX_ARCHITECTURE_LINES + 1)), (0, 1));
+        for path in SHORT {
+            assert_eq!((count(path, MAX_SHORT_LINES), count(path, MAX_SHORT_LINES + 1)), (0, 1));
+        }
+        assert_eq!(count("docs/README.md", MAX_SHORT_LINES + 1), 0);
+    }
+
+    #[test]
+    fn pages_that_the_index_does_not_link_are_found() {
+        let index = "[a](a.md), [up](../README.md) and [c](c.md#part), not `b.md`\n";
+        let pages = [("docs/a.md", "x\n"), ("docs/b.md", "x\n"), ("docs/c.md", "x\n")];
+        let files = [&pages[..], &[(INDEX, index), ("CHANGELOG.md", "x\n")]].concat();
+        let findings = unlisted_pages(&Tree::sample(&files));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].to_string().starts_with("docs/b.md:1: docs/README.md does not link"));
+        assert_eq!(unlisted_pages(&Tree::sample(&pages)).len(), 1, "without an index");
     }
 
     #[test]

@@ -123,8 +123,13 @@ fn paths_in_documents_exist() {
 }
 
 #[test]
-fn the_description_of_the_architecture_is_short() {
-    hold(documents::long_architecture);
+fn documents_that_are_read_first_are_short() {
+    hold(documents::long_documents);
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    hold(documents::unlisted_pages);
 }
 
 #[test]

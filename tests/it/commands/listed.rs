@@ -40,14 +40,8 @@ const UNTIL_STOPPED: &str = "it runs until it is stopped";
 const REFUSED: &str = "it goes on until the limit is reached";
 
 pub(super) const LISTED: &[Listed] = &[
-    listed("README.md", "cargo run --release -- run", Read, COMPILES),
-    listed("README.md", "scripts/test ", Read, COMPILES),
-    listed("README.md", "scripts/test-clients", Read, INSTALLS),
-    listed("README.md", "scripts/test-proxies", Read, INSTALLS),
-    listed("README.md", "scripts/test-instructions", Read, COMPILES),
-    listed("README.md", "scripts/fuzz", Read, COMPILES),
+    listed("README.md", "cargo install --path .", Read, COMPILES),
     listed("README.md", "tollgate run --to", Read, UNTIL_STOPPED),
-    listed("README.md", "tollgate check -c broken.yaml", End(2), "it shows a report of mistakes"),
     listed("docs/abuse.md", "scripts/fuzz ", Read, COMPILES),
     listed("docs/abuse.md", "cargo test --lib fuzzing", Read, COMPILES),
     listed("docs/accuracy.md", "cargo run --release --example accuracy", Read, COMPILES),
@@ -89,10 +83,18 @@ pub(super) const LISTED: &[Listed] = &[
         "it needs two public names",
     ),
     listed("docs/install.md", "", Read, "it builds releases, and installs them on the machine"),
+    listed("docs/guide.md", "tollgate run --to", Read, UNTIL_STOPPED),
+    listed(
+        "docs/guide.md",
+        "tollgate check -c broken.yaml",
+        End(2),
+        "it shows a report of mistakes",
+    ),
     listed("docs/performance.md", "bench/race", Read, MEASURES),
     listed("docs/ratelimit-service.md", "grpcurl", Read, "it needs grpcurl"),
     listed("docs/redis.md", "cargo run --release --example", Read, COMPILES),
     listed("docs/redis.md", "bench/cpu-per-request", Read, MEASURES),
+    listed("docs/running.md", "tollgate run -c gateway.yaml", Read, UNTIL_STOPPED),
     listed("docs/scaling.md", "bench/field-expiration", Read, MEASURES),
     listed("docs/scaling.md", "bench/store-cpu", Read, MEASURES),
 ];

@@ -81,7 +81,7 @@ impl Page {
             if !SHELL.contains(&language) {
                 continue;
             }
-            let mut is_open = false;
+            let (mut is_open, mut has_begun) = (false, false);
             for (number, line) in (first..).zip(lines) {
                 if is_open {
                     let command = commands.last_mut().expect("it has begun");
@@ -92,13 +92,13 @@ impl Page {
                 let begun =
                     if language == "console" { line.strip_prefix("$ ") } else { Some(line) };
                 let Some(text) = begun.filter(|it| !it.is_empty() && !it.starts_with('#')) else {
-                    let before = commands.last_mut().filter(|_| begun.is_none() && number > first);
-                    if let Some(command) = before {
+                    let is_printed = begun.is_none() && has_begun;
+                    if let Some(command) = commands.last_mut().filter(|_| is_printed) {
                         command.printed += &format!("{line}\n");
                     }
                     continue;
                 };
-                is_open = Spelling::of(text).is_open;
+                (is_open, has_begun) = (Spelling::of(text).is_open, true);
                 let (text, printed) = (text.to_owned(), String::new());
                 commands.push(Command { line: number, text, printed });
             }

@@ -53,7 +53,7 @@ impl Scene {
     pub(super) fn of(page: &Page) -> Self {
         let mut scene = Self::empty();
         match page.path.as_str() {
-            "README.md" => scene.first_try(),
+            "README.md" | "docs/guide.md" => scene.first_try(),
             "docs/admin.md" => scene.operated(),
             "docs/check-api.md" => scene.asked(page),
             "docs/commands.md" => scene.steered(),
