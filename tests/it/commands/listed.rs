@@ -40,7 +40,7 @@ const UNTIL_STOPPED: &str = "it runs until it is stopped";
 const REFUSED: &str = "it goes on until the limit is reached";
 
 pub(super) const LISTED: &[Listed] = &[
-    listed("README.md", "cargo install --path .", Read, COMPILES),
+    listed("README.md", "cargo install --locked --path .", Read, COMPILES),
     listed("README.md", "tollgate run --to", Read, UNTIL_STOPPED),
     listed("docs/abuse.md", "scripts/fuzz ", Read, COMPILES),
     listed("docs/abuse.md", "cargo test --lib fuzzing", Read, COMPILES),
