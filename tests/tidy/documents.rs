@@ -56,6 +56,33 @@ fn has_heading(file: &File, anchor: &str) -> bool {
     })
 }
 
+/// Links by reference, such as `[text][name]`, whose name has no address in its document, and
+/// addresses that no link uses. An address is a line: `[name]: https://...`.
+pub(crate) fn dangling_references(tree: &Tree) -> Vec<Finding> {
+    let address = |line: &str| Some(line.strip_prefix('[')?.split_once("]: ")?.0.to_owned());
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| file.path.ends_with(".md")) {
+        let addresses: Vec<_> =
+            file.lines().filter_map(|(number, line)| Some((number, address(line)?))).collect();
+        let mut used = Vec::new();
+        for (number, line) in file.lines() {
+            // Not in inline code, where it may be an index.
+            let text: String = line.split('`').step_by(2).collect();
+            for name in text.split("][").skip(1).filter_map(|rest| rest.split(']').next()) {
+                if !addresses.iter().any(|(_, it)| it == name) {
+                    let what = format!("[{name}] has no address: add the line `[{name}]: URL`");
+                    findings.push(file.finding(number, what));
+                }
+                used.push(name.to_owned());
+            }
+        }
+        for (number, name) in addresses.iter().filter(|(_, name)| !used.contains(name)) {
+            findings.push(file.finding(*number, format!("no link uses [{name}]: remove it")));
+        }
+    }
+    findings
+}
+
 /// Documents that are read first, and so are short.
 const SHORT: [&str; 2] = ["README.md", "docs/architecture.md"];
 /// The most lines that such a document may have.
@@ -292,6 +319,15 @@ mod tests {
         assert!(
             findings[1].to_string().starts_with("docs/b.md:2: `a.md#gone` leads to no heading")
         );
+    }
+
+    #[test]
+    fn references_without_an_address_and_addresses_without_a_link_are_found() {
+        let text = "[a][one] and [b `x`][two], not `c[0][1]`\n[one]: https://example.com/\n";
+        let count = |text: &str| dangling_references(&Tree::sample(&[("docs/a.md", text)])).len();
+        assert_eq!(count(&format!("{text}[two]: https://example.com/2\n")), 0);
+        assert_eq!(count(&format!("{text} [two]: in the line before\n")), 1);
+        assert_eq!(count(&format!("{text}[two]: x\n[three]: y\n")), 1);
     }
 
     #[test]

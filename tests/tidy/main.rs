@@ -118,6 +118,11 @@ fn linked_headings_exist() {
 }
 
 #[test]
+fn references_of_links_have_addresses() {
+    hold(documents::dangling_references);
+}
+
+#[test]
 fn paths_in_documents_exist() {
     hold(documents::missing_paths);
 }
