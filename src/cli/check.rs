@@ -6,8 +6,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::args::CheckArgs;
+use super::console::{load, say};
+use super::failure::Failure;
 use super::paint::{self, GOOD};
-use super::{Failure, connect, load, routes, say};
+use super::{connect, routes};
 use crate::config::{self, Compiled, Config, LoadError, Mistakes, Report, Reported};
 
 /// Checks the configuration, and prints what was found.

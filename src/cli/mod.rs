@@ -8,7 +8,9 @@ mod args;
 mod check;
 mod clean;
 mod connect;
+mod console;
 mod explain;
+mod failure;
 mod health;
 mod init;
 mod overrides;
@@ -25,8 +27,7 @@ mod top;
 mod which;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,11 +35,11 @@ use std::sync::atomic::AtomicBool;
 use clap::{CommandFactory as _, Parser as _};
 use signal_hook::consts::SIGUSR1;
 
-use crate::app::RunError;
-use crate::config::{self, Compiled, LoadError, Mistakes, Report};
-use crate::proxy::TlsError;
-use args::{Args, Command, DEFAULT_CONFIG, OverrideArgs, ReplayArgs};
+use crate::config;
+use args::{Args, Command, OverrideArgs, ReplayArgs};
+use console::{load, say};
 use explain::ExplainArgs;
+use failure::{Failure, prefixed};
 use health::HealthArgs;
 use init::InitArgs;
 use policy::{PolicyArgs, ResetArgs};
@@ -48,112 +49,6 @@ use top::TopArgs;
 
 /// The exit code if the request that was explained is refused.
 const REFUSED: u8 = 3;
-
-/// What is said where the configuration is missing that is read if none is named.
-const NO_FILE: &str = "\
-error: there is no gateway.yaml in this directory; write one of these:
-  tollgate init                                                asks, and writes one
-  tollgate run --to http://127.0.0.1:9000 --limit 100/minute   needs none
-  tollgate run FILE                                            has another one
-  tollgate --help                                              shows all commands";
-
-/// Why a command failed.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    /// The configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] LoadError),
-    /// The configuration cannot be used, and this is what is said about it.
-    #[error("{0}")]
-    Shown(String),
-    /// It cannot be used, and that is said already.
-    #[error("see the output")]
-    Told,
-    /// TLS to the backend on the command line cannot be set up.
-    #[error("cannot use TLS with the backend: {0}; write a configuration that names some")]
-    Tls(#[from] TlsError),
-    /// The gateway could not start.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// An override could not be read or changed.
-    #[error(transparent)]
-    Override(#[from] overrides::Problem),
-    /// A log cannot be replayed.
-    #[error(transparent)]
-    Replay(#[from] replay::Problem),
-    /// A request cannot be explained.
-    #[error(transparent)]
-    Explain(#[from] explain::Problem),
-    /// The figures of gateways cannot be shown.
-    #[error(transparent)]
-    Top(#[from] top::Problem),
-    /// A gateway has not read its file again.
-    #[error(transparent)]
-    Reload(#[from] reload::Problem),
-    /// No configuration is written.
-    #[error(transparent)]
-    Init(#[from] init::Problem),
-    /// A policy is not shown or changed.
-    #[error(transparent)]
-    Policy(#[from] policy::Problem),
-    /// A gateway does not answer as asked.
-    #[error(transparent)]
-    Gateway(#[from] which::Problem),
-    /// A gateway has not told its figures.
-    #[error("{0}")]
-    Untold(String),
-    /// Servers that the configuration names cannot be used as they are.
-    #[error("{unusable} of {all} servers and files cannot be used as they are")]
-    Unusable {
-        /// How many of them.
-        unusable: usize,
-        /// How many were asked.
-        all: usize,
-    },
-    /// The system refuses a runtime.
-    #[error("cannot start: {0}")]
-    Start(io::Error),
-    /// The manual could not be written.
-    #[error("cannot write the manual to {}: {error}", directory.display())]
-    Manual {
-        /// Where to.
-        directory: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The output could not be written.
-    #[error("cannot write the output: {0}")]
-    Output(#[from] io::Error),
-}
-
-impl Failure {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Config(_) | Self::Shown(_) | Self::Told | Self::Tls(_) | Self::Init(_) => {
-                ExitCode::from(2)
-            }
-            Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Top(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Gateway(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Policy(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Run(_)
-            | Self::Top(_)
-            | Self::Reload(_)
-            | Self::Gateway(_)
-            | Self::Policy(_)
-            | Self::Untold(_)
-            | Self::Unusable { .. }
-            | Self::Start(_)
-            | Self::Override(_)
-            | Self::Replay(_)
-            | Self::Explain(_)
-            | Self::Manual { .. }
-            | Self::Output(_) => ExitCode::from(1),
-        }
-    }
-}
 
 /// Runs the command of the process arguments.
 pub fn main() -> ExitCode {
@@ -237,24 +132,6 @@ fn ignore_log_rotation() {
     }
 }
 
-/// The text of a failure. In a report each line has its own prefix.
-fn prefixed(failure: &Failure) -> String {
-    match failure {
-        Failure::Shown(report) => report.clone(),
-        Failure::Config(LoadError::Unreadable { path, error })
-            if path == Path::new(DEFAULT_CONFIG) && error.kind() == ErrorKind::NotFound =>
-        {
-            NO_FILE.to_owned()
-        }
-        Failure::Config(LoadError::Mistakes(Mistakes { report, .. }))
-        | Failure::Explain(explain::Problem::Config(LoadError::Mistakes(Mistakes {
-            report,
-            ..
-        }))) => report.to_string(),
-        other => format!("error: {other}"),
-    }
-}
-
 fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
     let config = load(&args.config)?.config;
     let output = overrides::run(&args.command, &config)?;
@@ -335,21 +212,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
     Ok(report.says_enough()?)
 }
 
-/// Loads a file, and prints the warnings about it.
-fn load(path: &Path) -> Result<Compiled, LoadError> {
-    let compiled = config::load(path)?;
-    if !Report::is_empty(&compiled.warnings) {
-        say(&paint::report(&compiled.warnings.to_string()));
-    }
-    Ok(compiled)
-}
-
 fn schema() -> Result<(), Failure> {
     writeln!(io::stdout().lock(), "{:#}", config::schema())?;
     Ok(())
-}
-
-/// Prints to standard error. If that is closed, the text is lost.
-fn say(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
 }

@@ -13,8 +13,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::args::RunArgs;
+use super::console::{load, say};
+use super::failure::Failure;
 use super::paint::{FAINT, STRONG, paint};
-use super::{Failure, load, say};
 use crate::app::{self, ConfigFiles, Started};
 use crate::config::{self, Compiled, Config};
 use crate::server::ListenAddress;
@@ -144,7 +145,7 @@ mod tests {
             ("127.0.0.1:1", "path: \"/v1/orders/{id}\"", "curl -i http://127.0.0.1:1/v1/orders/1"),
             (
                 "[::]:1",
-                "path: /a, host: \"*.a.test\"",
+                "path: /a, hosts: [\"*.a.test\"]",
                 "curl -i -H 'Host: www.a.test' http://[::1]:1/a",
             ),
             ("unix:/run/a", "path: \"/*\"", "curl -i --unix-socket /run/a http://localhost/"),

@@ -168,7 +168,7 @@ mod tests {
             key: "header:x-tenant".to_owned(),
             listen: "[::]:8080".to_owned(),
             trusted_proxies: vec!["10.0.0.0/8".to_owned(), "2001:db8::/32".to_owned()],
-            redis: Some("redis://:a#b@127.0.0.1:6379".to_owned()),
+            redis: Some("redis://:a%23b@127.0.0.1:6379".to_owned()),
             admin: Some("127.0.0.1:9901".to_owned()),
         };
         let full = check(&full, &token);

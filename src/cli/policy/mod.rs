@@ -1,6 +1,6 @@
 //! `tollgate policy` and `tollgate reset`: limits that change while gateways run.
 //!
-//! A change reads the policy first, and is made only if nobody has changed it in between. It prints
+//! A change reads the policy first, and is made only if it has not changed in between. It prints
 //! the limit before and after, until when it holds, and the command that undoes it.
 
 mod args;
