@@ -66,11 +66,10 @@ fn names_json(types: &[u8]) -> bool {
     memmem::find(types, b"json").is_some()
 }
 
-/// Whether a line of `Accept` is that of a browser that shows a page. Programs that want HTML do not
-/// name XHTML, and programs that want JSON name it.
+/// Whether a line of `Accept` is that of a browser that shows a page: Chromium, Firefox and Safari begin
+/// it so. Programs that want HTML do not name XHTML.
 fn is_of_browser(types: &[u8]) -> bool {
-    let names = |it: &[u8]| memmem::find(types, it).is_some();
-    names(b"application/xhtml+xml") && names(b"text/html")
+    types.starts_with(b"text/html,application/xhtml+xml")
 }
 
 impl ErrorFormat {
