@@ -192,6 +192,7 @@ fn setup(text: &str) -> Setup {
     let parsed = Config::parse(text, "gateway.yaml", &|_| None);
     let config = parsed.unwrap_or_else(|report| panic!("{report}")).config;
     Setup {
+        name: String::new(),
         routes: config.routes.into_iter().map(|route| route.rule).collect(),
         policies: config.policies,
         client: config.client,

@@ -1,14 +1,14 @@
 //! `tollgate replay`: what the limits of a configuration would have done to a log.
 
-use std::io::{self, IsTerminal as _, Write as _};
+mod progress;
+
+use std::io;
 use std::path::{Path, PathBuf};
 
+use self::progress::Progress;
 use super::args::ReplayArgs;
 use crate::config::Config;
 use crate::replay::{self, Format, Input, Job, MapError, Names, ReplayError, Report, Setup};
-
-/// Progress is shown each time that so many bytes were read.
-const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// Why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -86,11 +86,13 @@ pub(super) fn run(
         inputs: inputs(&args.logs)?,
         format: format(args)?,
         host: args.host.clone(),
-        setup: setup(config),
-        against: against.map(self::setup),
+        setup: setup(config, &args.config),
+        against: against.zip(args.against.as_deref()).map(|(config, path)| setup(config, path)),
         suggest: args.suggest,
     };
-    let mut progress = Progress::new();
+    // Limits are tried in a second reading, which standard input does not allow.
+    let is_read_twice = job.suggest && !job.inputs.contains(&Input::Stdin);
+    let mut progress = Progress::new(if is_read_twice { 2 } else { 1 });
     let report = replay::replay(&job, &mut |read, of| progress.show(read, of));
     progress.clear();
     let report = report?;
@@ -128,43 +130,13 @@ fn format(args: &ReplayArgs) -> Result<Option<Format>, Problem> {
 }
 
 /// The rules of a configuration. Files of overrides and addresses of servers are not used.
-fn setup(config: Config) -> Setup {
+fn setup(config: Config, path: &Path) -> Setup {
+    let name = path.file_name().unwrap_or(path.as_os_str());
     Setup {
+        name: name.to_string_lossy().into_owned(),
         routes: config.routes.into_iter().map(|route| route.rule).collect(),
         policies: config.policies,
         client: config.client,
         max_keys: config.store.max_keys,
-    }
-}
-
-/// How far the logs were read, in one line of a terminal.
-struct Progress {
-    is_shown: bool,
-    shown: u64,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { is_shown: io::stderr().is_terminal(), shown: 0 }
-    }
-
-    fn show(&mut self, read: u64, of: Option<u64>) {
-        if !self.is_shown || read.abs_diff(self.shown) < PROGRESS_BYTES {
-            return;
-        }
-        self.shown = read;
-        let mib = read >> 20;
-        let text = match of {
-            Some(of) if of > 0 => format!("{mib} MiB, {} %", read.saturating_mul(100) / of),
-            _ => format!("{mib} MiB"),
-        };
-        // A closed terminal loses nothing but progress.
-        let _ = write!(io::stderr().lock(), "\r{text}\u{1b}[K");
-    }
-
-    fn clear(&self) {
-        if self.is_shown && self.shown > 0 {
-            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
-        }
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct KnownEntry {
 #[derive(Debug)]
 pub(super) struct EntryKey {
     pub(super) policy: Arc<str>,
+    /// The id of the log, and what stands in for the client in its place.
+    pub(super) id: PrincipalId,
     pub(super) client: Principal,
     pub(super) cost: u64,
     pub(super) plan: Option<Box<str>>,
@@ -69,6 +71,7 @@ impl EntryKey {
         let window = key.window_us.filter(|us| *us > 0).map(Span::from_micros);
         Some(Self {
             policy: Arc::clone(wanted.policy(&key.policy)?),
+            id,
             client: id.stand_in(),
             cost: key.cost,
             plan: plan.map(Into::into),

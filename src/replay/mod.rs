@@ -9,6 +9,8 @@
 //! A replay assumes that clients would have sent the same requests.
 
 mod compare;
+mod conclude;
+mod document;
 mod entry;
 mod exceeding;
 mod facts;
@@ -18,19 +20,24 @@ mod key_table;
 mod keys;
 mod known_entry;
 mod lacks;
+mod layout;
 mod line;
 mod pass;
 mod peaks;
+mod rate;
+mod refused;
 mod report;
 mod run;
 mod series;
 mod source;
 mod suggest;
+mod suggested;
 mod table;
 mod tally;
 mod timeline;
 mod trial;
 mod wanted;
+mod words;
 
 pub(crate) use html::page;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -163,7 +163,8 @@ impl Pass<'_> {
             return;
         };
         if let ([new, old], true) = (&*fates, is_first) {
-            self.comparison.add(*new, *old, entry.client());
+            let client = self.lanes[lane].trials[0].counts.latest;
+            self.comparison.add(*new, *old, client, now);
         }
     }
 

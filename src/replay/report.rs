@@ -1,22 +1,29 @@
 //! The result of a replay, in the form that is written as JSON.
 
 use serde::Serialize;
-use tollgate_limiter::algorithm::Algorithm;
 use tollgate_limiter::policy::{Mode, Policy};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_limiter::time::Timestamp;
 
 use super::compare::Comparison;
 use super::facts::Facts;
+use super::rate::limit_of;
+use super::refused::{Clients, RefusedClient, tells_clients_apart};
 use super::series::Series;
+use super::source::Input;
 use super::suggest::Suggestions;
 use super::tally::Tally;
 use super::trial::{Totals, Trial, is_short};
+
+/// The most clients that are listed of a policy.
+pub(super) const MAX_LISTED: usize = 20;
 
 /// The result of a replay. Times are RFC 3339 in UTC.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     /// What the replay cannot know, to be read first.
     pub(crate) notes: Vec<String>,
+    /// The name of the configuration.
+    pub(super) config: String,
     pub(super) log: LogReport,
     pub(super) totals: TotalsReport,
     pub(super) policies: Vec<PolicyReport>,
@@ -35,6 +42,7 @@ pub(crate) struct Report {
 /// What was read.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LogReport {
+    pub(super) files: Vec<String>,
     pub(super) format: &'static str,
     /// What was around the lines.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,22 +97,53 @@ pub(super) struct PolicyReport {
     pub(super) keys_hit_is_estimate: bool,
     pub(super) longest_wait_ms: u64,
     pub(super) worst_minute: Option<MinuteReport>,
+    /// The clients with the most refusals.
+    pub(super) refused_clients: Vec<ClientReport>,
+    /// Whether their numbers can be too low.
+    pub(super) refused_clients_are_least: bool,
     pub(super) over_time: Series,
+    /// Whether its keys are those of clients.
+    #[serde(skip)]
+    pub(super) tells_clients_apart: bool,
+}
+
+/// What was refused to one client.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ClientReport {
+    /// Its address, or its id in a log with keys.
+    pub(super) client: String,
+    pub(super) refused: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) judged: Option<u64>,
+    pub(super) longest_wait_ms: u64,
+    /// When the first and the last request was refused, in seconds since the epoch.
+    pub(super) first_s: u64,
+    pub(super) last_s: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct MinuteReport {
     pub(super) at: String,
     pub(super) refused: u64,
+    #[serde(skip)]
+    pub(super) at_s: u64,
 }
 
 /// The difference to another configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AgainstReport {
+    /// The name of the other configuration.
+    pub(super) config: String,
     /// Refused by all policies of the other configuration together.
     pub(super) refused_before: u64,
+    /// Refused by all policies of the configuration together.
+    pub(super) refused_after: u64,
     pub(super) newly_refused: u64,
     pub(super) clients_newly_refused: u64,
+    /// The clients with the most requests that are newly refused.
+    pub(super) newly_refused_clients: Vec<ClientReport>,
+    #[serde(skip)]
+    pub(super) clients_are_least: bool,
     pub(super) newly_admitted: u64,
     pub(super) clients_newly_admitted: u64,
     pub(super) policies: Vec<Difference>,
@@ -116,12 +155,17 @@ pub(super) struct Difference {
     pub(super) name: String,
     pub(super) before: Option<u64>,
     pub(super) after: Option<u64>,
+    pub(super) limit_before: Option<String>,
+    pub(super) limit_after: Option<String>,
+    pub(super) keys_hit_before: Option<u64>,
+    pub(super) keys_hit_after: Option<u64>,
 }
 
 impl LogReport {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub(super) fn of(facts: &Facts, inputs: &[Input]) -> Self {
         let text = |us: u64| Timestamp::from_micros(us).to_string();
         Self {
+            files: inputs.iter().map(Input::to_string).collect(),
             format: facts.format,
             inside: facts.inside.clone(),
             lines: facts.lines,
@@ -171,19 +215,27 @@ impl PolicyReport {
         policies
             .map(|(index, (policy, tally))| {
                 let other = other.filter(|_| is_short(policy));
-                Self::of(policy, tally, other.map(|other| &other.counts.tallies[index]))
+                let clients = trial.counts.clients.as_ref().map(|clients| (clients, index));
+                Self::of(policy, (tally, clients), other.map(|other| &other.counts.tallies[index]))
             })
             .collect()
     }
 
-    fn of(policy: &Policy, tally: &Tally, other: Option<&Tally>) -> Self {
+    fn of(
+        policy: &Policy,
+        (tally, clients): (&Tally, Option<(&Clients, usize)>),
+        other: Option<&Tally>,
+    ) -> Self {
+        let top = clients.map(|(clients, index)| clients.top(index, MAX_LISTED));
+        let (top, refused_clients_are_least) = top.unwrap_or_default();
         let worst = (tally.worst.refused > 0).then(|| MinuteReport {
             at: Timestamp::from_micros(tally.worst.number * 60_000_000).to_string(),
             refused: tally.worst.refused,
+            at_s: tally.worst.number * 60,
         });
         Self {
             name: policy.name.to_string(),
-            limit: if policy.is_unlimited { "unlimited".into() } else { rate(&policy.algorithm) },
+            limit: limit_of(policy),
             shadow: policy.mode == Mode::Shadow,
             judged: tally.judged + tally.lacking,
             refused: tally.refused + tally.lacking,
@@ -197,16 +249,21 @@ impl PolicyReport {
             keys_hit_is_estimate: tally.keys_hit.is_estimate(),
             longest_wait_ms: tally.longest_wait.as_millis_ceil(),
             worst_minute: worst,
+            refused_clients: top.iter().map(ClientReport::of).collect(),
+            refused_clients_are_least,
             over_time: tally.series.clone(),
+            tells_clients_apart: tells_clients_apart(&policy.key),
         }
     }
 }
 
 impl AgainstReport {
-    pub(super) fn of(comparison: &Comparison, new: &Trial, old: &Trial) -> Self {
-        let refused = |trial: &Trial, name: &str| {
+    pub(super) fn of(comparison: &Comparison, new: &Trial, old: &Trial, config: &str) -> Self {
+        let found = |trial: &Trial, name: &str| {
             let index = trial.policies().iter().position(|policy| &*policy.name == name)?;
-            trial.counts.tallies.get(index).map(|tally| tally.refused + tally.lacking)
+            let tally = trial.counts.tallies.get(index)?;
+            let refused = tally.refused + tally.lacking;
+            Some((refused, limit_of(&trial.policies()[index]), tally.keys_hit.count()))
         };
         let mut names: Vec<&str> = new.policies().iter().map(|policy| &*policy.name).collect();
         for policy in old.policies() {
@@ -214,15 +271,27 @@ impl AgainstReport {
                 names.push(&policy.name);
             }
         }
-        let difference = |name: &&str| Difference {
-            name: (*name).to_owned(),
-            before: refused(old, name),
-            after: refused(new, name),
+        let difference = |name: &&str| {
+            let (old, new) = (found(old, name), found(new, name));
+            Difference {
+                name: (*name).to_owned(),
+                before: old.as_ref().map(|(refused, ..)| *refused),
+                after: new.as_ref().map(|(refused, ..)| *refused),
+                keys_hit_before: old.as_ref().map(|(.., keys)| *keys),
+                keys_hit_after: new.as_ref().map(|(.., keys)| *keys),
+                limit_before: old.map(|(_, limit, _)| limit),
+                limit_after: new.map(|(_, limit, _)| limit),
+            }
         };
+        let lost = comparison.lost.top(MAX_LISTED);
         Self {
+            config: config.to_owned(),
             refused_before: old.counts.totals.refused,
+            refused_after: new.counts.totals.refused,
             newly_refused: comparison.newly_refused,
             clients_newly_refused: comparison.clients_lost.count(),
+            newly_refused_clients: lost.iter().map(|(_, it)| ClientReport::of(it)).collect(),
+            clients_are_least: comparison.lost.is_least(),
             newly_admitted: comparison.newly_admitted,
             clients_newly_admitted: comparison.clients_gained.count(),
             policies: names.iter().map(difference).collect(),
@@ -230,14 +299,19 @@ impl AgainstReport {
     }
 }
 
-fn range(one: u64, other: u64) -> [u64; 2] {
-    [one.min(other), one.max(other)]
+impl ClientReport {
+    fn of(client: &RefusedClient) -> Self {
+        Self {
+            client: client.name.to_string(),
+            refused: client.refused,
+            judged: client.judged,
+            longest_wait_ms: client.longest_wait.as_millis_ceil(),
+            first_s: client.first.as_secs(),
+            last_s: client.last.as_secs(),
+        }
+    }
 }
 
-/// A limit as the configuration writes it: `100/1m`, or `20` if it has no window.
-pub(super) fn rate(algorithm: &Algorithm) -> String {
-    match algorithm.window() {
-        Span::ZERO => algorithm.limit().to_string(),
-        window => format!("{}/{window}", algorithm.limit()),
-    }
+fn range(one: u64, other: u64) -> [u64; 2] {
+    [one.min(other), one.max(other)]
 }

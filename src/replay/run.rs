@@ -146,7 +146,9 @@ pub(crate) fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, R
 fn lanes(job: &Job) -> Vec<Lane> {
     let lane = |placement| {
         let peaks = (job.suggest && placement == Placement::Spread).then(Peaks::default);
-        let mut trials = vec![Trial::new(&job.setup, peaks)];
+        let trial = Trial::new(&job.setup, peaks);
+        let is_reported = placement == Placement::Spread;
+        let mut trials = vec![if is_reported { trial.with_clients() } else { trial }];
         trials.extend(job.against.iter().map(|setup| Trial::new(setup, None)));
         Lane { placement, trials, exceeding: None }
     };
@@ -170,10 +172,14 @@ fn report(job: &Job, found: &Found) -> Report {
     }
     Report {
         notes,
-        log: LogReport::of(&found.facts),
+        config: job.setup.name.clone(),
+        log: LogReport::of(&found.facts, &job.inputs),
         totals: TotalsReport::of(&found.facts, &trials[0], other),
         policies: PolicyReport::all(&trials[0], other),
-        against: trials.get(1).map(|old| AgainstReport::of(&found.comparison, &trials[0], old)),
+        against: trials.get(1).map(|old| {
+            let name = job.against.as_ref().map_or("", |setup| &setup.name);
+            AgainstReport::of(&found.comparison, &trials[0], old, name)
+        }),
         suggestions: None,
         is_mostly_unread: found.facts.is_mostly_other(),
         is_unjudged: trials[0].counts.tallies.iter().all(Tally::is_empty),

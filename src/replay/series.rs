@@ -1,9 +1,17 @@
-//! Counts over time, in a bounded number of steps.
+//! Counts over time, in a bounded number of steps that begin at round times.
 
 use serde::Serialize;
 
-/// The most steps. When time goes on, two steps become one.
+/// The most steps. When time goes on, several steps become one.
 const MAX_STEPS: usize = 960;
+/// The lengths of steps in seconds. Each one is a multiple of the one before; beyond the last
+/// one, they double.
+const LENGTHS: [u64; 13] = [1, 2, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400];
+/// The lengths of steps that are shown.
+const SHOWN_LENGTHS: [u64; 19] = [
+    1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+];
+const DAY_S: u64 = 86_400;
 
 /// How many requests were judged and refused in each step of time.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -26,10 +34,7 @@ impl Series {
         }
         let mut index = self.index(now_s);
         while index >= MAX_STEPS {
-            self.step_s *= 2;
-            for counts in [&mut self.judged, &mut self.refused] {
-                *counts = pairs(counts, 2);
-            }
+            *self = self.in_steps_of(longer(self.step_s));
             index = self.index(now_s);
         }
         if index >= self.judged.len() {
@@ -47,20 +52,59 @@ impl Series {
 
     /// The same counts in at most so many steps.
     pub(super) fn within(&self, most: usize) -> Self {
-        let factor = self.judged.len().div_ceil(most.max(1)).max(1);
-        let step_s = self.step_s * u64::try_from(factor).unwrap_or(1);
-        let [judged, refused] = [&self.judged, &self.refused].map(|counts| pairs(counts, factor));
-        Self { start_s: self.start_s, step_s, judged, refused }
+        let days = std::iter::successors(Some(DAY_S), |length| length.checked_mul(2));
+        let lengths = SHOWN_LENGTHS.into_iter().chain(days);
+        let own = self.step_s.max(1);
+        let mut lengths = lengths.filter(|length| *length >= own && length % own == 0);
+        lengths
+            .find_map(|length| {
+                let shown = self.in_steps_of(length);
+                (shown.judged.len() <= most.max(1)).then_some(shown)
+            })
+            .unwrap_or_default()
+    }
+
+    /// The refusals in the steps of another series.
+    pub(super) fn refused_within(&self, whole: &Self) -> Vec<u64> {
+        let mut refused = vec![0; whole.judged.len()];
+        for (step, count) in (0_u64..).zip(&self.refused) {
+            let at_s = self.start_s + step * self.step_s;
+            if let Some(sum) = refused.get_mut(whole.index(at_s)) {
+                *sum += count;
+            }
+        }
+        refused
+    }
+
+    /// The same counts in steps of a multiple of the length.
+    fn in_steps_of(&self, step_s: u64) -> Self {
+        let start_s = self.start_s / step_s * step_s;
+        let mut longer = Self { start_s, step_s, ..Self::default() };
+        for (step, (judged, refused)) in (0_u64..).zip(self.judged.iter().zip(&self.refused)) {
+            let index = longer.index(self.start_s + step * self.step_s);
+            if index >= longer.judged.len() {
+                longer.judged.resize(index + 1, 0);
+                longer.refused.resize(index + 1, 0);
+            }
+            longer.judged[index] += judged;
+            longer.refused[index] += refused;
+        }
+        longer
     }
 }
 
-fn pairs(counts: &[u64], factor: usize) -> Vec<u64> {
-    counts.chunks(factor).map(|chunk| chunk.iter().sum()).collect()
+/// The next length of a step.
+fn longer(step_s: u64) -> u64 {
+    LENGTHS.into_iter().find(|length| *length > step_s).unwrap_or(step_s.saturating_mul(2))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sum(counts: &[u64]) -> u64 {
+        counts.iter().sum()
+    }
 
     #[test]
     fn no_count_is_lost_when_steps_become_longer() {
@@ -69,13 +113,36 @@ mod tests {
         for second in (0..=last).step_by(7) {
             series.add(100 + second, second % 2 == 0);
         }
-        let sum = |counts: &[u64]| counts.iter().sum::<u64>();
         let count = last / 7 + 1;
-        assert!(series.judged.len() <= MAX_STEPS && series.judged.len() > MAX_STEPS / 3);
-        assert_eq!((series.start_s, series.step_s), (100, 512));
+        assert!(series.judged.len() <= MAX_STEPS && series.judged.len() > MAX_STEPS / 5);
+        assert_eq!((series.start_s, series.step_s), (0, 600));
         assert_eq!((sum(&series.judged), sum(&series.refused)), (count, count.div_ceil(2)));
         let short = series.within(60);
-        assert!(short.judged.len() <= 60);
+        assert_eq!((short.start_s, short.step_s, short.judged.len()), (0, 10_800, 41));
         assert_eq!((sum(&short.judged), sum(&short.refused)), (count, count.div_ceil(2)));
+    }
+
+    #[test]
+    fn each_length_is_a_multiple_of_the_one_before() {
+        let mut length = 1;
+        while length < 1 << 40 {
+            assert_eq!(longer(length) % length, 0, "{length}");
+            length = longer(length);
+        }
+    }
+
+    /// A policy that judges from a later second on has other steps.
+    #[test]
+    fn refusals_fall_into_the_steps_of_all_requests() {
+        let (mut whole, mut part) = (Series::default(), Series::default());
+        for second in 55..4000 {
+            whole.add(second, second >= 3700);
+            if second >= 3700 {
+                part.add(second, true);
+            }
+        }
+        let shown = whole.within(60);
+        assert_eq!((shown.start_s, shown.step_s), (0, 120));
+        assert_eq!(part.refused_within(&shown), shown.refused);
     }
 }

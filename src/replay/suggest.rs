@@ -10,9 +10,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_limiter::policy::{Mode, Policy};
+use tollgate_limiter::time::Span;
 
 use super::peaks::{Peak, Peaks, WINDOWS};
+use super::rate::limit_of;
+use super::refused::tells_clients_apart;
 use super::trial::{Setup, Trial, is_short};
+use super::words::written;
 
 /// A key is left out if its peak is beyond so many times the 99th percentile.
 const FAR: u64 = 10;
@@ -35,6 +39,18 @@ pub(super) struct PolicySuggestion {
     pub(super) name: String,
     pub(super) keys: u64,
     pub(super) windows: Vec<WindowSuggestion>,
+    /// What to write in the configuration: the proposal for the window that is nearest to the
+    /// policy's own one.
+    pub(super) write: String,
+    /// The index of that window.
+    #[serde(skip)]
+    pub(super) nearest: usize,
+    /// The limit of the configuration.
+    #[serde(skip)]
+    pub(super) now: String,
+    /// Whether its keys are those of clients.
+    #[serde(skip)]
+    pub(super) tells_clients_apart: bool,
 }
 
 /// The limit for one window.
@@ -83,11 +99,7 @@ impl Suggestions {
         let policies = policies.filter_map(|(index, policy)| {
             let keys: Vec<&Peak> = peaks.of(index).collect();
             let windows = (0..WINDOWS.len()).map(|window| of_window(&keys, window)).collect();
-            (!keys.is_empty()).then(|| PolicySuggestion {
-                name: policy.name.to_string(),
-                keys: u64::try_from(keys.len()).unwrap_or(u64::MAX),
-                windows,
-            })
+            (!keys.is_empty()).then(|| PolicySuggestion::of(policy, keys.len(), windows))
         });
         Self { sampled_one_of: peaks.sampled_one_of(), tried: false, policies: policies.collect() }
     }
@@ -129,6 +141,37 @@ impl Suggestions {
             }
         }
     }
+}
+
+impl PolicySuggestion {
+    fn of(policy: &Policy, keys: usize, windows: Vec<WindowSuggestion>) -> Self {
+        let nearest = nearest(policy.algorithm.window());
+        let proposed = windows[nearest].proposed;
+        let limit = written(&format!("{proposed}/{}", WINDOWS[nearest]));
+        // A bucket that holds the whole limit admits all that a window of this limit does.
+        let burst = match &policy.algorithm {
+            Algorithm::TokenBucket(bucket) => format!(", burst: {}", bucket.burst().max(proposed)),
+            _ => String::new(),
+        };
+        Self {
+            name: policy.name.to_string(),
+            keys: u64::try_from(keys).unwrap_or(u64::MAX),
+            windows,
+            write: format!("limit: {limit}{burst}"),
+            nearest,
+            now: limit_of(policy),
+            tells_clients_apart: tells_clients_apart(&policy.key),
+        }
+    }
+}
+
+/// The index of the window whose length is nearest to this one, by ratio.
+fn nearest(window: Span) -> usize {
+    let ratio = |index: &usize| {
+        let (one, other) = (WINDOWS[*index].as_micros(), window.as_micros().max(1));
+        one.max(other).saturating_mul(1000) / one.min(other)
+    };
+    (0..WINDOWS.len()).min_by_key(ratio).unwrap_or(0)
 }
 
 fn of_window(keys: &[&Peak], window: usize) -> WindowSuggestion {
@@ -220,6 +263,14 @@ pub(super) fn has_short_window(setup: &Setup) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_that_is_not_measured_has_a_neighbour() {
+        let cases = [(1, 0), (3, 0), (5, 1), (60, 2), (300, 2), (900, 3), (604_800, 4)];
+        for (seconds, index) in cases {
+            assert_eq!(nearest(Span::from_secs(seconds)), index, "{seconds}");
+        }
+    }
 
     #[test]
     fn limits_are_round() {

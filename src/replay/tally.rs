@@ -50,24 +50,35 @@ impl Tally {
         self.judged == 0 && self.lacking == 0
     }
 
-    /// Counts what the policy says of a request. `key` is the digest of its key.
-    pub(super) fn add(&mut self, report: &Report<&Arc<Policy>>, now: Timestamp, key: u64) {
+    /// Counts what the policy says of a request. `key` is the digest of its key. Returns the wait
+    /// that the client is told if the policy refuses it.
+    pub(super) fn add(
+        &mut self,
+        report: &Report<&Arc<Policy>>,
+        now: Timestamp,
+        key: u64,
+    ) -> Option<Span> {
         let is_refused = report.refuses() || report.is_shadow_refused();
         self.judged += 1;
         self.soft += u64::from(report.ruling == Ruling::Soft);
         self.series.add(now.as_secs(), is_refused);
         if !is_refused {
-            return;
+            return None;
         }
         self.refused += 1;
         self.banned += u64::from(report.ruling == Ruling::Banned);
-        match report.verdict.retry {
-            Retry::After(wait) => self.longest_wait = self.longest_wait.max(wait),
-            Retry::Never => self.never += 1,
-            Retry::Now => {}
-        }
+        let wait = match report.verdict.retry {
+            Retry::After(wait) => wait,
+            Retry::Never => {
+                self.never += 1;
+                Span::ZERO
+            }
+            Retry::Now => Span::ZERO,
+        };
+        self.longest_wait = self.longest_wait.max(wait);
         self.keys_hit.add(key);
         self.refused_at(now);
+        Some(wait)
     }
 
     /// Counts a request that the policy refuses because it lacks the key.

@@ -27,6 +27,7 @@ use self::counts::Counts;
 use super::entry::Entry;
 use super::foreseen::Foreseen;
 use super::peaks::Peaks;
+use super::refused::{ClientName, Clients};
 use crate::routes::{Route, Rules, Unmatched};
 
 /// The most keys that a replay counts at the same time, whatever the file says.
@@ -37,6 +38,8 @@ const MAX_OPEN: usize = 200_000;
 /// The rules of a configuration that a replay needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// The name of the configuration, for people.
+    pub(crate) name: String,
     /// All routes, in the order of the file.
     pub(crate) routes: Vec<Route>,
     /// All policies, in the order of the file.
@@ -112,6 +115,13 @@ impl Trial {
         }
     }
 
+    /// Also counts what each client is told.
+    pub(super) fn with_clients(mut self) -> Self {
+        let policies = self.policies.iter().map(|policy| &**policy);
+        self.counts.clients = Some(Clients::new(policies));
+        self
+    }
+
     /// Its policies, in the order of their tallies.
     pub(super) fn policies(&self) -> &[Arc<Policy>] {
         &self.policies
@@ -163,7 +173,8 @@ impl Trial {
         let subject = self.rules.subject(request, index, now);
         let decision = self.limiter.decide(policies, &subject, Headroom::default(), now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
-        let fate = self.counts.add(&decision, subject.client_ip(), now);
+        let client = subject.client_ip();
+        let fate = self.counts.add(&decision, client, |_| ClientName::Address(client), now);
         let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
         drop(decision);
         self.open(lease, |lease, sequence| Open::of(lease, entry, now.plus(delay), sequence));
@@ -196,7 +207,8 @@ impl Trial {
         let subject = self.rules.subject(request, index, now);
         let decision = self.limiter.decide(&policies, &subject, Headroom::default(), now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
-        self.counts.add(&decision, subject.client_ip(), now);
+        let client = subject.client_ip();
+        self.counts.add(&decision, client, |_| ClientName::Address(client), now);
         let lease = std::mem::take(&mut decision.lease);
         drop(decision);
         self.open(lease, |lease, sequence| Open::of(lease, entry, now, sequence));

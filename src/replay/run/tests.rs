@@ -23,7 +23,8 @@ fn setup() -> Setup {
         .map(|((algorithm, key), name)| Arc::new(Policy::new(name, key, algorithm)))
         .collect();
     let route = Route::for_all(policies.clone());
-    Setup { routes: vec![route], policies, client: ClientSettings::default(), max_keys: 10_000 }
+    let (name, client) = (String::new(), ClientSettings::default());
+    Setup { name, routes: vec![route], policies, client, max_keys: 10_000 }
 }
 
 /// The suggestions for a log.

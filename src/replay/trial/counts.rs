@@ -1,7 +1,7 @@
 //! What a trial has counted: by policy, over time, and by key.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use tollgate_limiter::decision::{Decision, Outcome};
@@ -11,6 +11,7 @@ use tollgate_limiter::time::{Span, Timestamp};
 
 use crate::replay::known_entry::{KnownEntry, LoggedResult};
 use crate::replay::peaks::Peaks;
+use crate::replay::refused::{ClientName, Clients};
 use crate::replay::series::Series;
 use crate::replay::tally::Tally;
 
@@ -78,6 +79,10 @@ pub(in crate::replay) struct Counts {
     pub(in crate::replay) tallies: Vec<Tally>,
     pub(in crate::replay) totals: Totals,
     pub(in crate::replay) peaks: Option<Peaks>,
+    /// What was said of each client, if it is to be reported.
+    pub(in crate::replay) clients: Option<Clients>,
+    /// The client of the latest decision.
+    pub(in crate::replay) latest: IpAddr,
     by_name: HashMap<Arc<str>, usize>,
 }
 
@@ -89,6 +94,8 @@ impl Counts {
             tallies: vec![Tally::default(); policies.len()],
             totals: Totals::default(),
             peaks,
+            clients: None,
+            latest: Ipv4Addr::UNSPECIFIED.into(),
             by_name: names.zip(0..).collect(),
         }
     }
@@ -98,20 +105,26 @@ impl Counts {
         self.by_name.get(name).copied()
     }
 
-    /// Counts a decision.
+    /// Counts a decision. `client` is the address of the client, and `name_of` names the client
+    /// of a key.
     pub(super) fn add(
         &mut self,
         decision: &Decision<&Arc<Policy>>,
         client: IpAddr,
+        name_of: impl Fn(Principal) -> ClientName,
         now: Timestamp,
     ) -> Fate {
+        self.latest = client;
         for report in &decision.reports {
             let Some(index) = self.index_of(&report.policy.name) else { continue };
             let key = digest_of(report.client);
             if let Some(peaks) = &mut self.peaks {
                 peaks.add(index, key, report.cost, client, now);
             }
-            self.tallies[index].add(report, now, key);
+            let wait = self.tallies[index].add(report, now, key);
+            if let Some(clients) = &mut self.clients {
+                clients.add(index, Some((key, name_of(report.client))), client, now, wait);
+            }
         }
         let lacking = match decision.outcome {
             Outcome::Deny(policy)
@@ -126,6 +139,9 @@ impl Counts {
         for policy in decision.lacking.iter().copied().chain(lacking) {
             if let Some(index) = self.index_of(&policy.name) {
                 self.tallies[index].add_lacking(now);
+                if let Some(clients) = &mut self.clients {
+                    clients.add(index, None, client, now, Some(Span::ZERO));
+                }
             }
         }
         let is_refused = !matches!(decision.outcome, Outcome::Admit);

@@ -9,6 +9,7 @@ use tollgate_limiter::time::{Span, Timestamp};
 use super::{Fate, Open, Trial};
 use crate::replay::entry::Entry;
 use crate::replay::known_entry::{EntryKey, KnownEntry, LoggedResult};
+use crate::replay::refused::ClientName;
 
 /// An upstream that has room.
 const ROOM: Headroom =
@@ -48,7 +49,11 @@ impl Trial {
         let headroom = if is_elastic { ROOM } else { Headroom::default() };
         let decision = self.limiter.decide_known(claims, headroom, now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
-        let fate = self.counts.add(&decision, entry.client(), now);
+        let name_of = |client| {
+            let key = known.keys.iter().find(|key| key.client == client);
+            key.map_or(ClientName::Address(entry.client()), |key| ClientName::Id(key.id))
+        };
+        let fate = self.counts.add(&decision, entry.client(), name_of, now);
         self.counts.totals.compare(known, fate, decision.binding().map(|it| it.verdict.remaining));
         let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
         drop(decision);

@@ -15,7 +15,8 @@ fn concurrency(limit: u64) -> Setup {
     let policy = Arc::new(Policy::new("jobs", KeyExpr::Ip, algorithm));
     let route = Route::for_all(vec![Arc::clone(&policy)]);
     let client = ClientSettings::default();
-    Setup { routes: vec![route], policies: vec![policy], client, max_keys: 100 }
+    let (name, routes, policies) = (String::new(), vec![route], vec![policy]);
+    Setup { name, routes, policies, client, max_keys: 100 }
 }
 
 /// A request that takes a minute and arrives at this second.
