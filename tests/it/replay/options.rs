@@ -18,28 +18,47 @@ fn two_configurations_are_compared() {
     let log = place.write("access.log", text.as_bytes());
     let report = place.report(&["--against", &old, &log]);
     let expected = serde_json::json!({
+        "config": "old.yaml",
         "refused_before": 5,
+        "refused_after": 5,
         "newly_refused": 2,
         "clients_newly_refused": 1,
+        "newly_refused_clients": [{
+            "client": "192.0.2.1", "refused": 2, "longest_wait_ms": 0,
+            "first_s": 1_795_244_403, "last_s": 1_795_244_404,
+        }],
         "newly_admitted": 2,
         "clients_newly_admitted": 2,
         "policies": [
-            { "name": "per-client", "before": 3, "after": 5 },
-            { "name": "all", "before": 2, "after": null },
+            {
+                "name": "per-client", "before": 3, "after": 5,
+                "limit_before": "5/1m", "limit_after": "3/1m",
+                "keys_hit_before": 1, "keys_hit_after": 1,
+            },
+            {
+                "name": "all", "before": 2, "after": null,
+                "limit_before": "6/1m", "limit_after": null,
+                "keys_hit_before": 1, "keys_hit_after": null,
+            },
         ],
     });
     assert_eq!(report["against"], expected);
     let output = place.replay(&["--against", &old, &log]);
     let table = "
-Against the other configuration, which refuses 5:
-2 requests of 1 clients are newly refused
-2 requests of 2 clients are newly admitted
+From old.yaml to gateway.yaml:
+POLICY        LIMIT BEFORE  LIMIT NOW  REFUSED BEFORE  REFUSED NOW  CHANGE  KEYS HIT BEFORE  KEYS HIT NOW
+per-client    5/minute      3/minute   3               5            +2      1                1
+all           6/minute      -          2               -            -2      1                -
+all together                           5               5            0
 
-POLICY      REFUSED BEFORE  REFUSED NOW
-per-client  3               5
-all         2               -
+Clients with requests that are newly refused:
+CLIENT     NEWLY REFUSED  FROM             TO
+192.0.2.1  2              21 Nov 07:00:03  21 Nov 07:00:04
 ";
     assert!(output.stdout.ends_with(table), "{}", output.stdout);
+    let sentence = "- Compared with old.yaml, 2 requests of 1 client are newly refused, and 2 requests of 2 \
+                    clients are newly admitted.\n";
+    assert!(output.stdout.contains(sentence), "{}", output.stdout);
     let output = place.replay(&["--against", "/nowhere/old.yaml", &log]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
 }
@@ -80,8 +99,14 @@ fn limits_are_suggested_and_tried() {
         serde_json::json!({ "judged": 1500, "refused": 990, "keys_hit": 1 })
     );
     let output = place.replay(&["--suggest", &log]);
-    let row = "1m      5    5    5    5      10/1m     990 (66.0 %) of 1 keys  1\n";
-    assert!(output.stdout.contains(row), "{}", output.stdout);
+    let rows = [
+        "\n  limit: 10/minute   for per-client: now 1/minute; would refuse 990 (66.0 %) of 1 client\n",
+        "\n1m      5    5    5    5      10/minute   990 (66.0 %) of 1 client  1\n",
+        "\nLeft out in 1m: 203.0.113.9 (1,000)\n",
+    ];
+    for row in rows {
+        assert!(output.stdout.contains(row), "{row}{}", output.stdout);
+    }
 }
 
 /// A bucket's own pace would refuse what the proposed number in a window admits.
@@ -130,10 +155,29 @@ fn a_page_contains_everything_and_no_foreign_markup() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let page = std::fs::read_to_string(&page).expect("a page");
     assert!(page.contains("a&lt;b&gt;&amp;.log:151</li>"), "{page}");
-    assert!(page.contains("150 requests judged, 147 (98.0 %) refused."), "{page}");
-    assert!(page.contains("<h2>Suggested limits for per-client</h2>"), "{page}");
+    let title = "Replay of a&lt;b&gt;&amp;.log: 21 November 2026, 07:00:00 to 07:02:29 UTC";
+    assert!(page.contains(&format!("<title>{title}</title>")), "{page}");
+    assert!(page.contains("<p>150 requests judged, 147 (98.0 %) refused</p>"), "{page}");
+    assert!(
+        page.contains("<p><code>limit: 100/minute</code> for per-client: now 1/minute"),
+        "{page}"
+    );
     assert_eq!(page.matches("<svg ").count(), 2);
-    assert_eq!(page.matches("<rect class=\"refused\"").count(), 2 * 147);
+    // What the text says, the page says.
+    let words = |text: &str| {
+        let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        escaped.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let sentences = output.stdout.lines().filter(|line| line.starts_with("- "));
+    let rows = output.stdout.lines().filter(|line| line.starts_with("192.0.2.1 "));
+    assert_eq!((sentences.clone().count(), rows.clone().count()), (2, 1), "{}", output.stdout);
+    for sentence in sentences {
+        assert!(page.contains(&format!("<li>{}</li>", words(&sentence[2..]).join(" "))), "{page}");
+    }
+    for cell in rows.flat_map(|row| row.split("  ").map(str::trim)).filter(|cell| !cell.is_empty())
+    {
+        assert!(page.contains(&format!(">{cell}</td>")), "{cell}: {page}");
+    }
     for foreign in ["<script", "src=", "href=", "url(", "://"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
