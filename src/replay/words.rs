@@ -24,7 +24,7 @@ pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -81,7 +81,7 @@ pub(super) fn length(span: Span) -> String {
     let ms = span.as_millis_ceil();
     match ms {
         0..1000 => return count(ms, "millisecond"),
-        1000..10_000 if ms % 1000 != 0 => {
+        1000..10_000 if !ms.is_multiple_of(1000) => {
             let tenths = ms.div_ceil(100);
             return format!("{}.{} seconds", tenths / 10, tenths % 10);
         }
