@@ -101,7 +101,7 @@ fn limits_are_suggested_and_tried() {
     let output = place.replay(&["--suggest", &log]);
     let rows = [
         "\n  limit: 10/minute   for per-client: now 1/minute; would refuse 990 (66.0 %) of 1 client\n",
-        "\n1m      5    5    5    5      10/minute   990 (66.0 %) of 1 client  1\n",
+        "\n1m      5    5    5    5      10/minute  990 (66.0 %) of 1 client  1\n",
         "\nLeft out in 1m: 203.0.113.9 (1,000)\n",
     ];
     for row in rows {
