@@ -87,12 +87,60 @@ fn each_metric_that_is_queried_is_documented() {
     }
 }
 
-/// The queries of the dashboard with the title of each panel.
-fn dashboard() -> Vec<(String, String)> {
+/// The dashboard as it is shipped.
+fn shipped_dashboard() -> Value {
     let path = shipped("grafana/dashboards/tollgate.json");
     let text = std::fs::read_to_string(path).expect("it is shipped");
-    let dashboard: Value = serde_json::from_str(&text).expect("it is JSON");
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// All values of this field, at any depth.
+fn all<'a>(value: &'a Value, field: &str) -> Vec<&'a Value> {
+    match value {
+        Value::Object(fields) => {
+            let below = fields.values().flat_map(|it| all(it, field));
+            fields.get(field).into_iter().chain(below).collect()
+        }
+        Value::Array(values) => values.iter().flat_map(|it| all(it, field)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A Grafana that has another name for its Prometheus can import the dashboard. What is shown first
+/// are single figures, no panel covers another one, and each has a number of its own.
+#[test]
+fn the_dashboard_can_be_imported_and_its_panels_have_room() {
+    let dashboard = shipped_dashboard();
+    let variables = list(&dashboard["templating"]["list"]);
+    let source = variables.iter().find(|it| it["type"] == "datasource").expect("it is a variable");
+    let name = format!("${{{}}}", source["name"].as_str().expect("a name"));
+    let sources = all(&dashboard, "datasource");
+    assert!(sources.len() > 100 && sources.iter().all(|it| it["uid"] == *name), "{name}");
+
+    let panels = list(&dashboard["panels"]);
+    let numbers: BTreeSet<u64> = panels.iter().filter_map(|it| it["id"].as_u64()).collect();
+    assert_eq!(numbers.len(), panels.len(), "each panel has a number of its own");
+    let mut taken = BTreeSet::new();
+    for panel in &panels {
+        let at = |field: &str| panel["gridPos"][field].as_u64().expect("a number");
+        assert!(at("w") > 0 && at("h") > 0 && at("x") + at("w") <= 24, "{panel}");
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(taken.insert((x, y)), "something is above {}", panel["title"]);
+            }
+        }
+    }
+    let first = panels.iter().filter(|it| it["gridPos"]["y"] == 1);
+    assert!(first.clone().count() > 1 && first.clone().all(|it| it["type"] == "stat"));
+}
+
+/// The queries of the dashboard with the title of each panel.
+fn dashboard() -> Vec<(String, String)> {
+    let dashboard = shipped_dashboard();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let mut queries = Vec::new();
     for panel in list(&dashboard["panels"]) {
