@@ -38,11 +38,16 @@ fn the_rules_are_those_of_the_alerts() {
     };
     // Each alert has its expression in one line; those of recorded rules are longer.
     let expressions = field("expr:").into_iter().filter(|it| *it != ">-");
-    let alerts: Vec<_> = field("alert:").into_iter().zip(expressions).collect();
+    let alerts = field("alert:").into_iter().zip(expressions).zip(field("runbook_url:"));
     let mut found = Vec::new();
-    for (alert, expression) in alerts.into_iter().filter(|(alert, _)| *alert != "TollgateDown") {
+    for ((alert, expression), runbook) in alerts {
+        if alert == "TollgateDown" {
+            assert_eq!(runbook, "docs/operations.md#down");
+            continue;
+        }
         let rule = RULES.iter().find(|rule| rule.alert == Some(alert));
         let Rule { bound, over, code, .. } = rule.unwrap_or_else(|| panic!("no rule {alert}"));
+        assert_eq!(runbook, format!("docs/operations.md#{code}"), "{alert}");
         assert_eq!(*bound, comparison(expression), "{alert}");
         // What a reload or a check says is of now.
         assert_eq!(*over, span(expression), "{alert}");
@@ -81,5 +86,7 @@ fn each_reason_has_its_row_and_remedy_in_the_document() {
         let row = cells.iter().find(|row| row.get(2) == Some(&&*status));
         let row = row.unwrap_or_else(|| panic!("docs/operations.md has no row for {code}"));
         assert_eq!((row.len(), row[4]), (6, *advice), "{code}");
+        let anchor = format!("<a id=\"{code}\"></a>");
+        assert!(row[0].contains(&anchor), "links of alerts lead to the row of {code}");
     }
 }

@@ -177,7 +177,8 @@ impl Series {
                     let text = text(&present, &about, value);
                     format!(
                         "          - exp_labels: {{ instance: 'a:9902', {policy}severity: ticket }}\n            \
-                         exp_annotations:\n              summary: 'a:9902: {text}: {advice}'\n"
+                         exp_annotations:\n              runbook_url: docs/operations.md#{code}\n              \
+                         summary: 'a:9902: {text}: {advice}'\n"
                     )
                 })
                 .collect();
