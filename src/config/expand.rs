@@ -57,6 +57,10 @@ impl Expander<'_> {
                 self.node(item);
             }),
             Value::Map(entries) => entries.iter_mut().for_each(|entry| {
+                if entry.name().contains("${") {
+                    let message = "this is a name, in which no \"${...}\" is replaced";
+                    self.problems.error(entry.key.span, message, "write the name itself");
+                }
                 if entry.name() != BODY {
                     self.other_form(&mut entry.value);
                 }
