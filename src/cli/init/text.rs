@@ -23,7 +23,7 @@ pub(super) fn text(answers: &Answers) -> String {
         format!(
             "# A policy is one limit. Each key has its own count.\n\
              policies:\n  per-client:\n    \
-             key: {} # also ip, api_key, user, cookie:NAME, header:NAME: docs/keys.md\n    \
+             key: {} # ip, api_key, user, cookie:NAME, header:NAME and others: docs/keys.md\n    \
              limit: {} # also 5/s, 1_000/15m, 20000/day\n    \
              # mode: shadow # counts, and refuses nothing: to try a limit first\n\n",
             quoted(key),
@@ -61,7 +61,7 @@ const ROUTE: &str = "  \
 ";
 
 fn routes(answers: &Answers) -> String {
-    // Whoever tries the limit in a browser has not asked for an icon.
+    // A browser asks for an icon by itself, which would use up the limit.
     let icon = if answers.to == "builtin:echo" { ICON } else { "" };
     [ROUTES, icon, ROUTE].concat()
 }
