@@ -72,7 +72,7 @@ class Browser:
             time.sleep(0.1)
 
     def sign_in(self, url, token):
-        """Opens the page as a user who has kept the token in this tab."""
+        """Opens the page with a token that this tab has kept."""
         script = f"sessionStorage.setItem('tollgate-token', {json.dumps(token)})"
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
         self._call("Page.navigate", url=url)

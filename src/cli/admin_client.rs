@@ -188,7 +188,7 @@ impl AdminClient {
     pub(super) async fn process(&self) -> Option<i32> {
         let Target::Unix(path) = &self.target else { return None };
         let stream = UnixStream::connect(path).await.ok()?;
-        // Zero stands for a process of another namespace.
+        // Zero means a process of another namespace.
         stream.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
     }
 
@@ -232,7 +232,7 @@ impl AdminClient {
         Ok(self.call(Method::DELETE, path, None, None).await?.document)
     }
 
-    /// The answer to a call that changes what has this entity tag; `*` stands for any.
+    /// The answer to a call that changes what has this entity tag; `*` means any.
     ///
     /// # Errors
     /// If there is no answer, or it is an error.

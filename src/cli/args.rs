@@ -13,6 +13,7 @@ use super::policy::{EXAMPLES as POLICY_EXAMPLES, PolicyArgs, RESET_EXAMPLES, Res
 use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
 use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
 use super::top::{EXAMPLES as TOP_EXAMPLES, TopArgs};
+use super::which::DEFAULT_CONFIG;
 use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
 use crate::proxy::TlsError;
 
@@ -74,7 +75,7 @@ pub(super) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Write the manual: a page for each command. For those who build packages
+    /// Write the manual, a page for each command, for packages
     #[command(hide = true)]
     Man {
         /// The directory, which exists
@@ -82,9 +83,6 @@ pub(super) enum Command {
         directory: PathBuf,
     },
 }
-
-/// The configuration that is read if none is named.
-pub(super) const DEFAULT_CONFIG: &str = "gateway.yaml";
 
 const RUN_EXAMPLES: &str = "\
 Examples:

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::args::DEFAULT_CONFIG;
+use super::which::DEFAULT_CONFIG;
 use super::{explain, init, overrides, policy, reload, replay, top, which};
 use crate::app::RunError;
 use crate::config::{LoadError, Mistakes};

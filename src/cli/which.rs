@@ -20,7 +20,7 @@ const SOCKET: &str = "/run/tollgate/admin.sock";
 /// The address of the examples.
 const USUAL: &str = "http://127.0.0.1:9901";
 /// The configuration that commands read if none is named.
-const CONFIG: &str = "gateway.yaml";
+pub(super) const DEFAULT_CONFIG: &str = "gateway.yaml";
 
 /// Why no gateway can be asked.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +152,9 @@ impl Gateway {
     pub(super) fn arguments(&self) -> String {
         match &self.by {
             By::Argument => format!(" --admin {}", self.url),
-            By::File(file) if file != Path::new(CONFIG) => format!(" -c {}", file.display()),
+            By::File(file) if file != Path::new(DEFAULT_CONFIG) => {
+                format!(" -c {}", file.display())
+            }
             By::File(_) | By::Variable | By::Nothing => String::new(),
         }
     }
@@ -189,11 +191,11 @@ fn find(
         (None, Some(url)) => Some((url.trim().to_owned(), By::Variable)),
         (None, None) => None,
     };
-    // The token of a file that nobody has named is not for a listener that somebody has named.
+    // A token of the default file is not sent to a listener that an argument or the variable names.
     let file = match (config, &named) {
         (Some(file), _) => Some(file),
         (None, Some(_)) => None,
-        (None, None) => Some(Path::new(CONFIG)).filter(|it| it.exists()),
+        (None, None) => Some(Path::new(DEFAULT_CONFIG)).filter(|it| it.exists()),
     };
     let access = file.map(config::admin_access).transpose()?.flatten();
     let (url, by) = match (named, file, &access) {

@@ -92,7 +92,7 @@ impl Config {
         };
         let mut routes = Vec::new();
         if to == Target::Echo {
-            // A browser asks for an icon by itself. Whoever tries the limit has not asked for it.
+            // A browser asks for an icon by itself, which would use up the limit.
             let path = ICON.parse().expect("it is a path");
             let rule =
                 routes::Route { path, name: "icon".into(), ..routes::Route::for_all(vec![]) };

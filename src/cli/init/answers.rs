@@ -33,7 +33,7 @@ const BACKEND: &str = "http://127.0.0.1:9000";
 
 /// Reads an answer of the user.
 pub(super) trait Terminal {
-    /// The answer to a question: an empty one stands for `usual`.
+    /// The answer to a question: an empty one means `usual`.
     ///
     /// # Errors
     /// If the input has ended.

@@ -18,7 +18,7 @@ pub(in crate::cli) enum Problem {
         /// What is wrong.
         why: String,
     },
-    /// There is no backend, and nobody to ask.
+    /// No backend is named, and there is no terminal to ask at.
     #[error("where do admitted requests go? Write --to http://HOST:PORT, or --to builtin:echo")]
     NoBackend,
     /// The user has ended the questions.

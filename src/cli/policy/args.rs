@@ -58,9 +58,6 @@ pub(super) enum PolicyCommand {
         gateway: GatewayArgs,
         #[command(flatten)]
         change: ChangeArgs,
-        /// Write it into the file, too, so that it stays
-        #[arg(long, conflicts_with = "lasts")]
-        persist: bool,
     },
     /// Judge requests by another limit beside the policy, without refusing any
     Try {
@@ -85,9 +82,6 @@ pub(super) enum PolicyCommand {
         gateway: GatewayArgs,
         #[command(flatten)]
         change: ChangeArgs,
-        /// Write it into the file, too, so that it stays
-        #[arg(long, conflicts_with = "lasts")]
-        persist: bool,
     },
     /// Go back to the limit of the file; without a change, end the trial of another limit
     Undo {
@@ -110,6 +104,9 @@ pub(super) struct ChangeArgs {
     /// Why, for others
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) reason: String,
+    /// Write it into the file, too, so that it stays
+    #[arg(long, conflicts_with = "lasts")]
+    pub(super) persist: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -113,13 +113,13 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
             let text = if *json { format!("{document:#}\n") } else { text::show(&document) };
             Ok(Output { text, is_json: *json })
         }
-        PolicyCommand::Set { policy, limit, gateway, change, persist } => {
+        PolicyCommand::Set { policy, limit, gateway, change } => {
             let gateway = gateway.find()?;
             let before = look(&gateway, policy).await?;
             let values = json!({ "limit": limit });
-            let after = patch(&gateway, policy, &before, values, change, *persist).await?;
+            let after = patch(&gateway, policy, &before, values, change).await?;
             let changing =
-                Changing { policy, gateway: gateway.arguments(), is_persistent: *persist };
+                Changing { policy, gateway: gateway.arguments(), is_persistent: change.persist };
             Ok(told(changing.set(&before.document, &after.document)))
         }
         PolicyCommand::Try { policy, limit, gateway, lasts, reason } => {
@@ -132,8 +132,8 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
             let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: false };
             Ok(told(changing.tried(&after.document)))
         }
-        PolicyCommand::Apply { policy, gateway, change, persist } => {
-            apply(&gateway.find()?, policy, change, *persist).await
+        PolicyCommand::Apply { policy, gateway, change } => {
+            apply(&gateway.find()?, policy, change).await
         }
         PolicyCommand::Undo { policy, trial, gateway } => {
             undo(&gateway.find()?, policy, *trial).await
@@ -142,12 +142,7 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
 }
 
 /// Puts the limit that is tried in the place of that of the policy, and ends the trial.
-async fn apply(
-    gateway: &Gateway,
-    policy: &str,
-    args: &ChangeArgs,
-    persist: bool,
-) -> Result<Output, Problem> {
+async fn apply(gateway: &Gateway, policy: &str, args: &ChangeArgs) -> Result<Output, Problem> {
     let before = look(gateway, policy).await?;
     let tried = &before.document["candidate"];
     let Some(limit) = tried["written"].as_str() else {
@@ -163,13 +158,13 @@ async fn apply(
             values[name] = tried[name].clone();
         }
     }
-    let mut after = patch(gateway, policy, &before, values, args, persist).await?;
+    let mut after = patch(gateway, policy, &before, values, args).await?;
     // A trial whose limit was written into the file has ended with it.
     if !after.document["candidate"].is_null() {
         let path = format!("{}/candidate", path(policy));
         after = change(gateway, policy, (Method::DELETE, &path, None), &after).await?;
     }
-    let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: persist };
+    let changing = Changing { policy, gateway: gateway.arguments(), is_persistent: args.persist };
     Ok(told(changing.set(&before.document, &after.document)))
 }
 
@@ -212,13 +207,12 @@ async fn patch(
     before: &Answer,
     mut values: Value,
     args: &ChangeArgs,
-    persist: bool,
 ) -> Result<Answer, Problem> {
     values["reason"] = json!(args.reason);
     if let Some(lasts) = &args.lasts {
         values["for"] = json!(lasts);
     }
-    if persist {
+    if args.persist {
         values["persist"] = json!(true);
     }
     change(gateway, policy, (Method::PATCH, &path(policy), Some(&values)), before).await

@@ -135,7 +135,7 @@ fn a_gateway_at_a_terminal_has_a_page_with_a_token_of_its_own() {
     assert!(!piped.stderr.contains("listening for the admin API"), "{}", piped.stderr);
 }
 
-/// Whoever has only tried the gateway out is told what a change needs.
+/// A gateway without a file says what a change needs.
 #[test]
 fn the_limit_of_a_gateway_without_a_file_cannot_be_changed() {
     let directory = tempfile::tempdir().expect("a directory");

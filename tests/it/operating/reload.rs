@@ -124,7 +124,7 @@ fn the_token_is_that_of_the_file_the_variable_or_the_argument() {
         .expect("a file");
     let by_file = run(directory.path(), &["reload"]);
     assert_eq!(by_file.code, Some(0), "{}", by_file.stderr);
-    // A listener that somebody names does not get the token of a file that nobody has named.
+    // A token of the default file is not sent to a listener that an argument names.
     let url = format!("http://{address}");
     let without = run(directory.path(), &["reload", "--admin", &url]);
     assert_eq!(without.code, Some(1));

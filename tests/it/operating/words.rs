@@ -104,7 +104,7 @@ fn an_empty_directory_gets_an_offer() {
             assert!(offered.stderr.contains(part), "{part}: {}", offered.stderr);
         }
     }
-    // A file that somebody has named is missing, and nothing else is offered.
+    // If a file that is named is missing, nothing else is offered.
     let named = run(empty.path(), &["check", "other.yaml"]);
     assert!(
         named.stderr.starts_with("error: cannot read the configuration other.yaml"),

@@ -30,6 +30,18 @@ fn gateway(directory: &std::path::Path, admin: &str) -> Gateway {
     ))
 }
 
+/// The page after a client was refused, with the row of that refusal open.
+fn with_open_refusal(gateway: &Gateway) -> Browser {
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    sign_in(&mut browser, gateway);
+    assert_eq!(statuses(gateway, "ann-secret", 4), [200, 200, 200, 429]);
+    browser.until_text("#refusal-table", "header x-who an…");
+    browser.tab_to("#refusal-table [data-opens]");
+    browser.press("Enter");
+    browser
+}
+
 /// Presses a button of the open row that has this name.
 fn act(browser: &mut Browser, name: &str) {
     browser.tab_to(&format!(".panel [data-do={name}]"));
@@ -40,13 +52,7 @@ fn act(browser: &mut Browser, name: &str) {
 fn a_row_has_what_an_operator_needs() {
     let directory = tempfile::tempdir().expect("a directory");
     let gateway = gateway(directory.path(), "reveal_keys: true");
-    let mut browser = Browser::start();
-    browser.resize(1280, "light");
-    sign_in(&mut browser, &gateway);
-    assert_eq!(statuses(&gateway, "ann-secret", 4), [200, 200, 200, 429]);
-    browser.until_text("#refusal-table", "header x-who an…");
-    browser.tab_to("#refusal-table [data-opens]");
-    browser.press("Enter");
+    let mut browser = with_open_refusal(&gateway);
     browser.until_text(".panel .result h4", "3 of 3 used, 0 left");
 
     act(&mut browser, "whole");
@@ -101,13 +107,7 @@ fn a_row_has_what_an_operator_needs() {
 fn a_key_that_may_not_be_seen_says_why() {
     let directory = tempfile::tempdir().expect("a directory");
     let gateway = gateway(directory.path(), "");
-    let mut browser = Browser::start();
-    browser.resize(1280, "light");
-    sign_in(&mut browser, &gateway);
-    assert_eq!(statuses(&gateway, "ann-secret", 4), [200, 200, 200, 429]);
-    browser.until_text("#refusal-table", "header x-who an…");
-    browser.tab_to("#refusal-table [data-opens]");
-    browser.press("Enter");
+    let mut browser = with_open_refusal(&gateway);
     browser.until_text(".panel .result h4", "3 of 3 used");
     act(&mut browser, "whole");
     browser.until_text(".panel", "whole keys are not kept: admin.reveal_keys is not true");

@@ -128,14 +128,20 @@ fn a_fail_over_is_noticed_without_a_redirection() {
     });
 }
 
+/// One node with all slots, which does not answer yet.
+async fn sleeping_cluster() -> (FakeServer, Servers) {
+    let node = FakeServer::start(Manner::Echo).await;
+    node.tell(&[(0, 16_383, &node)]);
+    node.sleep(true);
+    let topology = Topology::Cluster(vec![node.address()]);
+    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
+    (node, servers)
+}
+
 #[test]
 fn a_cluster_that_is_away_at_the_start_is_used_when_it_is_up() {
     run(async {
-        let node = FakeServer::start(Manner::Echo).await;
-        node.tell(&[(0, 16_383, &node)]);
-        node.sleep(true);
-        let topology = Topology::Cluster(vec![node.address()]);
-        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
+        let (node, servers) = sleeping_cluster().await;
         let (answer, waited) = timed(servers.ask(FIRST)).await;
         assert!(answer.is_err());
         assert!(waited < PATIENCE * 2, "{waited:?}");
@@ -148,11 +154,7 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_is_up() {
 #[test]
 fn a_cluster_that_is_away_at_the_start_is_found_without_a_call() {
     run(async {
-        let node = FakeServer::start(Manner::Echo).await;
-        node.tell(&[(0, 16_383, &node)]);
-        node.sleep(true);
-        let topology = Topology::Cluster(vec![node.address()]);
-        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
+        let (node, servers) = sleeping_cluster().await;
         servers.settled().await;
         assert!(!servers.is_up());
         node.sleep(false);
