@@ -9,13 +9,13 @@ use std::task::{Context, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::HeaderMap;
 use tollgate::routes::{Route, Rules};
-use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate_limiter::decision::{Headroom, RateLimiter};
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::policy::{ClientSettings, KeyExpr, Policy};
-use tollgate_limiter::request::{PathMatch, RequestView};
-use tollgate_limiter::store::{MemoryStore, Store};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_core::decision::{Headroom, RateLimiter};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::{ClientSettings, KeyExpr, Policy};
+use tollgate_core::request::{PathMatch, RequestView};
+use tollgate_core::store::{MemoryStore, Store};
+use tollgate_core::time::{Span, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 

@@ -8,14 +8,14 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tollgate_limiter::algorithm::{
+use tollgate_core::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,
 };
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::digest::{Counter, Key, Principal, Secret};
-use tollgate_limiter::store::{Charge, MemoryStore};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::digest::{Counter, Key, Principal, Secret};
+use tollgate_core::store::{Charge, MemoryStore};
+use tollgate_core::time::{Span, Timestamp};
 
 const KEYS: usize = 1_000_000;
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);

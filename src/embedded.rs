@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use tollgate_limiter::policy::{KeyExpr, Policy};
-use tollgate_limiter::store::overrides::{FileError, OverridesFile, SharedOverrides};
+use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::store::overrides::{FileError, OverridesFile, SharedOverrides};
 use tollgate_limiter::{BuildError, Clock, Limiter, Parts, Store};
 use tracing::warn;
 

@@ -11,8 +11,8 @@ pub use crate::proxy::fuzzing::responses;
 pub use crate::replay::fuzzing::logs;
 pub use crate::routes::fuzzing::{hosts, paths};
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
-pub use tollgate_limiter::policy::fuzzing::jwt;
-pub use tollgate_limiter::store::redis::fuzzing::redis;
+pub use tollgate_core::policy::fuzzing::jwt;
+pub use tollgate_redis::fuzzing::redis;
 
 pub use clients::{forwarding, keys};
 

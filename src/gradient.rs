@@ -9,7 +9,7 @@
 //!
 //! It uses integers only, takes a few nanoseconds per latency, and has a constant size.
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 /// The approximate number of latencies in the long average.
 const LONG: u64 = 600;

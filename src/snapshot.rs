@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
-use tollgate_limiter::decision::HeaderWriter;
-use tollgate_limiter::policy::Policy;
+use tollgate_core::decision::HeaderWriter;
+use tollgate_core::policy::Policy;
 
 use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::patches::{Definitions, Resolved};

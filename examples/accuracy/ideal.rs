@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use crate::{LIMIT, WINDOW};
 

@@ -10,10 +10,10 @@ mod ideal;
 mod tally;
 mod traffic;
 
-use tollgate_limiter::algorithm::{
+use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Quota, QuotaError, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::tally::Tally;
 use crate::traffic::Traffic;

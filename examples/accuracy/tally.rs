@@ -1,7 +1,7 @@
 //! Compares the decisions of an algorithm with those of the ideal window.
 
-use tollgate_limiter::algorithm::{Algorithm, Op};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::algorithm::{Algorithm, Op};
+use tollgate_core::time::Timestamp;
 
 use crate::LIMIT;
 use crate::ideal::Ideal;

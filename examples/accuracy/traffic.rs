@@ -1,7 +1,7 @@
 //! Seeded traffic in integers: when which client sends a request.
 
 use fastrand::Rng;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 /// Total number of requests of each kind of traffic.
 const REQUESTS: usize = 1_000_000;

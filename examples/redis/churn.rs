@@ -4,8 +4,8 @@
 //! expires nothing in this time, because its own clock hardly moves.
 
 use anyhow::ensure;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::time::{Span, Timestamp};
 
 use crate::load::Load;
 use crate::server::Server;
@@ -21,7 +21,7 @@ const BATCH: usize = 64;
 /// Four of five requests come from new clients. The rate is such that about
 /// `clients` states count at a time. Returns a report on their memory.
 pub(crate) fn measure(policy: Algorithm, clients: u32) -> anyhow::Result<String> {
-    let mut server = Server::start(tollgate_limiter::store::redis::script::SCRIPT.source)?;
+    let mut server = Server::start(tollgate_redis::script::SCRIPT.source)?;
     let (policies, window_us) = ([policy.clone()], policy.window().as_micros());
     let load = Load::new(clients, &policies, &server.sha);
     let empty = server.info("memory", "used_memory_rss")?;

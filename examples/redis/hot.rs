@@ -2,11 +2,11 @@
 //! state.
 
 use redis::Cmd;
-use tollgate_limiter::algorithm::{Algorithm, Concurrency, SlidingLog};
-use tollgate_limiter::digest::{Counter, Key, Principal};
-use tollgate_limiter::store::redis::codec::{Ask, Asked, Encoder};
-use tollgate_limiter::store::redis::layout::Layout;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Concurrency, SlidingLog};
+use tollgate_core::digest::{Counter, Key, Principal};
+use tollgate_core::time::{Span, Timestamp};
+use tollgate_redis::codec::{Ask, Asked, Encoder};
+use tollgate_redis::layout::Layout;
 
 use crate::server::Server;
 
@@ -76,7 +76,7 @@ fn line(name: &str, Least { alone_us, batch_us }: &Least) -> String {
 
 /// A log with room for one more batch.
 fn log(server: &mut Server, limit: u64) -> anyhow::Result<Least> {
-    let quota = tollgate_limiter::algorithm::Quota::new(limit, WINDOW)?;
+    let quota = tollgate_core::algorithm::Quota::new(limit, WINDOW)?;
     let algorithm = Algorithm::SlidingLog(SlidingLog::new(quota)?);
     let mut least = Least { alone_us: f64::INFINITY, batch_us: f64::INFINITY };
     for round in 1..=ROUNDS {

@@ -1,12 +1,12 @@
 //! Requests of clients under policies, as calls of the script.
 
 use redis::Cmd;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::digest::{Counter, Key, Principal};
-use tollgate_limiter::store::redis::codec::{Ask, Asked, Encoder};
-use tollgate_limiter::store::redis::layout::Layout;
-use tollgate_limiter::store::redis::script::Encoded;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::digest::{Counter, Key, Principal};
+use tollgate_core::time::Timestamp;
+use tollgate_redis::codec::{Ask, Asked, Encoder};
+use tollgate_redis::layout::Layout;
+use tollgate_redis::script::Encoded;
 
 /// Means: the script uses the server's own clock.
 pub(crate) const SERVERS_CLOCK: Timestamp = Timestamp::from_micros(0);

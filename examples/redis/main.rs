@@ -13,11 +13,11 @@ mod load;
 mod server;
 
 use anyhow::Context as _;
-use tollgate_limiter::algorithm::{
+use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
-use tollgate_limiter::store::redis::script::SCRIPT;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
+use tollgate_redis::script::SCRIPT;
 
 use load::{Load, SERVERS_CLOCK};
 use server::Server;

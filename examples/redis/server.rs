@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use redis::{Client, Cmd, Connection};
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 /// The number of checks whether the server has started, 10 ms apart.
 const ATTEMPTS: u32 = 1000;

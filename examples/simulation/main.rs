@@ -12,7 +12,7 @@ mod tally;
 mod traffic;
 mod world;
 
-use tollgate_limiter::algorithm::QuotaError;
+use tollgate_core::algorithm::QuotaError;
 
 use crate::node::Mode;
 use crate::traffic::Traffic;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
-use tollgate_limiter::digest::Key;
-use tollgate_limiter::store::shared::leased::{self, LeaseLength, Return, Spending};
-use tollgate_limiter::store::shared::write_back::{self, Delta, TakeOutcome};
-use tollgate_limiter::store::shared::{Ahead, DenyCache, FRESH_FOR, Known, Trust};
-use tollgate_limiter::store::{Charge, MemoryStore};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate_core::digest::Key;
+use tollgate_core::store::{Charge, MemoryStore};
+use tollgate_core::time::{Span, Timestamp};
+use tollgate_redis::shared::leased::{self, LeaseLength, Return, Spending};
+use tollgate_redis::shared::write_back::{self, Delta, TakeOutcome};
+use tollgate_redis::shared::{Ahead, DenyCache, FRESH_FOR, Known, Trust};
 
 const MAX_KEYS: usize = 10_000;
 const DENY_CACHE_BYTES: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! Compares the decisions of the nodes with those of one counter without delay.
 
-use tollgate_limiter::algorithm::{Algorithm, Op, Quota, State, TokenBucket};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::algorithm::{Algorithm, Op, Quota, State, TokenBucket};
+use tollgate_core::time::Timestamp;
 
 /// The exact count can be up to this multiple of the capacity.
 const HEADROOM: u64 = 8;

@@ -1,8 +1,8 @@
 //! Seeded traffic in integers: the time, client and node of each request.
 
 use fastrand::Rng;
-use tollgate_limiter::algorithm::{Algorithm, Quota, QuotaError, SlidingWindow, TokenBucket};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Quota, QuotaError, SlidingWindow, TokenBucket};
+use tollgate_core::time::{Span, Timestamp};
 
 const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
-use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::digest::{Counter, Key, Principal};
-use tollgate_limiter::store::Charge;
-use tollgate_limiter::store::shared::Ahead;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::digest::{Counter, Key, Principal};
+use tollgate_core::store::Charge;
+use tollgate_core::time::{Span, Timestamp};
+use tollgate_redis::shared::Ahead;
 
 use crate::node::{Mode, Node, Report, Step, taken};
 use crate::tally::Tally;

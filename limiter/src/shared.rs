@@ -6,7 +6,7 @@
 //! store's code is the same as in a gateway whose workers share no data.
 //!
 //! The requests that wait for a lane are bounded. For requests beyond the bound the store
-//! counts as unavailable: policies with `on_failure` [`Allow`](crate::consistency::OnFailure::Allow) admit
+//! counts as unavailable: policies with `on_failure` [`Allow`](tollgate_core::consistency::OnFailure::Allow) admit
 //! them, all others refuse them.
 
 mod check;
@@ -23,12 +23,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 pub(crate) use self::check::Check;
+use tollgate_core::decision::{Claims, Decision, Ending, Headroom, Judge, Lease, Outcome};
+use tollgate_core::policy::Policy;
+use tollgate_core::store::overrides::SharedOverrides;
+use tollgate_core::store::{MemoryStore, Outage, SharedStore};
+use tollgate_core::time::{Clock, Timestamp};
+
 use self::lane::{Lane, LaneStore};
-use crate::decision::{Claims, Decision, Ending, Headroom, Judge, Lease, Outcome};
-use crate::policy::Policy;
-use crate::store::overrides::SharedOverrides;
-use crate::store::{MemoryStore, Outage, SharedStore};
-use crate::time::{Clock, Timestamp};
 
 /// The period of the maintenance of counters in memory.
 const UPKEEP_US: u64 = 100_000;

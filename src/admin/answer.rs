@@ -14,7 +14,7 @@ use http_body::Frame;
 use http_body_util::{Either, Full, StreamBody};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::store::OutageCause;
+use tollgate_core::store::OutageCause;
 
 use super::audit::Change;
 use super::call::Call;

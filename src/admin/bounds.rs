@@ -5,11 +5,11 @@
 
 use std::net::IpAddr;
 
-use tollgate_limiter::algorithm::{Algorithm, Quota, Retry, SlidingWindow};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::digest::{Counter, Key, Principal, Secret};
-use tollgate_limiter::store::{Charge, MemoryStore};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Quota, Retry, SlidingWindow};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::digest::{Counter, Key, Principal, Secret};
+use tollgate_core::store::{Charge, MemoryStore};
+use tollgate_core::time::{Span, Timestamp};
 
 /// Wrong tokens of one address in a minute.
 const WRONG_TOKENS: u64 = 10;

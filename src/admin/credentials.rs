@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::{AdminSettings, Role, TokenDigest};
 use crate::server::is_allowed;
@@ -148,7 +148,7 @@ fn by_token(settings: &AdminSettings, digest: &TokenDigest, wall: Timestamp) -> 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use tollgate_limiter::time::Span;
+    use tollgate_core::time::Span;
 
     use super::*;
     use crate::admin::call::CALLS;

@@ -175,7 +175,7 @@ impl Quantiles {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tollgate_limiter::time::Timestamp;
+    use tollgate_core::time::Timestamp;
 
     use super::super::outcomes::{Outcomes, PolicyOutcomes, Use};
     use super::*;

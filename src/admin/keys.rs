@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::digest::{Counter, Key, Principal, PrincipalId};
-use tollgate_limiter::policy::{Beside, LimitChoice, Plan, Policy};
-use tollgate_limiter::store::overrides::Override;
-use tollgate_limiter::store::{Inspected, Inspection, Source};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::digest::{Counter, Key, Principal, PrincipalId};
+use tollgate_core::policy::{Beside, LimitChoice, Plan, Policy};
+use tollgate_core::store::overrides::Override;
+use tollgate_core::store::{Inspected, Inspection, Source};
 
 use super::answer::Answer;
 use super::audit::Change;

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
-use tollgate_limiter::store::overrides::{Override, OverridesFile};
-use tollgate_limiter::store::redis::ControlStore;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::store::overrides::{Override, OverridesFile};
+use tollgate_core::time::Timestamp;
+use tollgate_redis::ControlStore;
 
 use super::AdminSettings;
 use super::cluster::{Cluster, ClusterFigures, Own};

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::words::Counted;
 use crate::telemetry::{BY_OUTCOME, Distribution, History, OUTCOMES, PolicyCounts};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tollgate_limiter::policy::Policy;
+use tollgate_core::policy::Policy;
 
 use super::answer::{Answer, Page};
 use super::audit::Change;

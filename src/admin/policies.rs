@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::consistency::{OnFailure, StoreMode};
-use tollgate_limiter::policy::{self, MissingKey, Mode, Plan, Policy};
+use tollgate_core::consistency::{OnFailure, StoreMode};
+use tollgate_core::policy::{self, MissingKey, Mode, Plan, Policy};
 
 use super::node::View;
 use super::problem::Problem;

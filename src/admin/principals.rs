@@ -1,7 +1,7 @@
 //! The client that a call means: by its key as it is written, or by an id that was shown.
 
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::policy::Policy;
+use tollgate_core::digest::Principal;
+use tollgate_core::policy::Policy;
 
 use super::node::{Node, View};
 use super::problem::Problem;

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::patches;
 

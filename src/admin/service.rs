@@ -9,8 +9,8 @@ use http::{Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tollgate_limiter::request::Malformed;
-use tollgate_limiter::time::Clock;
+use tollgate_core::request::Malformed;
+use tollgate_core::time::Clock;
 use tower::Service;
 
 use super::answer::{AdminBody, Answer, HealthWord};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use crate::server::{ListenAddress, ListenerSettings};
 

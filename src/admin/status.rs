@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::store::OutageCause;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::store::OutageCause;
+use tollgate_core::time::Timestamp;
 
 pub(super) use self::present::Known;
 use self::present::Present;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::sleep;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::answer::Answer;
 use super::call::Call;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate_limiter::algorithm::Algorithm;
+use tollgate_core::algorithm::Algorithm;
 
 /// Numbers by their names. Zeros may be left out.
 pub(super) type Counted = BTreeMap<String, u64>;

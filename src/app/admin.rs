@@ -9,9 +9,9 @@ use futures_util::FutureExt as _;
 use rustix::process::geteuid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
-use tollgate_limiter::drain::{self, Stop};
-use tollgate_limiter::store::overrides::Override;
-use tollgate_limiter::time::Clock;
+use tollgate_core::drain::{self, Stop};
+use tollgate_core::store::overrides::Override;
+use tollgate_core::time::Clock;
 use tracing::{info, warn};
 
 use super::error::RunError;

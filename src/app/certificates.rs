@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_limiter::time::{Clock, Span, Timestamp};
+use tollgate_core::time::{Clock, Span, Timestamp};
 use tracing::warn;
 
 use super::observed::Observed;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tollgate_limiter::store::overrides::FileError;
+use tollgate_core::store::overrides::FileError;
 
 use crate::server::BindError;
 use crate::telemetry::Output;

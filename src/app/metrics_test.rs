@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
-use tollgate_limiter::drain;
+use tollgate_core::drain;
 
 use super::supervisor::{Outputs, Shutdown, Supervisor};
 use super::systemd::InheritedSockets;

@@ -42,8 +42,8 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
-use tollgate_limiter::drain::{self, Stop};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::{self, Stop};
+use tollgate_core::time::monotonic;
 use tracing::{info, warn};
 
 use crate::admin::{ConfigCall, Refused};

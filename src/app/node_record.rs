@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tollgate_limiter::store::redis::ControlStore;
-use tollgate_limiter::time::{Clock, Timestamp, monotonic};
+use tollgate_core::time::{Clock, Timestamp, monotonic};
+use tollgate_redis::ControlStore;
 
 use super::observed::{Observed, OtherConfigs};
 use super::patches::PatchKeeper;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::time::sleep;
-use tollgate_limiter::digest::Counter;
-use tollgate_limiter::policy::{Mode, Plan, Policy};
-use tollgate_limiter::store::{KeyCount, PromiseCounts, SharedStore, Units};
-use tollgate_limiter::time::{Clock, Span, monotonic};
+use tollgate_core::digest::Counter;
+use tollgate_core::policy::{Mode, Plan, Policy};
+use tollgate_core::store::{KeyCount, PromiseCounts, SharedStore, Units};
+use tollgate_core::time::{Clock, Span, monotonic};
 
 use super::key_set::Condition;
 use super::process_state::ProcessState;

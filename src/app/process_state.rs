@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tollgate_limiter::decision::HeaderWriter;
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::store::overrides::{OverridesFile, SharedOverrides};
-use tollgate_limiter::store::redis::NodeState;
-use tollgate_limiter::store::{MemoryStore, SharedStore};
+use tollgate_core::decision::HeaderWriter;
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::store::overrides::{OverridesFile, SharedOverrides};
+use tollgate_core::store::{MemoryStore, SharedStore};
+use tollgate_redis::NodeState;
 
 use crate::config::{Config, StoreSettings};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
@@ -21,6 +21,8 @@ use super::error::RunError;
 /// the keys, and the settings that apply until a restart.
 pub(super) struct ProcessState {
     pub(super) store: SharedStore,
+    /// This node's part of the store in Redis, if the counters are there.
+    pub(super) redis: Option<Arc<NodeState>>,
     pub(super) overrides: Option<SharedOverrides>,
     /// The file of the overrides, if they are in one.
     pub(super) overrides_file: Option<OverridesFile>,
@@ -61,10 +63,11 @@ impl ProcessState {
             workers: config.runtime.workers,
             telemetry: config.telemetry.clone(),
         };
-        let store = shared_store(store, &secret);
+        let (store, redis) = shared_store(store, &secret);
         let (top, refusals, forwarders) = (Arc::default(), Arc::default(), Arc::default());
         Ok(Self {
             store,
+            redis,
             overrides,
             overrides_file,
             top,
@@ -153,17 +156,17 @@ fn overrides(
             let secret = file.secret();
             Ok((Some(SharedOverrides::in_file(file)?), secret))
         }
-        None => Ok((may_have_overrides(config).then(SharedOverrides::in_redis), Secret::random())),
+        None => Ok((may_have_overrides(config).then(SharedOverrides::in_store), Secret::random())),
     }
 }
 
 /// The store of all workers. If several nodes share it, the secret is read from it later.
-fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedStore {
+fn shared_store(
+    settings: &StoreSettings,
+    secret: &Arc<SharedSecret>,
+) -> (SharedStore, Option<Arc<NodeState>>) {
     let memory = Arc::new(MemoryStore::new(settings.max_keys));
-    match settings.redis.clone() {
-        None => SharedStore::Memory(memory),
-        Some(redis) => {
-            SharedStore::Redis(Arc::new(NodeState::new(redis, memory, Arc::clone(secret))))
-        }
-    }
+    let Some(redis) = settings.redis.clone() else { return (SharedStore::Memory(memory), None) };
+    let node = Arc::new(NodeState::new(redis, memory, Arc::clone(secret)));
+    (SharedStore::Remote(Arc::<NodeState>::clone(&node)), Some(node))
 }

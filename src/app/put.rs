@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 use tracing::{error, info};
 
 use super::admin::AdminListener;

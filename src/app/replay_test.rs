@@ -10,11 +10,11 @@ use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response};
 use proptest::prelude::*;
 use serde_json::Value;
-use tollgate_limiter::decision::{Headroom, Outcome, RateLimiter};
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::store::{MemoryStore, Store};
-use tollgate_limiter::time::{Clock, Span, Timestamp, monotonic};
+use tollgate_core::decision::{Headroom, Outcome, RateLimiter};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::request::RequestView;
+use tollgate_core::store::{MemoryStore, Store};
+use tollgate_core::time::{Clock, Span, Timestamp, monotonic};
 
 use crate::config::Config;
 use crate::engine::{Engine, Seen, Settlement};

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::join;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use tollgate_limiter::drain::{Drain, Stop};
-use tollgate_limiter::time::Clock;
+use tollgate_core::drain::{Drain, Stop};
+use tollgate_core::time::Clock;
 use tracing::{info, warn};
 
 use super::certificates;
@@ -104,7 +104,7 @@ impl Supervisor {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let (store, password) = StoreAccess::begin(&config.store).await;
         let state = ProcessState::new(&config, &store, echo)?;
-        let store_access = StoreAccess::keep(&state.store, &config.store, password);
+        let store_access = StoreAccess::keep(state.redis.as_ref(), &config.store, password);
         let metrics = Metrics::new(config.telemetry.max_series);
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = wanted(&config);
@@ -135,7 +135,7 @@ impl Supervisor {
             store_access,
             base: Arc::clone(&snapshot),
             snapshot,
-            patches: PatchKeeper::new(&state.store, Clock::System),
+            patches: PatchKeeper::new(state.redis.as_ref(), Clock::System),
             check,
             check_state: Arc::default(),
             metrics: Arc::new(metrics),

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
-use tollgate_limiter::decision::RateLimiter;
-use tollgate_limiter::drain::{self, Drain, Stop};
-use tollgate_limiter::store::SharedStore;
-use tollgate_limiter::store::overrides::SharedOverrides;
-use tollgate_limiter::time::Clock;
+use tollgate_core::decision::RateLimiter;
+use tollgate_core::drain::{self, Drain, Stop};
+use tollgate_core::store::SharedStore;
+use tollgate_core::store::overrides::SharedOverrides;
+use tollgate_core::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use tollgate_limiter::time::{Span, monotonic};
+use tollgate_core::time::{Span, monotonic};
 
 use crate::telemetry::{Counter, Histogram, WorkerMetrics, families};
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{Request, Response};
-use tollgate_limiter::drain::Drain;
+use tollgate_core::drain::Drain;
 use tower::Service;
 
 use super::grpc::AnswerBody;

@@ -23,7 +23,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tollgate_limiter::pem;
+use tollgate_core::pem;
 
 use super::clean;
 

@@ -5,7 +5,7 @@
 //! several lines.
 
 use serde_json::Value;
-use tollgate_limiter::text::is_printable;
+use tollgate_core::text::is_printable;
 
 /// The same document with safe texts and names. Its texts keep their line breaks.
 pub(super) fn document(value: Value) -> Value {

@@ -4,11 +4,10 @@ use std::io;
 use std::path::Path;
 
 use thiserror::Error;
-use tollgate_limiter::algorithm::QuotaError;
-use tollgate_limiter::digest::{Key, Secret};
-use tollgate_limiter::policy::{KeyTextError, KeyTexts, Overridable, Policy};
-use tollgate_limiter::store::overrides::{FileError, Override, OverridesFile, ReadError};
-use tollgate_limiter::store::redis;
+use tollgate_core::algorithm::QuotaError;
+use tollgate_core::digest::{Key, Secret};
+use tollgate_core::policy::{KeyTextError, KeyTexts, Overridable, Policy};
+use tollgate_core::store::overrides::{FileError, Override, OverridesFile, ReadError};
 
 use super::args::OverrideCommand;
 use super::rate::rate;
@@ -39,7 +38,7 @@ pub(super) enum Problem {
     Limit(#[from] QuotaError),
     /// Redis does not store or return the override.
     #[error(transparent)]
-    Kept(#[from] redis::OverrideError),
+    Kept(#[from] tollgate_redis::OverrideError),
     /// The override cannot be read from the file.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -48,7 +47,7 @@ pub(super) enum Problem {
     File(#[from] FileError),
     /// Redis cannot be reached.
     #[error("Redis cannot be reached: {0}; nothing was changed")]
-    Redis(#[from] redis::StoreError),
+    Redis(#[from] tollgate_redis::StoreError),
     /// There is no password for Redis.
     #[error("there is no password for Redis: {0}; nothing was changed")]
     Password(#[from] CommandError),
@@ -125,7 +124,7 @@ fn principal(
     policy: &Policy,
     text: &str,
     secret: Secret,
-) -> Result<tollgate_limiter::digest::Principal, KeyTextError> {
+) -> Result<tollgate_core::digest::Principal, KeyTextError> {
     let is_route = |name: &str| config.routes.iter().any(|route| &*route.rule.name == name);
     let texts = KeyTexts { client: &config.client, secret, is_route: &is_route };
     texts.principal(&policy.key, text)
@@ -157,7 +156,7 @@ fn described(policy: &Policy, found: Option<Override>) -> String {
 /// The place where overrides are stored.
 enum Storage {
     File(OverridesFile),
-    Redis(redis::Overrides),
+    Redis(tollgate_redis::Overrides),
 }
 
 impl Storage {
@@ -169,7 +168,7 @@ impl Storage {
                 let (store, printed) = settings_with_password(&config.store).await;
                 printed?;
                 let settings = store.redis.as_ref().expect("it is only completed");
-                let (overrides, secret) = redis::Overrides::connect(settings).await?;
+                let (overrides, secret) = tollgate_redis::Overrides::connect(settings).await?;
                 Ok((Self::Redis(overrides), secret))
             }
             (None, path) => {

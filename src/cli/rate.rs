@@ -1,7 +1,7 @@
 //! How the command line writes a limit.
 
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::time::Span;
 
 /// A limit as the configuration writes it: `100/1m`, or `20` if it has no window.
 pub(super) fn rate(algorithm: &Algorithm) -> String {

@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use tollgate_limiter::policy::{Mode, Policy};
-use tollgate_limiter::request::PathPattern;
+use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::request::PathPattern;
 
 use super::rate::rate;
 use crate::config::{Config, Route};

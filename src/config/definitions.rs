@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use tollgate_limiter::policy::{Overridable, Policy};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::policy::{Overridable, Policy};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::document::Document;
 use super::excerpt::Excerpts;

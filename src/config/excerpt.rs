@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use tollgate_limiter::text::is_printable;
+use tollgate_core::text::is_printable;
 
 use super::node::{Node, TextSpan, Value};
 use super::secrecy::{MASK, Secrecy};

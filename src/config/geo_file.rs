@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_limiter::policy::GeoDatabase;
+use tollgate_core::policy::GeoDatabase;
 
 use super::regular_file;
 

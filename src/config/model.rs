@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
-use tollgate_limiter::algorithm::{Algorithm, SlidingWindow};
-use tollgate_limiter::decision::HeaderSettings;
-use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
-use tollgate_limiter::store::redis::RedisSettings;
+use tollgate_core::algorithm::{Algorithm, SlidingWindow};
+use tollgate_core::decision::HeaderSettings;
+use tollgate_core::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
+use tollgate_redis::RedisSettings;
 
 use super::geo_file::GeoFile;
 use super::scalar::Rate;

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_core::time::{Clock, Timestamp};
 
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::decision::Dialect;
-use tollgate_limiter::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::decision::Dialect;
+use tollgate_core::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
+use tollgate_core::time::Span;
 
 use super::*;
 use crate::proxy::{Balance, Target};

@@ -16,12 +16,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_limiter::decision::{
+use tollgate_core::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
 };
-use tollgate_limiter::policy::{Policy, Subject};
-use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
-use tollgate_limiter::time::{Clock, Moment, Timestamp};
+use tollgate_core::policy::{Policy, Subject};
+use tollgate_core::request::{Ambiguity, Malformed, RequestView};
+use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
 use crate::telemetry::{

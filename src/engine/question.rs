@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{
+use tollgate_core::decision::{
     Charged, ChargedCounter, Claims, Decision, Ending, Headroom, Lease, Outcome, Report,
 };
-use tollgate_limiter::digest::Key;
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::store::{Mark, Marked, StoreUnavailable};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::digest::Key;
+use tollgate_core::policy::Policy;
+use tollgate_core::request::RequestView;
+use tollgate_core::store::{Mark, Marked, StoreUnavailable};
+use tollgate_core::time::Timestamp;
 
 use super::{Engine, Undecidable, place};
 use crate::routes::Rules;

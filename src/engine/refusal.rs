@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use tollgate_limiter::decision::Decision;
-use tollgate_limiter::policy::{Policy, Subject};
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::decision::Decision;
+use tollgate_core::policy::{Policy, Subject};
+use tollgate_core::request::RequestView;
+use tollgate_core::time::Timestamp;
 
 use crate::message::X_REQUEST_ID;
 use crate::routes::Route;

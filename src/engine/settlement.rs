@@ -7,10 +7,10 @@ use std::sync::Arc;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
-use tollgate_limiter::decision::{Ending, Lease};
-use tollgate_limiter::meter::{Meter, MeterSpec};
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::decision::{Ending, Lease};
+use tollgate_core::meter::{Meter, MeterSpec};
+use tollgate_core::policy::Policy;
+use tollgate_core::time::Timestamp;
 
 use super::Engine;
 

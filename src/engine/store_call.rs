@@ -1,9 +1,9 @@
 //! What operators ask of the store: a worker answers, because it has the connections.
 
 use tokio::sync::oneshot;
-use tollgate_limiter::digest::Key;
-use tollgate_limiter::store::overrides::Override;
-use tollgate_limiter::store::{Inspected, Inspection, Standing, Store, StoreUnavailable};
+use tollgate_core::digest::Key;
+use tollgate_core::store::overrides::Override;
+use tollgate_core::store::{Inspected, Inspection, Standing, Store, StoreUnavailable};
 
 use super::{Asked, Engine, Explaining, Explanation};
 
@@ -42,16 +42,16 @@ impl Engine {
             StoreCall::GetOverride(key, reply) => {
                 let _ = reply.send(match store {
                     Store::Memory(_) => Err(NOT_HERE.to_owned()),
-                    Store::Redis(redis) => {
-                        redis.overrides().get(key).await.map_err(|error| error.to_string())
+                    Store::Remote(remote) => {
+                        remote.overrides().get(key).await.map_err(|error| error.to_string())
                     }
                 });
             }
             StoreCall::PutOverride(key, limit, reply) => {
                 let _ = reply.send(match store {
                     Store::Memory(_) => Err(NOT_HERE.to_owned()),
-                    Store::Redis(redis) => {
-                        redis.overrides().put(key, limit).await.map_err(|error| error.to_string())
+                    Store::Remote(remote) => {
+                        remote.overrides().put(key, limit).await.map_err(|error| error.to_string())
                     }
                 });
             }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use http::Method;
 use http::request::Parts;
-use tollgate_limiter::decision::Outcome;
-use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
+use tollgate_core::decision::Outcome;
+use tollgate_core::request::{Ambiguity, Malformed, RequestView};
 
 use super::Undecidable;
 use crate::message::{Failure, has_unknown_expectation};

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use http::{HeaderMap, HeaderValue, Request, Uri, Version};
-use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::policy::{
+use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::{
     ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, KeyFor, MissingKey, Policy,
     RouteView, UserSource,
 };
-use tollgate_limiter::request::{PathMatch, PathPattern, RequestView};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::request::{PathMatch, PathPattern, RequestView};
+use tollgate_core::time::{Span, Timestamp};
 
 use crate::message::fuzzing::fields;
 use crate::message::{Forwarding, Via};

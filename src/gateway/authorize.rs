@@ -15,10 +15,10 @@ use http::header::{CACHE_CONTROL, CONNECTION};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use tollgate_limiter::algorithm::{Algorithm, Retry};
-use tollgate_limiter::decision::{Decision, LimitFields, Outcome};
-use tollgate_limiter::policy::{Count, Policy};
-use tollgate_limiter::time::Moment;
+use tollgate_core::algorithm::{Algorithm, Retry};
+use tollgate_core::decision::{Decision, LimitFields, Outcome};
+use tollgate_core::policy::{Count, Policy};
+use tollgate_core::time::Moment;
 
 use super::Gateway;
 use super::body::ResponseBody;

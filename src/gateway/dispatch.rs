@@ -11,9 +11,9 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
-use tollgate_limiter::decision::X_RATELIMIT_SOFT;
-use tollgate_limiter::request::{Malformed, RequestView};
-use tollgate_limiter::time::{Span, monotonic};
+use tollgate_core::decision::X_RATELIMIT_SOFT;
+use tollgate_core::request::{Malformed, RequestView};
+use tollgate_core::time::{Span, monotonic};
 
 use super::body::ResponseBody;
 use super::exchange::Exchange;

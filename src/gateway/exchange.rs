@@ -11,11 +11,11 @@ use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::{Decision, LimitFields};
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::request::Fields;
-use tollgate_limiter::time::{Moment, Span};
+use tollgate_core::algorithm::Retry;
+use tollgate_core::decision::{Decision, LimitFields};
+use tollgate_core::policy::Policy;
+use tollgate_core::request::Fields;
+use tollgate_core::time::{Moment, Span};
 
 use super::Gateway;
 use super::body::ResponseBody;

@@ -9,8 +9,8 @@ use futures_util::future::Either;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{LimitFields, Outcome};
-use tollgate_limiter::time::Moment;
+use tollgate_core::decision::{LimitFields, Outcome};
+use tollgate_core::time::Moment;
 
 use super::body::ResponseBody;
 use super::dispatch::{Admission, Dispatch};

@@ -16,8 +16,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Claims, Decision, Headroom, Report};
-use tollgate_limiter::policy::Policy;
+use tollgate_core::decision::{Claims, Decision, Headroom, Report};
+use tollgate_core::policy::Policy;
 
 use crate::engine::{Engine, Explaining, StoreCall};
 use crate::message::Forwarding;

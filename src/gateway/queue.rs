@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use tokio::time::sleep;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::message::Failure;
 

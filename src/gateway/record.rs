@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use http::Method;
 use smallvec::SmallVec;
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::{Decision, Outcome, Report, Ruling};
-use tollgate_limiter::policy::Policy;
+use tollgate_core::algorithm::Retry;
+use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
+use tollgate_core::policy::Policy;
 
 use crate::engine::{Judgement, Settled};
 use crate::routes::Route;

@@ -5,8 +5,8 @@
 
 use http::StatusCode;
 
-use tollgate_limiter::policy::TokenFault;
-use tollgate_limiter::request::{Ambiguity, Malformed};
+use tollgate_core::policy::TokenFault;
+use tollgate_core::request::{Ambiguity, Malformed};
 
 use super::question::{BadQuestion, QuestionParts};
 

@@ -10,8 +10,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
 use smallvec::SmallVec;
-use tollgate_limiter::decision::varying;
-use tollgate_limiter::request::Fields;
+use tollgate_core::decision::varying;
+use tollgate_core::request::Fields;
 
 use super::tokens::{has_token, tokens};
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::Frame;
 
-use tollgate_limiter::request::folded_name;
+use tollgate_core::request::folded_name;
 
 /// Fields of one connection (RFC 9110, section 7.6.1), and fields that frame, route,
 /// modify, authenticate or control a message, or say how to process its content (section

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::header::{FORWARDED, HOST, HeaderName, VIA};
 use http::{HeaderMap, HeaderValue, Version};
-use tollgate_limiter::request::push_address;
+use tollgate_core::request::push_address;
 
 use super::write_field;
 

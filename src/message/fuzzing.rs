@@ -6,8 +6,8 @@ use std::iter;
 use http::header::{CONNECTION, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
-use tollgate_limiter::meter::{Meter, MeterSpec, Pointer};
-use tollgate_limiter::request::{Fields, RequestView, normal_path};
+use tollgate_core::meter::{Meter, MeterSpec, Pointer};
+use tollgate_core::request::{Fields, RequestView, normal_path};
 
 use super::fields::KEPT;
 use super::tokens::tokens;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Method, Response};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use tollgate_limiter::request::Fields;
+use tollgate_core::request::Fields;
 
 use super::Failure;
 
@@ -128,7 +128,7 @@ pub(crate) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> 
 mod tests {
     use percent_encoding::percent_decode_str;
     use proptest::prelude::*;
-    use tollgate_limiter::policy::TokenFault;
+    use tollgate_core::policy::TokenFault;
 
     use super::*;
 

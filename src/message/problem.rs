@@ -3,7 +3,7 @@
 use bytes::Bytes;
 #[cfg(test)]
 use serde::Serialize;
-use tollgate_limiter::request::scan;
+use tollgate_core::request::scan;
 
 /// Why a request was not served.
 #[derive(Debug)]

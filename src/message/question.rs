@@ -1,7 +1,7 @@
 //! The faults of a question: a request by which another proxy asks about the request of its
 //! client.
 
-use tollgate_limiter::request::{Ambiguity, Malformed};
+use tollgate_core::request::{Ambiguity, Malformed};
 
 /// The part of a question that describes no request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,7 +12,7 @@ use http::header::LOCATION;
 use http::{HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use tollgate_limiter::request::{Ambiguity, RequestView};
+use tollgate_core::request::{Ambiguity, RequestView};
 
 /// The characters that a parameter keeps: none that could end its segment. `%` is kept
 /// because values are taken from the path with their escapes.

@@ -9,8 +9,8 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Response, StatusCode};
 use memchr::{memchr2_iter, memmem};
-use tollgate_limiter::policy::TokenFault;
-use tollgate_limiter::request::Fields;
+use tollgate_core::policy::TokenFault;
+use tollgate_core::request::Fields;
 
 use super::failure::Failure;
 use super::grpc::{self, Code};
@@ -217,9 +217,9 @@ fn try_again(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::policy::Template;
-    use tollgate_limiter::request::Ambiguity;
-    use tollgate_limiter::time::Span;
+    use tollgate_core::policy::Template;
+    use tollgate_core::request::Ambiguity;
+    use tollgate_core::time::Span;
 
     use super::*;
 

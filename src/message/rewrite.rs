@@ -8,7 +8,7 @@ use http::header::{HOST, HeaderName};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Uri};
-use tollgate_limiter::request::Malformed;
+use tollgate_core::request::Malformed;
 
 use super::Failure;
 

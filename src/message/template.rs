@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 
-use tollgate_limiter::policy::Template;
-use tollgate_limiter::time::Span;
+use tollgate_core::policy::Template;
+use tollgate_core::time::Span;
 
 /// What the response to a refused request says.
 #[derive(Clone, Debug)]

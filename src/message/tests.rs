@@ -8,9 +8,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use proptest::prelude::*;
-use tollgate_limiter::policy::TokenFault;
-use tollgate_limiter::request::{Ambiguity, Fields};
-use tollgate_limiter::time::Span;
+use tollgate_core::policy::TokenFault;
+use tollgate_core::request::{Ambiguity, Fields};
+use tollgate_core::time::Span;
 use tollgate_limiter::{
     Algorithm, Client, Clock, Decision, Jwt, Key, Limiter, Missing, OnMissingKey, OnStoreFailure,
     Outcome, Policy, Refuse as _, Store,

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::Span;
+use tollgate_core::policy::Policy;
+use tollgate_core::time::Span;
 
 use super::{ConfigIdentity, Values};
 

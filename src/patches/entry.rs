@@ -4,7 +4,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::Values;
 

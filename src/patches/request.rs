@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
-use tollgate_limiter::text::is_printable;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::text::is_printable;
+use tollgate_core::time::{Span, Timestamp};
 
 use super::{Change, Definition, Definitions, Entry, Mistake, Values};
 

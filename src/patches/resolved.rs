@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use tollgate_limiter::decision::MAX_POLICIES;
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::store::redis::EntryVersion;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::decision::MAX_POLICIES;
+use tollgate_core::policy::Policy;
+use tollgate_core::time::Timestamp;
+use tollgate_redis::EntryVersion;
 
 use super::{Change, Definition, Definitions, Entry, Mistake, Purpose};
 

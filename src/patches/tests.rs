@@ -1,7 +1,7 @@
 //! What operators write becomes entries.
 
 use proptest::prelude::*;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::*;
 

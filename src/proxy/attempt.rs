@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use tokio::time::timeout_at;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy, Reach, RequestCopy};
 use super::body::{BodyCopy, Expectation, RequestBody};

@@ -11,7 +11,7 @@ use http::uri::Authority;
 use parking_lot::{Mutex, MutexGuard};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tollgate_limiter::digest::Counter;
+use tollgate_core::digest::Counter;
 
 use super::health::HealthState;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};

@@ -2,8 +2,8 @@
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
-use tollgate_limiter::request::Fields;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::request::Fields;
+use tollgate_core::time::monotonic;
 
 use super::attempt::attempt;
 use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy};

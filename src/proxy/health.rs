@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::settings::{CheckSettings, EjectSettings};
 

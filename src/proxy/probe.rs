@@ -11,7 +11,7 @@ use rustls::{CertificateError, Error as TlsError, ProtocolVersion};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::check;
 use super::endpoint_shared::{Address, EndpointShared, Protocol};

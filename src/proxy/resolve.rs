@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::net::lookup_host;
 use tokio::time::{sleep_until, timeout};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 use tracing::warn;
 
 use super::shared::UpstreamShared;

@@ -82,7 +82,7 @@ pub(super) fn pause(rng: &mut Rng, number: u32) -> Duration {
 mod tests {
     use fastrand::Rng;
     use proptest::prelude::*;
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
 
     use super::*;
 

@@ -11,7 +11,7 @@
 use http::Request;
 use http::header::UPGRADE;
 use tokio::time::sleep;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach};
 use super::body::RequestBody;

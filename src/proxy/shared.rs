@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tollgate_limiter::time::{Span, monotonic};
+use tollgate_core::time::{Span, monotonic};
 use tracing::{info, warn};
 
 use super::endpoint_shared::{Address, EndpointShared};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use smallvec::SmallVec;
-use tollgate_limiter::time::{Span, monotonic};
+use tollgate_core::time::{Span, monotonic};
 use tracing::warn;
 
 use super::endpoint::{Endpoint, IdleRoom, InFlight};

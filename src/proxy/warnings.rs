@@ -24,7 +24,7 @@ impl Warnings {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
 
     use super::*;
 

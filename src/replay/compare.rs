@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::keys::KeySet;
 use super::refused::{ClientName, Refusals, digest_of_address};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::conclude::{comparison, conclusion};
 use super::layout::{Block, Chart, Head, Layout, Section, Table};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
-use tollgate_limiter::request::RequestView;
+use tollgate_core::request::RequestView;
 
 use super::known_entry::KnownEntry;
 use super::line::Line;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_limiter::policy::{Cost, KeyFor, Policy};
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::policy::{Cost, KeyFor, Policy};
+use tollgate_core::request::RequestView;
+use tollgate_core::time::Timestamp;
 
 use super::foreseen::{Foreseen, Windows};
 use super::key_table::{KeyTable, PolicyKey};

@@ -45,7 +45,7 @@ impl KeySet {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::digest::Secret;
+    use tollgate_core::digest::Secret;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_limiter::digest::{Principal, PrincipalId};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::digest::{Principal, PrincipalId};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::line::{Known, KnownKey};
 use super::wanted::Wanted;

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use http::header::COOKIE;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::meter::MeterSpec;
-use tollgate_limiter::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::meter::MeterSpec;
+use tollgate_core::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
 
 use super::facts::Facts;
 use super::trial::Setup;

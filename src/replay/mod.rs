@@ -1,6 +1,6 @@
 //! What the limits of a configuration would have done to the requests of a log.
 //!
-//! Lines of access logs become [`RequestView`](tollgate_limiter::request::RequestView)s in
+//! Lines of access logs become [`RequestView`](tollgate_core::request::RequestView)s in
 //! the order of their arrivals. The decision code of the gateway judges them over a memory
 //! store, at the times of the log. Nothing is sent anywhere, and no clock is read. Memory is
 //! bounded: by what waits for its turn, by the keys of the store, and by the sets that count

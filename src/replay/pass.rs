@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::compare::Comparison;
 use super::entry::{Entry, Head};

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::key_table::{KeyTable, PolicyKey};
 

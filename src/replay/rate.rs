@@ -1,7 +1,7 @@
 //! The limit of a policy as text.
 
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::Span;
+use tollgate_core::policy::Policy;
+use tollgate_core::time::Span;
 
 /// The limit as the configuration writes it: `100/1m`, `20` if it has no window, or `unlimited`.
 pub(super) fn limit_of(policy: &Policy) -> String {

@@ -5,9 +5,9 @@ use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
 
-use tollgate_limiter::digest::PrincipalId;
-use tollgate_limiter::policy::{KeyExpr, Policy};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::digest::PrincipalId;
+use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::key_table::KeyTable;
 

@@ -1,8 +1,8 @@
 //! The result of a replay, in the form that is written as JSON.
 
 use serde::Serialize;
-use tollgate_limiter::policy::{Mode, Policy};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::time::Timestamp;
 
 use super::compare::Comparison;
 use super::facts::Facts;

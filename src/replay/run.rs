@@ -1,6 +1,6 @@
 //! A whole replay: recognises the format, reads the logs, and reports.
 
-use tollgate_limiter::text::printable;
+use tollgate_core::text::printable;
 
 use super::exceeding::Exceeding;
 use super::lacks;

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate_limiter::policy::{Mode, Policy};
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::time::Span;
 
 use super::peaks::{Peak, Peaks, WINDOWS};
 use super::rate::limit_of;

@@ -1,9 +1,9 @@
 //! What one policy has said of all requests.
 
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::{Report, Ruling};
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::Retry;
+use tollgate_core::decision::{Report, Ruling};
+use tollgate_core::policy::Policy;
+use tollgate_core::time::{Span, Timestamp};
 
 use super::keys::KeySet;
 use super::series::Series;

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use http::StatusCode;
 use smallvec::SmallVec;
-use tollgate_limiter::decision::{Ending, Headroom, Lease, RateLimiter};
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::meter::MeterSpec;
-use tollgate_limiter::policy::{ClientSettings, Policy};
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::store::{MemoryStore, Store};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::decision::{Ending, Headroom, Lease, RateLimiter};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::meter::MeterSpec;
+use tollgate_core::policy::{ClientSettings, Policy};
+use tollgate_core::request::RequestView;
+use tollgate_core::store::{MemoryStore, Store};
+use tollgate_core::time::{Span, Timestamp};
 
 pub(super) use self::counts::{Fate, Totals, digest_of};
 
@@ -131,7 +131,7 @@ impl Trial {
     pub(super) fn forgotten(&self) -> u64 {
         match self.limiter.store() {
             Store::Memory(memory) => memory.forgiven().states,
-            Store::Redis(_) => 0,
+            Store::Remote(_) => 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 const MONTHS: [&str; 12] = [
     "January",

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, Uri, Version};
-use tollgate_limiter::request::{
+use tollgate_core::request::{
     Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,
     segments, without_parameters,
 };

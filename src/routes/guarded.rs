@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use http::{HeaderMap, HeaderName};
-use tollgate_limiter::policy::{
-    ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource,
-};
-use tollgate_limiter::request::{folded_name, is_plain_name};
+use tollgate_core::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
+use tollgate_core::request::{folded_name, is_plain_name};
 
 use super::Route;
 

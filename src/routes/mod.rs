@@ -13,12 +13,12 @@ mod router;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use tollgate_limiter::digest::{Principal, SharedSecret};
-use tollgate_limiter::policy::{
+use tollgate_core::digest::{Principal, SharedSecret};
+use tollgate_core::policy::{
     ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject,
 };
-use tollgate_limiter::request::{Params, RequestView, slashed_path};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::request::{Params, RequestView, slashed_path};
+use tollgate_core::time::Timestamp;
 
 use self::guarded::GuardedNames;
 use self::reading::Reading;

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use tollgate_limiter::request::RequestView;
+use tollgate_core::request::RequestView;
 
 use super::reading::Reading;
 use super::router::Router;
@@ -104,9 +104,9 @@ mod tests {
 
     use http::{HeaderMap, HeaderValue, Method};
     use proptest::prelude::*;
-    use tollgate_limiter::digest::{Secret, SharedSecret};
-    use tollgate_limiter::policy::ClientSettings;
-    use tollgate_limiter::request::PathMatch;
+    use tollgate_core::digest::{Secret, SharedSecret};
+    use tollgate_core::policy::ClientSettings;
+    use tollgate_core::request::PathMatch;
 
     use super::*;
     use crate::routes::fuzzing;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
-use tollgate_limiter::policy::{KeyExpr, Policy, RouteView};
-use tollgate_limiter::request::{PathMatch, PathPattern, RequestView};
+use tollgate_core::policy::{KeyExpr, Policy, RouteView};
+use tollgate_core::request::{PathMatch, PathPattern, RequestView};
 
 use super::HostPattern;
 use super::reading::Reading;

@@ -13,8 +13,8 @@ use rustls::ServerConfig;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::Drain;
+use tollgate_core::time::monotonic;
 use tracing::debug;
 
 use super::http1::{Begun, Ended, Http1, Served};

@@ -190,8 +190,8 @@ mod tests {
     use tokio::io::duplex;
     use tokio::task::{LocalSet, spawn_local};
     use tokio::time::sleep;
-    use tollgate_limiter::drain;
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::drain;
+    use tollgate_core::time::monotonic;
 
     use super::*;
     use crate::server::settings::Demand;

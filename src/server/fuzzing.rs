@@ -6,8 +6,8 @@
 mod http1;
 
 use rustls::pki_types::CertificateDer;
-use tollgate_limiter::request::Malformed;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::request::Malformed;
+use tollgate_core::time::monotonic;
 
 use super::http1::chunks::Chunks;
 use super::http1::guard::guarded::Guarded;

@@ -18,9 +18,9 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::request::{Malformed, is_disguised};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::Drain;
+use tollgate_core::request::{Malformed, is_disguised};
+use tollgate_core::time::monotonic;
 
 use super::drive::{End, drive};
 use super::observed::{Frames, Observed};

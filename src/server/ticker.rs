@@ -19,7 +19,7 @@ use slab::Slab;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use tollgate_limiter::drain::Drain;
+use tollgate_core::drain::Drain;
 
 /// The most steps of a period.
 const MAX_STEPS: u32 = 16;

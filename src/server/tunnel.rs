@@ -20,8 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::sleep_until;
 use tokio::try_join;
 use tokio_util::io::InspectReader;
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::Drain;
+use tollgate_core::time::monotonic;
 
 use crate::telemetry::TunnelBytes;
 

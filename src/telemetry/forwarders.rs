@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tollgate_limiter::policy::Unbelieved;
+use tollgate_core::policy::Unbelieved;
 
 use super::metrics::{Counter, Samples, Source, WorkerMetrics, families};
 

@@ -54,7 +54,7 @@ impl LineLimit {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
     use tracing::callsite::{Callsite, DefaultCallsite};
     use tracing::metadata::Kind;
     use tracing::{Level, Metadata};

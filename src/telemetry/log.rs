@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use anstream::{AutoStream, ColorChoice};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::set_global_default;

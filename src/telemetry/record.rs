@@ -18,9 +18,9 @@ use http::uri::Authority;
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::store::Source;
-use tollgate_limiter::time::{Span, Timestamp, monotonic};
+use tollgate_core::digest::Principal;
+use tollgate_core::store::Source;
+use tollgate_core::time::{Span, Timestamp, monotonic};
 
 use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 

@@ -1,6 +1,6 @@
 //! Lines in a form of the operator's own, such as `{time} {method} {path} {status}`.
 
-use tollgate_limiter::text::is_printable;
+use tollgate_core::text::is_printable;
 
 use super::field::{FIELDS, Field};
 

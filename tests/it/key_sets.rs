@@ -60,7 +60,7 @@ fn good(kids: &[&str]) -> String {
 
 /// Those of the test's keys that have these names.
 fn set(kids: &[&str]) -> Value {
-    let text = include_str!("../../limiter/src/policy/jwt/test_keys/set.json");
+    let text = include_str!("../../crates/core/src/policy/jwt/test_keys/set.json");
     let mut set: Value = serde_json::from_str(text).expect("JSON");
     let keys = set["keys"].as_array_mut().expect("a list");
     keys.retain(|key| key["kid"].as_str().is_some_and(|kid| kids.contains(&kid)));
@@ -69,7 +69,7 @@ fn set(kids: &[&str]) -> Value {
 
 /// A field with a token that is signed by one of the test's keys and names this one.
 fn bearer(signed_by: &str, kid: &str) -> String {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/limiter/src/policy/jwt/test_keys/");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/core/src/policy/jwt/test_keys/");
     let pem = std::fs::read(Path::new(directory).join(format!("{signed_by}.private.pem")));
     let pem = pem.expect("a key");
     let (algorithm, key) = match signed_by {

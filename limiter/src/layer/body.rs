@@ -9,10 +9,10 @@ use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
+use tollgate_core::decision::Ending;
+use tollgate_core::meter::Meter;
 
-use crate::decision::Ending;
 use crate::library::Lease;
-use crate::meter::Meter;
 
 pin_project! {
     /// The body of a response under limits. It passes the inner body through unchanged, and

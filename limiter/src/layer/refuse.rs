@@ -6,12 +6,12 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tollgate_core::algorithm::Retry;
+use tollgate_core::decision;
+use tollgate_core::time::Span;
 
 use super::grpc;
-use crate::algorithm::Retry;
-use crate::decision;
 use crate::library::{Decision, Missing, Outcome};
-use crate::time::Span;
 
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";

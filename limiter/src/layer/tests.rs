@@ -9,13 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full};
+use tollgate_core::time::monotonic;
 use tower::{ServiceExt as _, service_fn};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::*;
 use crate::library::{Algorithm, Clock, Decision, Key, Policy, Settle};
-use crate::time::monotonic;
 
 type Inner = Request<Empty<Bytes>>;
 

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use tollgate_core::decision::{Dialect, HeaderSettings, HeaderWriter};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::{self, ClientSettings, Clients, MissingKey};
+use tollgate_core::store::overrides::SharedOverrides;
+use tollgate_core::store::{MemoryStore, SharedStore};
+use tollgate_core::time;
+
 use super::handle::Inner;
 use super::{BuildError, Client, Clock, Limiter, Policy, Store};
-use crate::decision::{Dialect, HeaderSettings, HeaderWriter};
-use crate::digest::{Secret, SharedSecret};
-use crate::policy::{self, ClientSettings, Clients, MissingKey};
 use crate::shared::SharedLimiter;
-use crate::store::MemoryStore;
-use crate::store::overrides::SharedOverrides;
-use crate::time;
 
 /// Builds a [`Limiter`].
 ///
@@ -205,7 +206,7 @@ impl Limiter {
         let has_overrides = policies.iter().any(|policy| policy.overrides.is_some());
         let shared = shared(&store, (overrides, has_overrides), &secret, clock.0)?;
         let keys = policies.iter().flat_map(|policy| policy.keys());
-        let reads_tokens = client.token_keys().is_some();
+        let reads_tokens = client.reads_tokens();
         let clients = Clients::new(client, keys, secret);
         let headers = HeaderWriter::new(&headers);
         Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_tokens })))
@@ -224,17 +225,16 @@ fn shared(
     let sizes = [store.lanes, store.max_pending];
     #[cfg(feature = "redis")]
     if let Some(settings) = store.redis.clone() {
-        use crate::store::SharedStore;
-        use crate::store::redis::NodeState;
+        use tollgate_redis::NodeState;
         let node = NodeState::new(settings, Arc::new(memory), Arc::clone(secret));
-        let overrides = overrides.or_else(|| SharedOverrides::of_redis(has_overrides));
-        let store = SharedStore::Redis(Arc::new(node));
+        let overrides = overrides.or_else(|| has_overrides.then(SharedOverrides::in_store));
+        let store = SharedStore::Remote(Arc::new(node));
         return Ok(SharedLimiter::on_lanes(store, overrides, sizes, clock)?);
     }
     match overrides {
         None => Ok(SharedLimiter::in_memory(memory, clock)),
         Some(overrides) => {
-            let store = crate::store::SharedStore::Memory(Arc::new(memory));
+            let store = SharedStore::Memory(Arc::new(memory));
             Ok(SharedLimiter::on_lanes(store, Some(overrides), sizes, clock)?)
         }
     }

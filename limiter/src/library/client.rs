@@ -1,9 +1,10 @@
 //! How the client of a request is recognised.
 
 #[cfg(feature = "jwt")]
+use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+
 use super::jwt::Jwt;
 use super::values::{field_name, network};
-use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 /// How the client of a request is recognised.
 ///
@@ -142,7 +143,7 @@ impl Client {
         }
         settings.user = self.user()?;
         // A bearer token that names the user is not an API key too.
-        let bearer = !matches!(settings.user, Some(UserSource::Jwt(_)));
+        let bearer = !settings.reads_tokens();
         let headers = match &self.api_keys {
             Some(names) => names.iter().map(|name| field_name(name)).collect::<Result<_, _>>()?,
             None => vec![http::HeaderName::from_static("x-api-key")],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::{self, Timestamp};
+use tollgate_core::time::{self, Timestamp};
 
 /// Where a manual clock begins: 2026-01-01 in UTC, at the start of a minute, an hour and a day.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);

@@ -4,18 +4,18 @@
 use std::num::NonZeroU64;
 
 use http::HeaderValue;
+use tollgate_core::algorithm::{
+    Algorithm, Concurrency, FixedWindow, LeakyBucket, MAX_LIMIT, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket,
+};
+use tollgate_core::consistency::{Consistency, StoreMode};
+use tollgate_core::meter::MeterSpec;
+use tollgate_core::policy::{self, Count, Exempt, KeyExpr, Overridable, Plan, Preflights};
+use tollgate_core::time::Span;
 
 use super::policy::{Cost, Exemption};
 use super::values::{check_name, field_name, network as network_of};
 use super::{Algorithm as Kind, Key, Limit, Plans, Policy, Settle};
-use crate::algorithm::{
-    Algorithm, Concurrency, FixedWindow, LeakyBucket, MAX_LIMIT, SlidingLog, SlidingWindow,
-    SubWindows, TokenBucket,
-};
-use crate::consistency::{Consistency, StoreMode};
-use crate::meter::MeterSpec;
-use crate::policy::{self, Count, Exempt, KeyExpr, Overridable, Plan, Preflights};
-use crate::time::Span;
 
 /// A delayed request keeps its connection, and clients do not wait for ever.
 const MAX_DELAY: Span = Span::from_secs(300);
@@ -133,10 +133,7 @@ impl Policy {
                 corrects_twice && !self.count.is_empty(),
                 "reserve and count_only would both correct the count after the response",
             ),
-            (
-                self.overrides && !cfg!(feature = "overrides"),
-                "overrides need the feature `overrides`",
-            ),
+            (self.overrides && !cfg!(feature = "redis"), "overrides need the feature `redis`"),
         ];
         let fault = faults.into_iter().find(|(is_fault, _)| *is_fault);
         fault.map_or(Ok(()), |(_, why)| Err(why.to_owned()))

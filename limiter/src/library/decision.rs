@@ -5,11 +5,11 @@ use std::mem;
 use std::time::Duration;
 
 use http::HeaderMap;
+use tollgate_core::decision::{self, Ending, OwnedDecision};
+use tollgate_core::policy::TokenFault;
 
 use super::report::wait;
 use super::{Lease, Limiter, Reports};
-use crate::decision::{self, Ending, OwnedDecision};
-use crate::policy::TokenFault;
 use crate::shared::SharedLimiter;
 
 /// What becomes of a request.
@@ -239,7 +239,7 @@ impl Decision {
     /// The same decision for a request that is not admitted, because too many are delayed.
     pub(crate) fn crowded_out(&mut self) {
         drop(self.take_lease());
-        self.judged.outcome = decision::Outcome::Unavailable(crate::time::Span::SECOND);
+        self.judged.outcome = decision::Outcome::Unavailable(tollgate_core::time::Span::SECOND);
     }
 
     pub(crate) const fn judged(&self) -> &OwnedDecision {

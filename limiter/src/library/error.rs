@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::policy::KeyTextError;
+use tollgate_core::policy::KeyTextError;
 
 /// A limiter that cannot be built.
 ///

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::decision::HeaderWriter;
-use crate::policy::{Clients, Policy};
+use tollgate_core::decision::HeaderWriter;
+use tollgate_core::policy::{Clients, Policy};
+use tollgate_core::time::Clock;
+
 use crate::shared::SharedLimiter;
-use crate::time::Clock;
 
 /// Decides on requests by policies. Clones share their counters.
 ///

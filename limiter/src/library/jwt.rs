@@ -5,7 +5,7 @@ use std::time::Duration;
 use jsonwebtoken::Algorithm;
 use tracing::warn;
 
-use crate::policy::{JwtSettings, KeyError, LeftOut, TokenKeys, UsableKeys, VerifyingKey};
+use tollgate_core::policy::{JwtSettings, KeyError, LeftOut, TokenKeys, UsableKeys, VerifyingKey};
 
 /// How bearer tokens (RFC 7519) are verified. A token that has expired longer ago than the
 /// [leeway](Self::leeway) is not valid.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::policy::{KeyExpr, KeyExprError};
+use tollgate_core::policy::{KeyExpr, KeyExprError};
 
 /// What a policy counts by. Requests with the same value have one counter.
 ///

@@ -2,9 +2,10 @@
 
 use std::mem;
 
+use tollgate_core::algorithm::MAX_LIMIT;
+use tollgate_core::decision::{self, Ending};
+
 use super::Limiter;
-use crate::algorithm::MAX_LIMIT;
-use crate::decision::{self, Ending};
 use crate::shared::SharedLimiter;
 
 /// The charge of an admitted request, until its cost is known. If it is dropped, units in flight
@@ -89,7 +90,7 @@ impl Lease {
     }
 
     /// The meters that read the response.
-    pub(crate) fn meters(&self) -> impl Iterator<Item = &crate::meter::MeterSpec> {
+    pub(crate) fn meters(&self) -> impl Iterator<Item = &tollgate_core::meter::MeterSpec> {
         self.lease.meters()
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::algorithm::{MAX_LIMIT, Quota, QuotaError};
-use crate::time::Span;
+use tollgate_core::algorithm::{MAX_LIMIT, Quota, QuotaError};
+use tollgate_core::time::Span;
 
 /// How much a policy admits: a count in a window of time, or a count without a time for
 /// requests in progress ([`Concurrency`](crate::Algorithm::Concurrency)).

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use http::header::ORIGIN;
 use http::request;
+use tollgate_core::algorithm::MAX_LIMIT;
+use tollgate_core::decision::{Claims, Outcome};
+use tollgate_core::policy::{KeyTexts, Policy};
+use tollgate_core::request::RequestView;
+use tollgate_core::store::Outage;
+use tollgate_core::time::Timestamp;
 
 use super::handle::Inner;
 use super::{Check, KeyError, Limiter, Missing, PolicyHandle, UnknownPolicy};
-use crate::algorithm::MAX_LIMIT;
-use crate::decision::{Claims, Outcome};
-use crate::policy::{KeyTexts, Policy};
-use crate::request::RequestView;
 use crate::shared::SharedLimiter;
-use crate::store::Outage;
-use crate::time::Timestamp;
 
 /// The most policies that may judge one request.
 ///
 /// ```
 /// assert_eq!(tollgate_limiter::MAX_POLICIES, 16);
 /// ```
-pub const MAX_POLICIES: usize = crate::decision::MAX_POLICIES;
+pub const MAX_POLICIES: usize = tollgate_core::decision::MAX_POLICIES;
 
 /// The outcome of a request that no policy judges, and why it has no key.
 type Unjudged = (Outcome<Arc<Policy>>, Option<Missing>);
@@ -192,7 +192,7 @@ impl Limiter {
     ///
     /// # Errors
     /// If the policy contradicts itself.
-    #[cfg(feature = "gateway")]
+    #[doc(hidden)]
     pub fn compile(policy: &super::Policy) -> Result<Policy, String> {
         policy.compile()
     }

@@ -27,10 +27,7 @@ mod values;
 mod words;
 
 pub use builder::LimiterBuilder;
-#[cfg(feature = "gateway")]
 pub use builder::Parts;
-#[cfg(not(feature = "gateway"))]
-use builder::Parts;
 pub use check::Check;
 pub use client::Client;
 pub use clock::Clock;
@@ -50,4 +47,4 @@ pub use store::RedisUrlError;
 pub use store::Store;
 pub use words::{Algorithm, Counting, OnMissingKey, OnStoreFailure, Plans, Settle};
 
-pub use crate::decision::Dialect;
+pub use tollgate_core::decision::Dialect;

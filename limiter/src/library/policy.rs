@@ -5,10 +5,10 @@ mod treatment;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use tollgate_core::consistency::{Consistency, StoreMode};
+use tollgate_core::policy::{MissingKey, Mode};
 
 use super::{Algorithm, Counting, Key, Limit, Plans, Settle};
-use crate::consistency::{Consistency, StoreMode};
-use crate::policy::{MissingKey, Mode};
 
 /// One limit: what it counts by, how much it admits, and what it does beyond that.
 ///

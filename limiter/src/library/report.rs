@@ -5,10 +5,10 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::Retry;
-use crate::decision;
-use crate::policy::{Mode, Policy};
-use crate::store::Source;
+use tollgate_core::algorithm::Retry;
+use tollgate_core::decision;
+use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::store::Source;
 
 /// The report of one policy on a request. Its text is one line:
 /// `per-client: refused, 100 used of 100, costs 1, fits in 12s`.

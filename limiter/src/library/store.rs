@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 #[cfg(feature = "redis")]
-use crate::digest::Secret;
+use tollgate_core::digest::Secret;
 #[cfg(feature = "redis")]
-use crate::store::redis::{RedisSettings, UrlError};
+use tollgate_redis::{RedisSettings, UrlError};
 
 /// The keys in memory without another setting.
 const MAX_KEYS: usize = 1_000_000;
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// The store of a gateway's settings. Not part of the stable interface.
-    #[cfg(feature = "gateway")]
+    #[doc(hidden)]
     pub fn of_settings(max_keys: usize, redis: Option<RedisSettings>) -> Self {
         Self { redis, ..Self::memory(max_keys) }
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use http::request::Parts as Head;
 use http::{HeaderMap, Request, StatusCode};
+use tollgate_core::time::{self, Span};
 
 use super::*;
-use crate::time::{self, Span};
 
 const PEER: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)));
 

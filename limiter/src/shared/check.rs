@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
+use tollgate_core::decision::{Claims, Ending, OwnedDecision};
+use tollgate_core::policy::Policy;
+use tollgate_core::time::Timestamp;
 
 use super::SharedLimiter;
-use crate::decision::{Claims, Ending, OwnedDecision};
-use crate::policy::Policy;
-use crate::time::Timestamp;
 
 /// The answer to one request. With counters in memory it is ready when it is first polled.
 /// If it is dropped before the answer is received, nothing stays in flight.

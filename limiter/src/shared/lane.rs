@@ -14,11 +14,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::decision::{Claims, Ending, Headroom, Lease, OwnedDecision, RateLimiter};
-use crate::policy::Policy;
-use crate::store::SharedStore;
-use crate::store::overrides::SharedOverrides;
-use crate::time::{Clock, Timestamp};
+use tollgate_core::decision::{Claims, Ending, Headroom, Lease, OwnedDecision, RateLimiter};
+use tollgate_core::policy::Policy;
+use tollgate_core::store::SharedStore;
+use tollgate_core::store::overrides::SharedOverrides;
+use tollgate_core::time::{Clock, Timestamp};
 
 /// The period of the store's upkeep.
 const UPKEEP: Duration = Duration::from_millis(100);

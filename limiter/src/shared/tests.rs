@@ -1,13 +1,14 @@
 //! Decisions from many threads: in memory, and by a store on lanes.
 
+use tollgate_core::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
+use tollgate_core::consistency::{Consistency, OnFailure};
+use tollgate_core::decision::{Outcome, OwnedDecision};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::{ClientSettings, Clients, KeyExpr};
+use tollgate_core::request::RequestView;
+use tollgate_core::time::Span;
+
 use super::*;
-use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
-use crate::consistency::{Consistency, OnFailure};
-use crate::decision::{Outcome, OwnedDecision};
-use crate::digest::{Secret, SharedSecret};
-use crate::policy::{ClientSettings, Clients, KeyExpr};
-use crate::request::RequestView;
-use crate::time::Span;
 
 const SEVERAL: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
@@ -196,7 +197,7 @@ async fn beyond_the_bound_the_store_counts_as_unavailable() {
         let mut unjudged = 0;
         for check in checks {
             let (decision, _) = check.await;
-            if decision.reports[0].source == crate::store::Source::Policy {
+            if decision.reports[0].source == tollgate_core::store::Source::Policy {
                 unjudged += 1;
                 assert_eq!(is_admitted(&decision), admits, "{on_failure:?}");
                 let is_unavailable = matches!(decision.outcome, Outcome::Unavailable(_));
@@ -212,7 +213,7 @@ async fn a_cost_is_settled_where_it_was_charged() {
     for limiter in limiters() {
         let policy = Arc::new(daily(10));
         let ask = async |cost| {
-            let client = crate::digest::Principal::from_bits(7 << 64 | 9);
+            let client = tollgate_core::digest::Principal::from_bits(7 << 64 | 9);
             limiter.check(Claims::of_client(&policy, client, cost)).await.0
         };
         let mut decision = ask(5).await;

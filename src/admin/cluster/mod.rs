@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
-use tollgate_limiter::digest::{Principal, PrincipalId};
-use tollgate_limiter::store::redis::{ControlStore, StoreError};
-use tollgate_limiter::time::{Timestamp, monotonic};
+use tollgate_core::digest::{Principal, PrincipalId};
+use tollgate_core::time::{Timestamp, monotonic};
+use tollgate_redis::{ControlStore, StoreError};
 
 use super::call::Call;
 use super::outcomes::{PolicyOutcomes, ratio};
@@ -233,7 +233,7 @@ fn answered(id: &str, is_this: bool, age: Duration, left_out: u64) -> Answered {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tollgate_limiter::time::Span;
+    use tollgate_core::time::Span;
 
     use super::*;
 

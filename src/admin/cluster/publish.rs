@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_limiter::store::redis::ControlStore;
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
+use tollgate_redis::ControlStore;
 
 use super::record::Figures;
 use crate::telemetry::{History, Metrics, TopHistory};

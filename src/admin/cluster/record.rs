@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::super::outcomes::{ByOutcome, PolicyOutcomes};
 use crate::telemetry::{BY_OUTCOME, History, Merged, Streams, TopEntry, TopHistory};

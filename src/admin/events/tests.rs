@@ -7,9 +7,9 @@ use http::Method;
 use http_body_util::BodyExt as _;
 use serde_json::json;
 
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::algorithm::Retry;
+use tollgate_core::digest::Principal;
+use tollgate_core::time::Timestamp;
 
 use super::*;
 use crate::telemetry::{Refused, WorkerRefusals};

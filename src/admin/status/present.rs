@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::store::Standing;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::store::Standing;
+use tollgate_core::time::Timestamp;
 
 use super::window::Window;
 use crate::admin::node::PutBy;

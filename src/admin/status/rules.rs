@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_limiter::store::{Outage, OutageCause};
-use tollgate_limiter::time::Span;
+use tollgate_core::store::{Outage, OutageCause};
+use tollgate_core::time::Span;
 
 use super::present::Present;
 use super::window::Counted;

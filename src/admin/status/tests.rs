@@ -6,8 +6,8 @@ mod refusals;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tollgate_limiter::store::{Outage, OutageCause, Standing};
-use tollgate_limiter::time::Span;
+use tollgate_core::store::{Outage, OutageCause, Standing};
+use tollgate_core::time::Span;
 
 use super::*;
 use crate::admin::PutBy;

@@ -12,7 +12,7 @@ mod shares;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use self::shares::Shares;
 use crate::telemetry::{Samples, Source, families};

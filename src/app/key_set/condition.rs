@@ -1,7 +1,7 @@
 //! How the key set in use is, as metrics and the status tell it.
 
 use parking_lot::Mutex;
-use tollgate_limiter::policy::LeftOut;
+use tollgate_core::policy::LeftOut;
 
 /// How a key set is. A task that fetches the set changes it.
 #[derive(Debug)]

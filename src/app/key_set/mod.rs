@@ -18,7 +18,7 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
-use tollgate_limiter::policy::{KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys};
+use tollgate_core::policy::{KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys};
 use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};

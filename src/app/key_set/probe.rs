@@ -1,6 +1,6 @@
 //! Fetches a key set once, so that an operator can check it before a gateway starts.
 
-use tollgate_limiter::policy::{LeftOut, UsableKeys};
+use tollgate_core::policy::{LeftOut, UsableKeys};
 
 use super::{FETCH_TIMEOUT, MAX_BYTES, shown};
 use crate::config::KeySource;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::proxy::{DocumentSource, Target};
 
-const SET: &str = include_str!("../../../limiter/src/policy/jwt/test_keys/set.json");
+const SET: &str = include_str!("../../../crates/core/src/policy/jwt/test_keys/set.json");
 
 fn source(refresh: Duration) -> KeySource {
     KeySource {

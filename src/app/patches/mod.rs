@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tollgate_limiter::store::SharedStore;
-use tollgate_limiter::store::redis::{ControlStore, Expected, ReadEntries, StoreError};
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_core::time::{Clock, Timestamp};
+use tollgate_redis::{ControlStore, Expected, NodeState, ReadEntries, StoreError};
 use tracing::{info, warn};
 
 use crate::patches::{ConfigIdentity, Definitions, Entry, Resolved};
@@ -53,10 +52,11 @@ struct Base {
 }
 
 impl PatchKeeper {
-    /// Keeps changes beside the counters of `store`.
-    pub(super) fn new(store: &SharedStore, clock: Clock) -> Rc<Self> {
+    /// Keeps changes beside the counters of this node in Redis. Without Redis, this node alone has
+    /// changes.
+    pub(super) fn new(node: Option<&Arc<NodeState>>, clock: Clock) -> Rc<Self> {
         Rc::new(Self {
-            control: store.control().map(Rc::new),
+            control: node.map(|node| Rc::new(ControlStore::connect(node))),
             clock,
             known: RefCell::new(ReadEntries { mark: None, entries: Vec::new() }),
             base: RefCell::default(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tollgate_limiter::store::redis::{EntryVersion, Expected, WriteError};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
+use tollgate_redis::{EntryVersion, Expected, WriteError};
 
 use super::{APPLIED_PATIENCE, Base, PatchKeeper};
 use crate::patches::{

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, copy, sink};
 use tokio::join;
 use tokio::process::Command;
 use tokio::time::timeout;
-use tollgate_limiter::store::redis::Password;
+use tollgate_redis::Password;
 
 use crate::config::PasswordCommand;
 

@@ -7,15 +7,16 @@
 mod command;
 mod schedule;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::select;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, sleep_until};
-use tollgate_limiter::store::redis::{Password, RedisSettings};
-use tollgate_limiter::store::{Outage, OutageCause, SharedStore};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::store::{Outage, OutageCause, RemoteNode as _};
+use tollgate_core::time::monotonic;
+use tollgate_redis::{NodeState, Password, RedisSettings};
 
 pub(crate) use self::command::CommandError;
 use self::schedule::{REFUSAL_INTERVAL, Schedule};
@@ -75,14 +76,14 @@ impl StoreAccess {
         (settings, FirstPassword(printed))
     }
 
-    /// Keeps the credentials of `store` as the configuration says.
+    /// Keeps the credentials of the node's store in Redis as the configuration says.
     pub(super) fn keep(
-        store: &SharedStore,
+        node: Option<&Arc<NodeState>>,
         settings: &StoreSettings,
         FirstPassword(printed): FirstPassword,
     ) -> Self {
-        let Some(wanted) = Wanted::of(settings) else { return Self(None) };
-        let mut keeper = Keeper::new(store.clone());
+        let (Some(node), Some(wanted)) = (node, Wanted::of(settings)) else { return Self(None) };
+        let mut keeper = Keeper::new(Arc::clone(node));
         if let (Some(printed), Some(command)) = (printed, &wanted.command) {
             keeper.ran(command, printed, monotonic());
         }
@@ -105,15 +106,15 @@ impl StoreAccess {
 
 /// The task.
 struct Keeper {
-    store: SharedStore,
+    node: Arc<NodeState>,
     /// The last password, and the program that has printed it.
     known: Option<(PasswordCommand, Password)>,
     schedule: Schedule,
 }
 
 impl Keeper {
-    fn new(store: SharedStore) -> Self {
-        Self { store, known: None, schedule: Schedule::default() }
+    fn new(node: Arc<NodeState>) -> Self {
+        Self { node, known: None, schedule: Schedule::default() }
     }
 
     async fn keep(mut self, mut wanted: watch::Receiver<Wanted>) {
@@ -121,7 +122,7 @@ impl Keeper {
             let Wanted { mut redis, command } = wanted.borrow_and_update().clone();
             let next = match &command {
                 None => {
-                    self.store.report_credentials(None);
+                    self.node.report_credentials(None);
                     None
                 }
                 Some(command) => {
@@ -138,9 +139,9 @@ impl Keeper {
                 (Some(_), None) => {}
                 (Some(_), Some(password)) => {
                     redis.credentials.password = Some(password.clone());
-                    self.store.adopt(&redis);
+                    self.node.adopt(&redis);
                 }
-                (None, _) => self.store.adopt(&redis),
+                (None, _) => self.node.adopt(&redis),
             }
             select! {
                 changed = wanted.changed() => if changed.is_err() { return },
@@ -156,14 +157,14 @@ impl Keeper {
         match printed {
             Ok(password) => {
                 self.known = Some((command.clone(), password));
-                self.store.report_credentials(None);
+                self.node.report_credentials(None);
             }
             Err(error) => {
                 let (server, cause) = ("password_command", OutageCause::PasswordCommand);
                 let remedy = "run it as the user of the gateway, in the directory of the \
                               configuration";
                 let outage = Outage::new(server, cause, &error.to_string(), remedy);
-                self.store.report_credentials(Some(outage));
+                self.node.report_credentials(Some(outage));
             }
         }
     }
@@ -173,8 +174,8 @@ impl Keeper {
     async fn refused(&mut self) {
         loop {
             sleep(REFUSAL_INTERVAL / 10).await;
-            let mut outages = self.store.outages();
-            outages.extend(self.store.renewals_refused());
+            let mut outages = self.node.outages();
+            outages.extend(self.node.renewals_refused());
             let is_refused = outages.iter().any(|outage| {
                 matches!(outage.cause, OutageCause::PasswordWrong | OutageCause::PasswordMissing)
             });

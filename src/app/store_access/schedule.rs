@@ -65,7 +65,7 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tollgate_limiter::store::overrides::OverridesFile;
+use tollgate_core::store::overrides::OverridesFile;
 
 use super::super::key_set::Fetched;
 use super::super::node_record::NodeReporter;

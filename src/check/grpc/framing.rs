@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_deadline_leaves_time_for_the_answer() {
-        let now = tollgate_limiter::time::monotonic();
+        let now = tollgate_core::time::monotonic();
         let after = |text: &str| {
             let headers =
                 HeaderMap::from_iter([(GRPC_TIMEOUT, HeaderValue::from_str(text).unwrap())]);

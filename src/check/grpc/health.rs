@@ -5,7 +5,7 @@
 
 use http::{Request, Response};
 use prost::Message;
-use tollgate_limiter::drain::Drain;
+use tollgate_core::drain::Drain;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, frame, read, reply, stream};

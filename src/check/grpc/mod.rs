@@ -12,7 +12,7 @@ mod stream;
 use std::rc::Rc;
 
 use http::{Request, Response};
-use tollgate_limiter::drain::Drain;
+use tollgate_core::drain::Drain;
 
 use super::settings::GrpcSettings;
 use crate::gateway::Gateway;

@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body;
 use prost::Message;
 use tokio::time::sleep;
-use tollgate_limiter::drain::Drain;
+use tollgate_core::drain::Drain;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, PREFIX_BYTES, decode_message, frame, incomplete, length_of, success};
@@ -126,7 +126,7 @@ mod tests {
     use futures_util::stream::iter;
     use http_body::Frame;
     use http_body_util::StreamBody;
-    use tollgate_limiter::drain;
+    use tollgate_core::drain;
 
     use super::*;
 

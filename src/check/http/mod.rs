@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
-use tollgate_limiter::request::Malformed;
+use tollgate_core::request::Malformed;
 
 use self::ratelimit::Path;
 use super::settings::HttpSettings;

@@ -1,6 +1,6 @@
 //! How a lease has ended, as the value of a mark. Pure.
 
-use tollgate_limiter::store::Mark;
+use tollgate_core::store::Mark;
 
 /// Costs below this are told apart. Greater ones are told apart but for chance.
 const EXACT: u64 = 1 << 30;

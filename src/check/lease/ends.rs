@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::HeldLeases;
 
@@ -41,7 +41,7 @@ impl Ends {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::decision::Lease;
+    use tollgate_core::decision::Lease;
 
     use super::*;
     use crate::check::lease::GivenBack;

@@ -1,6 +1,6 @@
 //! The fuzz target of leases.
 
-use tollgate_limiter::digest::Secret;
+use tollgate_core::digest::Secret;
 
 use super::{LeaseToken, Sealer, Unsealed};
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
-use tollgate_limiter::decision::Lease;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::decision::Lease;
+use tollgate_core::time::Timestamp;
 
 const SHARDS: usize = 16;
 /// The most leases of a shard of which is known how they have ended.

@@ -13,7 +13,7 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tollgate_limiter::digest::Secret;
+use tollgate_core::digest::Secret;
 
 use super::LeaseToken;
 
@@ -145,7 +145,7 @@ fn unpack(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::time::Timestamp;
+    use tollgate_core::time::Timestamp;
 
     use super::*;
 

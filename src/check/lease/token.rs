@@ -3,11 +3,11 @@
 //! The bytes are for nodes of one version and the next ones: a new form gets a new version.
 //! Decoding any bytes does not panic.
 
-use tollgate_limiter::decision::{Charged, ChargedLimit, MAX_POLICIES};
-use tollgate_limiter::digest::{Counter, Principal};
-use tollgate_limiter::policy::PlanId;
-use tollgate_limiter::store::Source;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::decision::{Charged, ChargedLimit, MAX_POLICIES};
+use tollgate_core::digest::{Counter, Principal};
+use tollgate_core::policy::PlanId;
+use tollgate_core::store::Source;
+use tollgate_core::time::{Span, Timestamp};
 
 /// The most bytes of the name of a limit that a question states, and of the name of a node.
 pub(in crate::check) const MAX_NAME: usize = 64;

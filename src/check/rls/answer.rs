@@ -1,8 +1,8 @@
 //! The answer to a request: a code and numbers for each descriptor, and one code for all.
 
 use smallvec::SmallVec;
-use tollgate_limiter::algorithm::{Retry, Verdict};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Retry, Verdict};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::plan::Limited;
 use super::{Counted, Hits, Matched, Plan, Switches, Tally, Unit};

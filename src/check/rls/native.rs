@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::digest::{Principal, Secret};
-use tollgate_limiter::policy::{KeyExpr, Mode, Policy};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::digest::{Principal, Secret};
+use tollgate_core::policy::{KeyExpr, Mode, Policy};
 
 use super::plan::Limited;
 use super::{Descriptor, Entry, Matched, Override, Plan, Series, Slot, Unit};

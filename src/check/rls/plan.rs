@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, Verdict};
-use tollgate_limiter::digest::{Counter, Principal, Secret};
-use tollgate_limiter::policy::{KeyExpr, OverrideLimit, Policy};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, Verdict};
+use tollgate_core::digest::{Counter, Principal, Secret};
+use tollgate_core::policy::{KeyExpr, OverrideLimit, Policy};
 
 use super::tree::Found;
 use super::{Amount, Descriptor, Domains, Hits, Override, Series, Unit};

@@ -1,6 +1,6 @@
 //! The units of limits: windows that are aligned to the epoch.
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 /// The window of a limit. The number of each unit is the one that the protocol gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::join;
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 
 use crate::app::{KeyCount, count_keys, local_runtime};
 use crate::config::{Config, GeoFile, KeySource};

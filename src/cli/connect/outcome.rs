@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tollgate_limiter::text::is_printable;
+use tollgate_core::text::is_printable;
 
 /// What was found at one server or file.
 #[derive(Clone, Debug)]

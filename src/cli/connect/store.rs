@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_limiter::store::redis::{
+use tollgate_redis::{
     self, ClockOffset, Eviction, RedisSettings, ServerKind, ServerReport, SmallSetting, Topology,
 };
 
@@ -25,7 +25,7 @@ pub(super) async fn probe(config: &Config, limit: Duration) -> Vec<Outcome> {
         outcome.error(what, "run the program as the user of the gateway");
         return vec![outcome];
     }
-    outcomes(settings, &redis::probe(settings, limit).await)
+    outcomes(settings, &tollgate_redis::probe(settings, limit).await)
 }
 
 fn outcomes(settings: &RedisSettings, reports: &[ServerReport]) -> Vec<Outcome> {

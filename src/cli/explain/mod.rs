@@ -8,7 +8,7 @@ mod text;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 
 pub(super) use self::args::{EXAMPLES, ExplainArgs};
 pub(super) use self::problem::Problem;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{HeaderWriter, RateLimiter};
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::store::{MemoryStore, Store};
-use tollgate_limiter::time::Clock;
+use tollgate_core::decision::{HeaderWriter, RateLimiter};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::store::{MemoryStore, Store};
+use tollgate_core::time::Clock;
 
 use super::args::Used;
 use super::problem::Problem;

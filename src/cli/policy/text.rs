@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use tollgate_limiter::time::{Span, monotonic};
+use tollgate_core::time::{Span, monotonic};
 
 /// The time between two lines.
 const INTERVAL: Duration = Duration::from_millis(250);

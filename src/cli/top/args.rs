@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::cli::which::GatewaysArgs;
 

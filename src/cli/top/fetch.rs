@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use tollgate_limiter::time::{Clock, Span, Timestamp};
+use tollgate_core::time::{Clock, Span, Timestamp};
 
 use super::args::{Scope, TopArgs};
 use super::figures::{Answers, Part, word};

@@ -1,7 +1,7 @@
 //! What gateways have told: the last answers of each, and how old they are.
 
 use serde_json::Value;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 /// The gateways that are asked.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,7 +20,7 @@ use std::io::{self, IsTerminal as _, stdin, stdout};
 use std::rc::Rc;
 
 use anstream::{AutoStream, ColorChoice};
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 
 use self::args::Scope;
 pub(super) use self::args::{EXAMPLES, TopArgs};

@@ -1,8 +1,8 @@
 //! What is shown and what the keys do: a state and the events that change it. It reads no clock
 //! and no terminal.
 
-use tollgate_limiter::text::is_printable;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::text::is_printable;
+use tollgate_core::time::Timestamp;
 
 use super::figures::{Answers, Figures};
 use super::rows::{Asked, VIEWS, View};

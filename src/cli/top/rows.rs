@@ -7,7 +7,7 @@ mod history;
 mod nodes;
 mod policies;
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 pub(super) use asked::Asked;
 pub(super) use history::Rate;

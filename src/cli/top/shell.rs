@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::{interval, sleep};
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 
 use super::fetch::Gateways;
 use super::model::{Effect, Event, Key, State};

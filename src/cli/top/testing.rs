@@ -1,7 +1,7 @@
 //! Figures for tests.
 
 use serde_json::json;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::figures::{Answers, Figures};
 use super::model::State;

@@ -1,8 +1,8 @@
 //! The effective configuration means the same as the file.
 
 use serde_json::json;
-use tollgate_limiter::store::redis::EntryVersion;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
+use tollgate_redis::EntryVersion;
 
 use super::*;
 use crate::config::{Compiled, Config};

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::text::{ScalarError, written_as_text};
 

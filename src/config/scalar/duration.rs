@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::number::leading;
 use super::text::{ScalarError, written_as_text};

@@ -3,9 +3,9 @@
 
 use std::str::FromStr;
 
-use tollgate_limiter::meter::Pointer;
-use tollgate_limiter::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
-use tollgate_limiter::request::PathPattern;
+use tollgate_core::meter::Pointer;
+use tollgate_core::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
+use tollgate_core::request::PathPattern;
 
 use super::text::{ScalarError, written_as_text};
 use crate::config::neighbours;

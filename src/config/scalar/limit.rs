@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use tollgate_limiter::algorithm::Quota;
-use tollgate_limiter::store::overrides::Override;
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::Quota;
+use tollgate_core::store::overrides::Override;
+use tollgate_core::time::Span;
 
 use super::rate::Rate;
 use super::rate::count;

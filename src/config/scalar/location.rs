@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use http::HeaderValue;
-use tollgate_limiter::request::{PathPattern, Segment};
+use tollgate_core::request::{PathPattern, Segment};
 
 use super::address::port_number;
 use super::text::{ScalarError, written_as_text};

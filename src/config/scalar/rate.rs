@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use tollgate_limiter::algorithm::{MAX_LIMIT, Quota};
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{MAX_LIMIT, Quota};
+use tollgate_core::time::Span;
 
 use super::duration;
 use super::number::leading;

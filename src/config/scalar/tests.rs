@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use proptest::prelude::*;
-use tollgate_limiter::algorithm::{MAX_LIMIT, Quota};
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{MAX_LIMIT, Quota};
+use tollgate_core::time::Span;
 
 use super::*;
 use crate::proxy::Target;

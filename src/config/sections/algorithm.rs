@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::{
+use tollgate_core::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, MAX_BUCKETS, MAX_LIMIT, QuotaError,
     SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::context::Context;
 use crate::config::field::{Field, Spanned};

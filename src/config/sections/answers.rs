@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::HeaderValue;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::Template;
+use tollgate_core::policy::Template;
 
 use super::context::Context;
 use crate::config::field::{Field, Spanned};

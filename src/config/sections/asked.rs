@@ -1,8 +1,8 @@
 //! Warnings of policies that need the end of a response, where other proxies forward the request
 //! and do not tell it.
 
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::policy::{Cost, Count, Policy};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::policy::{Cost, Count, Policy};
 
 use super::context::Context;
 use super::counters::span_of;

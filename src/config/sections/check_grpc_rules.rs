@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::digest::Secret;
-use tollgate_limiter::policy::{ClientSettings, Count, KeyExpr, KeyTexts, Policy};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::digest::Secret;
+use tollgate_core::policy::{ClientSettings, Count, KeyExpr, KeyTexts, Policy};
 
 use super::context::Context;
 use super::references::References;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::admin_credentials::digest;
 use super::check_askers::Askers;

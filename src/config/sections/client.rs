@@ -3,7 +3,7 @@
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 use super::context::Context;
 use super::geo::RawGeo;

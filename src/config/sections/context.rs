@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;

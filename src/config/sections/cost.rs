@@ -5,9 +5,9 @@ use std::num::NonZeroU64;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::{Algorithm, MAX_LIMIT};
-use tollgate_limiter::meter::MeterSpec;
-use tollgate_limiter::policy::{Cost, Count, Left};
+use tollgate_core::algorithm::{Algorithm, MAX_LIMIT};
+use tollgate_core::meter::MeterSpec;
+use tollgate_core::policy::{Cost, Count, Left};
 
 use super::client::RawClient;
 use super::context::Context;

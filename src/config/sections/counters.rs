@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use tollgate_limiter::policy::Policy;
+use tollgate_core::policy::Policy;
 
 use super::context::Context;
 use super::policies::RawPolicy;

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::policy::Elastic;
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::policy::Elastic;
+use tollgate_core::time::Span;
 
 use super::algorithm::{same_window, valid};
 use super::context::Context;

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::{Exempt, GeoCode, KeyExpr};
+use tollgate_core::policy::{Exempt, GeoCode, KeyExpr};
 
 use super::client::RawClient;
 use super::context::Context;

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::{GeoCode, KeyExpr};
+use tollgate_core::policy::{GeoCode, KeyExpr};
 
 use super::context::Context;
 use crate::config::field::{Either, Field, OneOrMore, Spanned};

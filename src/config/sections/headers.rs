@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::decision::{Dialect, HeaderSettings};
+use tollgate_core::decision::{Dialect, HeaderSettings};
 
 use super::context::Context;
 use crate::config::field::{Field, List};

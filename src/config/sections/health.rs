@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::context::Context;
 use crate::config::field::Field;

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::context::Context;
 use crate::config::field::{Either, Field, Spanned};

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::{
-    JwtSettings, KeyError, KeySet, TokenKeys, UsableKeys, VerifyingKey,
-};
-use tollgate_limiter::time::Span;
+use tollgate_core::policy::{JwtSettings, KeyError, KeySet, TokenKeys, UsableKeys, VerifyingKey};
+use tollgate_core::time::Span;
 
 use super::context::Context;
 use super::jwks::{JwksForm, RawJwks};

@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::KeyExpr;
-use tollgate_limiter::request::PathPattern;
+use tollgate_core::policy::KeyExpr;
+use tollgate_core::request::PathPattern;
 
 use super::client::RawClient;
 use super::context::Context;

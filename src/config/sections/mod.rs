@@ -58,7 +58,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::{ClientSettings, Policy};
+use tollgate_core::policy::{ClientSettings, Policy};
 
 use super::de;
 use super::field::{Either, Entries, Field, List, Spanned};

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::context::Context;
 use super::redis::RawRedis;

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::request::{PathMatch, Segment, is_parameter_name};
+use tollgate_core::request::{PathMatch, Segment, is_parameter_name};
 
 use super::context::Context;
 use crate::config::field::{Field, Spanned};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tollgate_limiter::pem::{self, KeyForm, PemError};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::pem::{self, KeyForm, PemError};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::context::Context;
 use crate::config::field::Spanned;

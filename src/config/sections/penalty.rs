@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
-use tollgate_limiter::policy::Penalty;
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
+use tollgate_core::policy::Penalty;
+use tollgate_core::time::Span;
 
 use super::context::Context;
 use crate::config::field::Field;

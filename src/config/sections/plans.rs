@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::policy::{KeyExpr, Plan, Plans};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::policy::{KeyExpr, Plan, Plans};
 
 use super::algorithm::{same_window, soft, valid};
 use super::client::RawClient;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_limiter::policy::{
+use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_core::policy::{
     ClientSettings, Cost, KeyExpr, MissingKey, Mode, Overridable, Policy, Preflights,
 };
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::consistency::StoreMode;
-use tollgate_limiter::digest::Secret;
-use tollgate_limiter::store::redis::{
+use tollgate_core::consistency::StoreMode;
+use tollgate_core::digest::Secret;
+use tollgate_core::time::Span;
+use tollgate_redis::shared::leased::LeaseLength;
+use tollgate_redis::{
     Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
 };
-use tollgate_limiter::store::shared::leased::LeaseLength;
-use tollgate_limiter::time::Span;
 
 use super::context::Context;
 use crate::config::field::{Field, List, Spanned};

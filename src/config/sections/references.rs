@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tollgate_limiter::policy::{Elastic, KeyExpr};
-use tollgate_limiter::request::PathPattern;
+use tollgate_core::policy::{Elastic, KeyExpr};
+use tollgate_core::request::PathPattern;
 
 use super::context::Context;
 use super::policies::{Named, RawPolicy};

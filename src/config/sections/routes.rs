@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::Policy;
+use tollgate_core::policy::Policy;
 
 use super::answers::{RawRedirect, RawRespond};
 use super::changes::{RawFieldEdits, RawRewrite};

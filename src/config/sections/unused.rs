@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use tollgate_limiter::policy::{KeyExpr, Policy};
-use tollgate_limiter::request::{PathPattern, Segment};
+use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::request::{PathPattern, Segment};
 
 use super::context::Context;
 use super::counters::span_of;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::KeyExpr;
-use tollgate_limiter::time::Span;
+use tollgate_core::policy::KeyExpr;
+use tollgate_core::time::Span;
 
 use super::client::RawClient;
 use super::context::Context;

@@ -1,6 +1,6 @@
 //! The admin listener.
 
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::*;
 use crate::admin::{AdminSettings, ProbeSettings, Role, TokenDigest};

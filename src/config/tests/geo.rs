@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate_limiter::policy::geo_writer::{Data, MmdbWriter, network, place};
+use tollgate_core::policy::geo_writer::{Data, MmdbWriter, network, place};
 
 use super::*;
 

@@ -4,10 +4,10 @@ use std::slice;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_limiter::algorithm::{Algorithm, Op, State};
-use tollgate_limiter::policy::{Mode, Policy, Preflights};
-use tollgate_limiter::store::redis::EntryVersion;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, Op, State};
+use tollgate_core::policy::{Mode, Policy, Preflights};
+use tollgate_core::time::{Span, Timestamp};
+use tollgate_redis::EntryVersion;
 
 use super::*;
 use crate::patches::{Change, Definitions, Entry, Purpose, Resolved, Values};

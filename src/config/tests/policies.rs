@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tollgate_limiter::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
-use tollgate_limiter::meter::MeterSpec;
-use tollgate_limiter::policy::{Cost, Count, Mode, Plan, Policy};
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
+use tollgate_core::meter::MeterSpec;
+use tollgate_core::policy::{Cost, Count, Mode, Plan, Policy};
+use tollgate_core::time::Span;
 
 use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_limiter::store::redis::{Address, ReadFrom, RedisSettings, Topology};
-use tollgate_limiter::store::shared::leased::LeaseLength;
-use tollgate_limiter::time::Span;
+use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_core::time::Span;
+use tollgate_redis::shared::leased::LeaseLength;
+use tollgate_redis::{Address, ReadFrom, RedisSettings, Topology};
 
 use super::*;
 

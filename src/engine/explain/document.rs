@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::algorithm::Retry;
+use tollgate_core::time::Timestamp;
 
 /// What a request would get now, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use http::header::ORIGIN;
 use http::{HeaderMap, StatusCode};
-use tollgate_limiter::decision::{
+use tollgate_core::decision::{
     Decision, HeaderWriter, Headroom, Outcome, Peeked, RateLimiter, Report,
 };
-use tollgate_limiter::digest::PrincipalId;
-use tollgate_limiter::policy::{MaskedAddress, Policy, Subject};
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_core::digest::PrincipalId;
+use tollgate_core::policy::{MaskedAddress, Policy, Subject};
+use tollgate_core::request::RequestView;
+use tollgate_core::time::{Clock, Timestamp};
 
 use self::document::{ClientAddress, KeyText, RouteChoice, earliest};
 use super::view::{PeerView, failure_of, view};

@@ -1,10 +1,10 @@
 //! Counters that are set before a request is explained, for `tollgate explain --used`.
 
-use tollgate_limiter::algorithm::{Algorithm, Op};
-use tollgate_limiter::decision::RateLimiter;
-use tollgate_limiter::digest::Key;
-use tollgate_limiter::store::{Charge, MemoryStore};
-use tollgate_limiter::time::Clock;
+use tollgate_core::algorithm::{Algorithm, Op};
+use tollgate_core::decision::RateLimiter;
+use tollgate_core::digest::Key;
+use tollgate_core::store::{Charge, MemoryStore};
+use tollgate_core::time::Clock;
 
 use super::super::place;
 use super::super::view::{PeerView, view};

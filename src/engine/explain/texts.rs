@@ -5,15 +5,15 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::header::{CONTENT_LENGTH, FORWARDED};
 use serde_json::Number;
-use tollgate_limiter::algorithm::Algorithm;
-use tollgate_limiter::consistency::StoreMode;
-use tollgate_limiter::decision::{Decision, Report, Skip};
-use tollgate_limiter::policy::{
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::consistency::StoreMode;
+use tollgate_core::decision::{Decision, Report, Skip};
+use tollgate_core::policy::{
     AddressOrigin, Cost, Exemption, ForwardedHeader, LimitChoice, Mode, Policy, Subject,
 };
-use tollgate_limiter::request::{RequestView, slashed_path};
-use tollgate_limiter::store::Source;
-use tollgate_limiter::time::Span;
+use tollgate_core::request::{RequestView, slashed_path};
+use tollgate_core::store::Source;
+use tollgate_core::time::Span;
 
 use crate::patches::Resolved;
 use crate::routes::{Route, Rules};

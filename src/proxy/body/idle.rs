@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 /// A limit on the pause between two frames of a body. The timer is made only when
 /// a frame must be waited for, so a body that is complete needs no timer.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
-use tollgate_limiter::request::Malformed;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::request::Malformed;
+use tollgate_core::time::monotonic;
 
 use super::expect::{BodyGate, Expectation};
 use super::idle::IdleTimer;

@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::send_error::SendError;
 use crate::coalesced::Coalesced;

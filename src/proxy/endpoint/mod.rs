@@ -23,7 +23,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use connect::connect_http1;
 pub(super) use connect::{NewConnection, connect};

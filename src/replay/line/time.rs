@@ -114,7 +114,7 @@ fn civil(year: u64, month: u64, day: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tollgate_limiter::time::Timestamp;
+    use tollgate_core::time::Timestamp;
 
     use super::*;
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow};
-use tollgate_limiter::policy::{ClientSettings, KeyExpr, Policy};
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow};
+use tollgate_core::policy::{ClientSettings, KeyExpr, Policy};
+use tollgate_core::time::Span;
 
 use super::*;
 use crate::routes::Route;

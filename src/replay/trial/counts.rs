@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Outcome};
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::decision::{Decision, Outcome};
+use tollgate_core::digest::Principal;
+use tollgate_core::policy::Policy;
+use tollgate_core::time::{Span, Timestamp};
 
 use crate::replay::known_entry::{KnownEntry, LoggedResult};
 use crate::replay::peaks::Peaks;

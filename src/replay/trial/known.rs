@@ -2,9 +2,9 @@
 
 use futures_util::FutureExt as _;
 use smallvec::SmallVec;
-use tollgate_limiter::decision::{Headroom, KnownClaim, Lease};
-use tollgate_limiter::policy::{LimitChoice, Plan, Policy, Preflights};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::decision::{Headroom, KnownClaim, Lease};
+use tollgate_core::policy::{LimitChoice, Plan, Policy, Preflights};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::{Fate, Open, Trial};
 use crate::replay::entry::Entry;

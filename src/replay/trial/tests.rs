@@ -1,7 +1,7 @@
 //! Requests that take long: what they owe, and how many of them are remembered.
 
-use tollgate_limiter::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
-use tollgate_limiter::policy::KeyExpr;
+use tollgate_core::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
+use tollgate_core::policy::KeyExpr;
 
 use super::*;
 use crate::replay::entry::Head;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use tollgate_limiter::request::{PathPattern, Segment};
+use tollgate_core::request::{PathPattern, Segment};
 
 /// Routes by path.
 #[derive(Clone, Debug)]

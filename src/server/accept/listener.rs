@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::Drain;
+use tollgate_core::time::monotonic;
 use tracing::warn;
 
 use super::balance::{self, Accepted, Balancer, Handoff};
@@ -111,7 +111,7 @@ impl Listener {
 /// Accepts connections until the drain, and serves each with the service that `service`
 /// makes for its peer. Must run on a worker's local runtime.
 ///
-/// If the extensions of a request hold a [`Malformed`](tollgate_limiter::request::Malformed), the
+/// If the extensions of a request hold a [`Malformed`](tollgate_core::request::Malformed), the
 /// request stands for bytes that are not a request, and the service only has to answer
 /// it with that error.
 ///

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use slab::Slab;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use crate::server::state::Place;
 

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use tollgate_limiter::request::Malformed;
+use tollgate_core::request::Malformed;
 
 use super::head::{ODD, TOKEN, is, is_field_value};
 use crate::server::settings::HeadBounds;

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_limiter::request::Malformed;
+use tollgate_core::request::Malformed;
 
 use super::chunks::Chunks;
 use super::head::{Framing, Head, HeadReader};

@@ -10,7 +10,7 @@
 mod tests;
 
 use memchr::memchr;
-use tollgate_limiter::request::{Malformed, is_disguised, plain_len, scan};
+use tollgate_core::request::{Malformed, is_disguised, plain_len, scan};
 
 use crate::message::content_length;
 use crate::server::settings::HeadBounds;

@@ -25,8 +25,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{sleep_until, timeout};
 use tokio_util::either::Either;
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::Drain;
+use tollgate_core::time::monotonic;
 
 use super::drive::{End, drive};
 use super::observed::Observed;

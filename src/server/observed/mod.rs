@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use crate::server::state::activity::Activity;
 

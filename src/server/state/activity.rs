@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::AbortHandle;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::pace::Pace;
 use super::place::Place;

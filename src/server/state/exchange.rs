@@ -9,7 +9,7 @@ use std::time::Instant;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
-use tollgate_limiter::request::Malformed;
+use tollgate_core::request::Malformed;
 
 use super::activity::Activity;
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use crate::server::settings::Demand;
 

@@ -77,7 +77,7 @@ fn micros(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
 
     use super::*;
 

@@ -85,7 +85,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::task::JoinHandle;
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
 
     use super::*;
 

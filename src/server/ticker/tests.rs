@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use tokio::task::LocalSet;
 use tokio::time::{Instant, advance, timeout};
-use tollgate_limiter::drain::{self, Stop};
+use tollgate_core::drain::{self, Stop};
 
 use super::*;
 

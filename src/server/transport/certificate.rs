@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, SignatureAlgorithm};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::PublicKey;
@@ -216,7 +216,7 @@ pub(super) mod tests {
         BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
         PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
     };
-    use tollgate_limiter::time::Span;
+    use tollgate_core::time::Span;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, Ref, RefCell};
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 /// Where the milliseconds begin from the end of a text: `.123Z`.
 const AFTER_SECONDS: usize = ".123Z".len();

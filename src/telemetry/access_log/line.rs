@@ -4,7 +4,7 @@ use std::cell::Ref;
 use std::fmt::{self, Write as _};
 
 use http::Version;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::clock_text::ClockText;
 use super::terminal::Shown;

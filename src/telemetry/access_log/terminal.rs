@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use tollgate_limiter::text::is_printable;
+use tollgate_core::text::is_printable;
 
 use crate::telemetry::settings::{Output, Terminal};
 

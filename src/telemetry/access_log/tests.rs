@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, StatusCode};
 use smallvec::smallvec;
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::{Span, Timestamp, monotonic};
+use tollgate_core::digest::Principal;
+use tollgate_core::time::{Span, Timestamp, monotonic};
 
 use super::super::record::{Name, PolicyRecord};
 use super::super::settings::{ClientAddress, Output};
@@ -135,7 +135,7 @@ fn a_line_with_ids_says_whose_counters_were_charged_and_when() {
     let text = logged(settings, &[record()]);
     let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(line["time_us"], 1_795_246_126_123_456_u64);
-    let id = tollgate_limiter::digest::PrincipalId::from(Principal::from_bits(7)).to_string();
+    let id = tollgate_core::digest::PrincipalId::from(Principal::from_bits(7)).to_string();
     assert_eq!(
         line["keys"][1],
         serde_json::json!({"policy": "per-client", "id": id, "cost": 2, "plan": "pro"})

@@ -3,10 +3,10 @@
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
-use tollgate_limiter::digest::PrincipalId;
-use tollgate_limiter::policy::MaskedAddress;
-use tollgate_limiter::request::{push_address, scan};
-use tollgate_limiter::text::is_printable;
+use tollgate_core::digest::PrincipalId;
+use tollgate_core::policy::MaskedAddress;
+use tollgate_core::request::{push_address, scan};
+use tollgate_core::text::is_printable;
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::telemetry::metrics::PolicyCounts;
 

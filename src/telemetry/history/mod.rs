@@ -12,7 +12,7 @@ mod policies;
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::metrics::{NodeCounts, PolicyCounts, Totals};
 use marks::Marks;

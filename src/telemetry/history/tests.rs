@@ -1,6 +1,6 @@
 //! Growths under a manual clock.
 
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 
 use super::policies::Decided;
 use super::*;

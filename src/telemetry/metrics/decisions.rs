@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::{Decision, Outcome, Report, Ruling};
-use tollgate_limiter::policy::{LimitChoice, Mode, Policy};
-use tollgate_limiter::store::{Source, Store};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::algorithm::Retry;
+use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
+use tollgate_core::policy::{LimitChoice, Mode, Policy};
+use tollgate_core::store::{Source, Store};
+use tollgate_core::time::monotonic;
 
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
@@ -247,7 +247,7 @@ impl DecisionTimer {
     pub(crate) fn new(worker: &WorkerMetrics, store: &Store) -> Self {
         let (name, measures_all) = match store {
             Store::Memory(_) => ("memory", false),
-            Store::Redis(_) => ("redis", true),
+            Store::Remote(_) => ("redis", true),
         };
         let histogram = worker.histogram(&DECISION_DURATION, &[name]);
         Self { histogram, turn: Turn::default(), measures_all }

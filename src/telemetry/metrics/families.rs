@@ -1,6 +1,6 @@
 //! All metrics. docs/metrics.md is made from this file.
 
-use tollgate_limiter::store::{BATCH_SIZES, CALL_DURATIONS_US};
+use tollgate_core::store::{BATCH_SIZES, CALL_DURATIONS_US};
 
 use super::family::{Bounds, Family};
 

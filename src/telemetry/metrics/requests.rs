@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
-use tollgate_limiter::decision::Decision;
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::request::Malformed;
-use tollgate_limiter::time::{Span, monotonic};
+use tollgate_core::decision::Decision;
+use tollgate_core::policy::Policy;
+use tollgate_core::request::Malformed;
+use tollgate_core::time::{Span, monotonic};
 
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};

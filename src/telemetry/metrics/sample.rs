@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prometheus::proto;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::family::{Bounds, Family, Kind};
 use super::worker::Series;

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tollgate_limiter::store::overrides::Lookups;
-use tollgate_limiter::store::{Buckets, OutageCause, ServerState, Store};
+use tollgate_core::store::overrides::Lookups;
+use tollgate_core::store::{Buckets, OutageCause, ServerState, Store};
 
 use super::cell::{Counter, Histogram};
 use super::families::{
@@ -166,7 +166,7 @@ fn seconds(us: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::store::CallStatistics;
+    use tollgate_core::store::CallStatistics;
 
     use super::*;
     use crate::telemetry::Metrics;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::families::{self, DECISIONS, DECISIONS_BY_SOURCE, OWN_DURATION};
 use super::family::{Appears, Kind};
@@ -183,7 +183,7 @@ fn a_scrape_of_many_policies_is_fast() {
             }
         }
     }
-    let started = tollgate_limiter::time::monotonic();
+    let started = tollgate_core::time::monotonic();
     let text = metrics.render();
     let took = started.elapsed();
     println!("a scrape of {} lines, {} KiB: {took:?}", text.lines().count(), text.len() / 1024);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Ending, Lease};
-use tollgate_limiter::policy::Policy;
+use tollgate_core::decision::{Ending, Lease};
+use tollgate_core::policy::Policy;
 
 use super::cell::Counter;
 use super::families::{IN_FLIGHT_UNITS, SETTLED_UNITS};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};

@@ -6,8 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
 use smallvec::SmallVec;
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::digest::Principal;
+use tollgate_core::time::{Span, Timestamp};
 
 use crate::telemetry::digest_hasher::DigestHasher;
 

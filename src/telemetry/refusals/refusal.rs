@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::digest::{Principal, PrincipalId};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::algorithm::Retry;
+use tollgate_core::digest::{Principal, PrincipalId};
+use tollgate_core::time::Timestamp;
 
 use crate::telemetry::WholeKey;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::digest::Principal;
+use tollgate_core::time::Timestamp;
 
 use super::places::Places;
 use super::refusal::{Refusal, Refused};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_limiter::digest::{Principal, PrincipalId};
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::digest::{Principal, PrincipalId};
+use tollgate_core::time::Timestamp;
 
 use super::refusal::Refusal;
 use super::ring::Ring;

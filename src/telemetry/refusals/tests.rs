@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::Retry;
+use tollgate_core::digest::Principal;
+use tollgate_core::time::{Span, Timestamp};
 
 use super::places::{LASTS, MAX_KEPT, MAX_OF_KEY};
 use super::*;

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::digest::Principal;
+use tollgate_core::time::Timestamp;
 
 use super::refusal::Refused;
 use super::ring::Ring;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tollgate_limiter::digest::{Principal, PrincipalId};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::digest::{Principal, PrincipalId};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::merged::{Merged, Streams, TopList};
 use super::{Counted, Sketches};

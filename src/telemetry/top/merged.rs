@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tollgate_limiter::digest::{Principal, PrincipalId};
+use tollgate_core::digest::{Principal, PrincipalId};
 
 use super::ClientText;
 use super::sketch::{ENTRIES, Entry, Sketch, merge};

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Outcome, Report};
-use tollgate_limiter::policy::{LimitChoice, Policy, Subject};
-use tollgate_limiter::store::Source;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::decision::{Decision, Outcome, Report};
+use tollgate_core::policy::{LimitChoice, Policy, Subject};
+use tollgate_core::store::Source;
+use tollgate_core::time::Timestamp;
 
 use super::{ClientText, Counted, TopHistory};
 use crate::telemetry::metrics::plan_name;

@@ -19,7 +19,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 use tracing::{info, warn};
 
 use super::spans::spans;

@@ -11,7 +11,7 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
-use tollgate_limiter::policy::MaskedAddress;
+use tollgate_core::policy::MaskedAddress;
 
 use crate::telemetry::record::Record;
 use crate::telemetry::trace_context::{RequestTrace, SpanId};

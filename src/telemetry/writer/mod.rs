@@ -17,7 +17,7 @@ use std::sync::mpsc::{
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::lost_lines::LostLines;
 use super::settings::Output;

@@ -121,7 +121,7 @@ fn jwks(url: &str) -> String {
 
 #[test]
 fn a_key_set_is_fetched_and_its_keys_are_counted() {
-    let set = include_str!("../../../limiter/src/policy/jwt/test_keys/set.json");
+    let set = include_str!("../../../crates/core/src/policy/jwt/test_keys/set.json");
     let issuer = answering("200 OK", set);
     let (output, _) = check(&jwks(&format!("http://{}/keys", issuer.address())));
     assert_eq!(output.code, Some(0), "{}", output.stderr);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::store::redis::NodeState;
-use tollgate_limiter::store::{Charge, MemoryStore, SharedStore, Source, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::store::{Charge, MemoryStore, SharedStore, Source, Store};
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::NodeState;
 
 use super::conformance::{key, run};
 use crate::support::StoreKind;
@@ -15,10 +15,10 @@ use crate::support::StoreKind;
 const FITS: &str = "it is within the bounds";
 
 /// A node with this clock, which shares its counters with others.
-async fn open(settings: &tollgate_limiter::store::redis::RedisSettings, clock: &Clock) -> Store {
+async fn open(settings: &tollgate_redis::RedisSettings, clock: &Clock) -> Store {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
     let shared = NodeState::new(settings.clone(), Arc::new(MemoryStore::new(1 << 10)), secret);
-    let store = SharedStore::Redis(Arc::new(shared)).open(clock.clone());
+    let store = SharedStore::Remote(Arc::new(shared)).open(clock.clone());
     store.ready().await;
     store
 }

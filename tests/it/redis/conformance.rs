@@ -13,17 +13,15 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, spawn_local};
-use tollgate_limiter::algorithm::{
+use tollgate_core::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket, Verdict,
 };
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::digest::{Counter, Key, Principal, Secret, SharedSecret};
-use tollgate_limiter::store::redis::{NodeState, RedisSettings};
-use tollgate_limiter::store::{
-    Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store,
-};
-use tollgate_limiter::time::{Clock, Span, Timestamp};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::digest::{Counter, Key, Principal, Secret, SharedSecret};
+use tollgate_core::store::{Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store};
+use tollgate_core::time::{Clock, Span, Timestamp};
+use tollgate_redis::{NodeState, RedisSettings};
 
 use crate::support::StoreKind;
 
@@ -73,7 +71,8 @@ pub(super) async fn open(settings: &RedisSettings) -> Store {
 pub(super) async fn open_workers<const COUNT: usize>(settings: &RedisSettings) -> [Store; COUNT] {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
     let shared = Arc::new(NodeState::new(settings.clone(), memory(), secret));
-    let workers = [(); COUNT].map(|()| SharedStore::Redis(Arc::clone(&shared)).open(Clock::System));
+    let workers = [(); COUNT]
+        .map(|()| SharedStore::Remote(Arc::<NodeState>::clone(&shared)).open(Clock::System));
     for worker in &workers {
         worker.ready().await;
     }

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::{Charge, Source, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_core::store::{Charge, Source, Store};
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::RedisSettings;
 
 use super::conformance::{charge, open, run};
 use crate::support::redis::{Options, Redis};

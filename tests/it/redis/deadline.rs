@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use futures_util::poll;
 use tokio::task::yield_now;
 use tokio::time::sleep;
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_limiter::store::Source;
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::redis::layout::Layout;
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_core::store::Source;
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::RedisSettings;
+use tollgate_redis::layout::Layout;
 
 use super::conformance::{charge, key, open, run};
 use super::{node_of, wait_for_store};

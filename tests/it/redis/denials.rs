@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Op, Quota};
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::{Charge, Correction, Source, Store};
-use tollgate_limiter::time::{Clock, Span, Timestamp};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Op, Quota};
+use tollgate_core::store::{Charge, Correction, Source, Store};
+use tollgate_core::time::{Clock, Span, Timestamp};
+use tollgate_redis::RedisSettings;
 
 use super::conformance::{charge_of, open, open_workers, run};
 use crate::support::redis::{Fault, Options, Redis, Wire};

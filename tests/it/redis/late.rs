@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::time::sleep;
-use tollgate_limiter::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
-use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::{Charge, Decided, Source, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_core::store::{Charge, Decided, Source, Store};
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::RedisSettings;
 
 use super::conformance::{charge, key, open, run};
 use super::{node_of, wait_for_store};

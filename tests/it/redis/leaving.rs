@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::task::yield_now;
-use tollgate_limiter::algorithm::{Algorithm, Concurrency, FixedWindow, Op, Quota};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::store::{Charge, Correction, Decided, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, Concurrency, FixedWindow, Op, Quota};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::store::{Charge, Correction, Decided, Store};
+use tollgate_core::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
 use super::waits::poll_once;

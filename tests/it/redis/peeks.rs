@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use tollgate_limiter::algorithm::{
+use tollgate_core::algorithm::{
     Algorithm, Ban, Concurrency, FixedWindow, LeakyBucket, Quota, Retry, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,
 };
-use tollgate_limiter::consistency::{Consistency, StoreMode};
-use tollgate_limiter::decision::{Decision, Ending, Headroom, Outcome, RateLimiter, Report};
-use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::policy::{
+use tollgate_core::consistency::{Consistency, StoreMode};
+use tollgate_core::decision::{Decision, Ending, Headroom, Outcome, RateLimiter, Report};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::{
     ClientSettings, Clients, Cost, Count, Elastic, KeyExpr, MissingKey, Mode, Penalty, Plan, Plans,
     Policy,
 };
-use tollgate_limiter::request::RequestView;
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::{Source, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::request::RequestView;
+use tollgate_core::store::{Source, Store};
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::RedisSettings;
 
 use super::conformance::{open, run};
 use crate::support::StoreKind;
@@ -190,7 +190,7 @@ fn while_redis_is_away_a_request_gets_what_was_told_too() {
         let mut settings = RedisSettings::parse_url("redis://127.0.0.1:1").expect("a URL");
         settings.prefix = "away".to_owned();
         let store = open(&settings).await;
-        assert!(matches!(&store, Store::Redis(_)));
+        assert!(matches!(&store, Store::Remote(_)));
         let limiter = RateLimiter::new(store);
         let mut random = Rng::with_seed(8);
         let mut refused = 0;

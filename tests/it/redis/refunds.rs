@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use tokio::task::spawn_local;
-use tollgate_limiter::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
-use tollgate_limiter::store::Store;
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
+use tollgate_core::store::Store;
+use tollgate_core::time::{Clock, Span};
 
 use super::conformance::{charge_of, open, run};
 use crate::support::StoreKind;

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_limiter::algorithm::{Algorithm, Ban, FixedWindow, Op, Quota, Retry, SlidingWindow};
-use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::{Charge, Correction, Source, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, Ban, FixedWindow, Op, Quota, Retry, SlidingWindow};
+use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_core::store::{Charge, Correction, Source, Store};
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::RedisSettings;
 
 use super::conformance::{charge_of, open, run};
 use crate::support::redis::{Options, Redis};

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
-use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::store::redis::RedisSettings;
-use tollgate_limiter::store::{Charge, Source, Store};
-use tollgate_limiter::time::{Clock, Span};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::store::{Charge, Source, Store};
+use tollgate_core::time::{Clock, Span};
+use tollgate_redis::RedisSettings;
 
 use super::conformance::{key, open, run};
 use crate::support::redis::{Fault, Options, Redis, Wire};

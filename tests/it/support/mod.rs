@@ -19,7 +19,7 @@ mod response;
 mod store_kind;
 mod tls;
 
-pub(crate) use tollgate_limiter::policy::geo_writer as mmdb;
+pub(crate) use tollgate_core::policy::geo_writer as mmdb;
 
 pub(crate) use backend::{Backend, Speaks};
 pub(crate) use certificates::Certificates;

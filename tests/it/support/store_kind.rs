@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate_limiter::store::redis::RedisSettings;
+use tollgate_redis::RedisSettings;
 
 use super::redis::{Redis, shared_cluster, shared_server, shared_shards};
 use super::{Gateway, Origin};

@@ -1,11 +1,11 @@
 //! What a policy does beyond its limit, and which requests it exempts.
 
 use http::Method;
+use tollgate_core::consistency::OnFailure;
+use tollgate_core::policy::{MissingKey, Mode};
 
 use super::{Exemption, Policy};
-use crate::consistency::OnFailure;
 use crate::library::{OnMissingKey, OnStoreFailure, Plans};
-use crate::policy::{MissingKey, Mode};
 
 impl Policy {
     /// Admits so many percent more than the limit, and marks those requests.
@@ -63,7 +63,7 @@ impl Policy {
     }
 
     /// Single keys may have limits of their own, which `tollgate override` sets. It needs the
-    /// feature `overrides` and a store in Redis.
+    /// feature `redis` and a store in Redis.
     ///
     /// ```
     /// # use tollgate_limiter::{Key, Policy};

@@ -1,13 +1,13 @@
 //! The decisions of the library are those of a gateway's worker for the same requests.
 
 use proptest::prelude::*;
+use tollgate_core::decision::{self, HeaderSettings, HeaderWriter, Headroom, RateLimiter};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::policy::{ClientSettings, Clients};
+use tollgate_core::request::RequestView;
+use tollgate_core::store::{MemoryStore, Store as WorkerStore};
 
 use super::*;
-use crate::decision::{self, HeaderSettings, HeaderWriter, Headroom, RateLimiter};
-use crate::digest::{Secret, SharedSecret};
-use crate::policy::{ClientSettings, Clients};
-use crate::request::RequestView;
-use crate::store::{MemoryStore, Store as WorkerStore};
 
 /// A request of one of a few clients, some time after the one before.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ fn policies() -> [Policy; 5] {
 }
 
 /// What a client is told.
-fn told(outcome: &decision::Outcome<&Arc<crate::policy::Policy>>) -> Outcome {
+fn told(outcome: &decision::Outcome<&Arc<tollgate_core::policy::Policy>>) -> Outcome {
     match outcome {
         decision::Outcome::Admit => Outcome::Admit { delay: Duration::ZERO },
         decision::Outcome::Refuse(retry) => {
@@ -96,7 +96,7 @@ proptest! {
         }
         let limiter = builder.build().unwrap();
         let handles = ["a", "b", "c", "d", "e"].map(|name| limiter.policy(name).unwrap());
-        let compiled: Vec<Arc<crate::policy::Policy>> =
+        let compiled: Vec<Arc<tollgate_core::policy::Policy>> =
             policies().iter().map(|policy| Arc::new(policy.compile().unwrap())).collect();
         let worker = RateLimiter::new(WorkerStore::Memory(Arc::new(MemoryStore::new(1000))));
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));

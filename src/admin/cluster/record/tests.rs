@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use tollgate_limiter::digest::{Principal, PrincipalId};
+use tollgate_core::digest::{Principal, PrincipalId};
 
 use super::*;
 use crate::admin::outcomes::{Outcomes, Use};

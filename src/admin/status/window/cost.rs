@@ -1,6 +1,6 @@
 //! What a reading costs.
 
-use tollgate_limiter::time::Clock;
+use tollgate_core::time::Clock;
 
 use super::*;
 use crate::telemetry::Metrics;

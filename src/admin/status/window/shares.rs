@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 use crate::telemetry::{Samples, Source, families};
 

@@ -6,7 +6,7 @@ mod response;
 use std::rc::Rc;
 
 use http::{Request, Response, StatusCode};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use tollgate_limiter::request::{Malformed, is_disguised};
+use tollgate_core::request::{Malformed, is_disguised};
 
 use crate::check::grpc::framing::Failed;
 use crate::check::grpc::messages::authorization::{CheckRequest, HttpRequest, Peer};

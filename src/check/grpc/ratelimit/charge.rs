@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_limiter::decision::{Decision, KnownClaim, MAX_POLICIES, Report, Ruling};
-use tollgate_limiter::policy::{LimitChoice, Policy};
+use tollgate_core::decision::{Decision, KnownClaim, MAX_POLICIES, Report, Ruling};
+use tollgate_core::policy::{LimitChoice, Policy};
 
 use crate::check::grpc::framing::Failed;
 use crate::check::rls::{Counted, Hits, Plan, Slot};

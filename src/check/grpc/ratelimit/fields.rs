@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use crate::check::grpc::messages::core::HeaderValue;
 use crate::check::rls::{Answer, Dialect, Status, Unit};

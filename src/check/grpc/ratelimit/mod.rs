@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{Request, Response};
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::policy::{KeyExpr, KeyTextError, Policy};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::digest::Principal;
+use tollgate_core::policy::{KeyExpr, KeyTextError, Policy};
+use tollgate_core::time::monotonic;
 use tracing::warn;
 
 use self::charge::Charging;

@@ -3,7 +3,7 @@
 use std::borrow::Borrow as _;
 use std::sync::Arc;
 
-use tollgate_limiter::policy::Policy;
+use tollgate_core::policy::Policy;
 
 use super::fields::{field, fields, retry_after};
 use crate::check::grpc::messages::ratelimit::{
@@ -74,7 +74,7 @@ fn add_body(
         policies: &[policy.name.borrow()],
         limit: status.limit.map_or(0, |(requests, ..)| requests.into()),
         remaining: status.remaining.into(),
-        wait: retry_after(answer).map(tollgate_limiter::time::Span::from_secs),
+        wait: retry_after(answer).map(tollgate_core::time::Span::from_secs),
         template: Some(template),
     };
     response.raw_body = refusal_response(template, &refusal).into_body().into();

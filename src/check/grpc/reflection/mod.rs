@@ -4,7 +4,7 @@
 mod files;
 
 use http::{Request, Response};
-use tollgate_limiter::drain::Drain;
+use tollgate_core::drain::Drain;
 
 #[cfg(test)]
 pub(in crate::check) use self::files::DESCRIPTORS;

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http::{HeaderMap, StatusCode};
-use tollgate_limiter::policy::Policy;
+use tollgate_core::policy::Policy;
 
 use super::problem::Problem;
 use crate::admin::{Token, TokenDigest};

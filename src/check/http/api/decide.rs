@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::HeaderName;
 use http::{HeaderValue, Response, StatusCode};
-use tollgate_limiter::decision::{Charged, Claims, Decision, Outcome, Report};
-use tollgate_limiter::digest::Key;
-use tollgate_limiter::policy::{Mode, Policy};
-use tollgate_limiter::time::Span;
+use tollgate_core::decision::{Charged, Claims, Decision, Outcome, Report};
+use tollgate_core::digest::Key;
+use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::time::Span;
 
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};

@@ -1,7 +1,7 @@
 //! Fuzz targets of the bodies of calls.
 
 use serde_json::Value;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::Problem;
 use super::question::{self, LeaseCall, MAX_CHECKS, Question, parts, read};

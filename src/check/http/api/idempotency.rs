@@ -13,7 +13,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use parking_lot::Mutex;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::time::{Span, Timestamp};
 
 /// How long an answer is kept.
 pub(super) const KEPT: Span = Span::from_secs(60);

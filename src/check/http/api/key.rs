@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tollgate_limiter::digest::Principal;
-use tollgate_limiter::policy::KeyExpr;
+use tollgate_core::digest::Principal;
+use tollgate_core::policy::KeyExpr;
 
 use super::problem::Problem;
 use crate::routes::Rules;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_core::decision::{Claims, Headroom, KnownClaim, Outcome, Report};
+use tollgate_core::digest::{Counter, Key, Principal, PrincipalId};
+use tollgate_core::policy::{KeyExpr, LimitChoice, Policy};
+use tollgate_core::time::{Span, Timestamp};
 use tollgate_limiter::Limit;
-use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate_limiter::decision::{Claims, Headroom, KnownClaim, Outcome, Report};
-use tollgate_limiter::digest::{Counter, Key, Principal, PrincipalId};
-use tollgate_limiter::policy::{KeyExpr, LimitChoice, Policy};
-use tollgate_limiter::time::{Span, Timestamp};
 
 use super::caller::Caller;
 use super::key::AskedKey;

@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tollgate_core::time::Span;
 use tollgate_limiter::Limit;
-use tollgate_limiter::time::Span;
 
 use super::key::AskedKey;
 use super::problem::Problem;
@@ -14,7 +14,7 @@ use crate::message::json::{self, object, objects};
 /// The most questions of a call.
 pub(super) const MAX_CHECKS: usize = 1000;
 /// The most questions that are decided together, and the most policies of one question.
-pub(super) const MAX_TOGETHER: usize = tollgate_limiter::decision::MAX_POLICIES;
+pub(super) const MAX_TOGETHER: usize = tollgate_core::decision::MAX_POLICIES;
 
 /// The body of `/v1/check`: one question, or several in `checks`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -4,11 +4,11 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tollgate_limiter::algorithm::{Retry, Verdict};
-use tollgate_limiter::decision::{Outcome, Report, Ruling};
-use tollgate_limiter::policy::Policy;
-use tollgate_limiter::store::Source;
-use tollgate_limiter::time::Span;
+use tollgate_core::algorithm::{Retry, Verdict};
+use tollgate_core::decision::{Outcome, Report, Ruling};
+use tollgate_core::policy::Policy;
+use tollgate_core::store::Source;
+use tollgate_core::time::Span;
 
 use super::problem::ProblemDocument;
 use crate::telemetry::source_word;
@@ -153,7 +153,7 @@ fn binding<'a, P: Borrow<Arc<Policy>>>(reports: &[&'a Report<P>]) -> Option<&'a 
     let enforced = || {
         let mode = |it: &&'a Report<P>| {
             let policy: &Arc<Policy> = it.policy.borrow();
-            policy.mode == tollgate_limiter::policy::Mode::Enforce
+            policy.mode == tollgate_core::policy::Mode::Enforce
         };
         told().filter(mode)
     };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
-use tollgate_limiter::decision::ChargedCounter;
-use tollgate_limiter::digest::Counter;
-use tollgate_limiter::policy::{Policy, Preflights};
-use tollgate_limiter::store::{Mark, Marked, Source};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::decision::ChargedCounter;
+use tollgate_core::digest::Counter;
+use tollgate_core::policy::{Policy, Preflights};
+use tollgate_core::store::{Mark, Marked, Source};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::prepare::Asking;
 use super::problem::{Problem, json};

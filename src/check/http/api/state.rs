@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
-use tollgate_limiter::decision::Lease;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::decision::Lease;
+use tollgate_core::time::Timestamp;
 
 use super::idempotency::Answers;
 use super::problem::Problem;

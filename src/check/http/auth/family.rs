@@ -6,7 +6,7 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
-use tollgate_limiter::request::{Ambiguity, Malformed};
+use tollgate_core::request::{Ambiguity, Malformed};
 
 use crate::message::{BadQuestion, QuestionFault, QuestionParts};
 use crate::server::check_request_line;

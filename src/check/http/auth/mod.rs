@@ -9,7 +9,7 @@ use std::rc::Rc;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Body as _;
-use tollgate_limiter::request::{Malformed, is_disguised};
+use tollgate_core::request::{Malformed, is_disguised};
 
 use self::family::Family;
 use crate::check::settings::{HttpSettings, Statuses};

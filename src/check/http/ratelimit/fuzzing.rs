@@ -5,7 +5,7 @@ use std::mem::replace;
 use std::sync::LazyLock;
 
 use prost::Message as _;
-use tollgate_limiter::digest::Secret;
+use tollgate_core::digest::Secret;
 
 use super::question;
 use crate::check::grpc::ratelimit::{self, RateLimitRequest};

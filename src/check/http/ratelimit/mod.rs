@@ -12,8 +12,8 @@ mod reply;
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ORIGIN};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use tollgate_limiter::drain::Drain;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::drain::Drain;
+use tollgate_core::time::monotonic;
 
 use super::api::{Caller, Problem, json, read_body};
 use crate::check::grpc::ratelimit::{Code, MAX_BYTES, RateLimitResponse, decide};

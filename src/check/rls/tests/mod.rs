@@ -6,9 +6,9 @@ mod model;
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
-use tollgate_limiter::algorithm::{Retry, Verdict};
-use tollgate_limiter::digest::{Principal, Secret};
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_core::algorithm::{Retry, Verdict};
+use tollgate_core::digest::{Principal, Secret};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::*;
 

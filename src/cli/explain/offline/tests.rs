@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::*;
 use crate::cli::explain::text::text;

@@ -1,6 +1,6 @@
 //! How a table is wanted.
 
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 /// How a table is wanted.
 #[derive(Clone, Copy, Debug)]

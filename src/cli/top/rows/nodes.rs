@@ -1,7 +1,7 @@
 //! The gateways, their upstreams, and the nodes that share the store.
 
 use serde_json::Value;
-use tollgate_limiter::time::Timestamp;
+use tollgate_core::time::Timestamp;
 
 use super::super::figures::{Figures, Node, items, number as count, rate as rate_of, word};
 use super::super::form::{bucket, percent, rate, seconds, share as share_of};

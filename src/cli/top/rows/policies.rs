@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate_limiter::time::Span;
+use tollgate_core::time::Span;
 
 use super::super::figures::{Figures, items, number as count, word};
 use super::super::form::{percent, share};

@@ -7,7 +7,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{Header, Status};
 use hyper::ext::ReasonPhrase;
-use tollgate_limiter::request::Fields;
+use tollgate_core::request::Fields;
 
 use crate::message::{
     BadLength, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, empty_table, has_token,

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::idle_bound::IdleBound;
 use super::incoming::Behind;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::{LocalSet, spawn_local, yield_now};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::idle_bound::{KEPT, SURPLUS_TIMEOUT};
 use super::pool::REST;

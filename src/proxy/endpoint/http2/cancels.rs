@@ -42,7 +42,7 @@ impl CancelCount {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_limiter::time::monotonic;
+    use tollgate_core::time::monotonic;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use proptest::prelude::*;
 use tokio::runtime::Builder;
-use tollgate_limiter::drain::{self, Stop};
+use tollgate_core::drain::{self, Stop};
 use tower::service_fn;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;

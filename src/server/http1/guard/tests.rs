@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::guarded::{BOUNDS, Guarded};
 use super::*;

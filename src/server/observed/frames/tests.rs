@@ -1,7 +1,7 @@
 //! The inspection of frames.
 
 use proptest::prelude::*;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use futures_util::task::noop_waker_ref;
 use proptest::prelude::*;
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;

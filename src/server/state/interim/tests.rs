@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use futures_util::task::noop_waker_ref;
 use http::{HeaderName, HeaderValue};
-use tollgate_limiter::time::monotonic;
+use tollgate_core::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::error::OTelSdkError;
-use tollgate_limiter::time::{Span, Timestamp, monotonic};
+use tollgate_core::time::{Span, Timestamp, monotonic};
 
 use super::*;
 use crate::telemetry::record::PolicyRecord;

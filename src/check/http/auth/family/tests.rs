@@ -4,7 +4,7 @@ use http::Request;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate_limiter::request::RequestView;
+use tollgate_core::request::RequestView;
 
 use super::*;
 use crate::message::Failure;

@@ -1,0 +1,37 @@
+//! The decisions of Tollgate: which counters a request uses, what they admit, and what the answer
+//! says.
+//!
+//! This crate is a part of the library `tollgate-limiter` and of the gateway `tollgate`. It is
+//! published because crates.io asks for that. Use the library: the interface of this crate may
+//! change in any version.
+//!
+//! Its readers are those who work on how requests are counted. Nothing here opens a connection.
+//! Counters are in the memory of the process, or behind the trait [`store::RemoteStore`].
+//!
+//! # Layout
+//!
+//! A module may use those below it and none beside it.
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 0 | `time` | integer time and clocks |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `text`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; characters that people can read; stopping; time limits |
+//! | 2 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
+//! | 3 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
+
+pub mod algorithm;
+pub mod consistency;
+pub mod decision;
+pub mod digest;
+pub mod drain;
+pub mod in_time;
+pub mod meter;
+#[cfg(feature = "jwt")]
+pub mod pem;
+pub mod policy;
+pub mod request;
+pub mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod text;
+pub mod time;

@@ -1,0 +1,63 @@
+//! Policies: they determine the counter of a request, its limit and its cost. This module
+//! is pure: it does no I/O and reads no clock.
+//!
+//! [`Clients::subject`] recognises the client of a request. [`Subject::key`],
+//! [`Subject::limit`] and [`Subject::cost`] say which counter each policy uses for it,
+//! up to which limit, and how many units the request costs. A value that a client sends
+//! is used only if it can do no harm: forwarding fields and user fields from trusted
+//! peers, tokens with a valid signature, and values that no backend can read
+//! differently.
+
+mod cidr;
+mod client;
+mod client_ip;
+mod cost;
+mod counter;
+mod definition;
+mod fields;
+mod forwarded;
+#[cfg(all(feature = "jwt", any(test, feature = "testing")))]
+pub mod fuzzing;
+mod geo;
+#[cfg(feature = "jwt")]
+mod jwt;
+mod key;
+mod key_text;
+mod override_limit;
+mod pairs;
+mod partition;
+mod plan;
+mod preflight;
+mod shown_key;
+mod subject;
+mod template;
+#[cfg(test)]
+mod tests;
+mod token;
+mod token_fault;
+mod value;
+
+pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+pub use client_ip::{AddressOrigin, Unbelieved};
+pub use counter::Beside;
+pub use definition::{
+    Cost, Count, Elastic, Exempt, Left, MissingKey, Mode, Overridable, Penalty, Plan, Plans,
+    Policy, Preflights,
+};
+#[cfg(any(test, feature = "testing"))]
+pub use geo::writer as geo_writer;
+pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
+#[cfg(feature = "jwt")]
+pub use jwt::{
+    JwtSettings, KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys, VerifyingKey,
+};
+pub use key::{KeyExpr, KeyExprError};
+pub use key_text::{KeyTextError, KeyTexts};
+pub use override_limit::OverrideLimit;
+pub use partition::{Exemption, KeyFor};
+pub use plan::{Limit, LimitChoice, PlanId};
+pub use shown_key::MaskedAddress;
+pub use subject::{Clients, RouteView, Subject};
+pub use template::Template;
+pub use token::{Claims, Fault, VerifyToken};
+pub use token_fault::TokenFault;

@@ -1,0 +1,106 @@
+//! The marks by which nodes find changed overrides.
+//!
+//! All keys are divided into 64 parts. Each part has a mark: a random number that changes
+//! with each change of an override in the part. A node reads all marks once a second, in one
+//! call. If a mark has changed, the node reads the overrides of that part again when it
+//! needs them. So a change makes each node read a 64th of its entries again.
+//!
+//! Marks have two advantages over messages: a node that was disconnected for a while finds
+//! all changes, and a node that changes an override need not know the other nodes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::digest::Key;
+use crate::time::{Span, Timestamp};
+
+/// The maximum time by which replicas are behind their masters.
+const SETTLED_AFTER: Span = Span::from_secs(5);
+/// The number of parts.
+pub const PARTS: usize = 64;
+
+/// The marks as this node last read them. Its workers share them.
+#[derive(Debug)]
+pub struct Marks {
+    parts: [AtomicU64; PARTS],
+    /// When this node last found a change of each part.
+    changed_us: [AtomicU64; PARTS],
+    heard_us: AtomicU64,
+}
+
+impl Default for Marks {
+    /// No mark was read yet. A part that was never changed has the mark 0.
+    fn default() -> Self {
+        Self {
+            parts: [const { AtomicU64::new(0) }; PARTS],
+            changed_us: [const { AtomicU64::new(0) }; PARTS],
+            heard_us: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The part of a key.
+pub fn part(key: &Key) -> usize {
+    let bits = key.principal.bits() % 64;
+    usize::try_from(bits).expect("less than 64")
+}
+
+impl Marks {
+    /// Records the marks in the reply to a request that was sent at `at`. Parts that are not
+    /// in `marks` have the mark 0.
+    pub fn hear(&self, marks: impl IntoIterator<Item = (usize, u64)>, at: Timestamp) {
+        let mut all = [0; PARTS];
+        for (part, mark) in marks {
+            if let Some(known) = all.get_mut(part) {
+                *known = mark;
+            }
+        }
+        for ((part, changed_us), mark) in self.parts.iter().zip(&self.changed_us).zip(all) {
+            if part.load(Ordering::Relaxed) != mark {
+                changed_us.store(at.as_micros(), Ordering::Relaxed);
+            }
+            // `Release`: a thread that reads the mark also reads when it changed.
+            part.store(mark, Ordering::Release);
+        }
+        // `Release`: a thread that reads this time also reads the marks.
+        self.heard_us.store(at.as_micros(), Ordering::Release);
+    }
+
+    /// When the last successful request for the marks was sent.
+    pub fn heard(&self) -> Timestamp {
+        Timestamp::from_micros(self.heard_us.load(Ordering::Acquire))
+    }
+
+    /// Whether the last change of a key's part is so old that replicas have it, if they
+    /// follow their masters.
+    pub fn has_settled(&self, key: &Key, now: Timestamp) -> bool {
+        let changed_us = self.changed_us[part(key)].load(Ordering::Relaxed);
+        now.since(Timestamp::from_micros(changed_us)) >= SETTLED_AFTER
+    }
+
+    /// The mark of a key's part.
+    pub fn of(&self, key: &Key) -> u64 {
+        self.parts[part(key)].load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{after, key};
+
+    #[test]
+    fn a_part_settles_five_seconds_after_its_last_known_change() {
+        let (marks, changed, other) = (Marks::default(), key(7), key(8));
+        assert!(marks.has_settled(&changed, after(0)));
+        marks.hear([(7, 3)], after(0));
+        marks.hear([(7, 3)], after(1000));
+        assert!(marks.has_settled(&other, after(0)));
+        assert!(!marks.has_settled(&changed, after(4999)));
+        assert!(marks.has_settled(&changed, after(5000)));
+        marks.hear([(7, 4)], after(9000));
+        assert!(!marks.has_settled(&changed, after(9000)));
+        // A mark that has disappeared is a change as well.
+        marks.hear([], after(20_000));
+        assert!(!marks.has_settled(&changed, after(20_000)));
+    }
+}

@@ -1,0 +1,388 @@
+//! Calls to the store for which no request waits: corrections, renewals of units in flight,
+//! returns of unspent leases, and reports of what this node has counted.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+use tokio::time::timeout;
+use tollgate_core::algorithm::{Algorithm, Op};
+use tollgate_core::digest::Key;
+use tollgate_core::store::Charge;
+use tollgate_core::time::{Clock, Timestamp};
+
+use super::batch::Repeat;
+use super::codec::{Encoder, decode};
+use super::deadline::Reply;
+use super::invalidation::exchange;
+use super::pending::OwnedCharge;
+use super::server::Call;
+use super::server::Destination;
+use super::store::{NodeState, RedisStore};
+use crate::breaker::Position;
+use crate::shared::fallback::{Debt, ServerStatus};
+use crate::shared::in_flight::Renewal;
+use crate::shared::leased::Return;
+use crate::shared::local_plan::{Due, ReportOutcome};
+use crate::shared::write_back::Delta;
+use crate::shared::{Ahead, Ask, Asked};
+
+/// The maximum number of debts that are reported at a time.
+const MAX_DEBTS: usize = 64;
+/// The maximum number of calls at a time when a worker ends. It is below the length of a
+/// server's queue.
+const MAX_LAST: usize = 1024;
+
+impl RedisStore {
+    /// Corrects a charge that the store has counted.
+    pub(super) fn correct_in_store(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm)
+            && self.in_flight.borrow_mut().give(charge.key, cost, now) == 0
+        {
+            return;
+        }
+        let (nodes, store_now) = (self.nodes(), self.store_time(now));
+        let Some(op) = self.node.local.correct(charge, op, nodes, store_now) else { return };
+        let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
+        match (self.encoder(), asked.ask) {
+            (Some(encoder), Ask::Charge(units)) => {
+                // The client may be banned by this charge.
+                self.denied.borrow_mut().forget(&charge.key);
+                self.charge_in_store(&encoder, charge, units, now);
+            }
+            (Some(encoder), _) => {
+                self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
+            }
+            (None, Ask::Charge(units)) => {
+                self.node.fallback.settle(charge, units, self.nodes(), store_now);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Charges units in the store, whether they fit or not. If the store certainly does not
+    /// count them, this node counts them and reports them as a debt.
+    pub(super) fn charge_in_store(
+        &self,
+        encoder: &Encoder,
+        charge: &Charge<'_>,
+        units: u64,
+        now: Timestamp,
+    ) {
+        let ask = Ask::Charge(units);
+        let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
+        let (node, charge) = (Arc::clone(&self.node), OwnedCharge::of(charge));
+        let (nodes, store_now) = (self.nodes(), self.store_time(now));
+        self.background.begin(async move {
+            match call.final_reply(|| {}).await {
+                Ok(answer) => node.charged(&charge.charge(), ask, &answer),
+                Err(error) if error.may_have_counted() => {}
+                Err(_) => node.fallback.settle(&charge.charge(), units, nodes, store_now),
+            }
+        });
+    }
+
+    /// Sends a call for which no request waits.
+    pub(super) fn post(
+        &self,
+        encoder: &Encoder,
+        destination: Destination,
+        asked: &[Asked<'_>],
+        now: Timestamp,
+    ) {
+        if asked.is_empty() {
+            return;
+        }
+        self.report_debts_of(encoder, asked.iter().map(|it| &it.key), now);
+        let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
+        let encoded = encoder.encode(asked, store_now);
+        asked.iter().filter(|it| it.ask.takes_away()).for_each(|it| self.take_away(it, store_now));
+        let posted: SmallVec<[(Key, Algorithm, Ask); 1]> =
+            asked.iter().map(|it| (it.key, it.algorithm.clone(), it.ask)).collect();
+        let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
+        let denied = Rc::clone(&self.denied);
+        self.background.begin(async move {
+            let answer = servers.call(destination, encoded, Repeat::Never).await;
+            let asked: SmallVec<[Asked<'_>; 1]> = posted
+                .iter()
+                .map(|&(key, ref algorithm, ask)| Asked { key, algorithm, ask, binding: false })
+                .collect();
+            match answer {
+                Ok(answer) => node.posted(&asked, &answer),
+                // The units stay charged until they expire, which is safe. Units in flight
+                // would not expire while this node renews others, so they are renewed with the
+                // number that is really held.
+                Err(_) => {
+                    let in_flight =
+                        asked.iter().filter(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
+                    in_flight.for_each(|it| held.borrow_mut().doubt(it.key, it.algorithm));
+                }
+            }
+            for Asked { key, .. } in asked.iter().filter(|it| it.ask.takes_away()) {
+                // The replies to earlier calls may have come meanwhile.
+                denied.borrow_mut().forget(key);
+                // Not before the call has ended: a node that reads the mark earlier could read
+                // the old state again.
+                node.invalidations.announce(key);
+            }
+        });
+    }
+
+    /// Sends all renewals and reports that are due.
+    pub(super) fn run_background(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
+        let unneeded = self.in_flight.borrow_mut().unneeded(now);
+        for Renewal { key, algorithm, units, .. } in unneeded {
+            let ask = Ask::Give { cost: units, taken: now };
+            let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            self.post(encoder, destination, &[asked], now);
+        }
+        let renewals = self.in_flight.borrow_mut().due(now);
+        for Renewal { key, algorithm, units, asked } in renewals {
+            let ask = Ask::Renew { units, asked };
+            let call = self.call_one(encoder, key, &algorithm, ask, now);
+            let store = Rc::clone(self);
+            self.background.begin(async move {
+                let asked = [Asked { key, algorithm: &algorithm, ask, binding: false }];
+                let answer = call.await;
+                let mut held = store.in_flight.borrow_mut();
+                match answer.map(|answer| decode(&asked, &answer)) {
+                    Ok(Ok(it)) => held.hear(key, it.replies[0].verdict.remaining, now),
+                    Ok(Err(_)) => {}
+                    Err(_) => held.doubt(key, &algorithm),
+                }
+            });
+        }
+        let store_now = self.store_time(now);
+        self.report_due(encoder, self.node.local.due(store_now), store_now);
+        self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
+    }
+
+    /// The tasks that report debts to servers that are back. A debt is kept until its outcome
+    /// is known.
+    fn report_debts(
+        &self,
+        encoder: &Encoder,
+        now: Timestamp,
+    ) -> Vec<impl Future<Output = ()> + 'static> {
+        let store_now = self.store_time(now);
+        let status = |key: &Key| self.server_status(encoder, key);
+        let debts = self.node.fallback.owed(MAX_DEBTS, store_now, status);
+        self.reports(encoder, debts, now)
+    }
+
+    /// Reports the debts of these counters, before the store is asked about them: its replies must
+    /// include what this node has admitted.
+    pub(super) fn report_debts_of<'k>(
+        &self,
+        encoder: &Encoder,
+        keys: impl IntoIterator<Item = &'k Key>,
+        now: Timestamp,
+    ) {
+        if self.node.fallback.owes_nothing() {
+            return;
+        }
+        let keys =
+            keys.into_iter().filter(|key| self.server_status(encoder, key) != ServerStatus::Down);
+        let debts = self.node.fallback.owed_of(keys, self.store_time(now));
+        for report in self.reports(encoder, debts, now) {
+            self.background.begin(report);
+        }
+    }
+
+    fn server_status(&self, encoder: &Encoder, key: &Key) -> ServerStatus {
+        let destination = self.servers.destination(&encoder.layout().key(key.principal));
+        match self.servers.position(destination) {
+            Some(Position::Closed) => ServerStatus::Up,
+            Some(Position::HalfOpen) => ServerStatus::Probing,
+            Some(Position::Open) | None => ServerStatus::Down,
+        }
+    }
+
+    fn reports(
+        &self,
+        encoder: &Encoder,
+        debts: Vec<Debt>,
+        now: Timestamp,
+    ) -> Vec<impl Future<Output = ()> + 'static> {
+        let tell = |mut debt: Debt| {
+            let ask = Ask::Charge(debt.units);
+            let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
+            let (node, clock) = (Arc::clone(&self.node), self.clock.clone());
+            async move {
+                let reply = call.final_reply(|| node.fallback.overdue(&mut debt)).await;
+                node.debt_reported(debt, ask, reply, &clock);
+            }
+        };
+        debts.into_iter().map(tell).collect()
+    }
+
+    fn call_one(
+        &self,
+        encoder: &Encoder,
+        key: Key,
+        algorithm: &Algorithm,
+        ask: Ask,
+        now: Timestamp,
+    ) -> Call {
+        let destination = self.servers.destination(&encoder.layout().key(key.principal));
+        let asked = [Asked { key, algorithm, ask, binding: false }];
+        self.servers.call(destination, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
+    }
+
+    /// Returns unspent units of leases, and reports the units that this node has counted.
+    pub(super) fn report_due(&self, encoder: &Rc<Encoder>, due: Due, store_now: Timestamp) {
+        for Return { key, algorithm, units, taken } in due.returns {
+            let ask = Ask::Give { cost: units, taken };
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
+            self.post(encoder, destination, &[asked], self.clock.now());
+        }
+        self.report_debts_of(encoder, due.deltas.iter().map(|it| &it.key), self.clock.now());
+        for delta in due.deltas {
+            self.background.begin(self.report_delta(encoder, delta, store_now));
+        }
+    }
+
+    fn report_delta(
+        &self,
+        encoder: &Rc<Encoder>,
+        delta: Delta,
+        store_now: Timestamp,
+    ) -> impl Future<Output = ()> + 'static {
+        let (servers, node) = (Rc::clone(&self.servers), Arc::clone(&self.node));
+        let encoder = Rc::clone(encoder);
+        async move {
+            let ask = match (delta.units, delta.is_settlement) {
+                (0, _) => Ask::Peek,
+                (units, true) => Ask::Charge(units),
+                // The store counts as many units as fit.
+                (extra, false) => {
+                    let ahead = Ahead { extra, reserve: 0, share_1024: 1024 };
+                    Ask::Lease { cost: 0, ahead }
+                }
+            };
+            let algorithm = delta.algorithm.clone();
+            let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
+            let destination = servers.destination(&encoder.layout().key(delta.key.principal));
+            let encoded = encoder.encode(&asked, store_now);
+            let mut call = servers.call(destination, encoded, Repeat::Never);
+            let answer = (&mut call).await;
+            let Some(delta) = node.settle_delta(delta, answer, &asked, store_now) else { return };
+            let Some(late) = call.give_up() else { return };
+            if let Some(answer) = late.await {
+                drop(node.settle_delta(delta, answer, &asked, store_now));
+            }
+        }
+    }
+
+    /// Sends all reports before this worker ends: unspent units of leases, units that this
+    /// node has counted, debts, and the release of all units in flight. Returns when the store
+    /// has replied or cannot be reached.
+    pub async fn close(self: &Rc<Self>, now: Timestamp) {
+        if let Some(encoder) = self.encoder() {
+            self.report_rest(&encoder, now).await;
+        }
+        // Each call waits for its reply for one timeout at most. In a cluster it may be
+        // redirected once.
+        self.background.end(self.node.settings.timeout * 2).await;
+        let NodeState { invalidations, settings, .. } = &*self.node;
+        if invalidations.are_due() {
+            // If the store cannot be reached, old states are used for a limited time only.
+            drop(exchange(invalidations, &self.servers, &settings.prefix, &self.clock).await);
+        }
+    }
+
+    async fn report_rest(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
+        let store_now = self.store_time(now);
+        let Due { returns, deltas } = self.node.local.close(store_now);
+        let give = |back: &Return| {
+            let asked = Ask::Give { cost: back.units, taken: back.taken };
+            self.call_one(encoder, back.key, &back.algorithm, asked, now)
+        };
+        for some in returns.chunks(MAX_LAST) {
+            join_all(some.iter().map(give)).await;
+            some.iter().for_each(|back| self.node.invalidations.announce(&back.key));
+        }
+        let held = self.in_flight.borrow_mut().release();
+        let release = |it: &Renewal| {
+            let ask = Ask::Renew { units: it.units, asked: it.asked };
+            self.call_one(encoder, it.key, &it.algorithm, ask, now)
+        };
+        join_all(held.iter().map(release)).await;
+        // Late replies are not awaited.
+        let patience = self.node.settings.timeout * 2;
+        loop {
+            let debts = self.report_debts(encoder, now);
+            if debts.is_empty() || timeout(patience, join_all(debts)).await.is_err() {
+                break;
+            }
+        }
+        let mut deltas = deltas.into_iter().peekable();
+        while deltas.peek().is_some() {
+            let some = deltas.by_ref().take(MAX_LAST);
+            join_all(some.map(|delta| self.report_delta(encoder, delta, store_now))).await;
+        }
+    }
+}
+
+impl NodeState {
+    /// Records the end of a ban that this node has imposed: another node may have imposed it a
+    /// moment before.
+    fn charged(&self, charge: &Charge<'_>, ask: Ask, answer: &[u8]) {
+        let Charge { key, algorithm, .. } = *charge;
+        if !matches!(algorithm, Algorithm::Ban(_)) {
+            return;
+        }
+        let asked = [Asked { key, algorithm, ask, binding: false }];
+        if let Ok(answered) = decode(&asked, answer) {
+            let state = answered.after(&asked[0], 0);
+            self.local.learn_reply(charge, ask, state.as_ref(), (false, false), answered.at);
+        }
+    }
+
+    /// Records the outcome of a debt. If it is not known, the debt is not reported again: to
+    /// count it twice would harm the client for longer.
+    fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply, clock: &Clock) {
+        let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
+        let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
+        let fallback = &self.fallback;
+        match answered {
+            Ok(answered) => {
+                let state = answered.after(&asked[0], 0);
+                fallback.learn(debt.key, &debt.algorithm, state, true, answered.at);
+                fallback.settled(debt);
+            }
+            Err(error) if error.may_have_counted() => fallback.unknown(debt),
+            Err(_) => fallback.not_counted(debt, self.local.store_time(clock.now())),
+        }
+    }
+
+    /// The accounts learn the states after units were given back. The reply to an earlier call
+    /// may have come meanwhile, with a state that still has these units.
+    fn posted(&self, asked: &[Asked<'_>], answer: &[u8]) {
+        let Ok(answered) = decode(asked, answer) else { return };
+        for (position, asked) in asked.iter().enumerate().filter(|(_, it)| it.ask.takes_away()) {
+            self.local.returned(&asked.key, answered.after(asked, position), answered.at);
+        }
+    }
+
+    /// Records the outcome of a delta in the ledger. A delta in doubt is returned, because a
+    /// late reply may still tell its outcome.
+    fn settle_delta(
+        &self,
+        delta: Delta,
+        answer: Reply,
+        asked: &[Asked<'_>],
+        store_now: Timestamp,
+    ) -> Option<Delta> {
+        let answered = answer.and_then(|answer| Ok(decode(asked, &answer)?));
+        let outcome = match &answered {
+            Ok(it) => ReportOutcome::Counted(it.before[0].as_ref(), it.at),
+            Err(error) if error.may_have_counted() => ReportOutcome::Unknown,
+            Err(_) => ReportOutcome::NotCounted,
+        };
+        self.local.reported(delta, outcome, store_now)
+    }
+}

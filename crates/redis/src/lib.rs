@@ -1,0 +1,97 @@
+//! Counters in Redis, shared by all nodes.
+//!
+//! This crate is a part of the library `tollgate-limiter` and of the gateway `tollgate`. It is
+//! published because crates.io asks for that. Use the library: the interface of this crate may
+//! change in any version. Its readers are those who work on how nodes share counters.
+//!
+//! `shared` contains what nodes decide over any common store, without I/O. The other modules are
+//! Redis: connections, topology, batches, the script in Lua and its encoding. `remote` gives the
+//! store to the core. `checker` runs several nodes on a model of Redis in virtual time.
+//!
+//! A decision over counters at one destination is one step of the [`script`] there.
+//! Around it stand, in this order:
+//!
+//! 1. the node refuses what the last state from the store refuses (`shared::deny`);
+//! 2. counters at several destinations are asked at once, and units are given back if one
+//!    of the destinations refuses (`fan_out`);
+//! 3. no connection makes a request wait longer than its deadline (`link`), and a request
+//!    whose client disconnects leaves nothing in flight (`pending`);
+//! 4. the node decides what the store does not decide in time, as the policy's
+//!    consistency settings say (`shared::fallback`), and reports it to the store later.
+//!
+//! A charge has these forms on its way to the server and back. Each has one purpose:
+//!
+//! - `Charge` is what a policy counts; `Asked` is one operation of the store, which can also
+//!   be a lease, a correction or a report; `Part` is what one destination is asked;
+//!   `script::Encoded` is a part as keys and bytes, which outlives the request.
+//! - `codec::Answered` is the decoded reply to a part, with a `CounterReply` for each
+//!   operation; `PartResult` is that reply, or why there is none yet.
+//! - `Decided` has an `Answer` for each charge, whether the store or this node decides it.
+//!
+//! Each worker has a store of its own, with its own connections. What they share
+//! is [`NodeState`].
+
+mod background;
+mod batch;
+mod breaker;
+#[cfg(test)]
+mod checker;
+pub mod codec;
+mod compact;
+mod connect;
+mod control;
+mod deadline;
+mod decide;
+mod event;
+mod failure;
+mod fan_out;
+mod first_byte;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
+mod inquiries;
+mod inspect;
+mod invalidation;
+mod late;
+pub mod layout;
+mod link;
+mod live_settings;
+mod membership;
+mod once;
+mod outages;
+mod overrides;
+mod pending;
+mod probe;
+mod remedy;
+mod remote;
+pub mod script;
+mod server;
+mod server_time;
+mod settings;
+pub mod shared;
+mod slots;
+mod store;
+mod stream;
+mod tasks;
+mod test_write;
+#[cfg(test)]
+mod testing;
+mod trial;
+mod url;
+mod waits;
+mod wire;
+
+pub use batch::Repeat;
+pub use control::{
+    ControlStore, EntryVersion, Expected, NodeFigures, NodeRecord, ReadEntries, WriteError,
+};
+pub use failure::{Refusal, StoreError};
+pub use link::Health;
+pub use outages::Outages;
+pub use overrides::{OverrideError, Overrides};
+pub use probe::{ClockOffset, Eviction, ServerKind, ServerReport, SmallSetting, probe};
+pub use server::{Call, Destination, Servers};
+pub use settings::{
+    Address, Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology,
+};
+pub use store::{NodeState, RedisStore};
+pub use url::UrlError;

@@ -1,0 +1,229 @@
+//! The store as the core sees it: each call of its traits is one method here.
+//!
+//! It also decides a trial alone, as far as a part of the store does not answer.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use smallvec::SmallVec;
+use tollgate_core::digest::{Counter, Key};
+use tollgate_core::store::overrides::{Marks, Override, ReadOverrides, Stored};
+use tollgate_core::store::{
+    Alone, Answer, Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark,
+    Marked, MemoryStore, Outage, OverrideFault, RemoteNode, RemoteOverrides, RemoteStore,
+    ServerState, Source, Standing, StoreUnavailable, Trial, Units,
+};
+use tollgate_core::time::{Clock, Timestamp};
+
+use crate::overrides::Overrides;
+use crate::shared::fallback::{Fallback, Undecided};
+use crate::store::{NodeState, RedisStore};
+
+impl RemoteNode for NodeState {
+    fn open(self: Arc<Self>, clock: Clock) -> Box<dyn RemoteStore> {
+        Box::new(WorkerStore(Rc::new(RedisStore::open(&self, clock))))
+    }
+
+    fn memory(&self) -> &Arc<MemoryStore> {
+        &self.memory
+    }
+
+    fn nodes(&self) -> u64 {
+        self.nodes_alive.get()
+    }
+
+    fn units(&self) -> HashMap<Counter, Units> {
+        let mut sums = HashMap::new();
+        self.local.add_units(&mut sums);
+        self.fallback.add_units(&mut sums);
+        sums
+    }
+
+    fn outages(&self) -> Vec<Outage> {
+        self.outages.all()
+    }
+
+    fn renewals_refused(&self) -> Vec<Outage> {
+        self.outages.renewals_refused()
+    }
+
+    fn differences(&self) -> Vec<(String, &'static str)> {
+        self.outages.differences()
+    }
+
+    fn replicas_away(&self) -> usize {
+        self.outages.replicas_away()
+    }
+
+    fn losses(&self) -> Losses {
+        let [lost_units, forgotten_units] = self.local.losses();
+        Losses { forgiven: self.memory.forgiven(), lost_units, forgotten_units }
+    }
+}
+
+/// The store of one worker, for the core.
+#[derive(Debug)]
+pub(crate) struct WorkerStore(Rc<RedisStore>);
+
+impl RemoteStore for WorkerStore {
+    fn ready(&self) -> LocalBoxFuture<'_, ()> {
+        self.0.ready().boxed_local()
+    }
+
+    fn servers(&self) -> Vec<ServerState> {
+        self.0.server_states()
+    }
+
+    fn deadline(&self) -> Instant {
+        self.0.deadline()
+    }
+
+    fn apply<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> LocalBoxFuture<'a, Decided> {
+        self.0.apply(charges, now, deadline)
+    }
+
+    fn count<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> LocalBoxFuture<'a, Decided> {
+        self.0.count(charges, now, deadline).boxed_local()
+    }
+
+    fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
+        self.0.correct(corrections, now);
+    }
+
+    fn correct_once<'a>(
+        &'a self,
+        correction: &'a Correction<'a>,
+        mark: &'a Mark,
+        now: Timestamp,
+    ) -> LocalBoxFuture<'a, Result<Marked, StoreUnavailable>> {
+        self.0.correct_once(correction, mark, now).boxed_local()
+    }
+
+    fn trial<'a, 's: 'a>(
+        &'s self,
+        charges: &'a [Charge<'a>],
+        now: Timestamp,
+    ) -> LocalBoxFuture<'a, Trial<'s>> {
+        self.0.trial(charges, now).boxed_local()
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        counters: &'a [Inspected],
+        now: Timestamp,
+    ) -> LocalBoxFuture<'a, Inspection> {
+        self.0.inspect(counters, now).boxed_local()
+    }
+
+    fn reset<'a>(
+        &'a self,
+        counters: &'a [Inspected],
+        now: Timestamp,
+    ) -> LocalBoxFuture<'a, Result<(), StoreUnavailable>> {
+        self.0.reset(counters, now).boxed_local()
+    }
+
+    fn standing(&self) -> Standing {
+        self.0.standing()
+    }
+
+    fn holding(&self) -> &HoldingTimes {
+        self.0.holding()
+    }
+
+    fn housekeep(&self, now: Timestamp) {
+        self.0.housekeep(now);
+    }
+
+    fn close(&self, now: Timestamp) -> LocalBoxFuture<'_, ()> {
+        self.0.close(now).boxed_local()
+    }
+
+    fn overrides(&self) -> Rc<dyn RemoteOverrides> {
+        Rc::new(self.0.overrides())
+    }
+}
+
+impl ReadOverrides for Overrides {
+    fn fetch<'a>(&'a self, keys: &'a [Key], settled: bool) -> LocalBoxFuture<'a, Vec<Stored>> {
+        Self::fetch(self, keys, settled).boxed_local()
+    }
+}
+
+impl RemoteOverrides for Overrides {
+    fn timeout(&self) -> Duration {
+        Self::timeout(self)
+    }
+
+    fn listen(self: Rc<Self>, marks: Arc<Marks>, clock: Clock) -> LocalBoxFuture<'static, ()> {
+        Self::clone(&self).listen(marks, clock).boxed_local()
+    }
+
+    fn get(&self, key: Key) -> LocalBoxFuture<'_, Result<Option<Override>, OverrideFault>> {
+        Self::get(self, key).map(|got| got.map_err(OverrideFault::from)).boxed_local()
+    }
+
+    fn put(
+        &self,
+        key: Key,
+        limit: Option<Override>,
+    ) -> LocalBoxFuture<'_, Result<(), OverrideFault>> {
+        Self::put(self, key, limit).map(|put| put.map_err(OverrideFault::from)).boxed_local()
+    }
+}
+
+/// What this node decides alone in a trial, because a part of the store does not answer.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    /// A copy of this node's shares.
+    pub(crate) fallback: Fallback,
+    /// The number of nodes.
+    pub(crate) nodes: u64,
+    /// The counters that were not read.
+    pub(crate) keys: Vec<Key>,
+}
+
+impl Alone for Unread {
+    fn apply(&self, counters: &MemoryStore, charges: &[Charge<'_>], at: Timestamp) -> Decided {
+        let is_lost = |charge: &&Charge<'_>| self.keys.contains(&charge.key);
+        let (lost, found): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges.iter().partition(is_lost);
+        let refused = |charge: &Charge<'_>| charge.binding && !counters.look(charge, at).admitted;
+        let refused = found.iter().any(refused);
+        let undecided: SmallVec<[Undecided<'_>; 4]> =
+            lost.iter().map(|&charge| Undecided::without_store(charge)).collect();
+        let local = self.fallback.judge(&undecided, refused, self.nodes, at);
+        let refused = refused
+            || lost.iter().zip(&local).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+        let counted = match refused {
+            true => found.iter().map(|charge| counters.look(charge, at)).collect(),
+            false => counters.apply(&found, at),
+        };
+        let (mut counted, mut local) = (counted.into_iter(), local.into_iter());
+        let answer = |charge: &Charge<'_>| match is_lost(&charge) {
+            true => local.next(),
+            false => counted.next().map(Answer::of_store),
+        };
+        Decided { at, answers: charges.iter().filter_map(answer).collect() }
+    }
+
+    fn correct(&self, correction: &Correction<'_>, at: Timestamp) -> bool {
+        if correction.source == Source::Local {
+            self.fallback.correct(correction, self.nodes, at);
+        }
+        correction.source != Source::Store
+    }
+}

@@ -1,0 +1,448 @@
+//! Decisions while the store is away.
+//!
+//! Each charge is decided as its consistency settings say. If the node decides locally, the
+//! cost must fit into two counters:
+//!
+//! - the last state that the store reported of the counter, with what this node has admitted
+//!   since, until that state ends (see [`Fallback::learn`]);
+//! - this node's share of the limit: the limit divided by the number of nodes last known to
+//!   be alive, and at least 1. Units that were admitted by the share count until their
+//!   window ends, through any number of outages.
+//!
+//! When the store is back, this node reports the units that were admitted meanwhile and
+//! still count, as [debts].
+//!
+//! The store may have counted a call that was under way when it failed. The fallback decides
+//! the charge again. It becomes a debt only if a late reply says that the store refused it.
+//!
+//! All times are those of the store's clock, as far as this node knows it.
+
+mod debts;
+mod filter;
+mod shared_debts;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub(crate) use self::debts::{Debt, ServerStatus, Since};
+use tollgate_core::algorithm::{Algorithm, Op, Retry, State, Verdict};
+use tollgate_core::consistency::{Consistency, OnFailure};
+use tollgate_core::digest::{Counter, Key};
+use tollgate_core::store::Units;
+use tollgate_core::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
+use tollgate_core::time::{Span, Timestamp};
+
+use self::filter::PrincipalFilter;
+use self::shared_debts::SharedDebts;
+use super::ask::Ask;
+
+/// The maximum number of counters whose last state is known.
+const MAX_KNOWN: usize = 1 << 18;
+/// The wait that is reported to clients that `Deny` refuses.
+const RETRY: Span = Span::SECOND;
+
+/// Decides while the store is away. All workers share it.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    /// The units that this node has admitted of its shares.
+    memory: Arc<MemoryStore>,
+    /// The last states that the store reported, with the units that this node has admitted since.
+    known: MemoryStore,
+    filter: PrincipalFilter,
+    debts: SharedDebts,
+}
+
+/// A charge that the store has not decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Undecided<'a> {
+    pub(crate) charge: Charge<'a>,
+    /// Whether the store may have counted it.
+    pub(crate) is_doubtful: bool,
+    /// Whether there was no memory to ask the store, which may be well. Then the request is
+    /// refused, whatever its policy says of a store that is away.
+    pub(crate) is_overload: bool,
+}
+
+impl<'a> Undecided<'a> {
+    /// A charge that the store was not asked for.
+    pub(crate) const fn without_store(charge: Charge<'a>) -> Self {
+        Self { charge, is_doubtful: false, is_overload: false }
+    }
+
+    /// How the charge is decided.
+    const fn treatment(&self) -> OnFailure {
+        match self.is_overload {
+            true => OnFailure::Deny,
+            false => self.charge.consistency.on_failure,
+        }
+    }
+}
+
+impl Fallback {
+    pub(crate) fn new(memory: Arc<MemoryStore>) -> Self {
+        // Tests start thousands of nodes.
+        let most = if cfg!(test) { MAX_KNOWN >> 6 } else { MAX_KNOWN };
+        Self::knowing(memory, MemoryStore::new(most))
+    }
+
+    fn knowing(memory: Arc<MemoryStore>, known: MemoryStore) -> Self {
+        Self { memory, known, filter: PrincipalFilter::default(), debts: SharedDebts::default() }
+    }
+
+    /// A copy with all that this node, one of `nodes`, knows of these charges.
+    pub(crate) fn copied_for(&self, charges: &[Charge<'_>], nodes: u64, now: Timestamp) -> Self {
+        let store = MemoryStore::of_one_decision;
+        let copy = Self::knowing(Arc::new(store()), store());
+        for Charge { key, algorithm, .. } in charges {
+            if let Some(state) = self.memory.state(*key) {
+                copy.memory.put(*key, &share(algorithm, nodes), state, now);
+            }
+            if self.knows(*key, algorithm, now)
+                && let Some(state) = self.known.state(*key)
+            {
+                copy.filter.insert(key, algorithm, now);
+                copy.known.put(*key, algorithm, state, now);
+            }
+        }
+        copy
+    }
+
+    /// Decides charges without a reply of the store, on one of `nodes` nodes. If another
+    /// charge refuses the request (`refused`), nothing is counted.
+    pub(crate) fn judge(
+        &self,
+        charges: &[Undecided<'_>],
+        refused: bool,
+        nodes: u64,
+        now: Timestamp,
+    ) -> SmallVec<[Answer; 4]> {
+        let denied = |it: &Undecided<'_>| it.charge.binding && it.treatment() == OnFailure::Deny;
+        let refused = refused || charges.iter().any(denied);
+        let is_local = |it: &&Undecided<'_>| it.treatment() == OnFailure::Local;
+        let local: SmallVec<[Undecided<'_>; 4]> =
+            charges.iter().filter(is_local).copied().collect();
+        let before: SmallVec<[Since; 4]> =
+            local.iter().map(|it| self.since(&it.charge, nodes, now)).collect();
+        let verdicts = self.judge_local(&local, refused, nodes, now);
+        let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
+        if !refused && !stopped {
+            let charges = local.iter().zip(before).zip(&verdicts);
+            let admitted = charges.filter(|((it, _), v)| v.admitted && !it.is_doubtful);
+            for ((Undecided { charge, .. }, before), _) in admitted {
+                self.owe(charge, charge.cost, before, now);
+            }
+        }
+        let mut verdicts = verdicts.into_iter();
+        let answer = |it @ Undecided { charge, .. }: &Undecided<'_>| match it.treatment() {
+            OnFailure::Local => {
+                let verdict = verdicts.next().expect("one verdict for each local charge");
+                Answer { verdict, source: Source::Local }
+            }
+            OnFailure::Allow => Answer { verdict: fresh(charge, now), source: Source::Policy },
+            OnFailure::Deny => {
+                let retry = Retry::After(RETRY);
+                let verdict = Verdict { admitted: false, retry, ..fresh(charge, now) };
+                Answer { verdict, source: Source::Policy }
+            }
+        };
+        charges.iter().map(answer).collect()
+    }
+
+    /// The verdicts of the shares and of the known states.
+    fn judge_local(
+        &self,
+        local: &[Undecided<'_>],
+        refused: bool,
+        nodes: u64,
+        now: Timestamp,
+    ) -> SmallVec<[Verdict; 4]> {
+        if local.is_empty() {
+            return SmallVec::new();
+        }
+        let shares: SmallVec<[Algorithm; 4]> =
+            local.iter().map(|it| share(it.charge.algorithm, nodes)).collect();
+        let of_share = |(it, algorithm)| Charge { algorithm, ..(it as &Undecided<'_>).charge };
+        let of_share: SmallVec<[Charge<'_>; 4]> = local.iter().zip(&shares).map(of_share).collect();
+        let known = local.iter().map(|it| it.charge);
+        let known = known.filter(|it| self.knows(it.key, it.algorithm, now));
+        let known: SmallVec<[Charge<'_>; 4]> = known.collect();
+        known.iter().for_each(|it| self.filter.insert(&it.key, it.algorithm, now));
+        // All counters of both kinds count the request, or none does.
+        let mut of_known = take_or_look(&self.known, &known, refused, now);
+        let stops = |charges: &[Charge<'_>], verdicts: &[Verdict]| {
+            charges.iter().zip(verdicts).any(|(it, verdict)| it.binding && !verdict.admitted)
+        };
+        let refused = refused || stops(&known, &of_known);
+        let verdicts = take_or_look(&self.memory, &of_share, refused, now);
+        if !refused && stops(&of_share, &verdicts) {
+            for (charge, _) in known.iter().zip(&of_known).filter(|(_, verdict)| verdict.admitted) {
+                self.known.correct(charge, Op::Cancel { cost: charge.cost, taken: now }, now);
+            }
+            of_known = take_or_look(&self.known, &known, true, now);
+        }
+        let mut of_known = known.iter().map(|it| it.key).zip(of_known).peekable();
+        let verdict = |(it, share): (&Undecided<'_>, Verdict)| match of_known
+            .next_if(|(key, _)| *key == it.charge.key)
+        {
+            Some((_, known)) => both(share, known),
+            None => share,
+        };
+        local.iter().zip(verdicts).map(verdict).collect()
+    }
+
+    /// What is known when a debt of this charge begins, on one of `nodes` nodes.
+    pub(crate) fn since(&self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Since {
+        let is_bucket = matches!(charge.algorithm, Algorithm::TokenBucket(_));
+        let is_known = is_bucket && self.knows(charge.key, charge.algorithm, now);
+        let level = is_known.then(|| self.known.state(charge.key)).flatten();
+        Since { level, nodes }
+    }
+
+    /// Corrects a charge that this node counted.
+    pub(crate) fn correct(&self, correction: &Correction<'_>, nodes: u64, now: Timestamp) {
+        let Correction { ref charge, op, .. } = *correction;
+        self.change(charge, op, nodes, now);
+        match op {
+            Op::Settle { reserved, actual, .. } if actual > reserved => {
+                let since = self.since(charge, nodes, now);
+                let (key, algorithm) = (charge.key, charge.algorithm);
+                self.debts.with(|it| it.add(key, algorithm, actual - reserved, since, now));
+            }
+            Op::Settle { reserved, actual, taken } => {
+                self.debts.with(|it| it.relieve(charge.key, reserved - actual, taken, now));
+            }
+            Op::Give { cost, taken } | Op::Cancel { cost, taken } => {
+                self.debts.with(|it| it.relieve(charge.key, cost, taken, now));
+            }
+            Op::Take(_) | Op::Count(_) | Op::Peek => {}
+        }
+    }
+
+    /// Counts units that a request cost beyond those that the store counted, when the store
+    /// cannot be reached. They become a debt.
+    pub(crate) fn settle(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
+        let op = Op::Settle { reserved: 0, actual: units, taken: now };
+        self.change(charge, op, nodes, now);
+        let since = self.since(charge, nodes, now);
+        self.debts.with(|it| it.add(charge.key, charge.algorithm, units, since, now));
+    }
+
+    /// Adds units to the debts that this node has already counted in its share.
+    pub(crate) fn owe(&self, charge: &Charge<'_>, units: u64, since: Since, now: Timestamp) {
+        if consumes(charge.algorithm) {
+            self.debts.with(|it| it.add(charge.key, charge.algorithm, units, since, now));
+        }
+    }
+
+    /// Removes a charge from the share that this node admitted at `taken`, because the store
+    /// has counted it.
+    pub(crate) fn counted_by_store(
+        &self,
+        charge: &Charge<'_>,
+        taken: Timestamp,
+        nodes: u64,
+        now: Timestamp,
+    ) {
+        if consumes(charge.algorithm) {
+            let algorithm = share(charge.algorithm, nodes);
+            let share = Charge { algorithm: &algorithm, ..*charge };
+            self.memory.correct(&share, Op::Give { cost: charge.cost, taken }, now);
+        }
+    }
+
+    /// Applies a correction to the share of a counter and to its known state.
+    fn change(&self, charge: &Charge<'_>, op: Op, nodes: u64, now: Timestamp) {
+        let algorithm = share(charge.algorithm, nodes);
+        self.memory.correct(&Charge { algorithm: &algorithm, ..*charge }, op, now);
+        self.change_known(charge.key, charge.algorithm, op, now);
+    }
+
+    /// Applies a correction to the known state of a counter.
+    fn change_known(&self, key: Key, algorithm: &Algorithm, op: Op, now: Timestamp) {
+        if self.knows(key, algorithm, now) {
+            self.filter.insert(&key, algorithm, now);
+            let consistency = Consistency::default();
+            let known = Charge { key, algorithm, cost: 0, binding: false, consistency };
+            self.known.correct(&known, op, now);
+        }
+    }
+
+    /// Whether a state with so many remaining units tells more than the share of one of `nodes`
+    /// nodes: the share has as many units or more.
+    pub(crate) fn limits(algorithm: &Algorithm, remaining: u64, nodes: u64) -> bool {
+        let of_share = match nodes {
+            0 | 1 => algorithm.capacity(),
+            _ => share(algorithm, nodes).capacity(),
+        };
+        remaining < of_share
+    }
+
+    /// Stores a counter's state that the store reported, if it [tells more](Self::limits) than the
+    /// share (`is_limit`), or an older one is known.
+    pub(crate) fn learn(
+        &self,
+        key: Key,
+        algorithm: &Algorithm,
+        state: Option<State>,
+        is_limit: bool,
+        now: Timestamp,
+    ) {
+        // It is not known when units in flight are given back.
+        if matches!(algorithm, Algorithm::Concurrency(_)) {
+            return;
+        }
+        match state {
+            Some(state) if is_limit || self.knows(key, algorithm, now) => {
+                self.filter.insert_until(&key, algorithm.expires_at(&state));
+                self.known.put(key, algorithm, state, now);
+            }
+            Some(_) => {}
+            None => self.forget(key, algorithm, now),
+        }
+    }
+
+    /// Stores a counter's state that the store reported, which leaves so many units.
+    pub(crate) fn note(
+        &self,
+        key: Key,
+        algorithm: &Algorithm,
+        state: State,
+        remaining: u64,
+        now: Timestamp,
+    ) {
+        if !matches!(algorithm, Algorithm::Concurrency(_)) {
+            self.filter.insert_until(&key, algorithm.expires_at(&state));
+            self.known.put_known(key, algorithm, state, remaining, now);
+        }
+    }
+
+    /// The store removes units of a counter: its known state is corrected or forgotten.
+    pub(crate) fn take_away(&self, key: Key, algorithm: &Algorithm, ask: Ask, now: Timestamp) {
+        let op = match ask {
+            Ask::Give { cost, taken } => Op::Give { cost, taken },
+            Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
+            _ => return self.forget(key, algorithm, now),
+        };
+        self.change_known(key, algorithm, op, now);
+    }
+
+    /// Removes the known state of a counter, because it is out of date.
+    fn forget(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
+        if self.knows(key, algorithm, now) {
+            self.known.take_out(key, algorithm, now);
+        }
+    }
+
+    /// Regular housekeeping. `now` is the clock of this node. If it was set back far, the known
+    /// states are forgotten, as in [`MemoryStore::housekeep`].
+    pub(crate) fn housekeep(&self, now: Timestamp) {
+        self.known.housekeep(now);
+    }
+
+    /// Whether a state of any counter of this principal may be known. It takes no lock.
+    pub(crate) fn may_know(&self, key: &Key, now: Timestamp) -> bool {
+        self.filter.may_contain(key, now)
+    }
+
+    /// Whether the last state of a counter is known.
+    fn knows(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> bool {
+        self.may_know(&key, now) && self.known.holds(key, algorithm, now)
+    }
+
+    /// Up to `most` debts that can be reported, by the `status` of their servers. The outcome
+    /// of each must be recorded by [`Self::settled`] or [`Self::not_counted`].
+    pub(crate) fn owed(
+        &self,
+        most: usize,
+        now: Timestamp,
+        status: impl Fn(&Key) -> ServerStatus,
+    ) -> Vec<Debt> {
+        self.debts.with(|it| it.take(most, now, status))
+    }
+
+    /// Whether no counter has a debt. It takes no lock.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.debts.are_none()
+    }
+
+    /// The debts of these counters, which are reported before the store is asked about them. The
+    /// outcome of each must be recorded likewise.
+    pub(crate) fn owed_of<'c>(
+        &self,
+        keys: impl IntoIterator<Item = &'c Key>,
+        now: Timestamp,
+    ) -> Vec<Debt> {
+        self.debts.with(|it| keys.into_iter().filter_map(|key| it.take_of(key, now)).collect())
+    }
+
+    /// Records that a debt has no reply in time. The reply may come later.
+    pub(crate) fn overdue(&self, debt: &mut Debt) {
+        self.debts.with(|it| it.overdue(debt));
+    }
+
+    /// Records that the store has counted a debt.
+    pub(crate) fn settled(&self, debt: Debt) {
+        self.debts.with(|it| it.settled(debt));
+    }
+
+    /// Records that it will never be known whether the store has counted a debt.
+    pub(crate) fn unknown(&self, debt: Debt) {
+        self.debts.with(|it| it.unknown(debt));
+    }
+
+    /// Adds the units of debts to `sums`.
+    pub(crate) fn add_units(&self, sums: &mut HashMap<Counter, Units>) {
+        self.debts.with(|debts| {
+            for (counter, units) in debts.units() {
+                sums.entry(counter).or_default().debts = *units;
+            }
+        });
+    }
+
+    /// Records that the store has certainly not counted a debt. It is reported again.
+    pub(crate) fn not_counted(&self, debt: Debt, now: Timestamp) {
+        self.debts.with(|it| it.not_counted(debt, now));
+    }
+}
+
+/// The verdicts on charges of which all are counted or none, or which are not to be counted.
+fn take_or_look(
+    store: &MemoryStore,
+    charges: &[Charge<'_>],
+    refused: bool,
+    now: Timestamp,
+) -> SmallVec<[Verdict; 4]> {
+    match refused {
+        false => store.apply(charges, now).into_iter().collect(),
+        true => charges.iter().map(|charge| store.look(charge, now)).collect(),
+    }
+}
+
+/// Whether admitted units stay counted. Units in flight end with their request, whose answer
+/// names the counter that counted it. A check for a ban consumes nothing.
+pub(crate) const fn consumes(algorithm: &Algorithm) -> bool {
+    !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_))
+}
+
+/// The verdict on a cost that must fit into two counters.
+fn both(one: Verdict, other: Verdict) -> Verdict {
+    Verdict {
+        admitted: one.admitted && other.admitted,
+        limit: one.limit,
+        remaining: one.remaining.min(other.remaining),
+        retry: one.retry.max(other.retry),
+        reset_after: one.reset_after.max(other.reset_after),
+        delay: one.delay.max(other.delay),
+    }
+}
+
+/// The share of a limit that one of `nodes` nodes may admit itself.
+fn share(algorithm: &Algorithm, nodes: u64) -> Algorithm {
+    let limit = (algorithm.limit() / nodes.max(1)).max(1);
+    algorithm.with_limit(limit).unwrap_or_else(|_| algorithm.clone())
+}
+
+#[cfg(test)]
+mod tests;
