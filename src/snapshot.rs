@@ -9,6 +9,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::policy::Policy;
+use tollgate_core::refusal::Offer;
 
 use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::patches::{Definitions, Resolved};
@@ -32,8 +33,8 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<Arc<UpstreamShared>>,
     /// Writes the fields that inform clients about their limits.
     pub headers: HeaderWriter,
-    /// Whether the gateway's own responses are problem+json or plain text.
-    pub(crate) problem_json: bool,
+    /// The formats of the gateway's own responses.
+    pub(crate) offer: Offer,
 }
 
 impl Snapshot {
@@ -63,7 +64,7 @@ impl Snapshot {
             definitions: Arc::clone(&self.definitions),
             upstreams: self.upstreams.clone(),
             headers: self.headers.clone(),
-            problem_json: self.problem_json,
+            offer: self.offer,
             patches,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::refusal::Offer;
 use tollgate_core::store::overrides::{OverridesFile, SharedOverrides};
 use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_redis::NodeState;
@@ -97,7 +98,7 @@ impl ProcessState {
             patches: Arc::default(),
             upstreams: upstreams.collect(),
             headers: HeaderWriter::new(&config.headers),
-            problem_json: config.problem_json,
+            offer: if config.problem_json { Offer::ProblemAndPage } else { Offer::Text },
         }
     }
 

@@ -22,7 +22,11 @@ use super::body::ResponseBody;
 use super::closing::Closing;
 use super::record::record_decision;
 use crate::engine::{Judgement, Settlement};
-use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id, write_field};
+use tollgate_core::refusal::ErrorFormat;
+
+use crate::message::{
+    Failure, Refusal, X_REQUEST_ID, failure_response, refusal_response, request_id, write_field,
+};
 use crate::proxy::RequestBody;
 use crate::server::HeadLines;
 use crate::snapshot::Snapshot;
@@ -69,7 +73,7 @@ impl Exchange {
         let Arrival { peer, moment, trace, lines } = arrival;
         let measurement = metrics.begin(&head.method, moment.monotonic);
         let fields = Fields::of(&head.headers);
-        let error_format = ErrorFormat::choose(snapshot.problem_json, &head.method, fields);
+        let error_format = ErrorFormat::choose(snapshot.offer, &head.method, fields);
         let is_cross_origin = fields.has(&ORIGIN);
         let request_id = request_id(fields).write(&mut head.headers);
         let recording = sinks.want(trace.as_ref()).then(|| {
@@ -93,8 +97,7 @@ impl Exchange {
     /// The same for a request that another proxy forwards. The proxy reads statuses of HTTP,
     /// also if the request is a gRPC call.
     pub(super) fn for_proxy(mut self, headers: &HeaderMap) -> Self {
-        let problem_json = self.gateway.snapshot.problem_json;
-        self.error_format = ErrorFormat::of_http(problem_json, Fields::of(headers));
+        self.error_format = ErrorFormat::of_http(self.gateway.snapshot.offer, Fields::of(headers));
         self
     }
 
@@ -164,12 +167,12 @@ impl Exchange {
             },
             template: binding.and_then(|report| report.policy.response.as_ref()),
         };
-        self.error_format.refusal(&refusal, &self.request_id).map(ResponseBody::local)
+        refusal_response(self.error_format, &refusal, &self.request_id).map(ResponseBody::local)
     }
 
     /// The response to a request that failed.
     pub(super) fn failure(&self, failure: Failure) -> Response<ResponseBody> {
-        self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
+        failure_response(self.error_format, failure, &self.request_id).map(ResponseBody::local)
     }
 
     /// The fields about limits for its response.

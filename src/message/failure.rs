@@ -6,6 +6,8 @@
 use http::StatusCode;
 
 use tollgate_core::policy::TokenFault;
+use tollgate_core::refusal::grpc::Code;
+use tollgate_core::refusal::{NO_KEY, NOT_JUDGED};
 use tollgate_core::request::{Ambiguity, Malformed};
 
 use super::question::{BadQuestion, QuestionParts};
@@ -63,7 +65,7 @@ pub(crate) enum Failure {
     #[error("no route matches the host, path and method of this request")]
     NoRoute,
     /// A policy demands a key that the request does not have.
-    #[error("this route asks for a key that the request does not have")]
+    #[error("{NO_KEY}")]
     KeyMissing,
     /// A policy demands a valid bearer token.
     #[error(transparent)]
@@ -84,7 +86,7 @@ pub(crate) enum Failure {
     #[error("too many requests are waiting for their turn")]
     QueueFull,
     /// The store cannot be reached, and a policy refuses requests meanwhile.
-    #[error("this request cannot be judged at the moment")]
+    #[error("{NOT_JUDGED}")]
     StoreAway,
     /// The keys that verify the token have not been fetched yet, and a policy demands a
     /// valid token.
@@ -132,6 +134,41 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The status of a gRPC call: the one to which clients map the HTTP status
+    /// (`doc/http-grpc-status-mapping.md`), or a more precise one.
+    pub(super) const fn code(self) -> Code {
+        match self {
+            Self::Malformed(_)
+            | Self::Ambiguous(_)
+            | Self::Question(_)
+            | Self::Expectation
+            | Self::BodyBroken
+            | Self::Unsendable => Code::Internal,
+            Self::KeyMissing => Code::PermissionDenied,
+            Self::Unauthorized(_) => Code::Unauthenticated,
+            Self::NoRoute | Self::Tunnel | Self::Trace => Code::Unimplemented,
+            // Servers of gRPC use this code for a message that is too large.
+            Self::BodyTooLarge => Code::ResourceExhausted,
+            // Not `Unavailable`, which says that another attempt is safe: the upstream may
+            // have processed the call.
+            Self::UpstreamTimeout | Self::RequestTimeout => Code::DeadlineExceeded,
+            Self::BodyTimeout
+            | Self::QueueFull
+            | Self::StoreAway
+            | Self::KeysAway
+            | Self::Exhausted
+            | Self::UpstreamBusy
+            | Self::UpstreamUnresolved
+            | Self::UpstreamUntrusted
+            | Self::UpstreamUnreachable
+            | Self::UpstreamConnectTimeout
+            | Self::UpstreamClosed
+            | Self::UpstreamNoTunnel
+            | Self::UpstreamHeadTooLarge
+            | Self::UpstreamInvalid => Code::Unavailable,
+        }
+    }
+
     /// The same failure of a request that a question describes. It names the part of the
     /// question that causes it, if a single one does.
     pub(crate) fn in_question(self, parts: QuestionParts) -> Self {
@@ -271,5 +308,29 @@ const fn status_of(malformed: Malformed) -> StatusCode {
         Malformed::HeadTooLate => StatusCode::REQUEST_TIMEOUT,
         Malformed::BadVersion => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
         _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_the_code_that_says_whether_another_attempt_is_safe() {
+        let cases = [
+            (Failure::NoRoute, Code::Unimplemented),
+            (Failure::KeyMissing, Code::PermissionDenied),
+            (Failure::Unauthorized(TokenFault::Missing), Code::Unauthenticated),
+            (Failure::BodyTooLarge, Code::ResourceExhausted),
+            (Failure::BodyBroken, Code::Internal),
+            (Failure::BodyTimeout, Code::Unavailable),
+            (Failure::UpstreamBusy, Code::Unavailable),
+            (Failure::UpstreamClosed, Code::Unavailable),
+            (Failure::UpstreamConnectTimeout, Code::Unavailable),
+            (Failure::UpstreamTimeout, Code::DeadlineExceeded),
+        ];
+        for (failure, code) in cases {
+            assert_eq!(failure.code(), code, "{failure:?}");
+        }
     }
 }

@@ -8,11 +8,8 @@ mod filter;
 mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod grpc;
 pub(crate) mod json;
 mod length;
-mod page;
-mod problem;
 mod question;
 mod redirect;
 mod respond;
@@ -33,14 +30,13 @@ pub(crate) use fields::{
 };
 pub(crate) use filter::FieldFilter;
 pub(crate) use forwarded::{Forwarding, Via};
-pub(crate) use grpc::{Code as GrpcCode, trailers_only as grpc_failure};
 pub(crate) use length::{BadLength, content_length, merge_content_lengths};
 pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
 pub(crate) use redirect::{Location, Redirect};
-pub(crate) use respond::{ErrorFormat, options_response};
+pub(crate) use respond::{failure_response, options_response, refusal_response};
 pub(crate) use rewrite::{Prefix, Rewrite};
 pub(crate) use spare::{empty_table, recycle};
-pub(crate) use template::{Refusal, fill as refusal_response};
+pub(crate) use template::{Refusal, fill as fill_template};
 pub(crate) use tokens::has_token;
 pub(crate) use websocket::{
     accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,

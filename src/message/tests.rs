@@ -16,7 +16,9 @@ use tollgate_limiter::{
     Outcome, Policy, Refuse as _, Store,
 };
 
-use super::{ErrorFormat, Failure, Refusal};
+use tollgate_core::refusal::{ErrorFormat, Offer};
+
+use super::{Failure, Refusal, failure_response, refusal_response};
 
 const ID: HeaderValue = HeaderValue::from_static("id-1");
 const PEER: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)));
@@ -67,14 +69,14 @@ fn seen(response: &Response<Bytes>) -> (u16, Vec<(String, String)>, String) {
 fn assert_alike(decision: &Decision, gateway: impl Fn(ErrorFormat) -> Response<Bytes>) {
     for (accept, content_type) in FORMATS {
         let head = head(&[("accept", accept), ("content-type", content_type)]);
-        let format = ErrorFormat::choose(true, &head.method, Fields::of(&head.headers));
+        let format = ErrorFormat::choose(Offer::Problem, &head.method, Fields::of(&head.headers));
         let library = tollgate_limiter::Refusal::default().refuse(&head, decision);
         assert_eq!(seen(&library), seen(&gateway(format)), "{decision:?}, {format:?}");
     }
 }
 
 fn assert_failure(decision: &Decision, failure: Failure) {
-    assert_alike(decision, |format| format.failure(failure, &ID));
+    assert_alike(decision, |format| failure_response(format, failure, &ID));
 }
 
 #[test]
@@ -114,7 +116,7 @@ fn a_request_that_is_never_admitted_is_refused_as_by_the_gateway() {
 
 fn assert_refusal(decision: &Decision, policies: &[&str], wait: Option<Span>) {
     let refusal = Refusal { policies, limit: 1, remaining: 0, wait, template: None };
-    assert_alike(decision, |format| format.refusal(&refusal, &ID));
+    assert_alike(decision, |format| refusal_response(format, &refusal, &ID));
 }
 
 #[test]
@@ -156,12 +158,12 @@ fn an_ambiguous_request_has_the_status_of_the_gateway() {
     assert_eq!(decision.missing(), Some(Missing::Ambiguous));
     let library = tollgate_limiter::Refusal::default().refuse(&two_hosts, &decision);
     let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
-    let gateway = ErrorFormat::Problem.failure(failure, &ID);
+    let gateway = failure_response(ErrorFormat::Problem, failure, &ID);
     assert_eq!(library.status(), gateway.status());
     assert_eq!(library.headers()[CONTENT_TYPE], gateway.headers()[CONTENT_TYPE]);
     let call = head(&[("content-type", "application/grpc")]);
     let library = tollgate_limiter::Refusal::default().refuse(&call, &decision);
-    let gateway = ErrorFormat::Grpc.failure(failure, &ID);
+    let gateway = failure_response(ErrorFormat::Grpc, failure, &ID);
     assert_eq!(library.headers()["grpc-status"], gateway.headers()["grpc-status"]);
 }
 
@@ -197,8 +199,8 @@ proptest! {
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
         head.headers.extend(fields.map(|(name, value)| (name, value.parse().expect("a value"))));
         let library = tollgate_limiter::Refusal::default().refuse(&head, &decision);
-        let format = ErrorFormat::choose(true, &head.method, Fields::of(&head.headers));
-        let gateway = format.failure(Failure::StoreAway, &ID);
+        let format = ErrorFormat::choose(Offer::Problem, &head.method, Fields::of(&head.headers));
+        let gateway = failure_response(format, Failure::StoreAway, &ID);
         prop_assert_eq!(library.headers().get(CONTENT_TYPE), gateway.headers().get(CONTENT_TYPE));
         prop_assert!(!library.headers().contains_key(WWW_AUTHENTICATE));
     }

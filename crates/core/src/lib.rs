@@ -17,7 +17,8 @@
 //! | 0 | `time` | integer time and clocks |
 //! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `text`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; characters that people can read; stopping; time limits |
 //! | 2 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
-//! | 3 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
+//! | 3 | `refusal` | the responses to requests that are not admitted |
+//! | 4 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
 
 pub mod algorithm;
 pub mod consistency;
@@ -29,6 +30,7 @@ pub mod meter;
 #[cfg(feature = "jwt")]
 pub mod pem;
 pub mod policy;
+pub mod refusal;
 pub mod request;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]

@@ -1,4 +1,8 @@
-//! Characters in texts for people, which clients may have sent. Pure.
+//! Characters in texts for people and programs, which clients may have sent. Pure.
+
+use std::fmt::Write as _;
+
+use crate::request::scan;
 
 /// Whether a character only shows itself: in a terminal, a browser or an editor it moves nothing,
 /// ends no line, changes no direction, and has a width.
@@ -42,6 +46,43 @@ pub const fn is_printable(c: char) -> bool {
 /// A character as it is shown: U+FFFD in place of one that is not [printable](is_printable).
 pub const fn printable(c: char) -> char {
     if is_printable(c) { c } else { char::REPLACEMENT_CHARACTER }
+}
+
+/// Adds a JSON string (RFC 8259, section 7). What is not [printable](is_printable) is escaped, so that
+/// no text can end the string or its line, or change how the line looks.
+pub fn push_json(json: &mut String, text: &str) {
+    json.push('"');
+    finish_json(json, text);
+}
+
+/// The same without the first quote.
+pub fn finish_json(json: &mut String, text: &str) {
+    let mut rest = text;
+    if !is_plain(text) {
+        while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || !is_printable(c)) {
+            json.push_str(&rest[..at]);
+            let special = rest[at..].chars().next().unwrap_or_default();
+            match special {
+                '"' | '\\' => json.extend(['\\', special]),
+                _ => escape(json, special),
+            }
+            rest = &rest[at + special.len_utf8()..];
+        }
+    }
+    json.push_str(rest);
+    json.push('"');
+}
+
+fn escape(json: &mut String, c: char) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        write!(json, "\\u{unit:04x}").expect("writing to a string does not fail");
+    }
+}
+
+/// Whether JSON writes the text as it is.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |byte| (b' '..=b'~').contains(&byte) & (byte != b'"') & (byte != b'\\');
+    scan::all(text.as_bytes(), is_plain)
 }
 
 #[cfg(test)]

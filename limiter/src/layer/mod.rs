@@ -6,7 +6,6 @@
 
 mod body;
 mod future;
-mod grpc;
 mod peer;
 mod refuse;
 #[cfg(test)]

@@ -1,23 +1,17 @@
 //! The responses to requests that are not admitted.
 
-use std::fmt::Write as _;
-
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision;
-use tollgate_core::time::Span;
+use tollgate_core::policy::TokenFault;
+use tollgate_core::refusal::grpc::Code;
+use tollgate_core::refusal::{ErrorFormat, NO_KEY, NOT_JUDGED, Offer, Problem, challenge};
+use tollgate_core::request::Fields;
 
-use super::grpc;
 use crate::library::{Decision, Missing, Outcome};
-
-/// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
-const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-/// The challenges of a 401 (RFC 6750, section 3). An error is named only if there was a token.
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer");
-const CHALLENGE_AGAIN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// Makes the response to a request that is not admitted. The layer adds the fields about limits.
 ///
@@ -79,136 +73,61 @@ where
 #[non_exhaustive]
 pub struct Refusal {}
 
-/// What a response says.
-struct Problem {
-    kind: Option<&'static str>,
-    title: &'static str,
-    status: StatusCode,
-    detail: String,
-    /// The side that must change something, unless it is a limit.
-    source: Option<&'static str>,
-    wait: Option<Span>,
-}
-
 impl Refuse for Refusal {
     fn refuse(&self, head: &Parts, decision: &Decision) -> Response<Bytes> {
-        let mut response = Problem::of(decision).response(head, decision);
-        let headers = response.headers_mut();
-        match decision.missing() {
-            Some(Missing::Token) => drop(headers.insert(WWW_AUTHENTICATE, CHALLENGE)),
-            Some(Missing::ValidToken) => drop(headers.insert(WWW_AUTHENTICATE, CHALLENGE_AGAIN)),
-            _ => {}
+        let fields = Fields::of(&head.headers);
+        let format = ErrorFormat::choose(Offer::Problem, &head.method, fields);
+        let policies = violated(decision);
+        let (problem, code) = problem(decision, &policies);
+        let mut response = format.response(&problem, code, HeaderMap::new());
+        if let Some(fault) = token_fault(decision) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge(None, fault));
         }
         response
     }
 }
 
-fn takes_json(headers: &HeaderMap) -> bool {
-    headers.get(ACCEPT).is_none_or(|accept| {
-        let has = |what: &[u8]| accept.as_bytes().windows(what.len()).any(|part| part == what);
-        has(b"json") || has(b"*/*") || has(b"application/*")
-    })
+/// What the response says, and the status of a gRPC call. `policies` refuse the request.
+fn problem<'a>(decision: &Decision, policies: &'a [&'a str]) -> (Problem<'a>, Code) {
+    let of_status = |status, source, detail: &'static str, code| {
+        (Problem::of_status(status, source, detail, None), code)
+    };
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    match (decision.outcome(), decision.missing()) {
+        (Outcome::Refuse { .. }, _) => {
+            let wait = match decision.judged().outcome {
+                decision::Outcome::Refuse(Retry::After(wait)) => Some(wait),
+                _ => None,
+            };
+            (Problem::beyond_a_limit(policies, wait, None), Code::ResourceExhausted)
+        }
+        (Outcome::KeyMissing, Some(Missing::Peer)) => {
+            of_status(status, "gateway", "the address of the client is not known", Code::Internal)
+        }
+        (Outcome::KeyMissing, Some(Missing::Ambiguous)) => {
+            let detail = "the request can be read in two ways";
+            of_status(StatusCode::BAD_REQUEST, "client", detail, Code::Internal)
+        }
+        (Outcome::KeyMissing, _) => match token_fault(decision) {
+            Some(fault) => {
+                let (status, detail) = (StatusCode::UNAUTHORIZED, fault.to_string());
+                (Problem::of_status(status, "client", detail, None), Code::Unauthenticated)
+            }
+            None => of_status(StatusCode::FORBIDDEN, "client", NO_KEY, Code::PermissionDenied),
+        },
+        (Outcome::Unavailable | Outcome::Admit { .. }, _) => {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            of_status(status, "gateway", NOT_JUDGED, Code::Unavailable)
+        }
+    }
 }
 
-impl Problem {
-    /// The response in the format for this request.
-    fn response(&self, head: &Parts, decision: &Decision) -> Response<Bytes> {
-        let wait_ms = self.wait.map(|wait| wait.as_millis_ceil().max(1));
-        let Self { status, title, detail, .. } = self;
-        if grpc::is_call(&head.method, &head.headers) {
-            return grpc::trailers_only(*status, &format!("{title}: {detail}"), wait_ms);
-        }
-        let (content_type, body) = match takes_json(&head.headers) {
-            true => ("application/problem+json", self.json(decision, wait_ms)),
-            false => ("text/plain; charset=utf-8", format!("{title}: {detail}\n")),
-        };
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = *status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        response
-    }
-
-    fn of(decision: &Decision) -> Self {
-        let failed = |status: StatusCode, source, detail: &str| Self {
-            kind: None,
-            title: status.canonical_reason().unwrap_or("Error"),
-            status,
-            detail: detail.to_owned(),
-            source: Some(source),
-            wait: None,
-        };
-        match (decision.outcome(), decision.missing()) {
-            (Outcome::Refuse { .. }, _) => Self::beyond_a_limit(decision),
-            (Outcome::KeyMissing, Some(Missing::Peer)) => failed(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "gateway",
-                "the address of the client is not known",
-            ),
-            (Outcome::KeyMissing, Some(Missing::Ambiguous)) => {
-                failed(StatusCode::BAD_REQUEST, "client", "the request can be read in two ways")
-            }
-            (Outcome::KeyMissing, Some(Missing::Token)) => failed(
-                StatusCode::UNAUTHORIZED,
-                "client",
-                "this route asks for a bearer token, and the request has none",
-            ),
-            (Outcome::KeyMissing, Some(Missing::ValidToken)) => failed(
-                StatusCode::UNAUTHORIZED,
-                "client",
-                "the bearer token of this request is not valid, or not valid any more",
-            ),
-            (Outcome::KeyMissing, _) => failed(
-                StatusCode::FORBIDDEN,
-                "client",
-                "this route asks for a key that the request does not have",
-            ),
-            (Outcome::Unavailable | Outcome::Admit { .. }, _) => failed(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "gateway",
-                "this request cannot be judged at the moment",
-            ),
-        }
-    }
-
-    fn beyond_a_limit(decision: &Decision) -> Self {
-        let wait = match decision.judged().outcome {
-            decision::Outcome::Refuse(Retry::After(wait)) => Some(wait),
-            _ => None,
-        };
-        let detail = match wait.map(|wait| wait.as_secs_ceil().max(1)) {
-            Some(1) => "Try again in 1 second.".to_owned(),
-            Some(secs) => format!("Try again in {secs} seconds."),
-            None => "The request costs more than the limit can ever admit.".to_owned(),
-        };
-        let (status, title) = (StatusCode::TOO_MANY_REQUESTS, "Quota Exceeded");
-        Self { kind: Some(QUOTA_EXCEEDED), title, status, detail, source: None, wait }
-    }
-
-    fn json(&self, decision: &Decision, wait_ms: Option<u64>) -> String {
-        let mut json = String::from("{");
-        if let Some(kind) = self.kind {
-            push_text(&mut json, "type", kind);
-        }
-        push_text(&mut json, "title", self.title);
-        push_number(&mut json, "status", self.status.as_u16().into());
-        push_text(&mut json, "detail", &self.detail);
-        if let Some(source) = self.source {
-            push_text(&mut json, "source", source);
-        }
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
-            push_name(&mut json, "violated-policies");
-            json.push('[');
-            for (index, name) in violated(decision).into_iter().enumerate() {
-                json.push_str(if index > 0 { "," } else { "" });
-                push_quoted(&mut json, name);
-            }
-            json.push(']');
-        }
-        if let Some(wait_ms) = wait_ms {
-            push_number(&mut json, "retry-after-ms", wait_ms);
-        }
-        json.push('}');
-        json
+/// The fault of the bearer token, if only a token is missing.
+fn token_fault(decision: &Decision) -> Option<TokenFault> {
+    match decision.missing()? {
+        Missing::Token => Some(TokenFault::Missing),
+        Missing::ValidToken => Some(TokenFault::Invalid),
+        _ => None,
     }
 }
 
@@ -218,32 +137,4 @@ fn violated(decision: &Decision) -> Vec<&str> {
     let binding = judged.binding().map(|report| &*report.policy.name);
     let others = judged.violated().map(|policy| &*policy.name);
     binding.into_iter().chain(others.filter(|name| Some(*name) != binding)).collect()
-}
-
-fn push_name(json: &mut String, name: &str) {
-    json.push_str(if json.len() > 1 { "," } else { "" });
-    push_quoted(json, name);
-    json.push(':');
-}
-
-fn push_text(json: &mut String, name: &str, value: &str) {
-    push_name(json, name);
-    push_quoted(json, value);
-}
-
-fn push_number(json: &mut String, name: &str, value: u64) {
-    push_name(json, name);
-    write!(json, "{value}").expect("writing to a string does not fail");
-}
-
-/// Names of policies and fixed texts have no control characters.
-fn push_quoted(json: &mut String, text: &str) {
-    json.push('"');
-    for c in text.chars() {
-        if matches!(c, '"' | '\\') {
-            json.push('\\');
-        }
-        json.push(c);
-    }
-    json.push('"');
 }

@@ -14,7 +14,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use prost::Message;
 
 use super::body::AnswerBody;
-use crate::message::{BodyError, GrpcCode, grpc_failure, read_body};
+use tollgate_core::refusal::grpc::{Code as GrpcCode, trailers_only};
+
+use crate::message::{BodyError, read_body};
 use crate::server::ClientBody;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -44,14 +46,14 @@ impl Failed {
 
     /// The fields behind messages.
     pub(super) fn status(&self) -> HeaderMap {
-        let (mut head, _) = grpc_failure(self.code, &self.message, None).into_parts();
+        let (mut head, _) = trailers_only(self.code, &self.message, None).into_parts();
         head.headers.remove(CONTENT_TYPE);
         head.headers
     }
 
     /// The response.
     pub(super) fn response(&self) -> Response<AnswerBody> {
-        grpc_failure(self.code, &self.message, None).map(AnswerBody::plain)
+        trailers_only(self.code, &self.message, None).map(AnswerBody::plain)
     }
 }
 

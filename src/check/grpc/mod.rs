@@ -16,9 +16,9 @@ use tollgate_core::drain::Drain;
 
 use super::settings::GrpcSettings;
 use crate::gateway::Gateway;
-use crate::message::GrpcCode;
 use crate::server::{ClientBody, Peer};
 use crate::telemetry::RateLimitMetrics;
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 pub(crate) use body::AnswerBody;
 use framing::Failed;

@@ -15,7 +15,7 @@ use tollgate_core::drain::Drain;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, PREFIX_BYTES, decode_message, frame, incomplete, length_of, success};
-use crate::message::GrpcCode;
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 /// The most messages of one call.
 const MAX_MESSAGES: usize = 1000;

@@ -4,11 +4,12 @@ use std::cell::Ref;
 use std::fmt::{self, Write as _};
 
 use http::Version;
+use tollgate_core::text::push_json;
 use tollgate_core::time::{Span, Timestamp};
 
 use super::clock_text::ClockText;
 use super::terminal::Shown;
-use super::value::{Client, write_escaped, write_json_text};
+use super::value::{Client, write_escaped};
 use super::visitor::{Json, Prefixes, Values, Visitor};
 use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
@@ -211,7 +212,7 @@ impl<'a> Line<'a> {
         write!(line, "{} ", &**time)?;
         client.write(line);
         write!(line, " {method} ")?;
-        write_json_text(line, record.path())?;
+        push_json(line, record.path());
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;
         let values = self.values();
         for (name, field) in [

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::policy::MaskedAddress;
-use tollgate_core::request::{push_address, scan};
-use tollgate_core::text::is_printable;
+use tollgate_core::request::push_address;
+use tollgate_core::text::push_json;
 
 use crate::telemetry::record::{Name, Record};
 use crate::telemetry::settings::ClientAddress;
@@ -30,7 +30,7 @@ pub(super) enum Value<'a> {
 impl Value<'_> {
     pub(super) fn write_json(&self, line: &mut String) -> fmt::Result {
         match self {
-            Self::Text(text) => write_json_text(line, text)?,
+            Self::Text(text) => push_json(line, text),
             Self::Word(word) => quote(line, word),
             Self::Client(client) => {
                 line.push('"');
@@ -74,12 +74,12 @@ pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result
     let known = record.policies.iter().filter_map(|it| Some((it, it.client?)));
     for (index, (policy, client)) in known.enumerate() {
         line.write_str(if index > 0 { ",{\"policy\":" } else { "{\"policy\":" })?;
-        write_json_text(line, policy.name.as_str())?;
+        push_json(line, policy.name.as_str());
         let (id, cost) = (PrincipalId::from(client), policy.cost.unwrap_or(0));
         write!(line, ",\"id\":\"{id}\",\"cost\":{cost}")?;
         if let Some(plan) = policy.plan.as_ref().map(Name::as_str) {
             line.write_str(",\"plan\":")?;
-            write_json_text(line, plan)?;
+            push_json(line, plan);
         }
         if let Some((limit, window)) = policy.own_limit {
             write!(line, ",\"limit\":{limit},\"window_us\":{}", window.as_micros())?;
@@ -97,51 +97,11 @@ pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result
     line.write_char(']')
 }
 
-/// Writes a JSON string (RFC 8259, section 7), so that no client can break the line, end the
-/// string, or change how the line looks.
-pub(super) fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
-    line.push('"');
-    finish_json_text(line, text)
-}
-
-/// The same without the first quote.
-pub(super) fn finish_json_text(line: &mut String, text: &str) -> fmt::Result {
-    if is_plain(text) {
-        line.push_str(text);
-        line.push('"');
-        return Ok(());
-    }
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || !is_printable(c)) {
-        line.push_str(&rest[..at]);
-        let special = rest[at..].chars().next().unwrap_or_default();
-        match special {
-            '"' | '\\' => line.extend(['\\', special]),
-            _ => {
-                let mut units = [0; 2];
-                for unit in special.encode_utf16(&mut units) {
-                    write!(line, "\\u{unit:04x}")?;
-                }
-            }
-        }
-        rest = &rest[at + special.len_utf8()..];
-    }
-    line.push_str(rest);
-    line.push('"');
-    Ok(())
-}
-
 /// Adds a text between quotes, as it is.
 fn quote(line: &mut String, text: &str) {
     line.push('"');
     line.push_str(text);
     line.push('"');
-}
-
-/// Whether JSON writes the text as it is.
-fn is_plain(text: &str) -> bool {
-    let is_plain = |byte| (b' '..=b'~').contains(&byte) & (byte != b'"') & (byte != b'\\');
-    scan::all(text.as_bytes(), is_plain)
 }
 
 /// Adds a number in decimal digits.

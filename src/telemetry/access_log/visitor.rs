@@ -1,6 +1,8 @@
 //! What receives the fields of a line, one after the other.
 
-use super::value::{Client, Value, finish_json_text, push_number, write_json_keys};
+use tollgate_core::text::finish_json;
+
+use super::value::{Client, Value, push_number, write_json_keys};
 use crate::telemetry::field::{FIELDS, Field, FieldNames};
 use crate::telemetry::record::Record;
 
@@ -69,7 +71,7 @@ impl Json<'_> {
 
 impl<'a> Visitor<'a> for Json<'_> {
     fn text(&mut self, field: Field, text: &'a str) {
-        let _ = finish_json_text(self.begin_text(field), text);
+        finish_json(self.begin_text(field), text);
     }
 
     fn word(&mut self, field: Field, word: &'a str) {

@@ -51,7 +51,7 @@ fn descriptor(it: &RateLimitDescriptor, hits: u32) -> Result<Descriptor<'_>, Fai
 mod tests {
     use super::*;
     use crate::check::grpc::messages::ratelimit::Entry as Sent;
-    use crate::message::GrpcCode;
+    use tollgate_core::refusal::grpc::Code as GrpcCode;
 
     fn question() -> RateLimitRequest {
         let entry = Sent { key: "k".to_owned(), value: String::new() };

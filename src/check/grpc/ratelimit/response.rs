@@ -11,7 +11,7 @@ use crate::check::grpc::messages::ratelimit::{
 };
 use crate::check::grpc::messages::values::{Duration, Kind, ListValue, Struct, Value};
 use crate::check::rls::{Answer, Matched, Plan, RateLimits, Status, Unit};
-use crate::message::{Refusal, refusal_response};
+use crate::message::{Refusal, fill_template};
 use crate::snapshot::Snapshot;
 
 /// The answer to a question, under the policies of this configuration.
@@ -77,7 +77,7 @@ fn add_body(
         wait: retry_after(answer).map(tollgate_core::time::Span::from_secs),
         template: Some(template),
     };
-    response.raw_body = refusal_response(template, &refusal).into_body().into();
+    response.raw_body = fill_template(template, &refusal).into_body().into();
     if let Ok(content_type) = template.content_type.to_str() {
         response.response_headers_to_add.push(field("content-type", content_type.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! The gateway's own response as a small page, for a person in front of a browser.
+//! A problem as a small page, for a person in front of a browser.
 
 use std::fmt::Write as _;
 
@@ -18,12 +18,13 @@ pub(super) const CONTENT_SECURITY_POLICY: &str =
 /// The page about a problem.
 pub(super) fn page(problem: &Problem<'_>) -> String {
     let Problem { title, status, detail, request_id, .. } = problem;
-    let (title, detail, id) = (escaped(title), escaped(detail), escaped(request_id));
+    let (title, detail, status) = (escaped(title), escaped(detail), status.as_u16());
     let mut page = String::with_capacity(HEAD.len() + 256);
     page.push_str(HEAD);
     let _ = writeln!(page, "<title>{status} {title}</title>");
     let _ = writeln!(page, "<h1>{title}</h1>\n<p>{}{}</p>", first_upper(&detail), end(&detail));
-    if !id.is_empty() {
+    if let Some(id) = request_id.filter(|id| !id.is_empty()) {
+        let id = escaped(id);
         let _ = writeln!(page, "<p><small>Request {id}, status {status}</small></p>");
     }
     page.push_str("</html>\n");
@@ -58,6 +59,8 @@ fn end(text: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]
@@ -65,12 +68,12 @@ mod tests {
         let problem = Problem {
             kind: None,
             title: "Bad Request",
-            status: 400,
-            detail: "the field <script>alert('1')</script> is wrong",
+            status: StatusCode::BAD_REQUEST,
+            detail: "the field <script>alert('1')</script> is wrong".into(),
             source: None,
             violated_policies: &[],
             retry_after_ms: None,
-            request_id: "\"><img>",
+            request_id: Some("\"><img>"),
         };
         let page = page(&problem);
         assert!(page.contains("<title>400 Bad Request</title>"), "{page}");

@@ -9,9 +9,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Method, Response};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use tollgate_core::request::Fields;
 
-use super::Failure;
+use crate::request::Fields;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -24,57 +23,32 @@ const NEVER: HeaderValue = HeaderValue::from_static("-1");
 /// are escaped too.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The statuses of calls to which the gateway itself responds (`doc/statuscodes.md`).
+/// The statuses of calls that do not reach their service (`doc/statuscodes.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
+    /// The message did not arrive.
     Cancelled,
+    /// The message cannot be understood.
     InvalidArgument,
+    /// There was no answer in time.
     DeadlineExceeded,
+    /// What is asked for does not exist.
     NotFound,
+    /// The client has no right to it.
     PermissionDenied,
+    /// The client is beyond a limit.
     ResourceExhausted,
+    /// There is no such method.
     Unimplemented,
+    /// The call breaks a rule of the protocol.
     Internal,
+    /// The service is away. Another attempt is safe.
     Unavailable,
+    /// The client has no valid token.
     Unauthenticated,
 }
 
 impl Code {
-    /// The code to which clients map the failure's HTTP status
-    /// (`doc/http-grpc-status-mapping.md`), or a more precise one.
-    pub(super) const fn of(failure: Failure) -> Self {
-        match failure {
-            Failure::Malformed(_)
-            | Failure::Ambiguous(_)
-            | Failure::Question(_)
-            | Failure::Expectation
-            | Failure::BodyBroken
-            | Failure::Unsendable => Self::Internal,
-            Failure::KeyMissing => Self::PermissionDenied,
-            Failure::Unauthorized(_) => Self::Unauthenticated,
-            Failure::NoRoute | Failure::Tunnel | Failure::Trace => Self::Unimplemented,
-            // Servers of gRPC use this code for a message that is too large.
-            Failure::BodyTooLarge => Self::ResourceExhausted,
-            // Not `Unavailable`, which says that another attempt is safe: the upstream may
-            // have processed the call.
-            Failure::UpstreamTimeout | Failure::RequestTimeout => Self::DeadlineExceeded,
-            Failure::BodyTimeout
-            | Failure::QueueFull
-            | Failure::StoreAway
-            | Failure::KeysAway
-            | Failure::Exhausted
-            | Failure::UpstreamBusy
-            | Failure::UpstreamUnresolved
-            | Failure::UpstreamUntrusted
-            | Failure::UpstreamUnreachable
-            | Failure::UpstreamConnectTimeout
-            | Failure::UpstreamClosed
-            | Failure::UpstreamNoTunnel
-            | Failure::UpstreamHeadTooLarge
-            | Failure::UpstreamInvalid => Self::Unavailable,
-        }
-    }
-
     const fn value(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Cancelled => "1",
@@ -93,7 +67,7 @@ impl Code {
 
 /// Whether a request is a gRPC call. Calls of gRPC-Web are not: their status is in the
 /// body.
-pub(super) fn is_call(method: &Method, fields: Fields<'_>) -> bool {
+pub fn is_call(method: &Method, fields: Fields<'_>) -> bool {
     const MEDIA_TYPE: &[u8] = b"application/grpc";
     let content_type = fields.get(&CONTENT_TYPE).map(HeaderValue::as_bytes);
     method == Method::POST
@@ -107,7 +81,7 @@ pub(super) fn is_call(method: &Method, fields: Fields<'_>) -> bool {
 
 /// The whole response to a call. `wait_ms` is how long a client should wait before its
 /// next attempt. Without it, `ResourceExhausted` asks for no further attempt.
-pub(crate) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> Response<Bytes> {
+pub fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> Response<Bytes> {
     let message = utf8_percent_encode(message, ESCAPED).to_string();
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
@@ -128,7 +102,6 @@ pub(crate) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> 
 mod tests {
     use percent_encoding::percent_decode_str;
     use proptest::prelude::*;
-    use tollgate_core::policy::TokenFault;
 
     use super::*;
 
@@ -149,25 +122,6 @@ mod tests {
             assert!(!is_call(Method::POST, Some(content_type)), "{content_type}");
         }
         assert!(!is_call(Method::POST, None));
-    }
-
-    #[test]
-    fn a_failure_has_the_code_that_says_whether_another_attempt_is_safe() {
-        let cases = [
-            (Failure::NoRoute, "12"),
-            (Failure::KeyMissing, "7"),
-            (Failure::Unauthorized(TokenFault::Missing), "16"),
-            (Failure::BodyTooLarge, "8"),
-            (Failure::BodyBroken, "13"),
-            (Failure::BodyTimeout, "14"),
-            (Failure::UpstreamBusy, "14"),
-            (Failure::UpstreamClosed, "14"),
-            (Failure::UpstreamConnectTimeout, "14"),
-            (Failure::UpstreamTimeout, "4"),
-        ];
-        for (failure, code) in cases {
-            assert_eq!(Code::of(failure).value(), code, "{failure:?}");
-        }
     }
 
     #[test]
