@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_core::policy::GeoDatabase;
+use tollgate_core::policy::{GeoDatabase, Places};
 
 use super::regular_file;
 
@@ -47,7 +47,7 @@ pub struct GeoFile {
     path: PathBuf,
     stamp: FileStamp,
     /// The database.
-    pub(crate) database: Arc<GeoDatabase>,
+    pub(crate) database: Arc<dyn Places>,
 }
 
 impl GeoFile {

@@ -11,10 +11,15 @@
 //! function of the time, without a cache or a lock. The rules come from the database that
 //! is built into the program and not from the system's, so all nodes use the same rules.
 
+// Without the feature `calendar`, no calendar can be made.
+#![cfg_attr(not(feature = "calendar"), allow(dead_code))]
+
 use std::fmt;
 
+#[cfg(feature = "calendar")]
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
+#[cfg(feature = "calendar")]
 use super::QuotaError;
 use crate::time::Span;
 
@@ -60,6 +65,7 @@ pub(super) struct Bounds {
 }
 
 impl Calendar {
+    #[cfg(feature = "calendar")]
     pub(super) fn new(window: Span, zone: &str) -> Result<Self, QuotaError> {
         let unit = Unit::lasting(window).ok_or(QuotaError::CalendarWindow)?;
         let zone = TimeZoneDatabase::bundled().get(zone).map_err(|_| QuotaError::Zone)?;
@@ -136,6 +142,7 @@ impl Unit {
         }
     }
 
+    #[cfg(feature = "calendar")]
     fn stretches(self, zone: &TimeZone) -> Box<[Stretch]> {
         let epoch = jiff::Timestamp::UNIX_EPOCH;
         let offset_s = i64::from(zone.to_offset(epoch).seconds());

@@ -34,16 +34,20 @@ impl FixedWindow {
     ///
     /// # Errors
     /// If the window is not an hour, a day or a week, or the zone does not exist.
+    #[cfg(feature = "calendar")]
     pub fn calendar(quota: Quota, zone: &str) -> Result<Self, QuotaError> {
         let calendar = Calendar::new(quota.window(), zone)?;
         Ok(Self { quota, calendar: Some(Arc::new(calendar)) })
     }
 
     pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
-        match self.zone() {
-            Some(zone) if quota.window() != self.window() => Self::calendar(quota, zone),
-            _ => Ok(Self { quota, calendar: self.calendar.clone() }),
+        #[cfg(feature = "calendar")]
+        if let Some(zone) = self.zone()
+            && quota.window() != self.window()
+        {
+            return Self::calendar(quota, zone);
         }
+        Ok(Self { quota, calendar: self.calendar.clone() })
     }
 
     pub(super) const fn limit(&self) -> u64 {

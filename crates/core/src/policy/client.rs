@@ -5,9 +5,9 @@ use std::sync::Arc;
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::{GeoDatabase, KeyExpr};
 #[cfg(feature = "jwt")]
 use super::{JwtSettings, TokenKeys};
+use super::{KeyExpr, Places};
 
 /// The settings that identify the client of a request.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct ClientSettings {
     pub user: Option<UserSource>,
     /// The databases of places. For each part of a place, the first database that contains
     /// it is used. Without databases, no request has a country, a region or a network.
-    pub geo: Vec<Arc<GeoDatabase>>,
+    pub geo: Vec<Arc<dyn Places>>,
 }
 
 /// Clients are identified by address alone. No proxy is trusted. An IPv4 client is one

@@ -46,7 +46,9 @@ pub use definition::{
 };
 #[cfg(any(test, feature = "testing"))]
 pub use geo::writer as geo_writer;
-pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
+pub use geo::{GeoCode, GeoCodeError, Place, Places};
+#[cfg(feature = "geo")]
+pub use geo::{GeoDatabase, GeoError};
 #[cfg(feature = "jwt")]
 pub use jwt::{
     JwtSettings, KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys, VerifyingKey,

@@ -8,11 +8,13 @@ const MAX_BYTES: usize = 12;
 
 /// The place of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::policy) struct Place {
-    pub(in crate::policy) country: Option<GeoCode>,
-    /// None if the country is unknown.
-    pub(in crate::policy) region: Option<GeoCode>,
-    pub(in crate::policy) asn: Option<GeoCode>,
+pub struct Place {
+    /// Its country.
+    pub country: Option<GeoCode>,
+    /// Its region. None if the country is unknown.
+    pub region: Option<GeoCode>,
+    /// Its network.
+    pub asn: Option<GeoCode>,
 }
 
 impl Place {

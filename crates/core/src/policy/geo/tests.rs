@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::writer::{Data, MmdbWriter, network, place};
 use super::*;
 
-fn database(writer: MmdbWriter) -> Arc<GeoDatabase> {
+fn database(writer: MmdbWriter) -> Arc<dyn Places> {
     Arc::new(GeoDatabase::from_bytes(writer.finish()).unwrap())
 }
 
 /// Country, region and network of an address.
-fn found(databases: &[Arc<GeoDatabase>], address: &str) -> [Option<String>; 3] {
+fn found(databases: &[Arc<dyn Places>], address: &str) -> [Option<String>; 3] {
     let Place { country, region, asn } = place_of(databases, address.parse().unwrap());
     [country, region, asn].map(|code| code.map(|code| code.as_str().to_owned()))
 }
@@ -178,7 +178,7 @@ proptest! {
         let Ok(database) = GeoDatabase::from_bytes(damaged(whole.finish(), damages)) else {
             return Ok(());
         };
-        let databases = [Arc::new(database)];
+        let databases: [Arc<dyn Places>; 1] = [Arc::new(database)];
         let known = ["192.0.2.1", "192.0.2.200", "198.51.100.7", "203.0.113.9", "::1"];
         let known = known.map(|address| address.parse::<IpAddr>().unwrap());
         let [v4, v6]: [IpAddr; 2] = [v4.to_be_bytes().into(), v6.to_be_bytes().into()];
