@@ -1,7 +1,7 @@
 //! The small writes of an HTTP/2 connection as one write.
 //!
 //! The HTTP library writes each request or response of a connection by itself. Each write costs a
-//! system call, a record of TLS, and a wake-up of the peer; see docs/performance.md.
+//! system call, a record of TLS, and a wake-up of the peer; see bench/NOTEBOOK.md.
 
 #[cfg(test)]
 mod tests;

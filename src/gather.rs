@@ -3,7 +3,7 @@
 //! The HTTP library passes the head and the body of a message as separate buffers. To a
 //! socket, a vectored write costs the kernel more than a plain write of the same bytes. For a
 //! small message the difference is larger than the cost of copying its parts together; see
-//! docs/performance.md.
+//! bench/NOTEBOOK.md.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};

@@ -1,7 +1,7 @@
 //! A table of fields that is used again.
 //!
 //! Each response needs a table, and at that moment its request needs its own no longer. Using the
-//! memory again saves two allocations; see docs/performance.md.
+//! memory again saves two allocations; see bench/NOTEBOOK.md.
 
 use std::cell::Cell;
 

@@ -1,7 +1,7 @@
 //! Lines that the service adds to the head of a response in HTTP/1, beside its fields.
 //!
 //! The HTTP library gets each field as an entry of a map, and writes the entries as lines. For
-//! fields that nothing reads in between, the map is a detour; see docs/performance.md. So their
+//! fields that nothing reads in between, the map is a detour; see bench/NOTEBOOK.md. So their
 //! lines are written beside the library, behind the status line that it writes.
 
 #[cfg(test)]

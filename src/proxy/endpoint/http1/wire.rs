@@ -2,7 +2,7 @@
 //!
 //! The requests that are sent in one turn of a worker are written together, after the other
 //! tasks that are ready: that costs the kernel and the endpoint less than to write each at once;
-//! see docs/performance.md.
+//! see bench/NOTEBOOK.md.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
