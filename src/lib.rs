@@ -17,7 +17,7 @@
 //! | 8 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
 //! | 9 | [`cli`] | the command line |
 //!
-//! `tests/tidy` holds this table.
+//! `crates/tidy` holds this table.
 
 mod admin;
 mod app;

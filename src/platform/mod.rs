@@ -2,7 +2,7 @@
 //!
 //! Linux is the target. The portable forms exist so that the gateway builds and runs on
 //! macOS and FreeBSD for development. Code outside this module uses no interface that
-//! only Linux has; `tests/tidy` checks this against a list.
+//! only Linux has; `crates/tidy` checks this against a list.
 
 mod hangup;
 #[cfg(target_os = "linux")]

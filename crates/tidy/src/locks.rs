@@ -1,19 +1,17 @@
 //! The projects beside the workspace (fuzz targets, a comparison) have lock files of their own,
 //! which must know what the crates of the workspace need.
 
+use crate::crates::CRATES;
 use crate::tree::{File, Finding, Tree};
-
-/// The crates of the workspace, and their manifests.
-const CRATES: [(&str, &str); 2] =
-    [("tollgate", "Cargo.toml"), ("tollgate-limiter", "limiter/Cargo.toml")];
 
 /// Lock files that lack a dependency of a crate of the workspace. `--locked` refuses them.
 pub(crate) fn stale_locks(tree: &Tree) -> Vec<Finding> {
-    let manifest = |path: &str| tree.files().find(|file| file.path == path);
     let mut findings = Vec::new();
     for lock in tree.files().filter(|file| file.path.ends_with("/Cargo.lock")) {
-        for (name, path) in CRATES {
-            let (Some(needed), Some(locked)) = (manifest(path), locked(lock, name)) else {
+        for own in CRATES {
+            let name = own.package;
+            let manifest = tree.file(&own.manifest());
+            let (Some(needed), Some(locked)) = (manifest, locked(lock, name)) else {
                 continue;
             };
             let missing = dependencies(needed).filter(|it| !locked.contains(it));

@@ -4,12 +4,14 @@
 
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::Command;
 
+use crate::scratch::Scratch;
+use crate::tree;
+
 /// A directory of programs that answer as these ones would. Each is text for the shell.
-fn stand_ins(programs: &[(&str, &str)]) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
+fn stand_ins(programs: &[(&str, &str)]) -> Scratch {
+    let directory = Scratch::new();
     for (name, text) in programs {
         let path = directory.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a file");
@@ -45,7 +47,7 @@ fn found(target: &str, rustup: &str, apt_cache: &str) -> String {
         ("uname", "echo x86_64"),
     ];
     let programs = stand_ins(&programs);
-    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/targets"))
+    let output = Command::new(tree::root().join("scripts/targets"))
         .args(["--dry-run", "std", target])
         .env("PATH", format!("{}:/usr/bin:/bin", programs.path().display()))
         .env("CARGO_TARGET_DIR", "/build")
@@ -61,12 +63,12 @@ fn found(target: &str, rustup: &str, apt_cache: &str) -> String {
 }
 
 fn hold(golden: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tidy/targets").join(golden);
+    let path = tree::root().join("crates/tidy/targets").join(golden);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, found).expect("the file can be written");
     }
     let accepted = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, accepted, "tests/tidy/targets/{golden}");
+    assert_eq!(found, accepted, "crates/tidy/targets/{golden}");
 }
 
 #[test]

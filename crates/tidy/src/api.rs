@@ -13,7 +13,7 @@ const SOURCES: [&str; 3] =
 
 /// The interface: for each item its attributes, signature, variants and methods.
 pub(crate) fn interface(tree: &Tree) -> String {
-    let Some(root) = tree.files().find(|file| file.path == "limiter/src/lib.rs") else {
+    let Some(root) = tree.file("limiter/src/lib.rs") else {
         return String::new();
     };
     let names = exported(&code::only(&root.text));

@@ -11,8 +11,16 @@ const VAGUE_WORDS: [&str; 5] = [
     concat!("who", "ever"),
 ];
 /// Where the rule applies, in addition to Markdown.
-const PLACES: [&str; 8] =
-    [".ci/", "bench/", "benches/", "docker/", "examples/", "packaging/", "scripts/", "tests/tidy/"];
+const PLACES: [&str; 8] = [
+    ".ci/",
+    "bench/",
+    "benches/",
+    "docker/",
+    "examples/",
+    "packaging/",
+    "scripts/",
+    "crates/tidy/",
+];
 /// Lines with one of the [`VAGUE_WORDS`].
 pub(crate) fn vague_words(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -3,7 +3,13 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The root of the project.
+pub(crate) fn root() -> PathBuf {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_folder.ancestors().nth(2).expect("it is two folders below the root").to_owned()
+}
 
 /// One file.
 pub(crate) struct File {
@@ -79,6 +85,11 @@ impl Tree {
     /// The Rust sources.
     pub(crate) fn rust(&self) -> impl Iterator<Item = &File> {
         self.files().filter(|file| file.is_rust())
+    }
+
+    /// The file at `path`.
+    pub(crate) fn file(&self, path: &str) -> Option<&File> {
+        self.files().find(|file| file.path == path)
     }
 
     /// Whether `path` is a file, or a directory that holds one.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::crates::CRATES;
 use crate::modules::{Module, Modules};
 use crate::tree::{Finding, Tree};
 
@@ -24,8 +25,8 @@ pub(crate) fn import_cycles(tree: &Tree) -> Vec<Finding> {
 fn judge(tree: &Tree, known: &[(&str, &[&str])]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_cycles = BTreeSet::new();
-    for root in ["src", "limiter/src"] {
-        for (folder, graph) in graphs(tree, root) {
+    for own in CRATES {
+        for (folder, graph) in graphs(tree, own.sources().trim_end_matches('/')) {
             for cycle in cycles(&graph) {
                 let is_known = |name: &String| {
                     known.iter().any(|(at, names)| *at == folder && names.contains(&&**name))

@@ -1,44 +1,30 @@
-//! The house rules that the compiler and clippy cannot check, as tests.
-//!
-//! A rule is a function from the [`Tree`] of the project's files to its findings. The
-//! tests here apply every rule to the real tree. The tests beside each rule apply it to
-//! a small tree with a fault that it must find.
+//! Every rule, applied to the files of the project.
 
-mod api;
-mod code;
-mod cycles;
-mod documents;
-mod layers;
-mod locks;
-mod modules;
-mod names;
-mod pictures;
-mod portability;
-mod prose;
-mod targets;
-mod text;
-mod tree;
-mod versions;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::LazyLock;
 
-use std::path::Path;
+use crate::tree::{self, Finding, Tree};
+use crate::{
+    api, crates, cycles, documents, layers, locks, names, pictures, portability, prose, text,
+    versions,
+};
 
-use tree::{Finding, Tree};
+/// The files of the project, read once.
+static TREE: LazyLock<Tree> =
+    LazyLock::new(|| Tree::read(&tree::root()).expect("the files of the project can be read"));
 
 /// Fails with all findings of `rule`, one line each.
 fn hold(rule: fn(&Tree) -> Vec<Finding>) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tree = Tree::read(root).expect("the files of the project can be read");
-    let findings: Vec<String> = rule(&tree).iter().map(Finding::to_string).collect();
+    let findings: Vec<String> = rule(&TREE).iter().map(Finding::to_string).collect();
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }
 
 #[test]
 fn the_tree_contains_the_sources() {
-    let tree = Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("readable");
-    for path in
-        ["Cargo.toml", "docs/architecture.md", "src/lib.rs", "tests/tidy/main.rs", ".ci/run"]
-    {
-        assert!(tree.contains(path), "{path} is missing: the rules would pass by seeing nothing");
+    let own = "crates/tidy/src/rules.rs";
+    for path in ["Cargo.toml", "docs/architecture.md", "src/lib.rs", own, ".ci/run"] {
+        assert!(TREE.contains(path), "{path} is missing: the rules would pass by seeing nothing");
     }
 }
 
@@ -65,6 +51,11 @@ fn no_marker_of_unfinished_work_is_left() {
 #[test]
 fn no_path_of_one_machine_is_written_down() {
     hold(text::machine_paths);
+}
+
+#[test]
+fn every_crate_has_a_row_and_uses_what_it_permits() {
+    hold(crates::unlisted_crates);
 }
 
 #[test]
@@ -155,9 +146,7 @@ fn every_golden_configuration_has_its_report() {
 /// `UPDATE_GOLDEN=1` accepts the interface as it is.
 #[test]
 fn the_interface_of_the_library_is_the_one_that_was_accepted() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tree = Tree::read(root).expect("the files of the project can be read");
-    let (path, found) = (root.join("limiter/api.txt"), api::interface(&tree));
+    let (path, found) = (tree::root().join("limiter/api.txt"), api::interface(&TREE));
     assert!(found.contains("impl Limiter\n"), "the interface is not found");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &found).expect("the file can be written");
@@ -179,16 +168,16 @@ fn the_library_alone_needs_few_crates() {
     const BANNED: [&str; 9] =
         ["hyper", "rustls", "clap", "redb", "redis", "aws-lc-rs", "cc", "axum", "jsonwebtoken"];
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let arguments = "tree --locked --offline --package tollgate-limiter --no-default-features \
+    let arguments = "tree --locked --package tollgate-limiter --no-default-features \
                      --edges normal,build --prefix none --format {p}";
-    let output = std::process::Command::new(cargo)
+    let output = Command::new(cargo)
         .args(arguments.split_whitespace())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(tree::root())
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let tree = String::from_utf8(output.stdout).expect("names are text");
-    let crates: std::collections::BTreeSet<&str> = tree
+    let crates: BTreeSet<&str> = tree
         .lines()
         .filter_map(|line| line.split(' ').next())
         .filter(|it| !it.is_empty())

@@ -1,9 +1,8 @@
 //! Rules on the pictures of the documentation, which `scripts/pictures` makes.
 
 use std::fs;
-use std::path::Path;
 
-use crate::tree::{File, Finding, Tree};
+use crate::tree::{self, File, Finding, Tree};
 
 /// Where they are.
 const PICTURES: &str = "docs/pictures/";
@@ -34,7 +33,7 @@ fn of(file: &File) -> impl Iterator<Item = &str> {
 
 /// A chart that does not show the table of its page.
 pub(crate) fn other_figures(tree: &Tree) -> Vec<Finding> {
-    let text = |path: &str| tree.files().find(|file| file.path == path).map(|it| &*it.text);
+    let text = |path: &str| tree.file(path).map(|it| &*it.text);
     let (Some(table), Some(chart)) = (text(TABLE), text(CHART)) else {
         return vec![Finding::at(CHART, "the chart or its table is missing")];
     };
@@ -71,7 +70,7 @@ fn is_difference(text: &str) -> bool {
 /// A clone of the project stays small, and a page loads soon.
 #[test]
 fn pictures_are_small() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURES);
+    let directory = tree::root().join(PICTURES);
     for entry in fs::read_dir(directory).expect("there are pictures") {
         let entry = entry.expect("it can be read");
         let bytes = entry.metadata().expect("it can be read").len();

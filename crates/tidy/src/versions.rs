@@ -1,13 +1,11 @@
 //! All files that name the version of the project name the same one.
 
+use crate::crates::CRATES;
 use crate::tree::{File, Finding, Tree};
-
-/// The crates that have the version of the workspace.
-const CRATES: [&str; 2] = ["tollgate", "tollgate-limiter"];
 
 /// Files with another version than the workspace. The changelog counts by its newest release.
 pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
-    let Some((_, _, version)) = file(tree, "Cargo.toml").and_then(|it| value(it, "version = "))
+    let Some((_, _, version)) = tree.file("Cargo.toml").and_then(|it| value(it, "version = "))
     else {
         return vec![Finding::at(
             "Cargo.toml",
@@ -22,7 +20,7 @@ pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
         }
     };
     for lock in tree.files().filter(|file| file.path.ends_with("Cargo.lock")) {
-        CRATES.iter().for_each(|name| judge(locked(lock, name)));
+        CRATES.iter().for_each(|it| judge(locked(lock, it.package)));
     }
     for (path, beginning) in [
         ("docker/Dockerfile", "ARG VERSION="),
@@ -30,15 +28,11 @@ pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
         ("packaging/chart/Chart.yaml", "version: "),
         ("packaging/chart/Chart.yaml", "appVersion: "),
     ] {
-        judge(file(tree, path).and_then(|file| value(file, beginning)));
+        judge(tree.file(path).and_then(|file| value(file, beginning)));
     }
     // Before the first release there is only "Unreleased".
-    judge(file(tree, "CHANGELOG.md").and_then(released));
+    judge(tree.file("CHANGELOG.md").and_then(released));
     findings
-}
-
-fn file<'t>(tree: &'t Tree, path: &str) -> Option<&'t File> {
-    tree.files().find(|file| file.path == path)
 }
 
 /// The value after the first line with this beginning, without quotes and the name of a target.

@@ -2,6 +2,7 @@
 //! builds on other systems.
 
 use crate::code::{self, is_name, line_of};
+use crate::crates::{CRATES, Crate};
 use crate::tree::{File, Finding, Tree};
 
 /// The only folder that may use them.
@@ -39,8 +40,10 @@ const FILES: [&str; 3] = ["\"/proc/", "\"/sys/", "\"/dev/shm"];
 /// Uses of Linux outside [`PLATFORM`].
 pub(crate) fn linux_outside_platform(tree: &Tree) -> Vec<Finding> {
     let is_judged = |file: &&File| {
-        let is_source = file.path.starts_with("src/") || file.path.starts_with("limiter/src/");
-        is_source && !file.path.starts_with(PLATFORM)
+        // The rules name what they look for.
+        let programs = CRATES.iter().filter(|it| it.package != "tollgate-tidy");
+        let mut sources = programs.map(Crate::sources);
+        sources.any(|it| file.path.starts_with(&it)) && !file.path.starts_with(PLATFORM)
     };
     let mut findings = Vec::new();
     for file in tree.rust().filter(is_judged) {

@@ -120,10 +120,11 @@ pub(crate) fn unlisted_pages(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The directories of the project whose files documents name.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 13] = [
     ".ci",
     "bench",
     "benches",
+    "crates",
     "docker",
     "docs",
     "examples",

@@ -1,83 +1,26 @@
-//! Imports point down: which module may use which, and where a foreign crate
-//! may be used.
+//! Imports point down: which module may use which, and where a foreign crate may be used. The
+//! table of [`crates`](crate::crates) has the layers.
 
 use crate::code::{self, is_name, line_of};
+use crate::crates::{CRATES, Crate};
 use crate::tree::{File, Finding, Tree};
-
-/// The top-level modules of both crates from the lowest row to the highest. A
-/// module may use those of lower rows, never its neighbours.
-const ROWS: [&[&str]; 16] = [
-    // tollgate-limiter
-    &["time"],
-    &["drain", "request", "digest", "algorithm", "consistency", "meter", "pem", "text"],
-    &["policy", "store"],
-    &["decision"],
-    &["shared"],
-    &["library"],
-    &["layer"],
-    // tollgate
-    &[
-        "platform",
-        "telemetry",
-        "gradient",
-        "gather",
-        "coalesced",
-        "message",
-        "routes",
-        "patches",
-        "turn",
-    ],
-    &["server", "engine"],
-    &["proxy"],
-    &["snapshot"],
-    &["gateway", "admin", "replay"],
-    &["check"],
-    &["config"],
-    &["app", "embedded", "fuzzing"],
-    &["cli"],
-];
-/// Where the sources of the library are.
-const LIMITER: &str = "limiter/src/";
-/// The first row of the gateway's own modules.
-const GATEWAY: usize = 7;
-
-/// Foreign crates that only some modules may name, with the reason.
-const CONFINED: [(&str, Scope, &str); 4] = [
-    ("hyper", Scope::Outside(DECISIONS), "deciding knows no connections: use the `http` types"),
-    ("hyper_util", Scope::Outside(DECISIONS), "deciding knows no connections"),
-    ("serde_yaml", Scope::Inside(&["config"]), "only `config` knows the form of the file"),
-    ("anyhow", Scope::Inside(&["cli"]), "give the module an error of its own"),
-];
-const DECISIONS: &[&str] = &["policy", "decision", "algorithm", "store", "request"];
-
-enum Scope {
-    Inside(&'static [&'static str]),
-    Outside(&'static [&'static str]),
-}
-
-impl Scope {
-    fn allows(&self, module: &str) -> bool {
-        match self {
-            Self::Inside(modules) => modules.contains(&module),
-            Self::Outside(modules) => !modules.contains(&module),
-        }
-    }
-}
 
 /// Uses of a module that is not below the user.
 pub(crate) fn upward_imports(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (file, module) in modules(tree) {
-        let is_of_limiter = file.path.starts_with(LIMITER);
-        if row(module).is_none_or(|row| (row < GATEWAY) != is_of_limiter) {
-            findings
-                .push(file.finding(1, format!("give `{module}` a row in tests/tidy/layers.rs")));
-            continue;
-        }
-        let code = code::only(&file.text);
-        for (offset, used) in top_level_uses(&code, depth(&file.path)) {
-            if let Some(what) = fault(module, used) {
-                findings.push(file.finding(line_of(&code, offset), what));
+    // The modules of a crate without layers may use each other, but not in a circle.
+    for own in CRATES.iter().filter(|it| !it.layers.is_empty()) {
+        for (file, module) in modules(own, tree) {
+            if own.layer(module).is_none() {
+                let what = format!("give `{module}` a layer in crates/tidy/src/crates.rs");
+                findings.push(file.finding(1, what));
+                continue;
+            }
+            let code = code::only(&file.text);
+            for (offset, used) in top_level_uses(own, &code, depth(own, &file.path)) {
+                if let Some(what) = fault(own, module, used) {
+                    findings.push(file.finding(line_of(&code, offset), what));
+                }
             }
         }
     }
@@ -87,15 +30,15 @@ pub(crate) fn upward_imports(tree: &Tree) -> Vec<Finding> {
 /// Uses of a foreign crate in a module that must not know it.
 pub(crate) fn misplaced_crates(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (file, module) in modules(tree) {
-        let code = code::only(&file.text);
-        for (foreign, scope, why) in &CONFINED {
-            if scope.allows(module) {
-                continue;
-            }
-            for offset in word_starts(&code, foreign) {
-                let what = format!("`{module}` must not use `{foreign}`: {why}");
-                findings.push(file.finding(line_of(&code, offset), what));
+    for own in CRATES {
+        for (file, module) in modules(own, tree) {
+            let code = code::only(&file.text);
+            for foreign in own.confined.iter().filter(|it| !it.modules.contains(&module)) {
+                for offset in word_starts(&code, foreign.name) {
+                    let what =
+                        format!("`{module}` must not use `{}`: {}", foreign.name, foreign.why);
+                    findings.push(file.finding(line_of(&code, offset), what));
+                }
             }
         }
     }
@@ -103,13 +46,13 @@ pub(crate) fn misplaced_crates(tree: &Tree) -> Vec<Finding> {
 }
 
 /// What is wrong with `module` using the top-level name `used`.
-fn fault(module: &str, used: &str) -> Option<String> {
-    let (Some(own), Some(other)) = (row(module), row(used)) else {
+fn fault(own: &Crate, module: &str, used: &str) -> Option<String> {
+    let (Some(layer), Some(other)) = (own.layer(module), own.layer(used)) else {
         return Some(format!("`{used}` is no module: name the module that it comes from"));
     };
-    if module == used || other < own {
+    if module == used || other < layer {
         None
-    } else if other == own {
+    } else if other == layer {
         Some(format!(
             "`{module}` uses its neighbour `{used}`: move what both need down, or join them above"
         ))
@@ -118,34 +61,27 @@ fn fault(module: &str, used: &str) -> Option<String> {
     }
 }
 
-fn row(module: &str) -> Option<usize> {
-    ROWS.iter().position(|row| row.contains(&module))
-}
-
-/// The files of the crate with their top-level modules. The roots are left out:
-/// they stand above all rows.
-fn modules(tree: &Tree) -> impl Iterator<Item = (&File, &str)> {
-    tree.rust().filter_map(|file| {
-        let path = path_in_crate(&file.path)?.strip_suffix(".rs")?;
+/// The files of the crate with their top-level modules. The roots are left out: they stand above
+/// all layers.
+fn modules<'t>(own: &Crate, tree: &'t Tree) -> impl Iterator<Item = (&'t File, &'t str)> {
+    let sources = own.sources();
+    tree.rust().filter_map(move |file| {
+        let path = file.path.strip_prefix(&sources)?.strip_suffix(".rs")?;
         let module = path.split('/').next()?;
         (path != "lib" && path != "main").then_some((file, module))
     })
 }
 
-fn path_in_crate(path: &str) -> Option<&str> {
-    path.strip_prefix("src/").or_else(|| path.strip_prefix(LIMITER))
-}
-
 /// How many `super` lead from the module of this file to the crate's root.
-fn depth(path: &str) -> usize {
-    let path = path.strip_prefix("limiter/").unwrap_or(path);
+fn depth(own: &Crate, path: &str) -> usize {
+    let path = path.strip_prefix(own.folder).unwrap_or(path);
     let inner = path.strip_suffix("/mod.rs").unwrap_or(path);
     inner.split('/').count() - 1
 }
 
 /// Every top-level name that `code` reaches by `crate::` or by enough `super::`,
 /// with the offset of the path.
-fn top_level_uses(code: &str, depth: usize) -> Vec<(usize, &str)> {
+fn top_level_uses<'c>(own: &Crate, code: &'c str, depth: usize) -> Vec<(usize, &'c str)> {
     let mut uses = Vec::new();
     for offset in word_starts(code, "crate") {
         let names = code[offset..].strip_prefix("crate::").map(names).unwrap_or_default();
@@ -156,7 +92,8 @@ fn top_level_uses(code: &str, depth: usize) -> Vec<(usize, &str)> {
         let steps = (code.len() - offset - path.len()) / "super::".len();
         // An inline module is one step deeper than its file, so its `super::x`
         // only counts where `x` is a module of the top level.
-        let reached = names(path).into_iter().filter(|name| steps >= depth && row(name).is_some());
+        let is_reached = |name: &&str| steps >= depth && own.layer(name).is_some();
+        let reached = names(path).into_iter().filter(is_reached);
         uses.extend(reached.map(|name| (offset, name)));
     }
     uses
@@ -257,6 +194,7 @@ mod tests {
             ("limiter/src/decision/mod.rs", "fn f(b: hyper_util::rt::TokioIo) {}"),
             ("limiter/src/policy/mod.rs", "type Y = serde_yaml::Value;"),
             ("src/app/mod.rs", "use anyhow::Context;"),
+            ("src/proxy/mod.rs", "use serde_yaml::Value;"),
         ] {
             assert_eq!(found(misplaced_crates, path, source).len(), 1, "{path}: {source}");
         }
