@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Envoy's rate limit service, asked with Envoy's own messages: ratelimit_calls.py TOLLGATE DIRECTORY SECONDS
 
-It needs grpcio and xds-protos. If envoy is in the PATH, a real Envoy asks too, for SECONDS, while
-the store answers after 50 ms. DIRECTORY is for files.
+A real Envoy asks too, for SECONDS, while the store answers after 50 ms. DIRECTORY is for files. It
+needs grpcio, xds-protos, envoy and redis-server.
 """
 
 import concurrent.futures
@@ -449,8 +449,7 @@ def main():
         gateway.wait(10)
     for program in ("envoy", "redis-server"):
         if not shutil.which(program):
-            print(f"skipped  Envoy: {program} is not installed")
-            return
+            sys.exit(f"FAILED  Envoy: {program} is not installed: scripts/test-ratelimit installs it")
     check_envoy(files, tollgate, seconds)
 
 

@@ -3,7 +3,7 @@
 
 The configurations are those of docs/behind-*.md, with other ports and a smaller limit. Each
 proxy runs twice: once so that it refuses requests while Tollgate is away, and once so that it
-lets them pass, which Traefik cannot do. DIRECTORY is for files. A proxy that is not installed is skipped.
+lets them pass, which Traefik cannot do. DIRECTORY is for files. A proxy that is not installed is a failure.
 """
 
 import contextlib
@@ -368,8 +368,7 @@ def main():
     for name in wanted or PROXIES:
         program = shutil.which(name.split("-")[0])
         if program is None:
-            print(f"skipped  {name}: it is not installed", flush=True)
-            continue
+            sys.exit(f"FAILED  {name}: it is not installed: scripts/test-proxies installs it")
         setups.append(Setup(name, program, os.path.abspath(tollgate), pathlib.Path(directory)))
     threads = [threading.Thread(target=run, args=(setup, failed)) for setup in setups]
     for thread in threads:

@@ -97,6 +97,11 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
+    /// The result of `work`. Fails if it does not end; the time is virtual.
+    async fn ended<T>(work: impl Future<Output = T>) -> T {
+        timeout(2 * LONG, work).await.expect("it ends")
+    }
+
     /// How often a waker was woken.
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -126,8 +131,8 @@ mod tests {
             drain.requested().await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         };
-        let ((), ended) = tokio::join!(work, stop.finish(LONG));
-        assert!(ended);
+        let ((), in_time) = ended(async { tokio::join!(work, stop.finish(LONG)) }).await;
+        assert!(in_time);
     }
 
     #[tokio::test(start_paused = true)]
@@ -139,7 +144,8 @@ mod tests {
             assert!(work.over().now_or_never().is_none());
             work.over().await;
         };
-        let (finished, ()) = tokio::join!(stop.finish(Duration::from_secs(1)), work);
+        let both = async { tokio::join!(stop.finish(Duration::from_secs(1)), work) };
+        let (finished, ()) = ended(both).await;
         assert!(!finished && drain.is_requested() && drain.over().now_or_never().is_some());
     }
 
@@ -156,10 +162,10 @@ mod tests {
         assert!(requested.as_mut().poll(&mut Context::from_waker(&second.0)).is_ready());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_dropped_stop_requests_the_stop() {
         let (stop, mut drain) = channel();
         drop(stop);
-        drain.requested().await;
+        ended(drain.requested()).await;
     }
 }

@@ -89,6 +89,11 @@ fn all_versions_agree() {
 }
 
 #[test]
+fn all_compilers_agree() {
+    hold(versions::other_compilers);
+}
+
+#[test]
 fn no_name_contains_an_empty_word() {
     hold(names::empty_words);
 }

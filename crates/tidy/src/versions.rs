@@ -35,6 +35,38 @@ pub(crate) fn other_versions(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Other compilers than that of the workspace: the one that rustup uses, and the one of the image.
+pub(crate) fn other_compilers(tree: &Tree) -> Vec<Finding> {
+    let Some((_, _, version)) = tree.file("Cargo.toml").and_then(|it| value(it, "rust-version = "))
+    else {
+        let what = "it names no compiler: add rust-version to [workspace.package]";
+        return vec![Finding::at("Cargo.toml", what)];
+    };
+    let places = [
+        ("rust-toolchain.toml", "channel = "),
+        ("docker/Dockerfile", "FROM docker.io/library/rust:"),
+    ];
+    let mut findings = Vec::new();
+    for (path, beginning) in places {
+        match tree.file(path).and_then(|file| value(file, beginning)) {
+            Some((file, line, other)) if !is_release(&other, &version) => {
+                let what = format!("{other} is not rust-version = \"{version}\" of Cargo.toml");
+                findings.push(file.finding(line, what));
+            }
+            Some(_) => {}
+            None => findings.push(Finding::at(path, "it names no compiler")),
+        }
+    }
+    findings
+}
+
+/// Whether a compiler, such as `1.95.0` or `1.95-bookworm`, is of this version.
+fn is_release(compiler: &str, version: &str) -> bool {
+    compiler
+        .strip_prefix(version)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', ' ']))
+}
+
 /// The value after the first line with this beginning, without quotes and the name of a target.
 fn value<'f>(file: &'f File, beginning: &str) -> Option<(&'f File, usize, String)> {
     file.lines().find_map(|(number, line)| {
@@ -64,6 +96,26 @@ fn released(changelog: &File) -> Option<(&File, usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_compilers_are_found() {
+        let count = |channel: &str, image: &str| {
+            let channel = format!("[toolchain]\nchannel = \"{channel}\"\n");
+            let image = format!("FROM docker.io/library/rust:{image} AS build\n");
+            other_compilers(&Tree::sample(&[
+                ("Cargo.toml", "rust-version = \"1.95\"\n"),
+                ("rust-toolchain.toml", &channel),
+                ("docker/Dockerfile", &image),
+            ]))
+            .len()
+        };
+        assert_eq!((count("1.95.0", "1.95-bookworm"), count("1.95", "1.95.1")), (0, 0));
+        assert_eq!((count("1.96.0", "1.95"), count("stable", "1.9")), (1, 2));
+        assert_eq!(
+            other_compilers(&Tree::sample(&[("Cargo.toml", "rust-version = \"1\"\n")])).len(),
+            2
+        );
+    }
 
     #[test]
     fn other_versions_are_found_in_every_place() {

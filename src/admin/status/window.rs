@@ -5,8 +5,6 @@
 //! Memory is bounded by the policies, routes and workers, of which there are few, and by
 //! [`MAX_SUBJECTS`].
 
-#[cfg(test)]
-mod cost;
 mod shares;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -44,34 +44,33 @@ struct Issuer {
 }
 
 impl Issuer {
-    /// Runs `test` with a set that is fetched from it.
+    /// Runs `test` with a set that is fetched from it, for [`LONGEST`] at most.
     async fn with(self, refresh: Duration, test: impl AsyncFnOnce(Issuer, Arc<KeySet>)) {
         let local = LocalSet::new();
-        local
-            .run_until(async {
-                let set = Arc::new(KeySet::new());
-                let refresher = Refresher {
-                    set: Arc::downgrade(&set),
-                    condition: Arc::new(Condition::unknown("")),
-                    current: Bytes::new(),
-                    source: source(refresh),
-                };
-                let (ended, first) = oneshot::channel();
-                let (issuer, start) = (self.clone(), now());
-                let fetch = async move |_: &KeySource| {
-                    issuer.asked.borrow_mut().push(start.elapsed());
-                    sleep(issuer.delay.get()).await;
-                    let answer = issuer.answer.borrow().clone();
-                    let bytes = Bytes::from(answer.ok_or(FetchError::Unreachable)?);
-                    Ok(Document { bytes, fresh_for: None })
-                };
-                let refresher = spawn_local(refresher.run(fetch, ended));
-                let _ = first.await;
-                test(self, set).await;
-                // No configuration uses the set any more.
-                timeout(MIN_EARLY * 2, refresher).await.unwrap().unwrap();
-            })
-            .await;
+        let all = local.run_until(async {
+            let set = Arc::new(KeySet::new());
+            let refresher = Refresher {
+                set: Arc::downgrade(&set),
+                condition: Arc::new(Condition::unknown("")),
+                current: Bytes::new(),
+                source: source(refresh),
+            };
+            let (ended, first) = oneshot::channel();
+            let (issuer, start) = (self.clone(), now());
+            let fetch = async move |_: &KeySource| {
+                issuer.asked.borrow_mut().push(start.elapsed());
+                sleep(issuer.delay.get()).await;
+                let answer = issuer.answer.borrow().clone();
+                let bytes = Bytes::from(answer.ok_or(FetchError::Unreachable)?);
+                Ok(Document { bytes, fresh_for: None })
+            };
+            let refresher = spawn_local(refresher.run(fetch, ended));
+            let _ = first.await;
+            test(self, set).await;
+            // No configuration uses the set any more.
+            timeout(MIN_EARLY * 2, refresher).await.unwrap().unwrap();
+        });
+        timeout(LONGEST, all).await.expect("the test ends");
     }
 
     fn says(&self, text: &str) {
@@ -93,6 +92,8 @@ async fn flood(set: &KeySet, time: Duration) {
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// A test that takes longer waits for what never happens.
+const LONGEST: Duration = Duration::from_secs(3 * 3600);
 
 #[tokio::test(start_paused = true)]
 async fn a_set_is_fetched_again_and_replaced_if_it_has_changed() {

@@ -181,29 +181,3 @@ fn memory_is_bounded_whatever_comes() {
     node.after(Span::SECOND);
     assert_eq!((node.refused("p00999", 60).1, node.refused("p01000", 60).1), (3, 0));
 }
-
-/// Prints what one reading costs: `cargo test --release --lib cost_of_a_reading -- --ignored`.
-#[test]
-#[ignore = "it measures, and asserts nothing"]
-fn cost_of_a_reading_with_100_policies() {
-    let metrics = Metrics::new(10_000);
-    let workers = [metrics.worker(), metrics.worker()];
-    for worker in &workers {
-        for number in 0..100 {
-            let name = format!("policy-{number}");
-            for outcome in ["admitted", "refused", "exempt"] {
-                worker.counter(&families::DECISIONS, &[&name, "", outcome]).increment();
-            }
-            worker.counter(&families::DECISIONS_BY_SOURCE, &[&name, "store"]).increment();
-            worker.histogram(&families::UTILISATION, &[&name]).observe(500);
-        }
-    }
-    let clock = Clock::System;
-    let history = History::new(clock.now(), metrics.totals());
-    let begun = clock.now();
-    for _ in 0..1000 {
-        workers[0].counter(&families::DECISIONS, &["policy-1", "", "admitted"]).increment();
-        history.add(metrics.totals(), clock.now(), clock.wall());
-    }
-    println!("one reading: {} ns", clock.now().since(begun).as_micros());
-}

@@ -32,6 +32,7 @@ pub(crate) use response::Response;
 pub(crate) use store_kind::{StoreKind, on_every_store};
 pub(crate) use tls::{TlsClient, read_certificate};
 
+use std::ffi::OsStr;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,17 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 #[expect(clippy::disallowed_methods, reason = "tests of a real program need real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// A command that runs as root. A user who is not root needs `sudo` without a password, as
+/// scripts/need does to install programs.
+pub(crate) fn as_root(program: impl AsRef<OsStr>) -> Command {
+    if rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut sudo = Command::new("sudo");
+    sudo.arg("--non-interactive").arg(program);
+    sudo
 }
 
 /// Sends the signal of this name to a process that a test has started.

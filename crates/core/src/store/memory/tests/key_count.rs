@@ -57,27 +57,3 @@ proptest! {
         prop_assert_eq!(store.counted_keys(&count), store.live_keys(now));
     }
 }
-
-/// Prints what a step and a whole count cost with room for a million keys:
-/// `cargo test --release -p tollgate-limiter --lib cost_of_a_step -- --ignored --nocapture`.
-#[test]
-#[ignore = "it measures, and asserts nothing"]
-fn cost_of_a_step() {
-    for keys in [0, 1_000_000] {
-        let store = MemoryStore::with_shards(1_000_000, MIN_SHARDS);
-        let clock = crate::time::Clock::System;
-        let start = clock.now();
-        (0..keys).for_each(|number| take(&store, number, 86_400, start));
-        let timed = |what: &str, count: &mut dyn FnMut() -> usize| {
-            let begun = clock.now();
-            let result = count();
-            println!("{keys} keys: {what} {} us ({result})", clock.now().since(begun).as_micros());
-        };
-        let mut count = KeyCount::default();
-        timed("first step", &mut || store.count_keys(&mut count, start));
-        timed("next step", &mut || store.count_keys(&mut count, start));
-        timed("read the sum", &mut || store.counted_keys(&count));
-        timed("whole count", &mut || store.live_keys(start));
-        timed("whole count again", &mut || store.live_keys(start));
-    }
-}
