@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, LimitFields};
 use tollgate_core::policy::Policy;
+use tollgate_core::refusal::ErrorFormat;
 use tollgate_core::request::Fields;
 use tollgate_core::time::{Moment, Span};
 
@@ -22,7 +23,6 @@ use super::body::ResponseBody;
 use super::closing::Closing;
 use super::record::record_decision;
 use crate::engine::{Judgement, Settlement};
-use tollgate_core::refusal::ErrorFormat;
 
 use crate::message::{
     Failure, Refusal, X_REQUEST_ID, failure_response, refusal_response, request_id, write_field,

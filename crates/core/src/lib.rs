@@ -15,7 +15,7 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
-//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `text`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; characters that people can read; stopping; time limits |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; characters that people can read; stopping; time limits |
 //! | 2 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
 //! | 3 | `refusal` | the responses to requests that are not admitted |
 //! | 4 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |

@@ -68,10 +68,11 @@ impl Reply {
 mod tests {
     use std::time::Duration;
 
-    use futures_util::FutureExt as _;
     use tollgate_core::algorithm::{Algorithm, Quota, SlidingLog};
-    use tollgate_core::testing::charge;
     use tollgate_core::time::Span;
+
+    use crate::shared::testing::charge;
+    use futures_util::FutureExt as _;
 
     use super::*;
 

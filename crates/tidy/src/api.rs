@@ -9,7 +9,10 @@ use crate::tree::{File, Tree};
 
 /// The sources of the interface.
 const SOURCES: [&str; 3] =
-    ["limiter/src/library/", "limiter/src/layer/", "limiter/src/decision/settings.rs"];
+    ["limiter/src/library/", "limiter/src/layer/", "crates/core/src/decision/settings.rs"];
+
+/// Marks what the gateway alone uses.
+const HIDDEN: &str = "#[doc(hidden)]";
 
 /// The interface: for each item its attributes, signature, variants and methods.
 pub(crate) fn interface(tree: &Tree) -> String {
@@ -29,7 +32,12 @@ pub(crate) fn interface(tree: &Tree) -> String {
 /// The names that `pub use` brings to the root.
 fn exported(code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for part in code.split("pub use ").skip(1) {
+    for (at, part) in
+        code.match_indices("pub use ").map(|(at, word)| (at, &code[at + word.len()..]))
+    {
+        if code[..at].trim_end().ends_with(HIDDEN) {
+            continue;
+        }
         let path = part.split(';').next().unwrap_or_default();
         let list = path.rsplit("::").next().unwrap_or(path);
         let list = path.split_once('{').map_or(list, |(_, list)| list.trim_end_matches('}'));
@@ -123,6 +131,7 @@ fn members(lines: &[(&str, &str)], depth: usize, head: &str) -> String {
     let mut members = String::new();
     let mut attributes = String::new();
     let mut open: Option<String> = None;
+    let mut is_hidden = false;
     for (line, full) in lines {
         let own_depth = line.len() - line.trim_start().len();
         let word = line.trim();
@@ -137,6 +146,9 @@ fn members(lines: &[(&str, &str)], depth: usize, head: &str) -> String {
             signature.push_str(word);
         } else if own_depth != depth + 4 || word.starts_with('}') {
             continue;
+        } else if word == HIDDEN {
+            is_hidden = true;
+            continue;
         } else if word.starts_with("#[") {
             if is_promise(word) {
                 attributes.push_str(&format!("    {}\n", full.trim()));
@@ -144,7 +156,7 @@ fn members(lines: &[(&str, &str)], depth: usize, head: &str) -> String {
             continue;
         } else {
             let is_public = word.starts_with("pub ");
-            if !is_public && !names_all {
+            if std::mem::take(&mut is_hidden) || !is_public && !names_all {
                 attributes.clear();
                 continue;
             }

@@ -156,7 +156,7 @@ mod tests {
             "use super::super::decision;",
             "use super::super::{digest, decision};",
         ] {
-            let findings = found(upward_imports, "limiter/src/policy/key.rs", source);
+            let findings = found(upward_imports, "crates/core/src/policy/key.rs", source);
             assert_eq!(findings.len(), 1, "{source}: {findings:?}");
             assert!(findings[0].contains("`policy` uses `decision` above it"), "{findings:?}");
         }
@@ -174,7 +174,7 @@ mod tests {
         let source = "use super::Policy; use super::*; use crate::policy::key; \
             use crate::{digest::{Key, decision}, time}; pub(in crate::policy) struct S; \
             pub(crate) fn decision() {} // crate::decision\n const S: &str = \"crate::decision\";";
-        assert_eq!(found(upward_imports, "limiter/src/policy/key.rs", source), [""; 0]);
+        assert_eq!(found(upward_imports, "crates/core/src/policy/key.rs", source), [""; 0]);
         assert_eq!(found(upward_imports, "src/lib.rs", "use crate::cli;"), [""; 0]);
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn a_module_without_a_row_and_a_name_that_is_no_module_are_found() {
         assert_eq!(found(upward_imports, "src/novel.rs", "").len(), 1);
         assert_eq!(
-            found(upward_imports, "limiter/src/policy/mod.rs", "use crate::{Policy, *};").len(),
+            found(upward_imports, "crates/core/src/policy/mod.rs", "use crate::{Policy, *};").len(),
             2
         );
     }
@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn a_confined_crate_is_found_where_it_must_not_be() {
         for (path, source) in [
-            ("limiter/src/store/memory.rs", "use hyper::Request;"),
-            ("limiter/src/decision/mod.rs", "fn f(b: hyper_util::rt::TokioIo) {}"),
-            ("limiter/src/policy/mod.rs", "type Y = serde_yaml::Value;"),
+            ("crates/core/src/store/memory.rs", "use hyper::Request;"),
+            ("crates/core/src/decision/mod.rs", "fn f(b: hyper_util::rt::TokioIo) {}"),
+            ("crates/core/src/policy/mod.rs", "type Y = serde_yaml::Value;"),
             ("src/app/mod.rs", "use anyhow::Context;"),
             ("src/proxy/mod.rs", "use serde_yaml::Value;"),
         ] {
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(found(misplaced_crates, "src/proxy/mod.rs", "use hyper::body;"), [""; 0]);
         assert_eq!(found(misplaced_crates, "src/cli/mod.rs", "use anyhow::Result;"), [""; 0]);
         assert_eq!(
-            found(misplaced_crates, "limiter/src/store/a.rs", "// hyper\nlet hyperbole;"),
+            found(misplaced_crates, "crates/core/src/store/a.rs", "// hyper\nlet hyperbole;"),
             [""; 0]
         );
     }

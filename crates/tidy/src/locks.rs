@@ -29,11 +29,14 @@ fn dependencies(manifest: &File) -> impl Iterator<Item = &str> {
     let mut is_list = false;
     manifest.text.lines().filter_map(move |line| {
         if line.starts_with('[') {
-            is_list = line.ends_with("dependencies]") && !line.contains("dev-");
+            is_list = line.ends_with("dependencies]")
+                && !line.contains("dev-")
+                && !line.starts_with("[workspace.");
         }
         let (name, value) =
             line.split_once(" = ").filter(|_| is_list && !line.starts_with(['#', '[']))?;
         let renamed = value.split_once("package = \"").and_then(|(_, it)| it.split('"').next());
+        let name = name.trim_end_matches(".workspace");
         (!value.contains("optional = true")).then(|| renamed.unwrap_or(name))
     })
 }

@@ -12,9 +12,9 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use prost::Message;
+use tollgate_core::refusal::grpc::{Code as GrpcCode, trailers_only};
 
 use super::body::AnswerBody;
-use tollgate_core::refusal::grpc::{Code as GrpcCode, trailers_only};
 
 use crate::message::{BodyError, read_body};
 use crate::server::ClientBody;

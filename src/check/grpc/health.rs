@@ -6,12 +6,12 @@
 use http::{Request, Response};
 use prost::Message;
 use tollgate_core::drain::Drain;
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, frame, read, reply, stream};
 use crate::check::settings::RpcServices;
 use crate::server::ClientBody;
-use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 pub(super) const CHECK: &str = "/grpc.health.v1.Health/Check";
 pub(super) const WATCH: &str = "/grpc.health.v1.Health/Watch";

@@ -13,12 +13,12 @@ use std::rc::Rc;
 
 use http::{Request, Response};
 use tollgate_core::drain::Drain;
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 use super::settings::GrpcSettings;
 use crate::gateway::Gateway;
 use crate::server::{ClientBody, Peer};
 use crate::telemetry::RateLimitMetrics;
-use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 pub(crate) use body::AnswerBody;
 use framing::Failed;

@@ -12,10 +12,10 @@ use hyper::body::Body;
 use prost::Message;
 use tokio::time::sleep;
 use tollgate_core::drain::Drain;
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, PREFIX_BYTES, decode_message, frame, incomplete, length_of, success};
-use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 /// The most messages of one call.
 const MAX_MESSAGES: usize = 1000;

@@ -35,6 +35,8 @@ mod sliding_log;
 mod sliding_window;
 mod state;
 mod sub_windows;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token_bucket;

@@ -15,8 +15,8 @@ mod scenarios;
 use proptest::prelude::*;
 
 use self::generators::{gaps, numbers, schedules};
+use super::testing::{KINDS, algorithm, algorithms, cases};
 use super::*;
-use crate::testing::{KINDS, algorithm, algorithms, cases};
 
 /// One key under one algorithm.
 struct Counter<'a> {

@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::cases;
+    use crate::algorithm::testing::cases;
 
     proptest! {
         #![proptest_config(cases())]

@@ -166,8 +166,8 @@ mod tests {
 
     use super::*;
     use crate::algorithm::Verdict;
+    use crate::algorithm::testing::cases;
     use crate::decision::tests::{policy, report, shared};
-    use crate::testing::cases;
     use crate::time::Span;
 
     fn verdict(retry: Retry, remaining: u64) -> Verdict {

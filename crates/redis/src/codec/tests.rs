@@ -1,10 +1,10 @@
 //! Bodies have the right operations, and no reply makes decoding panic.
 
 use proptest::prelude::*;
+use tollgate_core::algorithm::testing::{algorithms, cases};
 use tollgate_core::algorithm::{Algorithm, Op};
 use tollgate_core::digest::Key;
 use tollgate_core::digest::{Counter, Principal};
-use tollgate_core::testing::{algorithms, cases};
 use tollgate_core::time::Timestamp;
 
 use super::body::head;

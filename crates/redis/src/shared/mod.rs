@@ -22,6 +22,8 @@ pub mod leased;
 pub(super) mod local_plan;
 pub(super) mod store_clock;
 mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod write_back;
 
 pub use self::ask::{Ahead, Ask, Asked};

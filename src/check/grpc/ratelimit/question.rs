@@ -49,9 +49,10 @@ fn descriptor(it: &RateLimitDescriptor, hits: u32) -> Result<Descriptor<'_>, Fai
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::refusal::grpc::Code as GrpcCode;
+
     use super::*;
     use crate::check::grpc::messages::ratelimit::Entry as Sent;
-    use tollgate_core::refusal::grpc::Code as GrpcCode;
 
     fn question() -> RateLimitRequest {
         let entry = Sent { key: "k".to_owned(), value: String::new() };

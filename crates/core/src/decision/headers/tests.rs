@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithm::testing::cases;
 use crate::algorithm::{Retry, Verdict};
 use crate::decision::tests::{policy, shared};
 use crate::decision::{Lacking, Lease, Report, Reports, Ruling};
 use crate::policy::{Mode, Policy};
-use crate::testing::cases;
 use crate::time::Span;
 
 fn report(

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
+use crate::algorithm::testing::{algorithms, cases};
 use crate::algorithm::{Algorithm, Ban, Concurrency};
 use crate::decision::tests::fixed;
 use crate::decision::{Ending, Outcome};
@@ -15,7 +16,6 @@ use crate::policy::{
 };
 use crate::request::RequestView;
 use crate::store::{MemoryStore, Store};
-use crate::testing::{algorithms, cases};
 use crate::time::Span;
 
 const X: HeaderName = HeaderName::from_static("x");

@@ -4,8 +4,8 @@ use http::StatusCode;
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithm::testing::cases;
 use crate::policy::{Count, Elastic};
-use crate::testing::cases;
 
 /// The limits of one policy, and what it has counted, within one window.
 #[derive(Clone, Debug)]

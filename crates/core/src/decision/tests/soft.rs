@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithm::testing::{algorithms, cases};
 use crate::algorithm::{Op, TokenBucket};
-use crate::testing::{algorithms, cases};
 
 /// The same algorithm with room for this number of units more. A queue has no second
 /// threshold.

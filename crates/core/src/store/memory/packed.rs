@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::cases;
+    use crate::algorithm::testing::cases;
 
     fn survives(state: State) -> bool {
         let packed = Packed::Small(state);

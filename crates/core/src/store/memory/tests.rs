@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithm::testing::{algorithms, cases};
 use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, Retry, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,
 };
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};
-use crate::testing::{algorithms, cases};
 use crate::time::Span;
 
 /// A key like those of a digest: all bits look random.

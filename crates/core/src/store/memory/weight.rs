@@ -109,8 +109,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::algorithm::testing::cases;
     use crate::algorithm::{Ban, FixedWindow, MAX_LIMIT, Quota, SlidingWindow};
-    use crate::testing::cases;
 
     const YEAR_S: u64 = 366 * 86_400;
 

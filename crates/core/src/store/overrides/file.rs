@@ -26,8 +26,11 @@ use thiserror::Error;
 
 pub(super) use reader::Reader;
 
+use super::codec::{decode, encode};
+use super::marks::part;
+use super::stored::{Stored, Unreadable};
 use crate::digest::{Key, Secret};
-use crate::store::overrides::{Override, Stored, Unreadable, decode, encode, part};
+use crate::store::override_limit::Override;
 
 /// By principal and policy.
 const LIMITS: TableDefinition<'_, (u128, u64), &[u8]> = TableDefinition::new("limits");

@@ -13,6 +13,7 @@ mod codec;
 #[cfg(feature = "overrides-file")]
 mod file;
 mod marks;
+mod stored;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::LocalBoxFuture;
 use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
@@ -30,6 +30,7 @@ pub use self::codec::{decode, encode};
 #[cfg(feature = "overrides-file")]
 pub use self::file::{FileError, OverridesFile, ReadError};
 pub use self::marks::{Marks, PARTS, part};
+pub use self::stored::{ReadOverrides, Stored, Unreadable};
 pub use super::override_limit::{Lookups, Override};
 
 use self::cache::{Cache, ReadAt};
@@ -51,22 +52,6 @@ const MAX_BATCH: usize = 256;
 /// How long a request waits for a file. It is the default timeout of Redis.
 #[cfg(feature = "overrides-file")]
 const FILE_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// The override that is stored for one key, if there is one. None if the storage does not
-/// answer.
-pub type Stored = Option<Option<Override>>;
-
-/// The stored override was not written by this program, or by a newer version of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the stored override of this key is invalid: set it again, or unset it")]
-pub struct Unreadable;
-
-/// A storage of overrides, as one worker reads it.
-pub trait ReadOverrides: std::fmt::Debug {
-    /// The stored overrides of these keys, in their order. Keys that have `settled` have not
-    /// changed recently.
-    fn fetch<'a>(&'a self, keys: &'a [Key], settled: bool) -> LocalBoxFuture<'a, Vec<Stored>>;
-}
 
 /// The overrides that the workers of a node share.
 #[derive(Clone, Debug)]

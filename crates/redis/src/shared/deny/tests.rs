@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use smallvec::smallvec;
+use tollgate_core::algorithm::testing::{algorithms, cases};
 use tollgate_core::algorithm::{Concurrency, FixedWindow, Quota, SlidingWindow, SubWindows};
 use tollgate_core::consistency::Consistency;
 use tollgate_core::digest::{Counter, Principal};
 use tollgate_core::store::Source;
-use tollgate_core::testing::{algorithms, cases};
 
 use super::*;
 

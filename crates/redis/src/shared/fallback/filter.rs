@@ -56,8 +56,8 @@ impl PrincipalFilter {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tollgate_core::algorithm::testing::{algorithms, cases};
     use tollgate_core::digest::{Counter, Principal};
-    use tollgate_core::testing::{algorithms, cases};
     use tollgate_core::time::Span;
 
     use super::*;

@@ -6,16 +6,19 @@ mod units;
 
 use std::collections::HashMap;
 
-use proptest::prelude::*;
+use tollgate_core::algorithm::testing::cases;
+use tollgate_core::algorithm::testing::summable;
 use tollgate_core::algorithm::{
     Algorithm, Concurrency, FixedWindow, Op, Quota, Retry, SlidingLog, SlidingWindow, State,
     TokenBucket, Verdict,
 };
 use tollgate_core::digest::Key;
 use tollgate_core::store::Charge;
-use tollgate_core::testing::cases;
-use tollgate_core::testing::{START, after, charge, summable};
+use tollgate_core::testing::{START, after};
 use tollgate_core::time::{Span, Timestamp};
+
+use crate::shared::testing::charge;
+use proptest::prelude::*;
 
 use super::*;
 use crate::shared::Ahead;

@@ -7,14 +7,17 @@ mod units;
 
 use std::collections::HashMap;
 
+use tollgate_core::algorithm::testing::summable;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingWindow, State, TokenBucket,
     Verdict,
 };
 use tollgate_core::digest::Key;
 use tollgate_core::store::Charge;
-use tollgate_core::testing::{START, after, charge, summable};
+use tollgate_core::testing::{START, after};
 use tollgate_core::time::{Span, Timestamp};
+
+use crate::shared::testing::charge;
 
 use super::*;
 

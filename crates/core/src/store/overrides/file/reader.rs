@@ -14,7 +14,8 @@ use futures_util::future::LocalBoxFuture;
 
 use super::{Opened, OverridesFile};
 use crate::digest::Key;
-use crate::store::overrides::{Marks, ReadOverrides, Stored};
+use crate::store::overrides::marks::Marks;
+use crate::store::overrides::stored::{ReadOverrides, Stored};
 use crate::time::{Clock, monotonic};
 
 /// The time between two looks for changes.

@@ -1,9 +1,9 @@
 //! Debts of all algorithms: never more units than were added, and no fewer than still count.
 
 use proptest::prelude::*;
+use tollgate_core::algorithm::testing::{algorithms, cases};
 use tollgate_core::algorithm::{LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_core::digest::{Counter, Principal};
-use tollgate_core::testing::{algorithms, cases};
 use tollgate_core::time::Span;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! The number of units that all nodes together admit.
 
 use proptest::prelude::*;
-use tollgate_core::testing::cases;
+use tollgate_core::algorithm::testing::cases;
 
 use super::*;
 

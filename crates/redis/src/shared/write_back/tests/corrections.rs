@@ -1,7 +1,7 @@
 //! Units that are given back, and costs above the reservation.
 
 use proptest::prelude::*;
-use tollgate_core::testing::cases;
+use tollgate_core::algorithm::testing::cases;
 
 use super::*;
 

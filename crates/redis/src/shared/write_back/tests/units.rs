@@ -1,7 +1,7 @@
 //! Each unit is counted once, or reported as lost.
 
 use proptest::prelude::*;
-use tollgate_core::testing::cases;
+use tollgate_core::algorithm::testing::cases;
 
 use super::*;
 
