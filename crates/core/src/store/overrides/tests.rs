@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use tokio::time::sleep;
 use tokio::time::timeout;
 
+use futures_util::future::LocalBoxFuture;
+
 use super::*;
 use crate::digest::{Counter, Principal};
 use crate::time::Span;
