@@ -2,12 +2,12 @@
 //!
 //! # Layout
 //!
-//! Decisions are made by the crate [`tollgate_limiter`], which any module may use. A module
+//! Decisions are made by the crate [`tollgate_core`], which any module may use. A module
 //! may use the modules of this crate below it, and none beside it:
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 1 | `platform`, `telemetry`, `gradient`, `gather`, `coalesced`, `message`, [`routes`], `patches`, `turn` | what needs Linux, with portable forms; logs; whether an upstream slows down; how small messages are written, one by one and together; what the gateway itself says; which route a request takes; changes of policies at run time; when the runtime asks the system |
+//! | 1 | `platform`, `telemetry`, `io`, `message`, [`routes`], `patches`, `turn` | what needs Linux, with portable forms; logs; how messages are written to connections; what the gateway itself says; which route a request takes; changes of policies at run time; when the runtime asks the system |
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
@@ -23,15 +23,13 @@ mod admin;
 mod app;
 mod check;
 pub mod cli;
-mod coalesced;
 pub mod config;
 pub mod embedded;
 mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
-mod gather;
-mod gradient;
+mod io;
 mod message;
 mod patches;
 mod platform;

@@ -17,6 +17,7 @@ mod fault;
 mod fetch;
 mod fields_copy;
 mod forward;
+mod gradient;
 mod health;
 mod interim;
 mod probe;

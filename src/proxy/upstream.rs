@@ -13,10 +13,10 @@ use tracing::warn;
 use super::endpoint::{Endpoint, IdleRoom, InFlight};
 use super::endpoint_set::EndpointSet;
 use super::fault::Fault;
+use super::gradient::LatencyGradient;
 use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
 use super::warnings::Warnings;
-use crate::gradient::LatencyGradient;
 use crate::message::Failure;
 use crate::telemetry::{UpstreamMetrics, WorkerMetrics};
 

@@ -32,7 +32,7 @@ use super::syntax::is_method;
 use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
-use crate::coalesced::Coalesced;
+use crate::io::Coalesced;
 use crate::message::{content_length, join_cookies, switch_to_websocket, websocket_key};
 
 /// How many bytes of one body a client may send before the endpoint has read them. The

@@ -101,17 +101,7 @@ pub(crate) const CRATES: &[Crate] = &[
         folder: "",
         uses: &["tollgate-core", "tollgate-redis", "tollgate-limiter"],
         layers: &[
-            &[
-                "platform",
-                "telemetry",
-                "gradient",
-                "gather",
-                "coalesced",
-                "message",
-                "routes",
-                "patches",
-                "turn",
-            ],
+            &["platform", "telemetry", "io", "message", "routes", "patches", "turn"],
             &["server", "engine"],
             &["proxy"],
             &["snapshot"],

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::stream::Transport;
-use crate::gather::poll_write_gathered;
+use crate::io::poll_write_gathered;
 use crate::telemetry::UpstreamTraffic;
 
 /// A stream whose bytes are counted.

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_core::time::monotonic;
 
 use super::send_error::SendError;
-use crate::coalesced::Coalesced;
+use crate::io::Coalesced;
 use crate::message::MAX_RESPONSE_FIELDS;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;

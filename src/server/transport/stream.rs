@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
 use super::tcp::{MAX_AT_ONCE, Tcp};
-use crate::gather::poll_write_gathered;
+use crate::io::poll_write_gathered;
 
 /// A connection as the kernel provides it.
 pub(crate) type Transport = Either<Tcp, UnixStream>;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::io::AsyncWrite as _;
 use tokio::task::{JoinHandle, spawn_local};
 
-use crate::gather::poll_write_gathered;
+use crate::io::poll_write_gathered;
 use crate::proxy::endpoint::stream::Stream;
 
 /// The most memory that is kept between requests.

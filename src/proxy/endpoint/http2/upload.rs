@@ -17,7 +17,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
-use crate::coalesced::Coalesced;
+use crate::io::Coalesced;
 use crate::message::Failure;
 use crate::proxy::body::RequestBody;
 
