@@ -1,42 +1,11 @@
-//! The messages and the `.proto` files say the same.
-
-use std::fs;
-use std::path::{Path, PathBuf};
+//! The messages and the `.proto` files say the same. scripts/test-descriptors holds the descriptors to
+//! the files.
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor};
 
 use super::{authorization, core, ratelimit, reflection, values};
 use crate::check::grpc::{DESCRIPTORS, health};
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/check/grpc/proto");
-
-/// The files below a directory, relative to the root, in order.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("it is part of the project");
-    let mut paths: Vec<_> = entries.map(|it| it.expect("it can be read").path()).collect();
-    paths.sort();
-    let is_proto = |path: &PathBuf| path.extension().is_some_and(|it| it == "proto");
-    let below = |path: &PathBuf| match path.is_dir() {
-        true => files(path),
-        false => vec![path.strip_prefix(ROOT).expect("it is below").to_owned()],
-    };
-    paths.iter().flat_map(below).filter(is_proto).collect()
-}
-
-#[test]
-fn the_descriptors_are_those_of_the_files() {
-    let mut compiler = protox::Compiler::new([ROOT]).expect("it is a directory");
-    compiler.include_imports(true).include_source_info(false);
-    compiler.open_files(files(Path::new(ROOT))).expect("the files are right");
-    let compiled = compiler.encode_file_descriptor_set();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(Path::new(ROOT).join("descriptors.bin"), &compiled).expect("it can be written");
-        return;
-    }
-    let advice = "the .proto files have changed: UPDATE_GOLDEN=1 cargo test --lib descriptors";
-    assert!(compiled == DESCRIPTORS, "{advice}");
-}
 
 /// Reads a message and writes it. Fields that it does not know are lost.
 type Recode = fn(&[u8]) -> Option<Vec<u8>>;
