@@ -152,7 +152,7 @@ fn clocks_that_differ_by_less_than_the_leeway_do_no_harm(store: StoreKind) {
 
 #[test]
 fn a_new_key_set_is_used_and_a_removed_one_is_kept() {
-    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/limiter/src/policy/jwt/test_keys/");
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/core/src/policy/jwt/test_keys/");
     let private = std::fs::read(Path::new(keys).join("ed25519.private.pem")).expect("a key");
     let key = EncodingKey::from_ed_pem(&private).expect("a key");
     let token = encode(&Header::new(Algorithm::EdDSA), &json!({ "sub": "ann" }), &key);
