@@ -71,6 +71,25 @@ struct Limits {
     delays: Arc<Semaphore>,
 }
 
+impl Limiter {
+    /// A layer that applies all policies of this limiter to each request. For some of them, see
+    /// [`RateLimitLayer::new`].
+    ///
+    /// ```
+    /// use tollgate_limiter::{Key, Limiter, Policy};
+    ///
+    /// let limiter = Limiter::new(Policy::new("per-client", Key::Ip, "100/minute".parse()?))?;
+    /// let app: axum::Router = axum::Router::new().layer(limiter.layer());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_POLICIES`].
+    pub fn layer(&self) -> RateLimitLayer {
+        RateLimitLayer::new(self, self.policies())
+    }
+}
+
 impl RateLimitLayer {
     /// Applies these policies to each request, all together. Their order has no effect.
     ///

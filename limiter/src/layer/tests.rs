@@ -84,6 +84,10 @@ async fn requests_beyond_the_limit_get_a_problem_with_all_fields() {
     assert_eq!(problem["retry-after-ms"], 60_000);
     let text = ask(&service, request(&[("accept", "text/html")])).await;
     assert_eq!(&text.body()[..], b"Quota Exceeded: Try again in 60 seconds.\n");
+    // All lines of a field are one list (RFC 9110, section 5.3).
+    let both = [("accept", "text/html"), ("accept", "application/json")];
+    let problem = ask(&service, request(&both)).await;
+    assert_eq!(problem.headers()["content-type"], "application/problem+json");
 }
 
 #[tokio::test]

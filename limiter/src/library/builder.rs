@@ -151,7 +151,7 @@ impl Parts {
             }
         }
         self.check_counters()?;
-        Limiter::new(self)
+        Limiter::of_parts(self)
     }
 
     /// In a state in Redis, a few bytes of its digest identify a counter. No two counters may
@@ -196,7 +196,22 @@ impl Limiter {
         LimiterBuilder::default()
     }
 
-    fn new(parts: Parts) -> Result<Self, BuildError> {
+    /// A limiter with one policy, and counters in memory.
+    ///
+    /// ```
+    /// use tollgate_limiter::{Key, Limiter, Policy};
+    ///
+    /// let limiter = Limiter::new(Policy::new("per-client", Key::Ip, "100/minute".parse()?))?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the policy contradicts itself.
+    pub fn new(policy: Policy) -> Result<Self, BuildError> {
+        Self::builder().policy(policy).build()
+    }
+
+    fn of_parts(parts: Parts) -> Result<Self, BuildError> {
         let Parts { policies, client, store, clock, headers, overrides } = parts;
         let (overrides, secret) = match overrides {
             Some((overrides, secret)) => (Some(overrides), secret),

@@ -44,6 +44,19 @@ impl Limiter {
         policy.cloned().map(PolicyHandle).ok_or_else(|| UnknownPolicy(name.to_owned()))
     }
 
+    /// All policies, in the order in which they were added.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// let limiter = Limiter::new(Policy::new("p", Key::User, "5/s".parse()?))?;
+    /// let policy = limiter.policies().next().expect("there is one");
+    /// assert_eq!(policy.name(), "p");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policies(&self) -> impl Iterator<Item = PolicyHandle> {
+        self.0.policies.iter().cloned().map(PolicyHandle)
+    }
+
     /// Charges `cost` units for `key` under one policy, without a request. The plans, exemptions
     /// and costs of the policy, which depend on requests, have no effect.
     ///
