@@ -71,11 +71,15 @@ class Browser:
                 raise RuntimeError(f"it is never true: {expression}")
             time.sleep(0.1)
 
+    def open(self, url):
+        """Opens a page."""
+        self._call("Page.navigate", url=url)
+
     def sign_in(self, url, token):
         """Opens the page with a token that this tab has kept."""
         script = f"sessionStorage.setItem('tollgate-token', {json.dumps(token)})"
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
-        self._call("Page.navigate", url=url)
+        self.open(url)
         self.until("document.getElementById('contact')?.textContent.includes('Live')")
 
     def resize(self, width, height, theme):
