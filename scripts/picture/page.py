@@ -117,7 +117,7 @@ def pictures(url, directory):
         browser.sign_in(url, TOKEN)
         browser.until("document.querySelectorAll('#top-table tbody tr').length > 5")
         browser.until("document.querySelectorAll('#policy-table .spark .area2').length > 2")
-        browser.picture(directory / "dashboard.png", 1280, 800, "light")
+        browser.picture(directory / "dashboard.png", 1280, 630, "light")
         browser.picture(directory / "dashboard-narrow.png", 360, 760, "dark")
         browser.resize(1280, 520, "light")
         browser.value("document.querySelector('tr[data-row=per-api-key] [data-opens]').click()")

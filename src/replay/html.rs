@@ -1,11 +1,13 @@
 //! The report as one HTML file. It contains its style and its charts (SVG), runs no script
-//! and loads nothing.
+//! and loads nothing. Its size is bounded.
 
+mod bounded;
 mod chart;
 mod escaped;
 
 use std::fmt::{self, Write as _};
 
+use self::bounded::bounded;
 use self::chart::write_charts;
 use self::escaped::Escaped;
 use super::document::layout;
@@ -39,9 +41,14 @@ const FOOTER: &str = "A replay assumes that clients would have sent the same req
 
 /// The report as a page.
 pub(crate) fn page(report: &Report) -> String {
+    let (report, left_out) = bounded(report);
+    let mut layout = layout(&report);
+    if let Some(first) = layout.sections.first_mut() {
+        first.blocks.push(Block::Lines(left_out.into_iter().collect()));
+    }
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = write_page(&mut out, &layout(report));
+    let _ = write_page(&mut out, &layout);
     out
 }
 

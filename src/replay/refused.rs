@@ -140,8 +140,9 @@ impl Clients {
         wait: Option<Span>,
     ) {
         let Some((is_by_client, refusals)) = self.policies.get_mut(policy) else { return };
-        // Of a key that many clients share, clients are told apart by their addresses.
-        let own = key.filter(|_| *is_by_client);
+        // Of a key that many clients share, clients are told apart by their addresses. A log with keys
+        // can mask addresses, so there it is the key.
+        let own = key.filter(|(_, name)| *is_by_client || matches!(name, ClientName::Id(_)));
         let (digest, name) =
             own.unwrap_or_else(|| (digest_of_address(address), ClientName::Address(address)));
         let place = (u16::try_from(policy).unwrap_or(u16::MAX), digest);

@@ -2,6 +2,7 @@
 
 mod options;
 mod own_log;
+mod page;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
