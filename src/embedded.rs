@@ -29,7 +29,7 @@ pub enum EmbedError {
     /// The password of Redis comes from a program, which only a gateway runs.
     #[error(
         "the password of Redis comes from the program {0:?}, which only a gateway runs: write \
-         password in place of store.redis.password_command"
+         password instead of store.redis.password_command"
     )]
     PasswordCommand(String),
     /// The file with the limits of single keys cannot be used.

@@ -313,7 +313,9 @@ impl Admin {
             Action::OpenApi => Ok(Answer::api_document(openapi::text())),
             Action::Page => page::file("index.html").map(Answer::page_file),
             Action::PageFile => page::file(call.value(0)).map(Answer::page_file),
-            Action::Events => Err(Problem::bad_request("a stream of events is no single answer")),
+            Action::Events => {
+                Err(Problem::bad_request("a stream of events is not a single answer"))
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) enum Command {
     /// Check a configuration: exit code 0, or 2 with a report of all mistakes
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
-    /// Show, set or remove the limit of one key, in place of the limit of its policy
+    /// Show, set or remove the limit of one key, instead of the limit of its policy
     #[command(after_help = OVERRIDE_EXAMPLES)]
     Override(OverrideArgs),
     /// Say what a request would get, and why: by a configuration, or by a running gateway

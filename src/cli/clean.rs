@@ -23,7 +23,7 @@ pub(super) fn document(value: Value) -> Value {
     }
 }
 
-/// The text with escapes like `\u{1b}` in place of such characters.
+/// The text with escapes like `\u{1b}` instead of such characters.
 pub(super) fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -52,7 +52,7 @@ pub(super) enum Problem {
         error: io::Error,
     },
     /// The signal would end the process.
-    #[error("the process {0} does not handle SIGHUP, so it is no gateway that runs")]
+    #[error("the process {0} does not handle SIGHUP, so it is not a running gateway")]
     NoGateway(i32),
     /// The gateway cannot be reached, and there is no process to send the signal to.
     #[error("{0}\nto send SIGHUP instead, name the process with --pid PID")]

@@ -77,7 +77,7 @@ fn places(values: &Values) -> Vec<(Vec<&str>, String)> {
 
 /// The bytes that hold a scalar, and what is to stand there.
 fn edit(text: &str, place: &Node, value: &str) -> Result<(Range<usize>, String), String> {
-    let old = place.scalar().ok_or_else(|| "is no single value".to_owned())?;
+    let old = place.scalar().ok_or_else(|| "is not a single value".to_owned())?;
     if old.contains("${") {
         return Err(format!("is {old:?}, whose value is elsewhere"));
     }

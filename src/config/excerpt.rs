@@ -201,7 +201,7 @@ impl Excerpt {
     }
 }
 
-/// A blank in place of a character that is not printable.
+/// A blank instead of a character that is not printable.
 pub(super) fn printable(c: char) -> char {
     if is_printable(c) { c } else { ' ' }
 }

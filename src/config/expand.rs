@@ -82,7 +82,7 @@ impl Expander<'_> {
         if is_secret {
             advice += "; if this is the secret itself, read it from a file: ${file:/path}";
         }
-        let message = "this is no reference to a variable, and would be taken as it is";
+        let message = "this is not a reference to a variable, and would be taken as it is";
         self.problems.error(node.span, message, &advice);
         node.value = Value::Unresolved;
     }
@@ -124,7 +124,7 @@ impl Expander<'_> {
             let message = format!(
                 "the environment variable {name} ends with a newline, which is left out of the value"
             );
-            self.problems.warning(self.span, &message, "set it with printf in place of echo");
+            self.problems.warning(self.span, &message, "set it with printf instead of echo");
         }
         Some(kept)
     }

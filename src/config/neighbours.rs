@@ -3,7 +3,7 @@
 //! Envoy, Traefik, nginx, Kong, Caddy, HAProxy and APISIX have other names for the same things. A
 //! list of all names that exist here would not help their users.
 
-/// What to write in place of a field that a section of this name does not have.
+/// What to write instead of a field that a section of this name does not have.
 pub(super) fn field(section: &str, name: &str) -> Option<&'static str> {
     match section {
         "policy" => policy(name),
@@ -12,7 +12,7 @@ pub(super) fn field(section: &str, name: &str) -> Option<&'static str> {
     }
 }
 
-/// What to write in place of a field of a policy.
+/// What to write instead of a field of a policy.
 pub(super) fn policy(name: &str) -> Option<&'static str> {
     Some(match name {
         "average"
@@ -72,7 +72,7 @@ pub(super) fn policy(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What to write in place of a field of a route.
+/// What to write instead of a field of a route.
 fn route(name: &str) -> Option<&'static str> {
     Some(match name {
         "limit" | "limits" | "rate" | "rate_limit" | "rate_limits" | "ratelimit" | "limit_req"
@@ -87,7 +87,7 @@ fn route(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What to write in place of a key of another gateway.
+/// What to write instead of a key of another gateway.
 pub(super) fn key(word: &str) -> Option<&'static str> {
     Some(match word {
         "$binary_remote_addr" | "$remote_addr" => "write key: ip, with limit: 100/minute",

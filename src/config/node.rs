@@ -100,7 +100,7 @@ impl Node {
         }
     }
 
-    /// The form of a scalar that messages show in place of its value: with `${...}` as they are
+    /// The form of a scalar that messages show instead of its value: with `${...}` as they are
     /// written, and without secrets. None: they may show the value.
     pub(super) fn shown(&self) -> Option<Cow<'_, str>> {
         match &self.value {

@@ -5,7 +5,7 @@
 pub(super) const SECRET_FIELDS: [&str; 3] = ["password", "secret", "token"];
 /// Replaces a text that is not shown.
 pub(super) const MASK: &str = "***";
-/// What a private key contains if it stands in the file itself, in place of its path (RFC 7468).
+/// What a private key contains if it stands in the file itself, instead of its path (RFC 7468).
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// What of a text is secret.

@@ -42,7 +42,7 @@ fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
     if chars > MAX_CHARS {
         return None;
     }
-    // Case does not count, nor does `-` in place of `_`.
+    // Case does not count, nor does `-` instead of `_`.
     let folded = |text: &str| text.replace('-', "_").to_ascii_lowercase();
     let name = folded(name);
     known

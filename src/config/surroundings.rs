@@ -49,7 +49,7 @@ pub struct NamedFile {
 }
 
 impl<'a> Surroundings<'a> {
-    /// Those of the file `name`, of which nothing has been read yet.
+    /// Those of the file `name`. Nothing has been read from it yet.
     pub(super) fn new(
         name: &'a str,
         env: &'a dyn Fn(&str) -> Option<String>,

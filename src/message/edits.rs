@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue};
 /// Header fields that a route sets and removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldEdits {
-    /// Each of these fields gets one line with this value in place of all others.
+    /// Each of these fields gets one line with this value instead of all others.
     pub(crate) set: Vec<(HeaderName, HeaderValue)>,
     /// These fields are removed. No name is in both lists.
     pub(crate) remove: Vec<HeaderName>,

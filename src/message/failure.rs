@@ -117,7 +117,7 @@ pub(crate) enum Failure {
     #[error("the upstream closed the connection before it had answered")]
     UpstreamClosed,
     /// The upstream supports only HTTP/2, over which the gateway opens no tunnel.
-    #[error("the upstream speaks no HTTP/1.1, over which a WebSocket could be opened")]
+    #[error("the upstream does not speak HTTP/1.1, over which a WebSocket could be opened")]
     UpstreamNoTunnel,
     /// The whole request took longer than its route allows.
     #[error("the request took longer than this route allows")]

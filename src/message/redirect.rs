@@ -1,4 +1,4 @@
-//! Redirects: a response with `Location` in place of an upstream's response.
+//! Redirects: a response with `Location` instead of an upstream's response.
 //!
 //! Parts of the request that are inserted into `Location` cannot change its structure:
 //! they are percent-encoded, only `{host}` may be inserted into the host, and an inserted

@@ -27,7 +27,7 @@ pub(crate) struct Refusal<'a> {
 
 /// The response to a refusal, from a template. Braces around other text than a placeholder
 /// stay, because JSON contains many. If waiting does not help, `{retry_after}` becomes
-/// `null`, which is valid JSON in place of a number.
+/// `null`, which is valid JSON instead of a number.
 pub(crate) fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
     let mut body = String::with_capacity(template.body.len() + 16);
     let mut rest = &*template.body;

@@ -75,7 +75,7 @@ pub(crate) enum FetchError {
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
     /// The response ended too early, or is not HTTP.
-    #[error("the answer is no HTTP, or ended before it was whole")]
+    #[error("the answer is not HTTP, or ended before it was whole")]
     Broken,
 }
 

@@ -98,7 +98,7 @@ impl<'a> RetryState<'a> {
         self.may_retry
     }
 
-    /// The error in place of a response if its status is a cause for a retry and one is left.
+    /// The error instead of a response if its status is a cause for a retry and one is left.
     pub(super) fn check_status(&mut self, response: &mut EndpointResponse) -> Option<AttemptError> {
         let cause = RetryCause::of_status(response.response.status())?;
         let copy = response.copy.take().filter(|_| self.may_retry)?;

@@ -1,6 +1,6 @@
 //! Syntax that requests of HTTP/1 and HTTP/2 have in common.
 
-/// The method of the request that the guard passes to the HTTP library in place of a
+/// The method of the request that the guard passes to the HTTP library instead of a
 /// malformed one. No request of a client can have it.
 pub(super) const REFUSED_METHOD: &str = "-";
 

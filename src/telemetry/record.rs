@@ -75,7 +75,7 @@ pub(crate) struct Record {
     pub(crate) status: Option<StatusCode>,
     /// Bytes of the response's body that were sent.
     pub(crate) bytes: u64,
-    /// Bytes that a WebSocket has sent to the client in place of a body.
+    /// Bytes that a WebSocket has sent to the client instead of a body.
     pub(crate) tunnel: Option<TunnelBytes>,
     /// From its head to the end of the response, in microseconds. 0 until then.
     pub(crate) duration_us: u64,

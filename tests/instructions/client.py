@@ -115,7 +115,7 @@ class Client:
         for _ in range(times):
             found = self.ask()
             if found != status:
-                raise ConnectionError(f"status {found} in place of {status}")
+                raise ConnectionError(f"status {found} instead of {status}")
         time.sleep(SETTLED_S)
 
 

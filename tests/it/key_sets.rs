@@ -162,8 +162,8 @@ fn whatever_an_issuer_sends_its_last_valid_keys_stay_in_use() {
             "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{".replace("Content-L", "content-l"),
             "ended",
         ),
-        ("no HTTP at all".to_owned(), "the answer is no HTTP, or ended before it was whole"),
-        (String::new(), "the answer is no HTTP, or ended before it was whole"),
+        ("no HTTP at all".to_owned(), "the answer is not HTTP, or ended before it was whole"),
+        (String::new(), "the answer is not HTTP, or ended before it was whole"),
     ] {
         issuer.says(answer);
         eventually(said, || gateway.log().contains(said));

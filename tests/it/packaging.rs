@@ -61,7 +61,7 @@ fn the_configuration_of_the_package_is_good() {
     assert!(text.contains("\n  - address: 127.0.0.1:8080\n"));
 }
 
-/// The package is built as a release builds it, around a small file in place of the program.
+/// The package is built as a release builds it, around a small file instead of the program.
 #[test]
 fn the_package_has_the_same_bytes_each_time() {
     let documents = documents();
@@ -104,7 +104,7 @@ fn the_package_has_the_same_bytes_each_time() {
     }
 }
 
-/// The last stage of docker/Dockerfile, around a small file in place of the program.
+/// The last stage of docker/Dockerfile, around a small file instead of the program.
 #[test]
 fn the_image_has_the_same_bytes_each_time() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -43,10 +43,10 @@ pub enum PemError {
     /// The private key needs a passphrase.
     #[error("the private key in it is encrypted with a passphrase")]
     Encrypted,
-    /// ASN.1 in place of text.
+    /// ASN.1 instead of text.
     #[error("it is in DER, which is not a text; PEM is needed")]
     Der,
-    /// An archive of PKCS #12 in place of text.
+    /// An archive of PKCS #12 instead of text.
     #[error("it is a PKCS #12 archive; PEM is needed")]
     Pkcs12,
     /// UTF-16, which some editors and shells of Windows write.
@@ -89,7 +89,7 @@ impl PemError {
     }
 }
 
-/// What a file has in place of what was wanted.
+/// What a file has instead of what was wanted.
 fn instead(label: Option<&str>) -> String {
     label.map_or_else(String::new, |label| format!(", but a \"{label}\""))
 }

@@ -43,7 +43,7 @@ pub const fn is_printable(c: char) -> bool {
     }
 }
 
-/// A character as it is shown: U+FFFD in place of one that is not [printable](is_printable).
+/// A character as it is shown: U+FFFD instead of one that is not [printable](is_printable).
 pub const fn printable(c: char) -> char {
     if is_printable(c) { c } else { char::REPLACEMENT_CHARACTER }
 }

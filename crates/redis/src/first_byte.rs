@@ -36,7 +36,7 @@ impl IsForeign {
 }
 
 impl FirstByte {
-    /// Notes the first byte of `stream`, of which nothing was read.
+    /// Notes the first byte of `stream`. Nothing was read from it before.
     pub(super) fn of(stream: Box<dyn Stream>) -> Self {
         Self { stream, has_begun: false, is_foreign: IsForeign::default() }
     }

@@ -55,7 +55,7 @@ pub(super) fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
         },
         OutageCause::Unreachable => "see whether Redis runs, and whether the address is right",
         OutageCause::Closed if settings.tls.is_none() => {
-            "see the log of Redis; if the server expects TLS, write rediss:// in place of redis://"
+            "see the log of Redis; if the server expects TLS, write rediss:// instead of redis://"
         }
         OutageCause::Closed => "see the log of Redis",
         OutageCause::Tls => {
@@ -63,7 +63,7 @@ pub(super) fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
              URL, and both sides trust the authority of the other"
         }
         OutageCause::NotRedis => {
-            "see whether Redis listens on this port; if it expects TLS, write rediss:// in place of \
+            "see whether Redis listens on this port; if it expects TLS, write rediss:// instead of \
              redis://"
         }
         OutageCause::Protected => "give Redis a password, or set protected-mode no",
@@ -88,8 +88,8 @@ pub(super) fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
         OutageCause::MasterDown => "bring the master back, or promote a replica",
         OutageCause::Busy => "end the script of the other program with SCRIPT KILL",
         OutageCause::ClusterDown => "see CLUSTER INFO, and the nodes that are down",
-        OutageCause::ClusterNode => "write redis+cluster:// in place of redis://",
-        OutageCause::NoCluster => "write redis:// in place of redis+cluster://",
+        OutageCause::ClusterNode => "write redis+cluster:// instead of redis://",
+        OutageCause::NoCluster => "write redis:// instead of redis+cluster://",
         OutageCause::Sentinel => "write redis+sentinel://host:26379/name-of-master",
         OutageCause::NoSentinel => "write redis:// for a server, or the port of a Sentinel (26379)",
         OutageCause::SentinelPassword => {

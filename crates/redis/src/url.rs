@@ -67,7 +67,7 @@ impl RedisSettings {
             "redis+sentinel" => (false, Kind::Sentinel),
             "rediss+sentinel" => (true, Kind::Sentinel),
             _ => {
-                let problem = format!("\"{scheme}\" is no scheme of Redis");
+                let problem = format!("\"{scheme}\" is not a scheme of Redis");
                 return Err(UrlError::new(problem, SCHEMES));
             }
         };
@@ -243,7 +243,7 @@ fn database(text: &str) -> Result<u32, UrlError> {
     text.parse()
         .ok()
         .filter(|_| digits)
-        .ok_or_else(|| UrlError::new(format!("\"{text}\" is no database"), DATABASE))
+        .ok_or_else(|| UrlError::new(format!("\"{text}\" is not a database"), DATABASE))
 }
 
 fn hosts(text: &str, default_port: u16) -> Result<Vec<Address>, UrlError> {
@@ -251,7 +251,7 @@ fn hosts(text: &str, default_port: u16) -> Result<Vec<Address>, UrlError> {
 }
 
 fn tcp(text: &str, default_port: u16) -> Result<Address, UrlError> {
-    let invalid = || UrlError::new(format!("\"{text}\" is no host with a port"), HOSTS);
+    let invalid = || UrlError::new(format!("\"{text}\" is not a host with a port"), HOSTS);
     let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, port))) => {
             host.parse::<std::net::Ipv6Addr>().map_err(|_| invalid())?;

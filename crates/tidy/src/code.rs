@@ -1,7 +1,7 @@
 //! Rust source without its comments and literals, so that a rule on code ignores
 //! their words. Line numbers stay the same.
 
-/// `source` with blanks in place of every comment and literal.
+/// `source` with blanks instead of every comment and literal.
 pub(crate) fn only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;

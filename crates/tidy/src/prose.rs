@@ -1,4 +1,5 @@
-//! Documents and comments name clients, nodes and requests, and no vague persons.
+//! Documents and comments name clients, nodes and requests, and no vague persons. Phrases that a reader
+//! has to read twice have a plain one that replaces them.
 
 use crate::tree::{File, Finding, Tree};
 
@@ -10,7 +11,12 @@ const VAGUE_WORDS: [&str; 5] = [
     concat!("some", "body"),
     concat!("who", "ever"),
 ];
-/// Where the rule applies, in addition to Markdown.
+/// Phrases, each with the plain one. The rule applies to all Rust files and documents.
+const PHRASES: [(&str, &str); 2] = [
+    (concat!("in place", " of"), "instead of"),
+    (concat!("of which", " nothing"), "a second sentence"),
+];
+/// Where the rule on persons applies, in addition to Markdown.
 const PLACES: [&str; 8] = [
     ".ci/",
     "bench/",
@@ -37,6 +43,23 @@ pub(crate) fn vague_words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Lines with one of the [`PHRASES`].
+pub(crate) fn phrases(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let files = tree.files().filter(|it| it.path.ends_with(".rs") || it.path.ends_with(".md"));
+    for file in files {
+        for (number, line) in file.lines() {
+            let found = PHRASES.iter().find(|(phrase, _)| line.to_lowercase().contains(phrase));
+            findings.extend(
+                found.map(|(phrase, plain)| {
+                    file.finding(number, format!("`{phrase}`: write {plain}"))
+                }),
+            );
+        }
+    }
+    findings
+}
+
 fn applies_to(file: &File) -> bool {
     file.path.ends_with(".md") || PLACES.iter().any(|place| file.path.starts_with(place))
 }
@@ -44,6 +67,16 @@ fn applies_to(file: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn phrases_are_found_in_sources_and_documents() {
+        let text = format!("A word {} another.\n", PHRASES[0].0);
+        let files = [("docs/a.md", &*text), ("src/a.rs", &*text), ("scripts/a", &*text)];
+        let findings: Vec<String> =
+            phrases(&Tree::sample(&files)).iter().map(Finding::to_string).collect();
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].ends_with("write instead of"), "{findings:?}");
+    }
 
     #[test]
     fn vague_words_are_found_in_documents_and_scripts() {

@@ -99,6 +99,11 @@ fn no_name_contains_an_empty_word() {
 }
 
 #[test]
+fn phrases_are_plain() {
+    hold(prose::phrases);
+}
+
+#[test]
 fn documents_name_no_vague_persons() {
     hold(prose::vague_words);
 }

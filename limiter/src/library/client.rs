@@ -54,7 +54,7 @@ impl Client {
         self
     }
 
-    /// The field in which trusted proxies name their client, in place of `X-Forwarded-For`:
+    /// The field in which trusted proxies name their client, instead of `X-Forwarded-For`:
     /// `Forwarded` (RFC 7239), or a field with one address.
     ///
     /// ```
@@ -79,7 +79,7 @@ impl Client {
         self
     }
 
-    /// Adds a header field that contains an API key, in place of `X-Api-Key`.
+    /// Adds a header field that contains an API key, instead of `X-Api-Key`.
     ///
     /// ```
     /// let client = tollgate_limiter::Client::new().api_key_header("x-token");

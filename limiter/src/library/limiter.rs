@@ -137,7 +137,7 @@ impl Limiter {
         let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let view =
             RequestView::of_service(head, address).map_err(|_| unread(Missing::Ambiguous))?;
-        // An unknown peer is no trusted proxy.
+        // An unknown peer is not a trusted proxy.
         let view = view.with_forwarding(peer.is_some());
         let Inner { clients, reads_tokens, .. } = &*self.0;
         let now = if *reads_tokens { self.clock().wall() } else { Timestamp::default() };

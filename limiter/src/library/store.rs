@@ -62,7 +62,7 @@ impl Store {
 ///
 /// ```
 /// let error = tollgate_limiter::Store::redis("http://localhost").unwrap_err();
-/// assert!(error.to_string().contains("no scheme of Redis"));
+/// assert!(error.to_string().contains("not a scheme of Redis"));
 /// ```
 #[cfg(feature = "redis")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -131,7 +131,7 @@ impl Store {
         self.changing(|redis| redis.timeout = timeout)
     }
 
-    /// The secret with which keys are digested, in place of one that the first process makes and
+    /// The secret with which keys are digested, instead of one that the first process makes and
     /// Redis keeps. All processes need the same.
     ///
     /// ```

@@ -297,7 +297,7 @@ pub(super) const RULES: &[Rule] = &[
             "clients that have used a part of their limits are forgotten: the memory is full"
                 .to_owned()
         },
-        advice: "raise store.memory.max_keys, or use keys of which there are fewer",
+        advice: "raise store.memory.max_keys, or use keys with fewer values",
     },
     Rule {
         code: "broken_promise",

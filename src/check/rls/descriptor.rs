@@ -17,7 +17,7 @@ pub(crate) struct Entry<'q> {
 pub(crate) struct Descriptor<'q> {
     /// The entries, at least one.
     pub(crate) entries: SmallVec<[Entry<'q>; 4]>,
-    /// A limit of the request itself, in place of the configured one.
+    /// A limit of the request itself, instead of the configured one.
     pub(crate) instead: Option<Override>,
     /// What the request counts.
     pub(crate) hits: Hits,

@@ -35,7 +35,7 @@ pub(crate) struct Switches {
     pub(crate) merge_domains: bool,
     /// Responses contain the descriptors, and the metadata of the rules.
     pub(crate) metadata: bool,
-    /// Windows slide, in place of beginning at full units.
+    /// Windows slide, instead of beginning at full units.
     pub(crate) sliding: bool,
     /// A request counts on all of its limits, or on none.
     pub(crate) together: bool,
@@ -86,7 +86,7 @@ pub(crate) struct Slot {
     pub(crate) policy: Arc<Policy>,
     /// The owner of the counter.
     pub(crate) principal: Principal,
-    /// The limit in place of that of the policy.
+    /// The limit instead of that of the policy.
     pub(crate) instead: Option<OverrideLimit>,
     /// Whether it is judged alone, and counted even if it is over the limit. All others are
     /// judged together, and counted only if none of them is over its limit.

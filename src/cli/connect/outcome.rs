@@ -69,7 +69,7 @@ impl Outcome {
     }
 }
 
-/// The same text with blanks in place of what would move the cursor of a terminal.
+/// The same text with blanks instead of what would move the cursor of a terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if is_printable(c) { c } else { ' ' }).collect()
 }

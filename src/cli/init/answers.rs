@@ -183,7 +183,7 @@ fn networks(text: &str) -> Result<(), String> {
     let is_good = |it: &str| it.parse::<IpNet>().is_ok() || it.parse::<std::net::IpAddr>().is_ok();
     match list(text).find(|it| !is_good(it)) {
         Some(wrong) => {
-            Err(format!("{wrong:?} is no address or network: write 10.0.0.0/8, 192.0.2.7"))
+            Err(format!("{wrong:?} is not an address or a network: write 10.0.0.0/8, 192.0.2.7"))
         }
         None => Ok(()),
     }

@@ -86,7 +86,7 @@ impl FromStr for LineForm {
     }
 }
 
-/// The word `false` in place of a section.
+/// The word `false` instead of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Off;
 

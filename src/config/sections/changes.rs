@@ -13,7 +13,7 @@ use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldName, FieldValue, HostAndPort, PathText, PrefixText};
 use crate::message::{FieldEdits, Prefix, Rewrite, X_REQUEST_ID};
 
-/// The target that the upstream gets in place of the client's. The query does not change.
+/// The target that the upstream gets instead of the client's. The query does not change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "rewrite", default)]
 #[schemars(deny_unknown_fields)]

@@ -114,7 +114,7 @@ impl RawJwks {
         if !matches!(parsed.target, Target::Https(..)) {
             if let Some(ca) = ca {
                 let message = "\"ca\" has no effect: the key set is not fetched over TLS";
-                cx.error(ca.span, message, "write https:// in place of http://");
+                cx.error(ca.span, message, "write https:// instead of http://");
             }
             return None;
         }

@@ -88,7 +88,7 @@ pub(super) struct RawPolicy {
     /// Whether single keys may have a limit of their own, set by `tollgate override`. Default:
     /// false.
     overrides: Field<bool>,
-    /// The response to a refused request, in place of the one that the gateway makes. Default:
+    /// The response to a refused request, instead of the one that the gateway makes. Default:
     /// none.
     response: Field<RawResponse>,
 }

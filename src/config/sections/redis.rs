@@ -190,7 +190,7 @@ impl RawRedis {
         let mut settings = servers?;
         if let (Some(given), None) = (self.tls.given(), &settings.tls) {
             let message = "these settings have no effect: the servers are not reached over TLS";
-            cx.error(given.span, message, "write rediss:// in place of redis://");
+            cx.error(given.span, message, "write rediss:// instead of redis://");
         }
         let Credentials { username, password } = &mut settings.credentials;
         let other_user = beside_url(&self.username, "user", username.is_some(), cx);

@@ -56,7 +56,7 @@ pub(super) struct RawRoute {
     respond: Field<RawRespond>,
     /// A redirect to another address. Default: none.
     redirect: Field<RawRedirect>,
-    /// The target that the upstream gets in place of the client's. Default: no change.
+    /// The target that the upstream gets instead of the client's. Default: no change.
     rewrite: Field<RawRewrite>,
     /// Changes of the request fields that the upstream gets. Default: no change.
     request_headers: Field<RawFieldEdits>,

@@ -42,7 +42,7 @@ impl RawUpstreamTls {
         let given = raw.given();
         if let Some(given) = given.filter(|_| !is_needed) {
             let message = "these settings have no effect: no endpoint is reached over TLS";
-            cx.error(given.span, message, "write https:// in place of http://");
+            cx.error(given.span, message, "write https:// instead of http://");
         }
         let parts =
             given.map_or_else(|| Some(TlsParts::default()), |it| it.value.parts(it.span, cx));

@@ -109,7 +109,7 @@ pub(super) fn address(rules: &Rules, request: &RequestView<'_>, origin: AddressO
     let is_named = request.headers().contains_key(&field);
     match origin {
         AddressOrigin::UntrustedPeer if is_named => {
-            format!("{shown} not believed: peer is no trusted proxy")
+            format!("{shown} not believed: peer is not a trusted proxy")
         }
         AddressOrigin::UntrustedPeer => "address of the peer".to_owned(),
         AddressOrigin::HiddenPeer => {
@@ -120,7 +120,7 @@ pub(super) fn address(rules: &Rules, request: &RequestView<'_>, origin: AddressO
         }
         AddressOrigin::Named => format!("{shown} believed: peer is a trusted proxy"),
         AddressOrigin::Malformed => {
-            format!("{shown} believed up to an element that is no address")
+            format!("{shown} believed up to an element that is not an address")
         }
     }
 }

@@ -286,7 +286,7 @@ impl Endpoint {
     }
 
     /// Adds one more connection to the pool. Concurrent requests wait for the same
-    /// connection in place of opening one each.
+    /// connection instead of opening one each.
     async fn open_http2(&self) -> Result<(), Fault> {
         let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
         let opening = opening.unwrap_or_else(|| {

@@ -25,8 +25,8 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     let stamp = cursor.bracketed()?;
     let time = time::common(stamp).or_else(|| time::rfc3339(stamp))?;
     let mut line = Line::at(time, Mark::End);
-    // An address in place of the identity is the client, after the host of `vhost_combined`. A
-    // time in place of the host was written before the line by another program.
+    // An address instead of the identity is the client, after the host of `vhost_combined`. A
+    // time instead of the host was written before the line by another program.
     if second != b"-"
         && let Some(after_host) = client(second)
         && time::rfc3339(first).is_none()

@@ -9,8 +9,8 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// RFC 3339, as in `2026-11-21T07:28:46.123Z`. A blank may stand in place of the `T`, slashes
-/// in place of the hyphens (Go's `log`), a comma in place of the point (ISO 8601), and the zone
+/// RFC 3339, as in `2026-11-21T07:28:46.123Z`. A blank may stand instead of the `T`, slashes
+/// instead of the hyphens (Go's `log`), a comma instead of the point (ISO 8601), and the zone
 /// may be missing.
 pub(super) fn rfc3339(text: &[u8]) -> Option<Moment> {
     let (date, rest) = text.split_at_checked(10)?;

@@ -33,7 +33,7 @@ impl Lines {
         Ok(&self.ahead)
     }
 
-    /// Reads the next line, without its end, in place of what is in `line`. False: there is
+    /// Reads the next line, without its end, instead of what is in `line`. False: there is
     /// none.
     pub(super) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         match self.ahead.pop_front() {

@@ -48,7 +48,7 @@ fn no_more_requests_are_in_flight_than_the_bound() {
     }
 }
 
-/// A client with two a minute of its own, in place of one request at the same time.
+/// A client with two a minute of its own, instead of one request at the same time.
 #[test]
 fn a_limit_of_a_client_alone_is_that_of_the_log() {
     let mut setup = concurrency(1);

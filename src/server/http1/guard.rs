@@ -31,7 +31,7 @@ use crate::server::state::interim::InterimWriter;
 use crate::server::state::{ClientLink, HeadLines};
 use held::Held;
 
-/// The request that the library reads in place of a malformed head. The access log shows
+/// The request that the library reads instead of a malformed head. The access log shows
 /// its method and target, which stand for those that were not read.
 pub(crate) const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
 

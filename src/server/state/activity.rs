@@ -30,7 +30,7 @@ const MAX_RESUMPTIONS: u32 = 1024;
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A request, of which nothing has arrived.
+    /// A request. Nothing of it has arrived yet.
     Idle,
     /// The rest of a request head.
     Head,
@@ -249,7 +249,7 @@ impl Activity {
     }
 
     /// HTTP/1: whether the library may not look yet whether the client leaves. To be asked when
-    /// it would, while a request is active of which nothing is to come.
+    /// it would, while a request is active and no more of it is to come.
     ///
     /// The look would make a new connection wait for further bytes, which costs two calls of the
     /// system and a buffer. If the client opens a connection for each request, nothing comes.

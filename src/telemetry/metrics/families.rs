@@ -326,7 +326,7 @@ families! {
     ).on_event();
     MALFORMED_REQUESTS = Family::counter(
         "tollgate_malformed_requests_total", &["cause"], "requests",
-        "Requests that were refused because their bytes are no request, or are too many or too \
+        "Requests that were refused because their bytes are not a request, or are too many or too \
          late.",
     ).on_event();
     RECEIVED_BYTES = Family::counter(

@@ -138,7 +138,7 @@ impl Measurement {
         &self.waited
     }
 
-    /// Its response begins now. `error` is why the gateway answers in place of an upstream,
+    /// Its response begins now. `error` is why the gateway answers instead of an upstream,
     /// if it failed. Returns how long the request has taken until now.
     pub(crate) fn answered(&mut self, status: StatusCode, error: Option<&'static str>) -> Duration {
         (self.status, self.error) = (Some(status), error);

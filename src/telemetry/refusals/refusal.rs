@@ -96,7 +96,7 @@ impl Refused<'_> {
         }
     }
 
-    /// Writes the refusal with this sequence in place of another one, whose memory is used
+    /// Writes the refusal with this sequence instead of another one, whose memory is used
     /// again.
     pub(super) fn replace(&self, sequence: u64, old: &mut Refusal) {
         let &Self { time, client, limit, used, retry, source, .. } = self;

@@ -23,7 +23,7 @@ impl Ring {
         self.places.admits(client, time)
     }
 
-    /// Keeps a refusal in place of the oldest one of its key, or of all, if there are too many.
+    /// Keeps a refusal instead of the oldest one of its key, or of all, if there are too many.
     pub(super) fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
         let place = self.places.take(refused.client, (sequence, refused.time));
         match self.refusals.get_mut(place) {

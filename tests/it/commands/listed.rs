@@ -1,6 +1,6 @@
 //! The commands that do not run in the test as others do, each with the reason.
 
-/// What is done in place of running the command and looking for success.
+/// What is done instead of running the command and looking for success.
 #[derive(Clone, Copy)]
 pub(super) enum Instead {
     /// It is read and not run: `bash -n` accepts it, `tollgate` its own arguments, and a program

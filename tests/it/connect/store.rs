@@ -89,7 +89,7 @@ fn a_server_that_cannot_be_used_is_reported_with_its_cause() {
         (
             format!("url: \"redis+cluster://127.0.0.1:{}\"", open.port()),
             "the server is not part of a cluster",
-            "write redis:// in place of redis+cluster://",
+            "write redis:// instead of redis+cluster://",
         ),
         (
             format!("url: \"redis://{}\"", nothing.address()),

@@ -40,7 +40,7 @@ fn all_masters_of_a_cluster_are_asked_with_their_slots() {
     let node = cluster.masters().next().expect("a cluster has masters");
     let report = bad(check_store(&format!("url: \"{}\"", node.url())));
     assert!(report.contains("the server is a node of a cluster"), "{report}");
-    assert!(report.contains("| write redis+cluster:// in place of redis://"), "{report}");
+    assert!(report.contains("| write redis+cluster:// instead of redis://"), "{report}");
 }
 
 /// The rights are those of docs/redis.md for a cluster.

@@ -18,7 +18,7 @@ pub(super) fn differs(shown: &str, answer: &str) -> Option<String> {
     (!is_equal).then(|| format!("the page shows:\n{shown}the answer is:\n{answer}"))
 }
 
-/// The text with `N` in place of the numbers of seconds, and these numbers.
+/// The text with `N` instead of the numbers of seconds, and these numbers.
 fn without_seconds(text: &str) -> (String, Vec<u64>) {
     let (mut without, mut seconds) = (String::new(), Vec::new());
     let mut rest = text;

@@ -35,7 +35,7 @@ enum Refusal {
     NoPermission,
 }
 
-/// What a service has in place of a plain Redis.
+/// What a service has instead of a plain Redis.
 struct Profile {
     /// As docs/stores.md names it.
     service: &'static str,

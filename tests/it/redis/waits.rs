@@ -37,7 +37,7 @@ const MOST_WAITS: usize = 8;
 /// The way in which a decision was made.
 struct Asked {
     source: Source,
-    /// The decision did not wait at all. This is checked in place of its duration, which
+    /// The decision did not wait at all. This is checked instead of its duration, which
     /// depends on the load of the machine.
     at_once: bool,
 }

@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     Case::bad("a folded trailer", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-One: 1\r\n 2\r\n\r\n"),
     Case::bad("a trailer with a line feed", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-One: 1\nGET / HTTP/1.1\r\n\r\n"),
     Case::bad("a trailer with a NUL", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-One: 1\x002\r\n\r\n"),
-    Case::bad("a request in place of trailers", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n"),
+    Case::bad("a request instead of trailers", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::good("extensions are not passed on", &["POST / hello"], b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"b;c\" ;d\r\nhello\r\n0;e\r\n\r\n"),
     Case::good("sizes in all letters with zeros", &["POST / 0123456789hello"], b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0A\r\n0123456789\r\n05\r\nhello\r\n000\r\n\r\n"),
     Case::good("trailers that frame are not passed on", &["POST / hello"], b"POST / HTTP/1.1\r\nHost: a\r\nTrailer: Content-Length, Host, Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nContent-Length: 1\r\nHost: b\r\nTransfer-Encoding: x\r\n\r\n"),

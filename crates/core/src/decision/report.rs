@@ -40,7 +40,7 @@ pub struct Report<P> {
     pub window: Span,
     /// The limit of the policy that holds for the client, unless `overridden` is set.
     pub choice: LimitChoice,
-    /// Whether the limit holds for this client alone, in place of the policy's.
+    /// Whether the limit holds for this client alone, instead of the policy's.
     pub overridden: bool,
 }
 

@@ -24,7 +24,7 @@ const MAX_HOPS: usize = 32;
 /// How the address of a client is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressOrigin {
-    /// The peer is no trusted proxy, so its forwarding field is not read.
+    /// The peer is not a trusted proxy, so its forwarding field is not read.
     UntrustedPeer,
     /// A load balancer forwarded the connection without its source, so the peer may not name
     /// a client.

@@ -32,7 +32,7 @@ pub struct Policy {
     pub is_unlimited: bool,
     /// The requests that it exempts.
     pub exempt: Exempt,
-    /// The response to refused requests, in place of the default one.
+    /// The response to refused requests, instead of the default one.
     pub response: Option<Template>,
     /// The units that a request costs.
     pub cost: Cost,

@@ -1,4 +1,4 @@
-//! The limit of a single key in place of its policy's: the same algorithm with other
+//! The limit of a single key instead of its policy's: the same algorithm with other
 //! numbers.
 
 use super::{Policy, counter};

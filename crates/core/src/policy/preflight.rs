@@ -41,7 +41,7 @@ impl Policy {
 }
 
 impl Subject<'_, '_> {
-    /// The policy that judges this request in place of `policy`.
+    /// The policy that judges this request instead of `policy`.
     pub(crate) fn judging<'p>(&self, policy: &'p Arc<Policy>) -> &'p Arc<Policy> {
         match &policy.preflights {
             Preflights::Bounded(bounding) if self.is_preflight() => bounding,

@@ -29,7 +29,7 @@ pub(super) enum Tag {
     Route = 12,
     Global = 13,
     All = 14,
-    /// The client's address in place of a missing key. It is not [`Tag::Ip`]: a client
+    /// The client's address instead of a missing key. It is not [`Tag::Ip`]: a client
     /// whose key is its address shares no counter with a client that has no key.
     StandIn = 15,
     TlsSubject = 16,

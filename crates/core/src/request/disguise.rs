@@ -1,7 +1,7 @@
 //! Names of fields that some backends treat as other names.
 //!
 //! CGI and similar interfaces (WSGI, PHP, Rack) pass a field to the application as
-//! `HTTP_X_FORWARDED_FOR`: in capitals, with `_` in place of `-` (RFC 3875, section
+//! `HTTP_X_FORWARDED_FOR`: in capitals, with `_` instead of `-` (RFC 3875, section
 //! 4.1.18). Some servers replace other characters by `_`, too. So `X_Forwarded_For` and
 //! `X.Forwarded.For` may replace a field that the gateway has written, and `X_Api_Key` may
 //! replace a field that is part of a key.

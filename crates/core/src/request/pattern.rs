@@ -92,7 +92,7 @@ pub enum PathPatternError {
 }
 
 impl PathPattern {
-    /// `path`, which the pattern matches, with the names of its parameters in place of
+    /// `path`, which the pattern matches, with the names of its parameters instead of
     /// their values. A value may be a key, and logs contain no keys.
     pub fn masked<'p>(&self, path: &'p str) -> Cow<'p, str> {
         if self.param_names().next().is_none() {

@@ -93,7 +93,7 @@ impl ControlStore {
         read.arg(&key);
         let pairs: Vec<(Vec<u8>, Vec<u8>)> =
             redis::from_redis_value(self.ask(&key, read).await?)
-                .map_err(|_| StoreError::InvalidReply("the entries are no hash"))?;
+                .map_err(|_| StoreError::InvalidReply("the entries are not a hash"))?;
         let mut read = ReadEntries { mark: None, entries: Vec::new() };
         for (name, mut value) in pairs {
             let Ok(name) = String::from_utf8(name) else { continue };

@@ -52,7 +52,7 @@ impl ControlStore {
         let mut read = cmd("HGETALL");
         read.arg(&key);
         let pairs: Vec<(String, Value)> = redis::from_redis_value(self.ask(&key, read).await?)
-            .map_err(|_| StoreError::InvalidReply("the nodes are no hash"))?;
+            .map_err(|_| StoreError::InvalidReply("the nodes are not a hash"))?;
         let mut ids: Vec<String> = pairs.into_iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids.truncate(MAX_NODES);

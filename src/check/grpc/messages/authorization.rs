@@ -67,7 +67,7 @@ pub struct HttpRequest {
     /// The length of the body in bytes, or -1.
     #[prost(int64, tag = "9")]
     pub size: i64,
-    /// All lines of all fields, in place of `headers`.
+    /// All lines of all fields, instead of `headers`.
     #[prost(message, optional, tag = "13")]
     pub header_map: Option<HeaderMap>,
 }

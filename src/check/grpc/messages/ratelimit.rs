@@ -23,7 +23,7 @@ pub struct RateLimitDescriptor {
     pub entries: Vec<Entry>,
     #[prost(message, optional, tag = "2")]
     pub limit: Option<RateLimitOverride>,
-    /// In place of the request's `hits_addend`.
+    /// Instead of the request's `hits_addend`.
     #[prost(message, optional, tag = "3")]
     pub hits_addend: Option<u64>,
     #[prost(bool, tag = "4")]
@@ -39,7 +39,7 @@ pub struct Entry {
     pub value: String,
 }
 
-/// A limit in place of the configured one.
+/// A limit instead of the configured one.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct RateLimitOverride {
     #[prost(uint32, tag = "1")]

@@ -147,6 +147,6 @@ fn cause(error: &KeyTextError) -> String {
         KeyTextError::Impossible { key, why, .. } => format!("the value of {key}: {why}"),
         KeyTextError::Composed(form) => format!("the key is {form}, and values are absent"),
         KeyTextError::Empty(key) => format!("the value of {key} is empty"),
-        KeyTextError::Escape(_) | KeyTextError::Unknown { .. } => "it is no key".to_owned(),
+        KeyTextError::Escape(_) | KeyTextError::Unknown { .. } => "it is not a key".to_owned(),
     }
 }

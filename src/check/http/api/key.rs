@@ -35,7 +35,7 @@ impl AskedKey {
             Self::Words(words) => {
                 if let Some((word, _)) = words.iter().find(|(word, _)| !key.has(word)) {
                     let (word, form) = (word.form(), key.form());
-                    return Err(wrong(format!("{word} is no part of the policy's key, {form}")));
+                    return Err(wrong(format!("{word} is not a part of the policy's key, {form}")));
                 }
                 rules.principal_of(key, |word| {
                     words.iter().find(|(own, _)| own == word).map(|(_, value)| &**value)

@@ -45,7 +45,7 @@ pub(super) struct Question {
     pub(super) ttl: Option<String>,
     /// Charges at most the whole limit.
     pub(super) estimate: bool,
-    /// Several questions, in place of one.
+    /// Several questions, instead of one.
     #[serde(deserialize_with = "objects")]
     pub(super) checks: Option<Vec<Self>>,
     /// Whether all of them are admitted, or none.

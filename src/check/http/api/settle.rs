@@ -131,7 +131,7 @@ impl Ending<'_> {
                     "the lease is of another store, or of a node that has lost its counters";
                 return Err(Problem::gone(detail));
             }
-            Unsealed::Invalid => return Err(Problem::bad_request("this is no lease")),
+            Unsealed::Invalid => return Err(Problem::bad_request("this is not a lease")),
         };
         if token.expires <= self.asking.wall {
             return Err(Problem::gone("the lease has ended, and its units stay charged"));

@@ -39,7 +39,7 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The node for the entries, and for each of them the text that counts in place of the value.
+/// The node for the entries, and for each of them the text that counts instead of the value.
 fn look<'m>(
     nodes: &'m [Plain],
     entries: &[(&str, &str)],

@@ -71,7 +71,7 @@ fn a_refusal_names_its_policy_and_when_the_request_fits() {
          Route     orders (/v1/orders/{id})\n\
          \x20         not admin: host\n\
          \x20         not api: method\n\
-         Client    203.0.113.0/24 (X-Forwarded-For not believed: peer is no trusted proxy)\n\
+         Client    203.0.113.0/24 (X-Forwarded-For not believed: peer is not a trusted proxy)\n\
          Policies  per-client: refused, 100 of 100 in 60 s used (policy), 0 left, costs 1, fits at \
          2026-11-22T03:00:00.000Z\n\
          \x20           key header x-api-key 4f… (tyvxq7ejhabp)\n\

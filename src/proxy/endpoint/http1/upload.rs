@@ -96,7 +96,7 @@ where
         self.progress
     }
 
-    /// The body, of which nothing may have been read.
+    /// The body. Perhaps nothing has been read from it.
     pub(super) fn into_body(self) -> B {
         self.body
     }

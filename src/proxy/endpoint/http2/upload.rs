@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A second task that wrote would be woken in place of the first.
+    /// A second task that wrote would be woken instead of the first.
     #[tokio::test]
     async fn the_first_task_alone_writes_and_once_for_each_poll() {
         let writes = Writes::default();

@@ -22,7 +22,7 @@ impl Sentinels {
     }
 
     /// The same, with these options for the servers, and these lines in the files of the
-    /// Sentinels in place of the default ones.
+    /// Sentinels instead of the default ones.
     pub(crate) fn start_with(mut options: Options, lines: Vec<String>) -> Self {
         let password = options.password;
         let mut sentinel = Options { is_sentinel: true, lines, ..options.clone() };

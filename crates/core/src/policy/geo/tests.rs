@@ -86,7 +86,7 @@ fn a_text_without_the_form_of_a_code_is_unknown() {
         let databases = [database(MmdbWriter::new("own").insert("192.0.2.0/24", &record))];
         assert_eq!(found(&databases, "192.0.2.1"), some(["DE", "", ""]), "{record:?}");
     }
-    // A record with a text in place of a map.
+    // A record with a text instead of a map.
     let flat = Data::Map(vec![("country", "DE".into()), ("subdivisions", "BE".into())]);
     let databases = [database(MmdbWriter::new("own").insert("192.0.2.0/24", &flat))];
     assert_eq!(found(&databases, "192.0.2.1"), some(["", "", ""]));

@@ -42,7 +42,7 @@ pub enum KeyError {
     /// Bytes that are not a point of the curve.
     #[error("the point of this key is not on the curve {0}")]
     NoPoint(&'static str),
-    /// A private key in place of a public one.
+    /// A private key instead of a public one.
     #[error("this is a private key: the gateway needs the public one only")]
     Private,
     /// Not a public key in PEM.
@@ -78,7 +78,7 @@ pub enum KeyError {
     #[error("its \"{0}\" is missing, or is not in base64url without padding")]
     Parameter(&'static str),
     /// A coordinate of a JSON Web Key that has not the full length (RFC 7518, section 6.2.1.2).
-    #[error("its \"{name}\" has {bytes} bytes in place of {needed}")]
+    #[error("its \"{name}\" has {bytes} bytes instead of {needed}")]
     Coordinate {
         /// The name of the parameter.
         name: &'static str,

@@ -1,4 +1,4 @@
-//! The cache against a plain map in place of the store: the store refuses all that the cache
+//! The cache against a plain map instead of the store: the store refuses all that the cache
 //! refuses, with the same verdicts.
 
 use std::collections::HashMap;

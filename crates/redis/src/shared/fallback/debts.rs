@@ -31,7 +31,7 @@ pub(super) const MAX_DEBTS: usize = 100_000;
 const MAX_TOLD: usize = 1024;
 /// The maximum number of counters that are searched for debts that can be reported.
 const MAX_LOOKED_AT: usize = 256;
-/// The number of sub-windows in place of a log. A log would take memory for each unit.
+/// The number of sub-windows instead of a log. A log would take memory for each unit.
 const PARTS_OF_A_LOG: u32 = 60;
 
 /// Whether debts can be reported to a counter's server.

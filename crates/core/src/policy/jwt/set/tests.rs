@@ -67,7 +67,7 @@ fn a_key_that_cannot_verify_is_left_out_and_named() {
         ("\"even-exponent\"", no_rsa.to_owned()),
         ("\"off-curve\"", "the point of this key is not on the curve P-256".to_owned()),
         ("number 8", "its \"x\" is missing, or is not in base64url without padding".to_owned()),
-        ("\"half\"", "its \"y\" has 47 bytes in place of 48".to_owned()),
+        ("\"half\"", "its \"y\" has 47 bytes instead of 48".to_owned()),
     ];
     let expected =
         expected.map(|(name, why)| format!("the key {name} of the set is left out: {why}"));
