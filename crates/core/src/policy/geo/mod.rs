@@ -8,7 +8,8 @@
 #[cfg(feature = "geo")]
 mod database;
 mod place;
-#[cfg(all(test, feature = "geo"))]
+#[cfg(test)]
+#[cfg(feature = "geo")]
 mod tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod writer;
