@@ -53,6 +53,9 @@ fn check(text: &str) -> Result<(), Problem> {
     if Report::is_empty(&warnings) { Ok(()) } else { Err(Problem::Mistakes(warnings)) }
 }
 
+/// The file of the service that the package for Debian installs.
+const OF_PACKAGE: &str = "/etc/tollgate/gateway.yaml";
+
 fn write(path: &Path, text: &str, force: bool) -> Result<(), Problem> {
     let unwritable = |error: io::Error| match error.kind() {
         ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
@@ -80,8 +83,32 @@ fn next(file: &Path, answers: &Answers) -> String {
         true => String::new(),
         false => format!("\n  curl -i http://127.0.0.1:{port}/"),
     };
-    format!(
-        "{} is written. Next:\n  tollgate check{named}\n  tollgate run{named}{curl}\n",
-        file.display()
-    )
+    let start = match file == Path::new(OF_PACKAGE) {
+        true => "systemctl reload-or-restart tollgate".to_owned(),
+        false => format!("tollgate run{named}"),
+    };
+    format!("{} is written. Next:\n  tollgate check{named}\n  {start}{curl}\n", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_the_package_is_that_of_the_service() {
+        let answers = Answers {
+            to: "http://127.0.0.1:9000".to_owned(),
+            limit: "100/minute".to_owned(),
+            key: "ip".to_owned(),
+            listen: "0.0.0.0:8080".to_owned(),
+            trusted_proxies: Vec::new(),
+            redis: None,
+            admin: None,
+        };
+        let shown = next(Path::new(OF_PACKAGE), &answers);
+        assert!(shown.contains("  systemctl reload-or-restart tollgate\n"), "{shown}");
+        assert!(!shown.contains("tollgate run"), "{shown}");
+        let own = next(Path::new("own.yaml"), &answers);
+        assert!(own.contains("  tollgate run own.yaml"), "{own}");
+    }
 }
