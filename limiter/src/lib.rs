@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `tower` | `RateLimitLayer`, for services of tower |
 //! | `axum` | `tower`, and the layer finds the peer's address that axum keeps |
+//! | `calendar` | fixed windows by the calendar of a time zone |
 //! | `redis` | `Store::redis`: counters that processes and gateways share, and limits of single keys |
 //! | `jwt` | `Client::jwt`: users by verified tokens |
 //!

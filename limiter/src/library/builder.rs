@@ -230,6 +230,10 @@ impl Limiter {
 
 /// The limiter of all threads for this store. If a policy has them, limits of single keys are in
 /// Redis, unless they are given.
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(unused_variables, reason = "counters in memory have no overrides and no common secret")
+)]
 fn shared(
     store: &Store,
     (overrides, has_overrides): (Option<SharedOverrides>, bool),

@@ -1,8 +1,8 @@
 //! How the client of a request is recognised.
 
-#[cfg(feature = "jwt")]
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
+#[cfg(feature = "jwt")]
 use super::jwt::Jwt;
 use super::values::{field_name, network};
 

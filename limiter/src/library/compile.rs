@@ -76,12 +76,14 @@ impl Policy {
                 }
             },
             Kind::SlidingLog => SlidingLog::new(quota()?).map(Algorithm::SlidingLog).map_err(text),
-            Kind::FixedWindow => match &self.calendar {
-                None => Ok(Algorithm::FixedWindow(FixedWindow::new(quota()?))),
-                Some(zone) => {
-                    FixedWindow::calendar(quota()?, zone).map(Algorithm::FixedWindow).map_err(text)
+            Kind::FixedWindow => {
+                #[cfg(feature = "calendar")]
+                if let Some(zone) = &self.calendar {
+                    let window = FixedWindow::calendar(quota()?, zone);
+                    return window.map(Algorithm::FixedWindow).map_err(text);
                 }
-            },
+                Ok(Algorithm::FixedWindow(FixedWindow::new(quota()?)))
+            }
             Kind::TokenBucket => {
                 let burst = self.burst.unwrap_or(limit.units());
                 TokenBucket::new(quota()?, burst).map(Algorithm::TokenBucket).map_err(text)

@@ -172,7 +172,8 @@ impl Policy {
         self
     }
 
-    /// Aligns a fixed window of an hour, a day or a week to the calendar of this time zone.
+    /// Aligns a fixed window of an hour, a day or a week to the calendar of this time zone. It needs
+    /// the feature `calendar`.
     ///
     /// ```
     /// # use tollgate_limiter::{Algorithm, Key, Policy};
@@ -181,6 +182,7 @@ impl Policy {
     ///     .calendar("Europe/Berlin");
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
+    #[cfg(feature = "calendar")]
     #[must_use]
     pub fn calendar(mut self, zone: impl Into<String>) -> Self {
         self.calendar = Some(zone.into());

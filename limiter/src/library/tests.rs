@@ -213,7 +213,9 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_reason() {
         (p().burst(3), "a burst belongs to"),
         (p().buckets(5).algorithm(Algorithm::SlidingLog), "buckets belong to"),
         (p().buckets(101), "from 1 to 100"),
+        #[cfg(feature = "calendar")]
         (p().calendar("Europe/Berlin"), "a calendar belongs to"),
+        #[cfg(feature = "calendar")]
         (p().algorithm(Algorithm::FixedWindow).calendar("x"), "window of the calendar"),
         (p().cost(0), "a cost is from 1"),
         (p().cost_header("x-cost", 2, 1), "maximum not below it"),

@@ -14,7 +14,7 @@ const YEARS: std::ops::RangeInclusive<u64> = 1970..=9999;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Date(pub(in crate::config) Timestamp);
 
-written_as_text!(Date, "A date: the beginning of that day in UTC", "2027-01-31");
+written_as_text!(Date, text DATE, "A date: the beginning of that day in UTC", "2027-01-31");
 
 impl FromStr for Date {
     type Err = ScalarError;

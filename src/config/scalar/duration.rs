@@ -17,7 +17,7 @@ const MAX_US: u64 = 3653 * 86_400_000_000;
 pub(in crate::config) struct Period(pub(in crate::config) Duration);
 
 written_as_text!(
-    Period,
+    Period, text PERIOD,
     "A number with a unit (ms, s, m, h, d or w), or several of them in sequence",
     "250ms",
     "5s",

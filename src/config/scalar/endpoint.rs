@@ -17,7 +17,7 @@ const ADVICE: &str = "write http://host:port, https://host, h2c://host:port or u
 pub struct Endpoint(pub Target);
 
 written_as_text!(
-    Endpoint,
+    Endpoint, text ENDPOINT,
     "http://host:port, https://host:port, h2c://host:port, unix:/path, or builtin:echo",
     "http://127.0.0.1:9000",
     "https://api.example.com",

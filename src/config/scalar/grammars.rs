@@ -20,7 +20,7 @@ const KEYS: &str = "keys are ip, api_key, user, cookie:NAME, header:NAME, query:
 pub struct KeyWord(pub KeyExpr);
 
 written_as_text!(
-    KeyWord,
+    KeyWord, text KEY,
     "What one counter belongs to: ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
      jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn or global",
     "ip",
@@ -47,7 +47,7 @@ impl FromStr for KeyWord {
 pub(in crate::config) struct PathText(pub(in crate::config) PathPattern);
 
 written_as_text!(
-    PathText,
+    PathText, text PATH,
     "A path, which may contain {param} for a segment, and end with * for any rest",
     "/v1/orders/{id}",
     "/v1/*",
@@ -89,7 +89,7 @@ impl FromStr for HostText {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct PlaceCode(pub(in crate::config) GeoCode);
 
-written_as_text!(PlaceCode, "A country, region or network", "DE", "DE-BE", "AS64500");
+written_as_text!(PlaceCode, text PLACE, "A country, region or network", "DE", "DE-BE", "AS64500");
 
 impl FromStr for PlaceCode {
     type Err = ScalarError;
@@ -106,7 +106,7 @@ impl FromStr for PlaceCode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct PointerText(pub(in crate::config) Pointer);
 
-written_as_text!(PointerText, "A JSON Pointer (RFC 6901)", "/usage/total_tokens");
+written_as_text!(PointerText, text POINTER, "A JSON Pointer (RFC 6901)", "/usage/total_tokens");
 
 impl FromStr for PointerText {
     type Err = ScalarError;

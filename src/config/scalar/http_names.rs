@@ -10,7 +10,7 @@ use super::text::{ScalarError, written_as_text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct MethodName(pub(in crate::config) Method);
 
-written_as_text!(MethodName, "A method, in capital letters", "GET", "POST");
+written_as_text!(MethodName, text METHOD, "A method, in capital letters", "GET", "POST");
 
 impl FromStr for MethodName {
     type Err = ScalarError;
@@ -30,7 +30,7 @@ impl FromStr for MethodName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct FieldName(pub(in crate::config) HeaderName);
 
-written_as_text!(FieldName, "The name of a header field", "x-api-key");
+written_as_text!(FieldName, form FIELD_NAME, "The name of a header field", "x-api-key");
 
 impl FromStr for FieldName {
     type Err = ScalarError;

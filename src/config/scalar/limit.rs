@@ -20,7 +20,7 @@ pub(in crate::config) enum Limit {
 }
 
 written_as_text!(
-    Limit,
+    Limit, form LIMIT,
     "A count per window of time, or a count without a time for requests in progress",
     "100/minute",
     "5/s",
@@ -66,7 +66,7 @@ pub(in crate::config) enum Allowance {
 }
 
 written_as_text!(
-    Allowance,
+    Allowance, form ALLOWANCE,
     "A count per window of time, a count without a time for requests in progress, or unlimited",
     "1000/minute",
     "20",

@@ -35,7 +35,7 @@ impl FromStr for LocationText {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct PrefixText(pub(in crate::config) PathPattern);
 
-written_as_text!(PrefixText, "Whole segments at the beginning of a path", "/v1", "/shop/api");
+written_as_text!(PrefixText, text PATH, "Whole segments at the beginning of a path", "/v1", "/shop/api");
 
 impl FromStr for PrefixText {
     type Err = ScalarError;

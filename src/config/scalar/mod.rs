@@ -9,6 +9,7 @@ mod date;
 mod document_url;
 mod duration;
 mod endpoint;
+mod form;
 mod grammars;
 mod http_names;
 mod limit;

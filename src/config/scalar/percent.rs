@@ -11,7 +11,7 @@ const ADVICE: &str = "write a number from 0 to 100 and %, like 10%";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Percent(pub(in crate::config) u8);
 
-written_as_text!(Percent, "A share in percent", "10%");
+written_as_text!(Percent, text PERCENT, "A share in percent", "10%");
 
 impl FromStr for Percent {
     type Err = ScalarError;

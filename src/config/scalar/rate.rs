@@ -16,7 +16,7 @@ const ADVICE: &str = "write a count per time, like 100/minute, 5/s or 1_000/15m"
 pub struct Rate(pub Quota);
 
 written_as_text!(
-    Rate,
+    Rate, text RATE,
     "A count per window of time. The count may end with k or M. The window is a unit or a duration",
     "100/minute",
     "5/s",

@@ -9,7 +9,7 @@ use crate::proxy::RetryCause;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct RetryOn(pub(in crate::config) RetryCause);
 
-written_as_text!(RetryOn, "connect, reset, 502, 503 or 504", "connect", "503");
+written_as_text!(RetryOn, form RETRY, "connect, reset, 502, 503 or 504", "connect", "503");
 
 impl FromStr for RetryOn {
     type Err = ScalarError;

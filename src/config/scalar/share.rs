@@ -14,7 +14,7 @@ const ALL: u32 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Share(pub(in crate::config) u32);
 
-written_as_text!(Share, "A share in percent, with up to four digits after the point", "1%");
+written_as_text!(Share, text SHARE, "A share in percent, with up to four digits after the point", "1%");
 
 impl FromStr for Share {
     type Err = ScalarError;

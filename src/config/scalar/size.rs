@@ -12,7 +12,7 @@ const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB"
 pub(in crate::config) struct Size(pub(in crate::config) u64);
 
 written_as_text!(
-    Size,
+    Size, form SIZE,
     "A number of bytes, or a number with a unit (KB, MB, GB, KiB, MiB or GiB)",
     "64KiB",
     "10MB",

@@ -11,7 +11,7 @@ use super::text::{ScalarError, written_as_text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct TargetText(pub(in crate::config) PathAndQuery);
 
-written_as_text!(TargetText, "A path, which may have a query", "/healthz");
+written_as_text!(TargetText, text PATH, "A path, which may have a query", "/healthz");
 
 impl FromStr for TargetText {
     type Err = ScalarError;

@@ -12,7 +12,7 @@ use crate::telemetry::Output;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Level(pub(in crate::config) LevelFilter);
 
-written_as_text!(Level, "off, error, warn, info, debug or trace", "info");
+written_as_text!(Level, form LEVEL, "off, error, warn, info, debug or trace", "info");
 
 impl FromStr for Level {
     type Err = ScalarError;
@@ -123,7 +123,7 @@ pub(in crate::config) struct Workers(pub(in crate::config) Option<usize>);
 /// No machine has more cores, so a larger number is a mistake.
 const MAX_WORKERS: usize = 1024;
 
-written_as_text!(Workers, "auto (one for each core), or a number", "auto", "4");
+written_as_text!(Workers, form WORKERS, "auto (one for each core), or a number", "auto", "4");
 
 impl FromStr for Workers {
     type Err = ScalarError;

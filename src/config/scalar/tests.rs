@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use proptest::prelude::*;
+use regex::Regex;
 use tollgate_core::algorithm::{MAX_LIMIT, Quota};
 use tollgate_core::time::Span;
 
@@ -176,5 +177,126 @@ proptest! {
     #[test]
     fn so_is_every_text_of_digits_units_and_signs(text in "[0-9a-z_:/.\\[\\]{}*?%+-]{0,24}") {
         read_as_everything(&text);
+    }
+}
+
+/// Parts of texts of all forms, right and wrong ones.
+const PARTS: &[&str] = &[
+    "1",
+    "20",
+    "007",
+    "1_000",
+    "_",
+    "k",
+    "M",
+    "/",
+    " ",
+    "ms",
+    "s",
+    "minute",
+    "h",
+    "weeks",
+    "%",
+    ".",
+    "+",
+    "-",
+    "GET",
+    "get",
+    "x-a",
+    "/a",
+    "{id}",
+    "*",
+    "DE",
+    "-BE",
+    "AS64500",
+    "off",
+    "info",
+    "connect",
+    "503",
+    "unlimited",
+    "auto",
+    "KiB",
+    "kB",
+    "B",
+    "2027-01-31",
+    "ip",
+    "header:",
+    "tls:subject",
+    "http://h",
+    ":80",
+    "unix:/a",
+    "h2c://h",
+    "builtin:echo",
+    "\u{e9}",
+    "\u{a0}",
+    "\n",
+];
+
+/// Asserts that the pattern of the schema matches each text that the program accepts.
+fn assert_matched<T: FromStr + schemars::JsonSchema>(text: &str) {
+    let schema = T::json_schema(&mut schemars::SchemaGenerator::default());
+    let pattern = schema.get("pattern").and_then(|it| it.as_str()).expect("it has a pattern");
+    let matches = Regex::new(pattern).expect("a regular expression").is_match(text);
+    assert!(matches || text.parse::<T>().is_err(), "{} does not match {text:?}", T::schema_name());
+}
+
+fn assert_matched_by_all(text: &str) {
+    assert_matched::<Rate>(text);
+    assert_matched::<Period>(text);
+    assert_matched::<Size>(text);
+    assert_matched::<Limit>(text);
+    assert_matched::<Allowance>(text);
+    assert_matched::<Percent>(text);
+    assert_matched::<Share>(text);
+    assert_matched::<Date>(text);
+    assert_matched::<MethodName>(text);
+    assert_matched::<FieldName>(text);
+    assert_matched::<KeyWord>(text);
+    assert_matched::<PathText>(text);
+    assert_matched::<PlaceCode>(text);
+    assert_matched::<PointerText>(text);
+    assert_matched::<PrefixText>(text);
+    assert_matched::<Endpoint>(text);
+    assert_matched::<RetryOn>(text);
+    assert_matched::<Level>(text);
+    assert_matched::<Workers>(text);
+    assert_matched::<TargetText>(text);
+}
+
+#[test]
+fn patterns_find_mistakes_and_pass_references() {
+    let matches =
+        |form: &str, text: &str| Regex::new(&form::pattern(form)).expect("good").is_match(text);
+    for (form, wrong) in [
+        (form::RATE, "100/minut"),
+        (form::RATE, "100"),
+        (form::RATE, "1.5/s"),
+        (form::PERIOD, "30"),
+        (form::PERIOD, "5 s"),
+        (form::SIZE, "10 mb"),
+        (form::PERCENT, "10"),
+        (form::METHOD, "get"),
+        (form::KEY, "headr:x"),
+        (form::KEY, "ipaddress"),
+        (form::PATH, "v1/orders"),
+        (form::ENDPOINT, "127.0.0.1:9000"),
+        (form::LEVEL, "warning"),
+        (form::RETRY, "500"),
+        (form::PLACE, "Germany"),
+        (form::DATE, "31.1.2027"),
+    ] {
+        assert!(!matches(form, wrong), "{form} matches {wrong}");
+        assert!(matches(form, "${VALUE}") && matches(form, "${A:-5}/s"), "{form}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_text_that_is_accepted_matches_its_pattern(
+        parts in prop::collection::vec(prop::sample::select(PARTS), 1..5),
+    ) {
+        assert_matched_by_all(&parts.concat());
     }
 }

@@ -47,9 +47,39 @@ macro_rules! read_as_text {
 }
 pub(super) use read_as_text;
 
-/// Lets serde read a type by its `FromStr`, and describes it in the schema.
+/// Lets serde read a type by its `FromStr`, and describes it in the schema. With a form, an editor
+/// finds texts of another one. A type whose form comes first as `text` is never a number alone.
 macro_rules! written_as_text {
+    ($type:ident, text $form:ident, $about:literal, $($example:literal),+) => {
+        $crate::config::scalar::text::described_as_text!(
+            $type,
+            { "type": "string", "pattern": $crate::config::scalar::form::pattern($crate::config::scalar::form::$form) },
+            $about,
+            $($example),+
+        );
+    };
+    ($type:ident, form $form:ident, $about:literal, $($example:literal),+) => {
+        $crate::config::scalar::text::described_as_text!(
+            $type,
+            { "type": ["string", "number"], "pattern": $crate::config::scalar::form::pattern($crate::config::scalar::form::$form) },
+            $about,
+            $($example),+
+        );
+    };
     ($type:ident, $about:literal, $($example:literal),+) => {
+        $crate::config::scalar::text::described_as_text!(
+            $type,
+            { "type": ["string", "number"] },
+            $about,
+            $($example),+
+        );
+    };
+}
+pub(super) use written_as_text;
+
+/// What both need: `$schema` has the members that depend on the form.
+macro_rules! described_as_text {
+    ($type:ident, { $($name:literal: $value:expr),+ }, $about:literal, $($example:literal),+) => {
         $crate::config::scalar::text::read_as_text!($type);
 
         impl schemars::JsonSchema for $type {
@@ -59,7 +89,7 @@ macro_rules! written_as_text {
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({
-                    "type": ["string", "number"],
+                    $($name: $value,)+
                     "description": $about,
                     "examples": [$($example),+],
                 })
@@ -67,4 +97,4 @@ macro_rules! written_as_text {
         }
     };
 }
-pub(super) use written_as_text;
+pub(super) use described_as_text;

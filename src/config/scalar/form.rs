@@ -1,0 +1,51 @@
+//! The forms of values as regular expressions, for the JSON Schema. An editor that reads the schema
+//! finds a mistake while it is written.
+//!
+//! Each form matches all texts that the program accepts, and most others it does not match: the
+//! program is the one that decides. The expressions are in the common part of ECMA-262, which JSON
+//! Schema uses, and of the crate `regex`.
+
+/// Expressions that others contain. Only literals can be joined when the program is compiled.
+macro_rules! part {
+    (number) => {
+        "[0-9][0-9_]*"
+    };
+    (unit) => {
+        "(?:ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?|w|weeks?)"
+    };
+    (period) => {
+        concat!("(?:", part!(number), part!(unit), ")+")
+    };
+    (count) => {
+        concat!("\\s*", part!(number), "[kM]?\\s*")
+    };
+    (rate) => {
+        concat!(part!(count), "/\\s*(?:", part!(unit), "|", part!(period), ")\\s*")
+    };
+}
+
+pub(super) const PERIOD: &str = part!(period);
+pub(super) const RATE: &str = part!(rate);
+pub(super) const LIMIT: &str = concat!(part!(rate), "|", part!(count));
+pub(super) const ALLOWANCE: &str = concat!("unlimited|", part!(rate), "|", part!(count));
+pub(super) const SIZE: &str = concat!(part!(number), "\\s*(?:[kKMG]?B|[KMG]iB)?");
+pub(super) const PERCENT: &str = concat!(part!(number), "\\s*%");
+pub(super) const SHARE: &str = "[0-9]+(?:\\.[0-9]{1,4})?\\s*%";
+pub(super) const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+pub(super) const METHOD: &str = "[!#$%&'*+.^_`|~0-9A-Z-]+";
+pub(super) const FIELD_NAME: &str = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+pub(super) const PATH: &str = "/.*";
+pub(super) const POINTER: &str = "(?:/.*)?";
+pub(super) const PLACE: &str = "[A-Z]{2}(?:-[A-Z0-9]{1,3})?|AS[0-9]+";
+pub(super) const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn|global|\
+                              tls:subject|(?:cookie|header|query|jwt|param):.+";
+pub(super) const ENDPOINT: &str = "(?:https?|h2c)://.+|unix:.+|builtin:echo";
+pub(super) const RETRY: &str = "connect|reset|502|503|504";
+pub(super) const LEVEL: &str = "off|error|warn|info|debug|trace";
+pub(super) const WORKERS: &str = "auto|\\+?[0-9]+";
+
+/// The whole pattern of a form. A value may contain references to variables, which are replaced
+/// before the program reads it.
+pub(super) fn pattern(form: &str) -> String {
+    format!("^(?:[^]*\\$\\{{[^]*|{form})$").replace("[^]", "[\\s\\S]")
+}
