@@ -106,7 +106,7 @@ fn the_signal_goes_to_no_other_process() {
     let mut reload = command(directory.path(), &["reload", "--pid", &sleep.id().to_string()]);
     let refused = done(reload.env("TOLLGATE_ADMIN", "unix:/nowhere/admin.sock"));
     assert!(refused.code == Some(1), "{}{}", refused.stdout, refused.stderr);
-    assert!(refused.stderr.contains("is no gateway that runs"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("is not a running gateway"), "{}", refused.stderr);
     assert!(sleep.try_wait().expect("it is our child").is_none(), "it goes on");
     sleep.kill().expect("it is our child");
     sleep.wait().expect("it is our child");
