@@ -34,12 +34,12 @@ pub(super) const SHARE: &str = "[0-9]+(?:\\.[0-9]{1,4})?\\s*%";
 pub(super) const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
 pub(super) const METHOD: &str = "[!#$%&'*+.^_`|~0-9A-Z-]+";
 pub(super) const FIELD_NAME: &str = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-pub(super) const PATH: &str = "/.*";
-pub(super) const POINTER: &str = "(?:/.*)?";
+pub(super) const PATH: &str = "/[\\s\\S]*";
+pub(super) const POINTER: &str = "(?:/[\\s\\S]*)?";
 pub(super) const PLACE: &str = "[A-Z]{2}(?:-[A-Z0-9]{1,3})?|AS[0-9]+";
 pub(super) const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn|global|\
-                              tls:subject|(?:cookie|header|query|jwt|param):.+";
-pub(super) const ENDPOINT: &str = "(?:https?|h2c)://.+|unix:.+|builtin:echo";
+                              tls:subject|(?:cookie|header|query|jwt|param):[\\s\\S]+";
+pub(super) const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
 pub(super) const RETRY: &str = "connect|reset|502|503|504";
 pub(super) const LEVEL: &str = "off|error|warn|info|debug|trace";
 pub(super) const WORKERS: &str = "auto|\\+?[0-9]+";
