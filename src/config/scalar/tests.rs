@@ -1,5 +1,7 @@
 //! Tables and properties of the values that are written as one text.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use proptest::prelude::*;
@@ -232,11 +234,20 @@ const PARTS: &[&str] = &[
     "\n",
 ];
 
+/// The expression, which is compiled once: that takes longer than a thousand matches.
+fn compiled(pattern: &str) -> Regex {
+    thread_local! {
+        static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+    }
+    let new = || Regex::new(pattern).expect("a regular expression");
+    COMPILED.with_borrow_mut(|known| known.entry(pattern.to_owned()).or_insert_with(new).clone())
+}
+
 /// Asserts that the pattern of the schema matches each text that the program accepts.
 fn assert_matched<T: FromStr + schemars::JsonSchema>(text: &str) {
     let schema = T::json_schema(&mut schemars::SchemaGenerator::default());
     let pattern = schema.get("pattern").and_then(|it| it.as_str()).expect("it has a pattern");
-    let matches = Regex::new(pattern).expect("a regular expression").is_match(text);
+    let matches = compiled(pattern).is_match(text);
     assert!(matches || text.parse::<T>().is_err(), "{} does not match {text:?}", T::schema_name());
 }
 
@@ -291,7 +302,7 @@ fn patterns_find_mistakes_and_pass_references() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn a_text_that_is_accepted_matches_its_pattern(
