@@ -74,9 +74,9 @@ impl OutageCause {
 /// `on_store_failure` says.
 ///
 /// ```
-/// # use tollgate_limiter::{Limiter, Outage};
-/// fn report(limiter: &Limiter) {
-///     for Outage { server, error, remedy, .. } in limiter.outages() {
+/// # use tollgate_core::store::Outage;
+/// fn report(outages: &[Outage]) {
+///     for Outage { server, error, remedy, .. } in outages {
 ///         eprintln!("{server}: {error}; {remedy}");
 ///     }
 /// }
