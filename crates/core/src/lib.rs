@@ -5,7 +5,7 @@
 //! published because crates.io asks for that. Use the library: the interface of this crate may
 //! change in any version.
 //!
-//! Its readers are those who work on how requests are counted. Nothing here opens a connection.
+//! It is for engineers who change how requests are counted. Nothing here opens a connection.
 //! Counters are in the memory of the process, or behind the trait [`store::RemoteStore`].
 //!
 //! # Layout
@@ -15,10 +15,11 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
-//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; characters that people can read; stopping; time limits |
-//! | 2 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
-//! | 3 | `refusal` | the responses to requests that are not admitted |
-//! | 4 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; stopping; time limits |
+//! | 2, pure | `text` | characters that people can read, and JSON strings |
+//! | 3 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
+//! | 4 | `refusal` | the responses to requests that are not admitted |
+//! | 5 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
 
 pub mod algorithm;
 pub mod consistency;

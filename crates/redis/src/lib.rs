@@ -2,7 +2,7 @@
 //!
 //! This crate is a part of the library `tollgate-limiter` and of the gateway `tollgate`. It is
 //! published because crates.io asks for that. Use the library: the interface of this crate may
-//! change in any version. Its readers are those who work on how nodes share counters.
+//! change in any version. It is for engineers who change how nodes share counters.
 //!
 //! `shared` contains what nodes decide over any common store, without I/O. The other modules are
 //! Redis: connections, topology, batches, the script in Lua and its encoding. `remote` gives the
