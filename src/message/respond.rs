@@ -35,7 +35,7 @@ pub(crate) fn failure_response(
     let detail = failure.to_string();
     let id = printable(request_id);
     let problem = Problem::of_status(status, failure.blame().as_str(), detail, Some(id));
-    let mut response = format.response(&problem, failure.code(), empty_table(FIELDS));
+    let mut response = format.response(&problem, failure.code(), || empty_table(FIELDS));
     let headers = response.headers_mut();
     if failure.ends_connection() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -67,7 +67,7 @@ pub(crate) fn refusal_response(
     let id = printable(request_id);
     let problem = Problem::beyond_a_limit(refusal.policies, refusal.wait, Some(id));
     // The fields about limits follow, and the table need not grow for them.
-    format.response(&problem, Code::ResourceExhausted, empty_table(FIELDS))
+    format.response(&problem, Code::ResourceExhausted, || empty_table(FIELDS))
 }
 
 /// The response to an OPTIONS request that may not be forwarded (`Max-Forwards: 0`).

@@ -1,5 +1,7 @@
 //! The responses to requests that are not admitted.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
@@ -79,7 +81,7 @@ impl Refuse for Refusal {
         let format = ErrorFormat::choose(Offer::Problem, &head.method, fields);
         let policies = violated(decision);
         let (problem, code) = problem(decision, &policies);
-        let mut response = format.response(&problem, code, HeaderMap::new());
+        let mut response = format.response(&problem, code, HeaderMap::new);
         if let Some(fault) = token_fault(decision) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge(None, fault));
         }
@@ -89,37 +91,37 @@ impl Refuse for Refusal {
 
 /// What the response says, and the status of a gRPC call. `policies` refuse the request.
 fn problem<'a>(decision: &Decision, policies: &'a [&'a str]) -> (Problem<'a>, Code) {
-    let of_status = |status, source, detail: &'static str, code| {
-        (Problem::of_status(status, source, detail, None), code)
-    };
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    match (decision.outcome(), decision.missing()) {
-        (Outcome::Refuse { .. }, _) => {
-            let wait = match decision.judged().outcome {
-                decision::Outcome::Refuse(Retry::After(wait)) => Some(wait),
-                _ => None,
-            };
-            (Problem::beyond_a_limit(policies, wait, None), Code::ResourceExhausted)
-        }
-        (Outcome::KeyMissing, Some(Missing::Peer)) => {
-            of_status(status, "gateway", "the address of the client is not known", Code::Internal)
-        }
-        (Outcome::KeyMissing, Some(Missing::Ambiguous)) => {
-            let detail = "the request can be read in two ways";
-            of_status(StatusCode::BAD_REQUEST, "client", detail, Code::Internal)
-        }
-        (Outcome::KeyMissing, _) => match token_fault(decision) {
-            Some(fault) => {
-                let (status, detail) = (StatusCode::UNAUTHORIZED, fault.to_string());
-                (Problem::of_status(status, "client", detail, None), Code::Unauthenticated)
+    let (status, source, detail, code): (_, _, Cow<'static, str>, _) =
+        match (decision.outcome(), decision.missing()) {
+            (Outcome::Refuse { .. }, _) => {
+                let wait = match decision.judged().outcome {
+                    decision::Outcome::Refuse(Retry::After(wait)) => Some(wait),
+                    _ => None,
+                };
+                let problem = Problem::beyond_a_limit(policies, wait, None);
+                return (problem, Code::ResourceExhausted);
             }
-            None => of_status(StatusCode::FORBIDDEN, "client", NO_KEY, Code::PermissionDenied),
-        },
-        (Outcome::Unavailable | Outcome::Admit { .. }, _) => {
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            of_status(status, "gateway", NOT_JUDGED, Code::Unavailable)
-        }
-    }
+            (Outcome::KeyMissing, Some(Missing::Peer)) => {
+                let detail = "the address of the client is not known".into();
+                (StatusCode::INTERNAL_SERVER_ERROR, "gateway", detail, Code::Internal)
+            }
+            (Outcome::KeyMissing, Some(Missing::Ambiguous)) => {
+                let detail = "the request can be read in two ways".into();
+                (StatusCode::BAD_REQUEST, "client", detail, Code::Internal)
+            }
+            (Outcome::KeyMissing, _) => match token_fault(decision) {
+                Some(fault) => {
+                    let detail = fault.to_string().into();
+                    (StatusCode::UNAUTHORIZED, "client", detail, Code::Unauthenticated)
+                }
+                None => (StatusCode::FORBIDDEN, "client", NO_KEY.into(), Code::PermissionDenied),
+            },
+            (Outcome::Unavailable | Outcome::Admit { .. }, _) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (status, "gateway", NOT_JUDGED.into(), Code::Unavailable)
+            }
+        };
+    (Problem::of_status(status, source, detail, None), code)
 }
 
 /// The fault of the bearer token, if only a token is missing.

@@ -47,5 +47,5 @@ pub(super) const WORKERS: &str = "auto|\\+?[0-9]+";
 /// The whole pattern of a form. A value may contain references to variables, which are replaced
 /// before the program reads it.
 pub(super) fn pattern(form: &str) -> String {
-    format!("^(?:[^]*\\$\\{{[^]*|{form})$").replace("[^]", "[\\s\\S]")
+    format!("^(?:[\\s\\S]*\\$\\{{[\\s\\S]*|{form})$")
 }

@@ -77,7 +77,7 @@ macro_rules! written_as_text {
 }
 pub(super) use written_as_text;
 
-/// What both need: `$schema` has the members that depend on the form.
+/// Lets serde read a type by its `FromStr`, and describes it with these members in the schema.
 macro_rules! described_as_text {
     ($type:ident, { $($name:literal: $value:expr),+ }, $about:literal, $($example:literal),+) => {
         $crate::config::scalar::text::read_as_text!($type);

@@ -98,9 +98,14 @@ impl ErrorFormat {
         }
     }
 
-    /// The response about a problem. `code` is the status of a gRPC call. `table` is empty, and the
-    /// fields of the response are written to it.
-    pub fn response(self, problem: &Problem<'_>, code: Code, table: HeaderMap) -> Response<Bytes> {
+    /// The response about a problem. `code` is the status of a gRPC call. `table` gives the
+    /// empty table for the fields of the response. A gRPC call does not need it.
+    pub fn response(
+        self,
+        problem: &Problem<'_>,
+        code: Code,
+        table: impl FnOnce() -> HeaderMap,
+    ) -> Response<Bytes> {
         let (content_type, body) = match self {
             Self::Problem => {
                 (HeaderValue::from_static("application/problem+json"), problem.to_json())
@@ -119,7 +124,7 @@ impl ErrorFormat {
         };
         let mut response = Response::new(body);
         *response.status_mut() = problem.status;
-        *response.headers_mut() = table;
+        *response.headers_mut() = table();
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         if self == Self::Page {
             let policy = HeaderValue::from_static(page::CONTENT_SECURITY_POLICY);
