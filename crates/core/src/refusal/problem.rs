@@ -148,38 +148,32 @@ mod tests {
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
-    use serde_json::{Map, Value};
+    use serde_json::Value;
 
     use super::*;
+    use crate::text::is_printable;
 
-    /// The problem by a general serializer.
-    fn serialized(problem: &Problem<'_>) -> Value {
-        let mut object = Map::new();
-        let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
-        if let Some(kind) = problem.kind {
-            put("type", kind.into());
-        }
-        put("title", problem.title.into());
-        put("status", problem.status.as_u16().into());
-        put("detail", problem.detail.as_ref().into());
-        if let Some(source) = problem.source {
-            put("source", source.into());
-        }
-        if !problem.violated_policies.is_empty() {
-            put("violated-policies", problem.violated_policies.into());
-        }
-        if let Some(wait_ms) = problem.retry_after_ms {
-            put("retry-after-ms", wait_ms.into());
-        }
-        if let Some(id) = problem.request_id {
-            put("request-id", id.into());
-        }
-        Value::Object(object)
+    /// The problem by a general serializer, with its members in their order.
+    fn serialized(problem: &Problem<'_>) -> String {
+        let policies = problem.violated_policies;
+        let members = [
+            ("type", problem.kind.map(Value::from)),
+            ("title", Some(problem.title.into())),
+            ("status", Some(problem.status.as_u16().into())),
+            ("detail", Some(problem.detail.as_ref().into())),
+            ("source", problem.source.map(Value::from)),
+            ("violated-policies", (!policies.is_empty()).then(|| policies.into())),
+            ("retry-after-ms", problem.retry_after_ms.map(Value::from)),
+            ("request-id", problem.request_id.map(Value::from)),
+        ];
+        let text = |(name, value): (&str, Option<Value>)| Some(format!("\"{name}\":{}", value?));
+        let texts: Vec<String> = members.into_iter().filter_map(text).collect();
+        format!("{{{}}}", texts.join(","))
     }
 
     proptest! {
         #[test]
-        fn the_object_is_that_of_a_general_serializer(
+        fn the_text_is_that_of_a_general_serializer(
             kind in of(Just("https://a.test#b")),
             texts in [".{0,9}", "[a\"\\\\\u{7f}\n\u{1}\u{e9}\u{1f600}\u{e0001}]{0,9}", "[a-z]{0,9}"],
             status in 100..1000_u16,
@@ -200,8 +194,14 @@ mod tests {
                 retry_after_ms,
                 request_id: has_id.then_some(id),
             };
-            let written: Value = serde_json::from_slice(&problem.to_json()).expect("it is JSON");
-            prop_assert_eq!(written, serialized(&problem));
+            let json = problem.to_json();
+            let (written, expected) = (str::from_utf8(&json).expect("text"), serialized(&problem));
+            if title.chars().chain(detail.chars()).all(is_printable) {
+                prop_assert_eq!(written, &expected);
+            }
+            // The serializer writes other escapes, or none, for what is not printable.
+            let value = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
+            prop_assert_eq!(value(written), value(&expected));
         }
     }
 }
