@@ -17,12 +17,12 @@ use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 use tracing::debug;
 
-use super::http1::{Begun, Ended, Http1, Served};
-use super::http2;
-use super::observed::PREFACE;
+use super::http1::{Ended, Http1, Served};
+use super::http2::{self, PREFACE};
 use super::service::RequestService;
 use super::settings::ListenerSettings;
 use super::state::activity::{Activity, Watched};
+use super::state::exchange::{Exchange, Phase};
 use super::state::{ClientLink, Peer, Place};
 use super::ticker::{Ticker, idle_drain};
 use super::transport::identity::identity;
@@ -151,22 +151,22 @@ where
         Ok(opened) => opened,
         Err(cause) => return Ended::Closed(cause),
     };
-    let (since, watched) = (monotonic(), || Watched {
-        traffic: Traffic::new(protocols.metrics.clone()),
-        place: place.clone(),
-    });
+    let activity = |since| {
+        let traffic = Traffic::new(protocols.metrics.clone());
+        Activity::new(since, settings.demand(), Watched { traffic, place: place.clone() })
+    };
+    let opened = monotonic();
     let version = detect(&mut stream, protocols, drain).await;
     if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
         let (ticks, drain) = (protocols.ticker.ticks(), drain.clone());
-        let begun = (since, watched());
         let service = service(peer, None, settings);
-        let served = http2::serve(stream, bounds, settings, begun, ticks, drain, service);
+        let activity = activity(opened);
+        let served = http2::serve(stream, bounds, settings, activity, ticks, drain, service);
         return Ended::Closed(Box::pin(served).await.name());
     }
-    let mut begun = Begun::Accepted(since);
+    let mut exchange = Exchange::new(activity(opened), Phase::Opening);
     loop {
-        let begun_with = (begun, watched());
-        let served = protocols.http1.serve(stream, peer.clone(), begun_with, drain, service);
+        let served = protocols.http1.serve(stream, peer.clone(), exchange, drain, service);
         // Boxed, so that an idle connection keeps no memory for its next request.
         let (idle, since) = match Box::pin(served).await {
             Served::Ended(ended) => return ended,
@@ -174,9 +174,10 @@ where
         };
         // Boxed, because few connections rest.
         match Box::pin(protocols.http1.rest(idle, since, drain)).await {
-            Ok(awake) => (stream, begun) = (awake, Begun::Idle(since)),
+            Ok(awake) => stream = awake,
             Err(ended) => return ended,
         }
+        exchange = Exchange::new(activity(since), Phase::Idle);
     }
 }
 

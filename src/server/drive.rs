@@ -14,7 +14,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::HttpService;
 
 use super::settings::ListenerTimeouts;
-use super::state::activity::{Activity, Look};
+use super::state::progress::{Look, Progress};
 use super::ticker::Ticks;
 
 /// A connection of the HTTP library.
@@ -85,14 +85,14 @@ impl End {
 }
 
 /// Polls the connection until it is pending or has ended.
-fn poll_once<C: Connection>(
+fn poll_once<C: Connection, P: Progress>(
     mut connection: Pin<&mut C>,
-    activity: &Activity,
+    state: &P,
     cx: &mut Context<'_>,
 ) -> Poll<End> {
     loop {
         let ended = ready!(connection.as_mut().poll(cx));
-        if ended.is_err() || !activity.resumes_after_end() {
+        if ended.is_err() || !state.resumes_after_end() {
             return Poll::Ready(End::of(ended));
         }
     }
@@ -100,22 +100,22 @@ fn poll_once<C: Connection>(
 
 /// The same. A look whether the client leaves, if one was put off, is made when the request has
 /// ended or the ticks say so.
-fn poll_and_look<C: Connection>(
+fn poll_and_look<C: Connection, P: Progress>(
     mut connection: Pin<&mut C>,
-    activity: &Activity,
+    state: &P,
     ticks: &mut Ticks,
     cx: &mut Context<'_>,
 ) -> Poll<End> {
-    if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+    if let Poll::Ready(end) = poll_once(connection.as_mut(), state, cx) {
         return Poll::Ready(end);
     }
-    match activity.look() {
-        Look::Made => return Poll::Pending,
+    match state.look() {
+        Look::Untried | Look::Made => return Poll::Pending,
         Look::PutOff => ready!(ticks.poll_look(cx)),
         Look::Due => ticks.forget_look(),
     }
-    activity.waits_to_read();
-    poll_once(connection, activity, cx)
+    state.waits_to_read();
+    poll_once(connection, state, cx)
 }
 
 /// Polls the connection until it ends, exceeds a time limit, or has been drained. The
@@ -124,9 +124,9 @@ fn poll_and_look<C: Connection>(
 /// # Errors
 /// What `idle` returns, if the connection can rest without the library. It is not asked during
 /// a drain.
-pub(super) async fn drive<C: Connection, I>(
+pub(super) async fn drive<C: Connection, P: Progress, I>(
     mut connection: Pin<&mut C>,
-    activity: &Activity,
+    state: &P,
     timeouts: &ListenerTimeouts,
     mut ticks: Ticks,
     drained: impl Future<Output = ()>,
@@ -136,7 +136,7 @@ pub(super) async fn drive<C: Connection, I>(
     let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
-        if let Poll::Ready(end) = poll_and_look(connection.as_mut(), activity, &mut ticks, cx) {
+        if let Poll::Ready(end) = poll_and_look(connection.as_mut(), state, &mut ticks, cx) {
             return Poll::Ready(Ok(end));
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
@@ -144,27 +144,27 @@ pub(super) async fn drive<C: Connection, I>(
             return Poll::Ready(Ok(End::Drained));
         }
         // A client in the middle of a head learns of the drain with the response.
-        if stopping && !draining && !activity.is_reading_head() {
+        if stopping && !draining && !state.is_reading_head() {
             draining = true;
             connection.as_mut().graceful_shutdown();
-            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), state, cx) {
                 return Poll::Ready(Ok(end));
             }
         }
         while ticks.poll_tick(cx).is_ready() {
-            activity.traffic().flush();
-            activity.abort_slow_responses();
-            if !activity.is_overdue(timeouts) {
+            state.activity().traffic().flush();
+            state.abort_slow_responses();
+            if !state.is_overdue(timeouts) {
                 if !stopping && let Some(rest) = idle() {
                     return Poll::Ready(Err(rest));
                 }
                 continue;
             }
-            if !activity.give_up_head() {
+            if !state.give_up_head() {
                 return Poll::Ready(Ok(End::Overdue));
             }
             // The guard now passes a request to the library that can be answered.
-            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), state, cx) {
                 return Poll::Ready(Ok(end));
             }
         }
@@ -195,6 +195,8 @@ mod tests {
 
     use super::*;
     use crate::server::settings::Demand;
+    use crate::server::state::activity::{Activity, Watched};
+    use crate::server::state::streams::Streams;
     use crate::server::ticker::Ticker;
 
     #[tokio::test(start_paused = true)]
@@ -212,9 +214,10 @@ mod tests {
                     Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
                 });
                 let connection = Builder::new().serve_connection(TokioIo::new(stream), service);
-                let activity = Activity::new(monotonic(), Demand::NONE);
+                let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
+                let streams = Streams::new(activity);
                 let (connection, idle) = (pin!(connection), || None::<()>);
-                let driven = drive(connection, &activity, &timeouts, ticks, pending(), idle);
+                let driven = drive(connection, &streams, &timeouts, ticks, pending(), idle);
                 let mut driven = pin!(driven);
                 poll_fn(|cx| {
                     counted.set(counted.get() + 1);

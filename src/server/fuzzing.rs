@@ -12,7 +12,7 @@ use tollgate_core::time::monotonic;
 use super::http1::chunks::Chunks;
 use super::http1::guard::guarded::Guarded;
 use super::http1::head::{Head, HeadReader};
-use super::observed::{Fault, Frames, PREFACE};
+use super::http2::{Fault, Frames, PREFACE};
 use super::settings::{HeadBounds, Http2Settings};
 use super::transport::{identity, proxy_protocol};
 use crate::message::fuzzing::pieces;

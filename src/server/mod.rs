@@ -14,7 +14,6 @@ mod drive;
 pub(crate) mod fuzzing;
 mod http1;
 mod http2;
-mod observed;
 mod service;
 mod settings;
 mod state;

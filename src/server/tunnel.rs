@@ -7,14 +7,12 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::sleep_until;
@@ -23,6 +21,7 @@ use tokio_util::io::InspectReader;
 use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 
+use super::state::tracked_body::TrackedBody;
 use crate::telemetry::TunnelBytes;
 
 /// Bytes in both directions.
@@ -58,32 +57,25 @@ impl TunnelEnd {
 }
 
 /// A tunnel that a response opens.
-pub(super) struct Tunnel<B> {
+pub(super) struct Tunnel<B, A> {
     backend: Backend,
     /// Counts the bytes from the backend, if the service asks for that.
     carried: Option<TunnelBytes>,
     /// Held while the tunnel lasts.
-    _body: B,
+    _body: TrackedBody<B, A>,
 }
 
-impl<B> Tunnel<B> {
-    /// Takes the service's end out of a response that opens a tunnel. The response that
-    /// is left for the client has no body.
-    pub(super) fn of(response: Response<B>) -> (Response<OptionalBody<B>>, Option<Self>) {
-        let (mut head, body) = response.into_parts();
-        let backend = match head.status {
-            StatusCode::SWITCHING_PROTOCOLS => head.extensions.remove::<TunnelEnd>(),
-            _ => None,
-        };
-        let backend = backend.and_then(|TunnelEnd(backend)| backend.lock().take());
-        match backend {
-            Some(backend) => {
-                let carried = head.extensions.remove();
-                let tunnel = Self { backend, carried, _body: body };
-                (Response::from_parts(head, OptionalBody(None)), Some(tunnel))
-            }
-            None => (Response::from_parts(head, OptionalBody(Some(body))), None),
+impl<B, A> Tunnel<B, A> {
+    /// Takes the service's end out of a response that opens a tunnel, with the body. The client
+    /// gets an empty one.
+    pub(super) fn of(response: &mut Response<TrackedBody<B, A>>) -> Option<Self> {
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return None;
         }
+        let TunnelEnd(backend) = response.extensions_mut().remove()?;
+        let backend = backend.lock().take()?;
+        let carried = response.extensions_mut().remove();
+        Some(Self { backend, carried, _body: response.body_mut().take() })
     }
 
     /// Carries bytes between `client` and the service's end. `early` was read from the
@@ -124,32 +116,5 @@ impl<B> Tunnel<B> {
                 return;
             }
         }
-    }
-}
-
-/// The body of a response; none if the tunnel holds it.
-#[derive(Debug)]
-pub(super) struct OptionalBody<B>(Option<B>);
-
-impl<B: Body + Unpin> Body for OptionalBody<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        match &mut self.0 {
-            Some(body) => Pin::new(body).poll_frame(cx),
-            None => Poll::Ready(None),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.0.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
     }
 }

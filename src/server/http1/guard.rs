@@ -5,6 +5,9 @@
 //! reads a request of the guard instead. So the error is answered and logged like any
 //! other request, after the responses to earlier requests, and the connection closes.
 //!
+//! What is read and written is recorded in the [activity](crate::server::state::activity) of the
+//! connection.
+//!
 //! A head that arrives completely is checked in the library's buffer and not copied. Of
 //! several requests that arrive together, one passes at a time, and the task yields to
 //! other connections between two of them.
@@ -28,6 +31,7 @@ use super::head::{Framing, Head, HeadReader};
 use crate::server::settings::HeadBounds;
 use crate::server::state::exchange::Exchange;
 use crate::server::state::interim::InterimWriter;
+use crate::server::state::progress::Progress as _;
 use crate::server::state::{ClientLink, HeadLines};
 use held::Held;
 
@@ -74,6 +78,8 @@ pub(crate) struct Guard<T> {
     exchange: Rc<Exchange>,
     bounds: HeadBounds,
     next: Next,
+    /// How many heads have passed.
+    requests: u64,
     /// Whether the current request asks to change the protocol.
     asks_upgrade: bool,
     held: Held,
@@ -94,6 +100,7 @@ impl<T> Guard<T> {
             exchange,
             bounds,
             next: Next::Head(HeadReader::default()),
+            requests: 0,
             asks_upgrade: false,
             held: Held::default(),
             behind: Behind::Nothing,
@@ -134,7 +141,7 @@ impl<T> Guard<T> {
                     let passed = usize::try_from(*left).map_or(rest.len(), |n| n.min(rest.len()));
                     *left -= u64::try_from(passed).expect("it is at most what is left");
                     at += passed;
-                    self.exchange.set_body_left(Some(*left));
+                    self.exchange.body_arrives(self.requests, Some(*left));
                     if *left == 0 {
                         self.end(at < bytes.len());
                     }
@@ -160,7 +167,7 @@ impl<T> Guard<T> {
 
     /// A head passes. `is_more`: whether more bytes have arrived.
     fn begin(&mut self, head: Head, is_more: bool) {
-        self.exchange.activity().head_ends();
+        self.requests += 1;
         self.asks_upgrade = head.asks_upgrade;
         if head.asks_upgrade {
             self.exchange.request_upgrade();
@@ -168,11 +175,11 @@ impl<T> Guard<T> {
         match head.framing {
             Framing::Length(0) => self.end(is_more),
             Framing::Length(length) => {
-                self.exchange.set_body_left(Some(length));
+                self.exchange.body_arrives(self.requests, Some(length));
                 self.next = Next::Length(length);
             }
             Framing::Chunked => {
-                self.exchange.set_body_left(None);
+                self.exchange.body_arrives(self.requests, None);
                 self.next = Next::Chunks(Chunks::new());
             }
         }
@@ -180,7 +187,7 @@ impl<T> Guard<T> {
 
     /// The end of a request passes. `is_more`: whether more bytes have arrived.
     fn end(&mut self, is_more: bool) {
-        self.exchange.body_ends();
+        self.exchange.request_ends();
         if self.asks_upgrade {
             self.next = Next::Undecided;
             return;
@@ -192,9 +199,7 @@ impl<T> Guard<T> {
     }
 
     fn refuse(&mut self, malformed: Malformed) {
-        self.exchange.activity().head_ends();
         self.exchange.refuse(malformed);
-        self.exchange.body_ends();
         self.next = Next::Refused;
     }
 
@@ -202,12 +207,12 @@ impl<T> Guard<T> {
     /// the protocol.
     fn update(&mut self) {
         match self.next {
-            Next::Head(_) if self.exchange.activity().is_late() => {
+            Next::Head(_) if self.exchange.is_late() => {
                 self.refuse(Malformed::HeadTooLate);
                 self.clear(0);
             }
             Next::Undecided => {
-                if let Some(granted) = self.exchange.upgraded() {
+                if let Some(granted) = self.exchange.upgraded(None) {
                     self.next =
                         if granted { Next::Tunnel } else { Next::Head(HeadReader::default()) };
                     self.check_held();
@@ -237,7 +242,7 @@ impl<T> Guard<T> {
                     *reader = HeadReader::default();
                 }
                 if !self.held.rest().is_empty() {
-                    self.exchange.activity().head_begins();
+                    self.exchange.head_begins();
                 }
             }
             _ => {}
@@ -253,14 +258,14 @@ impl<T: AsyncRead + Unpin> Guard<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<End>> {
         let start = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let is_awaited = polled.is_pending() && matches!(self.next, Next::Head(_));
-        self.exchange.set_awaited(is_awaited);
-        ready!(polled)?;
-        let bytes = &buf.filled()[start..];
-        if bytes.is_empty() {
+        let polled = poll_stream(&mut self.stream, &self.exchange, cx, buf);
+        if matches!(self.next, Next::Head(_)) {
+            self.exchange.awaits_head(polled.is_pending());
+        }
+        if ready!(polled)? == 0 {
             return Poll::Ready(Ok(End::OfStream));
         }
+        let bytes = &buf.filled()[start..];
         let passed = self.check(bytes);
         if passed < bytes.len() {
             self.held.push(&bytes[passed..]);
@@ -273,19 +278,34 @@ impl<T: AsyncRead + Unpin> Guard<T> {
     /// Reads into the held bytes.
     fn poll_read_aside(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<End>> {
         if matches!(self.next, Next::Undecided) {
-            self.exchange.wake_on_upgrade(cx.waker());
+            self.exchange.upgraded(Some(cx.waker()));
             if self.held.rest().len() >= MAX_UNDECIDED_BYTES {
                 // The gateway must keep reading, or it would not notice that the client closes.
                 let excess = "too many bytes follow a request to change the protocol";
                 return Poll::Ready(Err(io::Error::other(excess)));
             }
         }
-        if ready!(self.held.poll_fill(cx, &mut self.stream))? == 0 {
+        let Self { held, stream, exchange, .. } = self;
+        if ready!(held.poll_fill(|buf| poll_stream(stream, exchange, cx, buf)))? == 0 {
             return Poll::Ready(Ok(End::OfStream));
         }
         self.check_held();
         Poll::Ready(Ok(End::NotYet))
     }
+}
+
+/// Reads from the client. Returns the number of bytes.
+fn poll_stream<T: AsyncRead + Unpin>(
+    stream: &mut T,
+    exchange: &Exchange,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+) -> Poll<io::Result<usize>> {
+    let polled = exchange.activity().poll_read(stream, cx, buf);
+    if polled.is_pending() {
+        exchange.waits_to_read();
+    }
+    polled
 }
 
 /// Whether the stream has ended.
@@ -355,7 +375,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         if guard.lines.are_waiting() {
             return guard.lines.poll_write(cx, &mut guard.stream, &[IoSlice::new(buf)]);
         }
-        Pin::new(&mut guard.stream).poll_write(cx, buf)
+        guard.exchange.activity().poll_write(&mut guard.stream, cx, buf)
     }
 
     fn poll_write_vectored(
@@ -368,7 +388,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         if guard.lines.are_waiting() {
             return guard.lines.poll_write(cx, &mut guard.stream, bufs);
         }
-        Pin::new(&mut guard.stream).poll_write_vectored(cx, bufs)
+        guard.exchange.activity().poll_write_vectored(&mut guard.stream, cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -378,7 +398,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let guard = self.get_mut();
         ready!(guard.interim.poll_on_flush(cx, &mut guard.stream, &guard.exchange))?;
-        Pin::new(&mut guard.stream).poll_flush(cx)
+        guard.exchange.activity().poll_flush(&mut guard.stream, cx)
     }
 
     /// Shuts down what is a tunnel or may become one. HTTP is not shut down here: what gets the

@@ -29,16 +29,16 @@ use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 
 use super::drive::{End, drive};
-use super::observed::Observed;
 use super::service::RequestService;
 use super::settings::ListenerSettings;
-use super::state::activity::{Activity, TrackedBody, Watched};
-use super::state::exchange::Exchange;
+use super::state::exchange::{ActiveExchange, Exchange};
+use super::state::progress::Progress as _;
+use super::state::tracked_body::TrackedBody;
 use super::state::{ClientBody, ClientLink, Peer};
 use super::syntax::REFUSED_METHOD;
 use super::ticker::{Ticker, idle_drain};
 use super::transport::{Stream, reset, socket};
-use super::tunnel::{OptionalBody, Tunnel};
+use super::tunnel::Tunnel;
 use crate::message::expects_continue;
 use guard::Guard;
 
@@ -72,7 +72,7 @@ impl Http1 {
         &self,
         stream: Stream,
         peer: Peer,
-        (phase, watched): (Begun, Watched),
+        exchange: Exchange,
         drain: &mut Drain,
         service: &F,
     ) -> Served
@@ -81,38 +81,33 @@ impl Http1 {
         S: RequestService,
     {
         let settings = &*self.settings;
-        let activity = match phase {
-            Begun::Accepted(since) => Activity::new(since, settings.demand()),
-            Begun::Idle(since) => Activity::new(since, settings.demand()).idle_since(since),
-        };
-        let activity = Rc::new(activity.watched(watched));
+        let exchange = Rc::new(exchange);
         if self.ticker.is_draining() {
-            activity.begin_drain();
+            exchange.begin_drain();
         }
-        let observed = Observed::new(stream, &activity, None);
-        let state = Rc::new(ConnectionState::new(Rc::clone(&activity)));
-        let (exchange, link) = (Rc::clone(&state.exchange), state.link.clone());
-        let mut guard = Guard::new(observed, exchange, settings.head_bounds(), &link);
+        let state = Rc::new(ConnectionState::new(Rc::clone(&exchange)));
+        let link = state.link.clone();
+        let mut guard = Guard::new(stream, Rc::clone(&exchange), settings.head_bounds(), &link);
         let service = tracked(service(peer, Some(link), settings), &state);
         // Borrowed, because the library moves what it gets several times.
         let mut connection = self.builder.serve_connection(TokioIo::new(&mut guard), service);
-        let drained = poll_fn(|_| self.poll_drained(&activity));
+        let drained = poll_fn(|_| self.poll_drained(&exchange));
         let (polled, ticks) = (Pin::new(&mut connection), self.ticker.ticks());
         let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
-        let idle = || state.exchange.idle().filter(rests);
-        let end = drive(polled, &activity, &settings.timeouts, ticks, drained, idle).await;
+        let idle = || exchange.idle().filter(rests);
+        let end = drive(polled, &*exchange, &settings.timeouts, ticks, drained, idle).await;
         let unread = connection.into_parts().read_buf;
         if let Some(tunnel) = state.granted.take() {
             let carried = tunnel.carry(guard, unread, settings.timeouts.tunnel, drain);
             Box::pin(carried).await;
             return Served::Ended(Ended::Closed("tunnel"));
         }
-        let has_all = activity.is_read_closed()
+        let has_all = exchange.activity().is_read_closed()
             || (matches!(end, Ok(End::Closed))
-                && state.exchange.is_closed_by_client()
+                && exchange.is_closed_by_client()
                 && unread.is_empty()
                 && !guard.holds_bytes());
-        let stream = guard.into_inner().stream;
+        let stream = guard.into_inner();
         match end {
             Ok(end) => Served::Ended(Ended::of(end, stream, has_all)),
             Err(since) => Served::Idle(stream, since),
@@ -121,9 +116,9 @@ impl Http1 {
 
     /// Whether a drain closes the connection if it is idle. The ticks wake the task when that
     /// changes.
-    fn poll_drained(&self, activity: &Activity) -> Poll<()> {
+    fn poll_drained(&self, exchange: &Exchange) -> Poll<()> {
         if self.ticker.is_draining() {
-            activity.begin_drain();
+            exchange.begin_drain();
         }
         if self.ticker.closes_idle() { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -151,15 +146,6 @@ impl Http1 {
     }
 }
 
-/// What a connection waits for when the library gets it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Begun {
-    /// Its first request, since then.
-    Accepted(Instant),
-    /// A further request, since then. Something has arrived.
-    Idle(Instant),
-}
-
 /// How far a connection was served.
 pub(super) enum Served {
     /// To its end.
@@ -181,39 +167,41 @@ pub(super) enum Ended {
     },
 }
 
+/// The body of a response to a request of HTTP/1.
+type Tracked<B> = TrackedBody<B, ActiveExchange>;
+
 /// What the service side and the stream side of the HTTP library share beside it.
 struct ConnectionState<B> {
     exchange: Rc<Exchange>,
     link: ClientLink,
     /// The tunnel that the last response opens.
-    granted: RefCell<Option<Tunnel<B>>>,
+    granted: RefCell<Option<Tunnel<B, ActiveExchange>>>,
 }
 
 impl<B> ConnectionState<B> {
-    fn new(activity: Rc<Activity>) -> Self {
-        let exchange = Rc::new(Exchange::new(activity));
+    fn new(exchange: Rc<Exchange>) -> Self {
         Self { link: ClientLink::new(&exchange), exchange, granted: RefCell::default() }
     }
 
     /// Begins a request. If it stands for a malformed one, its extensions say so.
-    fn begin(&self, mut request: Request<Incoming>) -> Request<ClientBody> {
-        self.exchange.begin(|| expects_continue(request.version(), request.headers()));
+    fn begin(&self, mut request: Request<Incoming>) -> (ActiveExchange, Request<ClientBody>) {
+        let active = self.exchange.begin(|| expects_continue(request.version(), request.headers()));
         self.link.interim.begin(request.version());
         if request.method().as_str() == REFUSED_METHOD
             && let Some(malformed) = self.exchange.refused()
         {
             request.extensions_mut().insert(malformed);
         }
-        request.map(|body| ClientBody::of_http1(body, &self.exchange))
+        (active, request.map(|body| ClientBody::of_http1(body, &self.exchange)))
     }
 
     /// Takes the response of the service, which may open a tunnel.
-    fn respond(&self, response: Response<B>, may_upgrade: bool) -> Response<OptionalBody<B>> {
-        let (mut response, tunnel) = Tunnel::of(response);
+    fn respond(&self, response: &mut Response<Tracked<B>>, may_upgrade: bool) {
+        let tunnel = Tunnel::of(response);
         if may_upgrade {
             self.exchange.answer_upgrade(tunnel.is_some());
         }
-        let must_end = self.exchange.activity().is_draining() || !self.exchange.can_read_body();
+        let must_end = self.exchange.is_draining() || !self.exchange.can_read_body();
         if must_end && tunnel.is_none() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -221,7 +209,6 @@ impl<B> ConnectionState<B> {
         self.granted.replace(tunnel);
         self.link.interim.close(&self.exchange);
         self.exchange.respond(is_last);
-        response
     }
 }
 
@@ -260,19 +247,20 @@ impl Ended {
 fn tracked<S>(
     service: S,
     state: &Rc<ConnectionState<S::Body>>,
-) -> impl HttpService<Incoming, ResBody = TrackedBody<OptionalBody<S::Body>>, Error = Infallible> + use<S>
+) -> impl HttpService<Incoming, ResBody = Tracked<S::Body>, Error = Infallible> + use<S>
 where
     S: RequestService,
 {
     let state = Rc::clone(state);
     service_fn(move |request: Request<Incoming>| {
-        let active = state.exchange.activity().begin();
-        let request = state.begin(request);
+        let (active, request) = state.begin(request);
         let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
         let (responding, state) = (service.clone().call(request), Rc::clone(&state));
         async move {
-            let response = state.respond(responding.await?, may_upgrade);
-            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
+            let response = responding.await?;
+            let mut response = response.map(|body| TrackedBody::new(body, active));
+            state.respond(&mut response, may_upgrade);
+            Ok::<_, Infallible>(response)
         }
     })
 }

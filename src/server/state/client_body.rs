@@ -51,7 +51,7 @@ impl Body for ClientBody {
             return Poll::Ready(None);
         };
         if let Some((exchange, request)) = request {
-            exchange.request_body(*request);
+            exchange.reads_body(*request);
         }
         let polled = Pin::new(body).poll_frame(cx);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {

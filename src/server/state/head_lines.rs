@@ -9,7 +9,6 @@ mod tests;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -18,6 +17,7 @@ use smallvec::SmallVec;
 use tokio::io::AsyncWrite;
 
 use super::exchange::Exchange;
+use super::progress::Progress as _;
 
 /// What the library may write before the status line, if nothing else waits to be written.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -75,6 +75,7 @@ impl HeadLines {
         stream: &mut T,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let activity = self.0.exchange.activity();
         loop {
             let before = match self.0.before.get() {
                 Some(before) => before,
@@ -83,7 +84,7 @@ impl HeadLines {
             let count = {
                 let text = self.0.text.borrow();
                 let parts = inserted(&text[self.0.written.get()..], before, bufs);
-                ready!(Pin::new(&mut *stream).poll_write_vectored(cx, &parts))?
+                ready!(activity.poll_write_vectored(stream, cx, &parts))?
             };
             let of_library = self.advance(before, count);
             // A write of no byte would mean that the stream takes no more.

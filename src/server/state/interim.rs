@@ -9,7 +9,6 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -18,6 +17,7 @@ use http::{HeaderMap, StatusCode, Version};
 use tokio::io::AsyncWrite;
 
 use super::exchange::Exchange;
+use super::progress::Progress as _;
 use crate::message::{strip_hop_by_hop, write_field};
 
 /// The most interim responses that are passed on for one request.
@@ -166,7 +166,7 @@ impl InterimWriter {
         exchange: &Exchange,
     ) -> Poll<io::Result<()>> {
         if self.is_due(exchange) {
-            ready!(self.poll_write(cx, stream))?;
+            ready!(self.poll_write(cx, stream, exchange))?;
         }
         exchange.on_write();
         Poll::Ready(Ok(()))
@@ -186,7 +186,11 @@ impl InterimWriter {
                 *waker = Some(cx.waker().clone());
             }
         }
-        if self.is_due(exchange) { self.poll_write(cx, stream) } else { Poll::Ready(Ok(())) }
+        if self.is_due(exchange) {
+            self.poll_write(cx, stream, exchange)
+        } else {
+            Poll::Ready(Ok(()))
+        }
     }
 
     fn is_due(&self, exchange: &Exchange) -> bool {
@@ -198,11 +202,12 @@ impl InterimWriter {
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut T,
+        exchange: &Exchange,
     ) -> Poll<io::Result<()>> {
         loop {
             while self.written < self.text.len() {
                 let text = &self.text[self.written..];
-                match ready!(Pin::new(&mut *stream).poll_write(cx, text))? {
+                match ready!(exchange.activity().poll_write(stream, cx, text))? {
                     0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     count => self.written += count,
                 }

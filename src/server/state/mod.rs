@@ -9,7 +9,10 @@ mod link;
 mod pace;
 mod peer;
 mod place;
+pub(super) mod progress;
 mod responses;
+pub(super) mod streams;
+pub(super) mod tracked_body;
 
 pub(crate) use client_body::ClientBody;
 pub(crate) use head_lines::HeadLines;

@@ -10,7 +10,8 @@ use tollgate_core::time::monotonic;
 use super::*;
 use crate::server::settings::Demand;
 use crate::server::state::ClientLink;
-use crate::server::state::activity::Activity;
+use crate::server::state::activity::{Activity, Watched};
+use crate::server::state::exchange::Phase;
 
 pub(in crate::server) const BOUNDS: HeadBounds =
     HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10, disguised_names: false };
@@ -48,10 +49,14 @@ impl Wake for Woken {
     }
 }
 
+/// A new connection.
+pub(super) fn exchange() -> Rc<Exchange> {
+    let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
+    Rc::new(Exchange::new(activity, Phase::Opening))
+}
+
 pub(in crate::server) struct Guarded {
     pub(super) guard: Guard<Pieces>,
-    #[cfg(test)]
-    pub(super) activity: Rc<Activity>,
     pub(in crate::server) exchange: Rc<Exchange>,
     /// The size of the library's buffer.
     pub(in crate::server) room: usize,
@@ -59,17 +64,10 @@ pub(in crate::server) struct Guarded {
 
 impl Guarded {
     pub(in crate::server) fn new() -> Self {
-        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
-        let exchange = Rc::new(Exchange::new(Rc::clone(&activity)));
+        let exchange = exchange();
         let link = ClientLink::new(&exchange);
         let guard = Guard::new(Pieces::default(), Rc::clone(&exchange), BOUNDS, &link);
-        Self {
-            guard,
-            #[cfg(test)]
-            activity,
-            exchange,
-            room: 8192,
-        }
+        Self { guard, exchange, room: 8192 }
     }
 
     /// Sends a piece.

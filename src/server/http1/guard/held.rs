@@ -2,10 +2,9 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::ReadBuf;
 
 /// How many bytes are read at once.
 const PIECE: usize = 4 * 1024;
@@ -69,13 +68,12 @@ impl Held {
         }
     }
 
-    /// Reads more bytes and returns their number; 0 at the end of the stream. Bytes that
-    /// have passed are removed. Otherwise they would accumulate for a client whose pieces
+    /// Reads more bytes with `read`, and returns their number; 0 at the end of the stream. Bytes
+    /// that have passed are removed. Otherwise they would accumulate for a client whose pieces
     /// never end with a complete request.
-    pub(super) fn poll_fill<T: AsyncRead + Unpin>(
+    pub(super) fn poll_fill(
         &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut T,
+        read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         self.bytes.drain(..self.passed);
         self.cleared -= self.passed;
@@ -83,8 +81,8 @@ impl Held {
         // Mostly nothing has come: then no memory is needed.
         let mut room = [MaybeUninit::uninit(); PIECE];
         let mut piece = ReadBuf::uninit(&mut room);
-        ready!(Pin::new(stream).poll_read(cx, &mut piece))?;
+        let count = ready!(read(&mut piece))?;
         self.bytes.extend_from_slice(piece.filled());
-        Poll::Ready(Ok(piece.filled().len()))
+        Poll::Ready(Ok(count))
     }
 }

@@ -7,13 +7,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
-use tollgate_core::time::monotonic;
 
-use super::guarded::{BOUNDS, Guarded};
+use super::guarded::{BOUNDS, Guarded, exchange};
 use super::*;
-use crate::server::settings::Demand;
 use crate::server::state::ClientLink;
-use crate::server::state::activity::Activity;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -27,7 +24,7 @@ fn complete_requests_pass_and_nothing_is_kept() {
     let requests = format!("{GET}POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc{GET}");
     assert_eq!(text(guarded.receive(&requests)), requests);
     assert_eq!(guarded.held(), 0);
-    assert!(!guarded.activity.is_reading_head());
+    assert!(!guarded.exchange.is_reading_head());
 }
 
 #[test]
@@ -61,11 +58,11 @@ fn a_part_of_a_head_waits_for_the_rest() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive(format!("{GET}GET /b HT"))), GET);
     assert_eq!(text(guarded.receive("TP/1.1\r\nHost: a\r\n")), "");
-    assert!(guarded.activity.is_reading_head());
+    assert!(guarded.exchange.is_reading_head());
     let expected = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(text(guarded.receive("\r\nGE")), expected);
     assert_eq!(text(guarded.receive(format!("{}{GET}", &GET[2..]))), format!("{GET}{GET}"));
-    assert!(!guarded.activity.is_reading_head());
+    assert!(!guarded.exchange.is_reading_head());
 }
 
 #[test]
@@ -87,19 +84,19 @@ fn a_malformed_head_in_pieces_is_replaced() {
 #[test]
 fn a_head_that_is_too_late_is_replaced() {
     let mut guarded = Guarded::new();
-    assert!(!guarded.activity.give_up_head(), "nothing has arrived");
+    assert!(!guarded.exchange.give_up_head(), "nothing has arrived");
     assert_eq!(text(guarded.receive("GET / HT")), "");
-    assert!(guarded.activity.give_up_head());
+    assert!(guarded.exchange.give_up_head());
     assert_eq!(guarded.read(), Ok(REFUSED.to_vec()));
     assert_eq!(guarded.exchange.refused(), Some(Malformed::HeadTooLate));
-    assert!(!guarded.activity.give_up_head());
+    assert!(!guarded.exchange.give_up_head());
 }
 
 #[test]
 fn empty_lines_begin_no_head() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive("\r\n\r\n\n")), "");
-    assert_eq!((guarded.held(), guarded.activity.is_reading_head()), (0, false));
+    assert_eq!((guarded.held(), guarded.exchange.is_reading_head()), (0, false));
     assert_eq!(text(guarded.receive("\r")), "");
     assert_eq!(text(guarded.receive("\n")), "");
     assert_eq!(text(guarded.receive(GET)), GET);
@@ -153,7 +150,7 @@ fn bytes_that_waited_are_http_if_the_protocol_stays() {
 /// Whether the client sees an end after a shutdown behind `request`.
 fn is_shut_down(request: &str, granted: Option<bool>) -> bool {
     let (mut client, stream) = duplex(1024);
-    let exchange = Rc::new(Exchange::new(Rc::new(Activity::new(monotonic(), Demand::NONE))));
+    let exchange = exchange();
     let link = ClientLink::new(&exchange);
     let mut guard = Guard::new(stream, Rc::clone(&exchange), BOUNDS, &link);
     client.write_all(request.as_bytes()).now_or_never().expect("there is room").expect("a peer");

@@ -2,11 +2,13 @@
 
 use futures_util::task::noop_waker_ref;
 use proptest::prelude::*;
+use std::pin::Pin;
 use tollgate_core::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;
-use crate::server::state::activity::Activity;
+use crate::server::state::activity::{Activity, Watched};
+use crate::server::state::exchange::Phase;
 
 const STATUS_LINE: &str = "HTTP/1.1 200 OK\r\n";
 const LINES: &str = "x-a: 1\r\nx-b: 2\r\n";
@@ -54,7 +56,8 @@ impl AsyncWrite for Taker {
 }
 
 fn exchange() -> Rc<Exchange> {
-    Rc::new(Exchange::new(Rc::new(Activity::new(monotonic(), Demand::NONE))))
+    let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
+    Rc::new(Exchange::new(activity, Phase::Opening))
 }
 
 /// Lines that wait for the response to a request.

@@ -8,13 +8,13 @@ use tollgate_core::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;
-use crate::server::state::activity::{ActiveRequest, Activity};
+use crate::server::state::activity::{Activity, Watched};
+use crate::server::state::exchange::{ActiveExchange, Phase};
 
 /// A connection with a simulated HTTP library.
 struct Played {
-    activity: Rc<Activity>,
-    exchange: Exchange,
-    under_way: Option<ActiveRequest>,
+    exchange: Rc<Exchange>,
+    under_way: Option<ActiveExchange>,
     queue: InterimQueue,
     writer: InterimWriter,
     /// The bytes that were written.
@@ -25,14 +25,13 @@ impl Played {
     fn new() -> Self {
         let queue = InterimQueue::default();
         let writer = queue.writer();
-        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
-        let exchange = Exchange::new(Rc::clone(&activity));
-        Self { activity, exchange, under_way: None, queue, writer, wire: Vec::new() }
+        let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
+        let exchange = Rc::new(Exchange::new(activity, Phase::Opening));
+        Self { exchange, under_way: None, queue, writer, wire: Vec::new() }
     }
 
     fn request(&mut self) -> Interim {
-        self.under_way = Some(self.activity.begin());
-        self.exchange.begin(|| false);
+        self.under_way = Some(self.exchange.begin(|| false));
         self.queue.begin(Version::HTTP_11);
         self.queue.open().expect("a client of HTTP/1.1 knows interim responses")
     }

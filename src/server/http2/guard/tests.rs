@@ -7,16 +7,18 @@ use tokio::io::AsyncReadExt;
 
 use super::*;
 use crate::server::Http2Settings;
+use crate::server::http2::frames::PREFACE;
 use crate::server::settings::Demand;
+use crate::server::state::activity::{Activity, Watched};
 
 /// How many bytes are read of an endless stream before the task yields.
-fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(observed: &mut Observed<T>) -> usize {
+fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(guard: &mut Guard<T>) -> usize {
     let mut cx = Context::from_waker(noop_waker_ref());
     let mut bytes = 0;
     for _ in 0..100 {
         let mut room = [0; 4096];
         let mut buf = ReadBuf::new(&mut room);
-        match Pin::new(&mut *observed).poll_read(&mut cx, &mut buf) {
+        match Pin::new(&mut *guard).poll_read(&mut cx, &mut buf) {
             Poll::Pending => break,
             Poll::Ready(read) => read.expect("nothing is wrong with the frame"),
         }
@@ -30,11 +32,12 @@ fn an_endless_stream_of_http_2_yields() {
     let (settings, data) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
     let sent = Cursor::new([&PREFACE[..], &settings, &data].concat());
     let sent = tokio::io::join(AsyncReadExt::chain(sent, tokio::io::repeat(0)), tokio::io::sink());
-    let activity = Rc::new(Activity::of_http2(monotonic(), Demand::NONE));
+    let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
+    let streams = Rc::new(Streams::new(activity));
     let frames = Frames::new(Http2Settings::default(), monotonic());
-    let mut observed = Observed::new(sent, &activity, Some(frames));
+    let mut guard = Guard::new(sent, &streams, frames);
     for _ in 0..3 {
-        let read = read_in_a_turn(&mut observed);
+        let read = read_in_a_turn(&mut guard);
         assert!((TURN_BYTES..TURN_BYTES + 4096).contains(&read), "{read}");
     }
 }

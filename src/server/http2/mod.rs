@@ -1,10 +1,14 @@
 //! Connections of HTTP/2.
 
+mod fragments;
+mod frames;
+mod guard;
+
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
@@ -23,17 +27,22 @@ use tollgate_core::request::{Malformed, is_disguised};
 use tollgate_core::time::monotonic;
 
 use super::drive::{End, drive};
-use super::observed::{Frames, Observed};
 use super::service::RequestService;
 use super::settings::{Http2Settings, ListenerSettings};
 use super::state::ClientBody;
-use super::state::activity::{Activity, TrackedBody, Watched};
+use super::state::activity::Activity;
+use super::state::streams::Streams;
+use super::state::tracked_body::TrackedBody;
 use super::syntax::is_method;
 use super::ticker::Ticks;
 use super::transport::Stream;
 use super::tunnel::Tunnel;
 use crate::io::Coalesced;
 use crate::message::{content_length, join_cookies, switch_to_websocket, websocket_key};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use frames::Fault;
+pub(super) use frames::{Frames, PREFACE};
+use guard::Guard;
 
 /// How many bytes of one body a client may send before the endpoint has read them. The
 /// window of the connection has room for this many bytes of each stream, so that uploads
@@ -46,7 +55,7 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Runs the tasks of a connection on its own worker.
 #[derive(Clone, Debug)]
-struct LocalExecutor(Rc<Activity>);
+struct LocalExecutor(Rc<Streams>);
 
 impl<F> Executor<F> for LocalExecutor
 where
@@ -62,9 +71,9 @@ where
 fn protocol(
     settings: &ListenerSettings,
     bounds: Http2Settings,
-    activity: &Rc<Activity>,
+    streams: &Rc<Streams>,
 ) -> Builder<LocalExecutor> {
-    let mut protocol = Builder::new(LocalExecutor(Rc::clone(activity)));
+    let mut protocol = Builder::new(LocalExecutor(Rc::clone(streams)));
     let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
     let window_bytes = bounds.max_streams.max(1).saturating_mul(STREAM_WINDOW_BYTES);
     protocol
@@ -82,23 +91,22 @@ fn protocol(
     protocol
 }
 
-/// Serves one connection to its end, which is returned. Its preface is awaited since `since`.
+/// Serves one connection to its end, which is returned.
 pub(super) async fn serve<S: RequestService>(
     stream: Stream,
     bounds: Http2Settings,
     settings: &ListenerSettings,
-    (since, watched): (Instant, Watched),
+    activity: Activity,
     ticks: Ticks,
     mut drain: Drain,
     service: S,
 ) -> End {
-    let activity = Activity::of_http2(since, settings.demand()).watched(watched);
-    let activity = Rc::new(activity);
-    let frames = Some(Frames::new(bounds, monotonic()));
-    let io = Coalesced::new(Observed::new(stream, &activity, frames));
+    let streams = Rc::new(Streams::new(activity));
+    let guard = Guard::new(stream, &streams, Frames::new(bounds, monotonic()));
+    let io = Coalesced::new(guard);
     let (tunnel_drain, idle_limit) = (Rc::new(drain.clone()), settings.timeouts.tunnel);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let active = activity.begin();
+        let active = streams.begin();
         if let Err(malformed) = check(&request, settings) {
             request.extensions_mut().insert(malformed);
         }
@@ -108,9 +116,8 @@ pub(super) async fn serve<S: RequestService>(
         let (responding, drain) = (service.clone().call(request), Rc::clone(&tunnel_drain));
         async move {
             let response = responding.await?;
-            let response = response.map(|body| TrackedBody::new(body, active));
-            let (mut response, tunnel) = Tunnel::of(response);
-            match (client, tunnel) {
+            let mut response = response.map(|body| TrackedBody::new(body, active));
+            match (client, Tunnel::of(&mut response)) {
                 (Some(client), Some(tunnel)) => {
                     grant_websocket(&mut response);
                     spawn_local(async move {
@@ -129,14 +136,14 @@ pub(super) async fn serve<S: RequestService>(
             Ok::<_, Infallible>(response)
         }
     });
-    let protocol = protocol(settings, bounds, &activity);
+    let protocol = protocol(settings, bounds, &streams);
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io.clone()), service));
     // However it ends, nothing more can be sent on it. A GOAWAY loses no request:
     // requests that cross it on the way are served.
     let drained = is_old_or(drain.requested(), settings.timeouts.age);
     // Such a connection does not rest.
     let rest = || None::<Infallible>;
-    let driven = drive(connection.as_mut(), &activity, &settings.timeouts, ticks, drained, rest);
+    let driven = drive(connection.as_mut(), &*streams, &settings.timeouts, ticks, drained, rest);
     let mut driven = pin!(driven);
     let Ok(end) = poll_fn(|cx| {
         let end = driven.as_mut().poll(cx);
