@@ -1,18 +1,26 @@
 //! What the JSON Schema of the file says of a field: what it may hold, and its default.
 //!
-//! The descriptions of fields tell their defaults ("Default: 10s."), and tests/configuration
-//! compares each of them with the compiler.
+//! Attributes of the fields of sections are the source. `default` is the value of an absent field,
+//! and tests/configuration compares each of them with the compiler. `x-default` is what applies to
+//! an absent field for which no value could be written, in words. `x-algorithms` are the algorithms
+//! to which a field belongs. The descriptions end with the default, because editors show them.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::sections::RawConfig;
 
 /// The JSON Schema of the file (draft 2020-12).
-pub(super) static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| schemars::schema_for!(RawConfig).to_value());
+pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let mut schema = schemars::schema_for!(RawConfig).to_value();
+    describe_defaults(&mut schema);
+    if let Some(sections) = schema["$defs"].as_object_mut() {
+        sections.values_mut().for_each(describe_defaults);
+    }
+    schema
+});
 
 /// The names of all fields of the file.
 pub(super) static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
@@ -20,14 +28,9 @@ pub(super) static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     std::iter::once(&*SCHEMA).chain(sections).flat_map(fields).map(|(name, _)| name).collect()
 });
 
-/// Defaults that are no values of their fields: the field is left out.
-const NO_VALUE: [&str; 7] = ["none", "any", "all", "empty", "never", "auto", "required"];
 /// Forms of texts that are never secrets. A reference in such a place is shown with its value.
 const PLAIN_FORMS: [&str; 8] =
     ["Allowance", "Date", "Limit", "Percent", "Period", "Rate", "Size", "Workers"];
-
-/// The algorithms to which some fields of policies belong.
-const ALGORITHMS: [&str; 4] = ["sliding_window", "fixed_window", "token_bucket", "leaky_bucket"];
 
 /// The schema of the whole file.
 #[derive(Clone, Copy)]
@@ -90,18 +93,6 @@ impl<'s> Schema<'s> {
             _ => Kind::Text,
         }
     }
-
-    /// The value of a field of `section` that is absent. None: it has none that could be written.
-    pub(super) fn default(self, section: &Value, name: &str) -> Option<Value> {
-        let field = &section["properties"][name];
-        let text = default_text(field)?;
-        let value = serde_json::from_str(&text.replace('_', ""));
-        let value = value.unwrap_or_else(|_| Value::from(text));
-        Some(match self.kind(field) {
-            Kind::List(_) => json!([value]),
-            _ => value,
-        })
-    }
 }
 
 /// The fields of a section, by name.
@@ -110,9 +101,14 @@ pub(super) fn fields(section: &Value) -> impl Iterator<Item = (&str, &Value)> {
     fields.map(|(name, field)| (&**name, field))
 }
 
+/// The value of a field that is absent. None: it has none that could be written.
+pub(super) fn default(field: &Value) -> Option<&Value> {
+    field.get("default")
+}
+
 /// Whether a field has neither a value nor a section that could be shown.
 pub(super) fn is_absent_by_default(field: &Value) -> bool {
-    description(field).contains("Default: ")
+    field["x-default"].is_string()
 }
 
 /// Whether a section cannot be empty.
@@ -121,12 +117,10 @@ pub(super) fn has_required(section: &Value) -> bool {
         || section["minProperties"].as_u64().is_some_and(|fields| fields > 0)
 }
 
-/// The algorithms to which a field belongs ("With token_bucket: ..."). Empty: it belongs to all.
-pub(super) fn algorithms(field: &Value) -> Vec<String> {
-    let text = description(field);
-    let sentences = text.split(". ").filter_map(|it| it.strip_prefix("With "));
-    let names = sentences.filter_map(|it| Some(it.split_once([':', ','])?.0.to_owned()));
-    names.filter(|name| ALGORITHMS.contains(&&**name)).collect()
+/// Whether a field belongs to policies with this algorithm.
+pub(super) fn belongs_to(field: &Value, algorithm: &str) -> bool {
+    let owners = field["x-algorithms"].as_array();
+    owners.is_none_or(|owners| owners.iter().any(|owner| owner == algorithm))
 }
 
 /// Whether a field of a section with these fields cannot be written, even with its default.
@@ -140,16 +134,23 @@ pub(super) fn is_excluded(name: &str, fields: &Map<String, Value>) -> bool {
     }
 }
 
-/// The default that a description tells, if it is a value.
-fn default_text(field: &Value) -> Option<String> {
-    let text = description(field);
-    let (_, rest) = text.split_once("Default: ")?;
-    let end = rest.find(". ").unwrap_or(rest.len());
-    let default = rest.get(..end)?.trim_end_matches('.');
-    let is_value = !default.contains(' ') && !NO_VALUE.contains(&default);
-    is_value.then(|| default.to_owned())
+/// Adds the defaults of its fields to their descriptions.
+fn describe_defaults(section: &mut Value) {
+    let fields = section["properties"].as_object_mut().into_iter().flatten();
+    for (_, field) in fields {
+        let default = field.get("default").or_else(|| field.get("x-default")).map(words);
+        if let (Some(default), Some(text)) = (default, field["description"].as_str()) {
+            field["description"] = format!("{text} Default: {default}.").into();
+        }
+    }
 }
 
-fn description(field: &Value) -> String {
-    field["description"].as_str().unwrap_or_default().replace('\n', " ")
+/// A value as it is written in a sentence.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.parse::<f64>().is_ok() => value.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        value => value.to_string(),
+    }
 }

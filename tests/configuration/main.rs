@@ -5,6 +5,8 @@
 
 mod defaults;
 mod page;
+mod ranges;
+mod sample;
 mod schema;
 
 use std::fs;

@@ -214,23 +214,23 @@ impl<'s> Field<'s> {
     /// What the field means, without its default.
     pub(crate) fn meaning(&self) -> String {
         let text = text(self.value);
-        match default_in(&text) {
-            Some((start, end)) => {
-                let (before, after) = (text[..start].trim_end(), text[end..].trim_start());
-                format!("{before} {after}").trim().to_owned()
-            }
-            None => text,
-        }
+        let (meaning, _) = text.split_once(" Default: ").unwrap_or((&text, ""));
+        meaning.to_owned()
     }
 
-    /// What holds without the field.
+    /// What holds without the field, in words.
     pub(crate) fn default(&self) -> Option<String> {
         if self.is_required {
             return Some("required".to_owned());
         }
         let text = text(self.value);
-        let (start, end) = default_in(&text)?;
-        Some(text[start..end].trim_start_matches("Default: ").trim_end_matches('.').to_owned())
+        let (_, default) = text.split_once(" Default: ")?;
+        Some(default.trim_end_matches('.').to_owned())
+    }
+
+    /// The value without the field, if it could be written.
+    pub(crate) fn default_value(&self) -> Option<&'s Value> {
+        self.value.get("default")
     }
 
     fn named_example(self) -> Option<(String, Value)> {
@@ -288,13 +288,6 @@ impl<'s> Field<'s> {
 /// The description, as one line.
 pub(crate) fn text(value: &Value) -> String {
     value["description"].as_str().unwrap_or_default().replace('\n', " ")
-}
-
-/// Where in a description the sentence about the default is.
-fn default_in(text: &str) -> Option<(usize, usize)> {
-    let start = text.find("Default: ")?;
-    let end = text[start..].find(". ").map_or(text.len(), |length| start + length + 1);
-    Some((start, end))
 }
 
 /// A value on one line of YAML.

@@ -100,14 +100,12 @@ impl Effective {
                 self.complete(field, value, &expanded[name], &at);
                 continue;
             }
-            let owners = kind::algorithms(field);
-            let is_other = !owners.is_empty() && !owners.iter().any(|owner| owner == algorithm);
-            if is_other || kind::is_excluded(name, fields) {
+            if !kind::belongs_to(field, algorithm) || kind::is_excluded(name, fields) {
                 continue;
             }
-            if let Some(value) = schema.default(section, name) {
+            if let Some(value) = kind::default(field) {
                 self.by_default.push(at.path.clone());
-                fields.insert(name.to_owned(), value);
+                fields.insert(name.to_owned(), value.clone());
             } else if let Kind::Section(inner) = schema.kind(field)
                 && !kind::is_absent_by_default(field)
                 && !kind::has_required(inner)

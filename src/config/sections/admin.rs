@@ -47,34 +47,43 @@ pub(super) struct RawAdmin {
     #[schemars(example = &"127.0.0.1:9901")]
     address: Field<scalar::ListenAddress>,
     /// The names that requests may have in Host, besides those of the loopback and the address of
-    /// the listener. Default: none.
+    /// the listener.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["gateway.internal"])]
     hosts: List<String>,
-    /// A token with the role operate. It has at least 16 characters. Default: none.
+    /// A token with the role operate. It has at least 16 characters.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"${TOLLGATE_ADMIN_TOKEN}")]
     token: Field<String>,
-    /// Tokens with names and roles. Default: none.
+    /// Tokens with names and roles.
+    #[schemars(extend("x-default" = "none"))]
     tokens: List<RawAdminToken>,
-    /// TLS for the connections of this listener. Default: no TLS.
+    /// TLS for the connections of this listener.
+    #[schemars(extend("x-default" = "no TLS"))]
     tls: Field<RawListenerTls>,
-    /// The clients that are recognised by their certificates. They need `tls.client_ca`. Default:
-    /// none.
+    /// The clients that are recognised by their certificates. They need `tls.client_ca`.
+    #[schemars(extend("x-default" = "none"))]
     clients: List<RawAdminClient>,
-    /// The numbers of the users whose processes may use the Unix socket, besides root and the
-    /// user of the gateway. Default: none.
+    /// The numbers of the users whose processes may use the Unix socket, besides root and the user
+    /// of the gateway.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = [1000])]
     uids: List<u64>,
-    /// A second listener, which tells without a token whether the gateway works. Default: none.
+    /// A second listener, which tells without a token whether the gateway works.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "address": "0.0.0.0:9910" }))]
     probe: Field<RawProbe>,
     /// Whether the listener may have an address that other machines can reach although it has no
-    /// TLS. Then tokens can be read on the way. Default: false.
+    /// TLS. Then tokens can be read on the way.
+    #[schemars(extend("default" = false))]
     insecure: Field<bool>,
     /// Whether calls may write the configuration file: `PUT /v1/config?write=true`, and patches
-    /// with `persist`. Default: false.
+    /// with `persist`.
+    #[schemars(extend("default" = false))]
     write_config: Field<bool>,
     /// Whether whole keys of clients are kept in memory, and shown to operators that ask for them
-    /// (`?reveal=true`). They may be secrets of clients. Default: false.
+    /// (`?reveal=true`). They may be secrets of clients.
+    #[schemars(extend("default" = false))]
     reveal_keys: Field<bool>,
 }
 
@@ -86,7 +95,8 @@ struct RawProbe {
     /// An IP address with a port, or a Unix socket. A change needs a restart.
     #[schemars(example = &"0.0.0.0:9910")]
     address: Field<scalar::ListenAddress>,
-    /// Whether it also serves /metrics. Default: false.
+    /// Whether it also serves /metrics.
+    #[schemars(extend("default" = false))]
     metrics: Field<bool>,
 }
 

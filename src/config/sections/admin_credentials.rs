@@ -31,7 +31,8 @@ pub(super) struct RawAdminToken {
     /// The token, of at least 16 characters.
     #[schemars(example = &"${TOLLGATE_SCRAPE_TOKEN}")]
     token: Field<String>,
-    /// The date from which on the token is not valid. Default: never.
+    /// The date from which on the token is not valid.
+    #[schemars(extend("x-default" = "never"))]
     #[schemars(example = &"2027-01-31")]
     expires: Field<Date>,
 }

@@ -25,14 +25,17 @@ const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "remaining", "policy"];
 #[serde(rename = "response", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawResponse {
-    /// The status, from 400 to 599. Default: 429.
+    /// The status, from 400 to 599.
+    #[schemars(extend("default" = 429))]
     #[schemars(example = 503)]
+    #[schemars(range(min = 400, max = 599))]
     status: Field<u64>,
-    /// The media type of the body. Default: text/plain; charset=utf-8.
+    /// The media type of the body.
+    #[schemars(extend("x-default" = "text/plain; charset=utf-8"))]
     #[schemars(example = &"application/json")]
     content_type: Field<FieldValue>,
     /// The body. The gateway replaces `{retry_after}`, `{limit}`, `{remaining}` and `{policy}`.
-    /// Default: empty.
+    #[schemars(extend("x-default" = "empty"))]
     #[schemars(example = &"slow down, retry in {retry_after} s")]
     body: Field<String>,
 }
@@ -42,13 +45,17 @@ pub(super) struct RawResponse {
 #[serde(rename = "respond", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawRespond {
-    /// The status, from 200 to 599. Default: 200.
+    /// The status, from 200 to 599.
+    #[schemars(extend("default" = 200))]
     #[schemars(example = 404)]
+    #[schemars(range(min = 200, max = 599))]
     status: Field<u64>,
-    /// The media type of the body. Default: text/plain; charset=utf-8.
+    /// The media type of the body.
+    #[schemars(extend("x-default" = "text/plain; charset=utf-8"))]
     #[schemars(example = &"application/json")]
     content_type: Field<FieldValue>,
-    /// The body. Default: empty.
+    /// The body.
+    #[schemars(extend("x-default" = "empty"))]
     #[schemars(example = &"ok")]
     body: Field<String>,
 }
@@ -61,8 +68,10 @@ pub(super) struct RawRedirect {
     /// A path or a URL. The gateway replaces {host}, {path}, {query} (with its question mark) and
     /// the parameters of the route's path.
     to: Field<LocationText>,
-    /// The status: 301, 302, 303, 307 or 308. Default: 308.
+    /// The status: 301, 302, 303, 307 or 308.
+    #[schemars(extend("default" = 308))]
     #[schemars(example = 302)]
+    #[schemars(range(min = 300, max = 399))]
     status: Field<u64>,
 }
 
@@ -72,7 +81,7 @@ impl RawResponse {
             check_placeholders(body, cx);
         }
         Template {
-            status: cx.status(&self.status, 400..=599, StatusCode::TOO_MANY_REQUESTS),
+            status: cx.status(&self.status, "status", 400..=599, StatusCode::TOO_MANY_REQUESTS),
             content_type: content_type(&self.content_type),
             body: self.body.value().map_or_else(|| "".into(), |body| body.as_str().into()),
         }
@@ -81,7 +90,7 @@ impl RawResponse {
 
 impl RawRespond {
     pub(super) fn compile(&self, cx: &Context<'_>) -> FixedResponse {
-        let status = cx.status(&self.status, 200..=599, StatusCode::OK);
+        let status = cx.status(&self.status, "status", 200..=599, StatusCode::OK);
         let has_no_body = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
         if let Some(body) = self.body.given().filter(|it| has_no_body && !it.value.is_empty()) {
             let message = format!("a response with status {} has no body", status.as_u16());
@@ -105,7 +114,7 @@ impl RawRedirect {
     ) -> Option<Redirect> {
         let advice = "write the new address, like to: https://{host}{path}{query}";
         let to = cx.required(&self.to, span, "the redirect has no \"to\"", advice);
-        let status = cx.status(&self.status, 300..=399, StatusCode::PERMANENT_REDIRECT);
+        let status = cx.status(&self.status, "status", 300..=399, StatusCode::PERMANENT_REDIRECT);
         let redirects = [301, 302, 303, 307, 308].contains(&status.as_u16());
         if let Some(given) = self.status.given().filter(|_| !redirects) {
             let message = format!("{} is not the status of a redirect", given.value);

@@ -19,12 +19,14 @@ use crate::message::{FieldEdits, Prefix, Rewrite, X_REQUEST_ID};
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawRewrite {
     /// A prefix that is removed from the path. The upstream gets it in `X-Forwarded-Prefix`.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     strip_prefix: Field<PrefixText>,
-    /// A prefix that is added to the path. Default: none.
+    /// A prefix that is added to the path.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"/internal")]
     add_prefix: Field<PrefixText>,
-    /// The value of `Host`. Default: the host that the client asked for.
+    /// The value of `Host`.
+    #[schemars(extend("x-default" = "the host that the client asked for"))]
     host: Field<HostAndPort>,
 }
 
@@ -33,10 +35,12 @@ pub(super) struct RawRewrite {
 #[serde(rename = "header edits", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawFieldEdits {
-    /// Fields with their values, which replace earlier values. Default: none.
+    /// Fields with their values, which replace earlier values.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "x-from": "gateway" }))]
     set: Field<Entries<FieldValue>>,
-    /// Fields that are removed. Default: none.
+    /// Fields that are removed.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["server"])]
     remove: List<FieldName>,
 }

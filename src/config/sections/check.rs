@@ -21,10 +21,12 @@ use crate::server::ListenerSettings;
 #[serde(rename = "check", default)]
 #[schemars(deny_unknown_fields, extend("minProperties" = 1))]
 pub(super) struct RawCheck {
-    /// The listener for questions over HTTP: an address, or all of its settings. Default: none.
+    /// The listener for questions over HTTP: an address, or all of its settings.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"127.0.0.1:9902")]
     http: Field<Either<scalar::ListenAddress, RawCheckHttp>>,
-    /// The listener for questions over gRPC: an address, or all of its settings. Default: none.
+    /// The listener for questions over gRPC: an address, or all of its settings.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"127.0.0.1:9903")]
     grpc: Field<Either<scalar::ListenAddress, RawCheckGrpc>>,
 }

@@ -32,32 +32,40 @@ pub(super) struct RawCheckGrpc {
     /// An IP address with a port, or a Unix socket.
     #[schemars(example = &"127.0.0.1:9903")]
     pub(super) address: Field<scalar::ListenAddress>,
-    /// TLS for the connections of this listener. Default: no TLS.
+    /// TLS for the connections of this listener.
+    #[schemars(extend("x-default" = "no TLS"))]
     tls: Field<RawListenerTls>,
     /// The addresses of the proxies and services that may ask. All others are refused with
-    /// PERMISSION_DENIED. Default: those of this machine; with `tls.client_ca`, all.
+    /// PERMISSION_DENIED.
+    #[schemars(extend("x-default" = "those of this machine; with `tls.client_ca`, all"))]
     #[schemars(example = ["10.0.0.0/8"])]
     trust: List<Cidr>,
-    /// The services that it serves. Default: all.
+    /// The services that it serves.
+    #[schemars(extend("x-default" = "all"))]
     #[schemars(example = ["ratelimit"])]
     services: List<Word<RpcService>>,
     /// Whether tools such as grpcurl may ask which services there are, and what their messages
-    /// contain. Default: false.
+    /// contain.
+    #[schemars(extend("default" = false))]
     reflection: Field<bool>,
     /// After this time a connection takes no more calls, so that its client connects again and may
-    /// then reach another worker. It varies by a tenth. Default: 1h.
+    /// then reach another worker. It varies by a tenth.
+    #[schemars(extend("default" = "1h"))]
     max_connection_age: Field<Period>,
     /// A configuration directory of envoyproxy/ratelimit, whose files the rate limit service reads
-    /// unchanged. Default: none.
+    /// unchanged.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"ratelimit/")]
     envoy_config: Field<String>,
     /// How the limits of `envoy_config` apply.
     envoy: Field<RawEnvoy>,
     /// Domains of the rate limit service, and the policies that judge their descriptors. The first
-    /// rule that matches a descriptor applies. Default: none.
+    /// rule that matches a descriptor applies.
+    #[schemars(extend("x-default" = "none"))]
     domains: Field<Entries<Vec<Field<RawNativeRule>>>>,
     /// The header fields that responses of the rate limit service add. Envoy writes those with
-    /// names in `x-ratelimit` itself. Default: ietf and retry_after.
+    /// names in `x-ratelimit` itself.
+    #[schemars(extend("x-default" = "ietf and retry_after"))]
     #[schemars(example = ["ietf", "retry_after"])]
     headers: List<Word<Dialect>>,
 }

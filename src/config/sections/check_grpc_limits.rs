@@ -23,19 +23,25 @@ const MAX_RULES: usize = 1000;
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawEnvoy {
     /// Whether each descriptor of a request is counted alone, even if it is over its limit, or all
-    /// of them together, and only if none is over its limit. Default: each.
+    /// of them together, and only if none is over its limit.
+    #[schemars(extend("default" = "each"))]
     #[schemars(example = &"each")]
     counting: Field<Word<Counting>>,
-    /// How hits are counted. Default: fixed_window, which is that of envoyproxy/ratelimit.
+    /// How hits are counted.
+    #[schemars(extend("x-default" = "fixed_window, which is that of envoyproxy/ratelimit"))]
     #[schemars(example = &"fixed_window")]
     algorithm: Field<Word<Windows>>,
-    /// Whether several files may be about one domain. Default: false.
+    /// Whether several files may be about one domain.
+    #[schemars(extend("default" = false))]
     merge_domains: Field<bool>,
-    /// Whether all requests are admitted, and only counted. Default: false.
+    /// Whether all requests are admitted, and only counted.
+    #[schemars(extend("default" = false))]
     shadow: Field<bool>,
-    /// Whether all limits are in quota mode. Default: false.
+    /// Whether all limits are in quota mode.
+    #[schemars(extend("default" = false))]
     quota: Field<bool>,
-    /// Whether responses contain the descriptors and the `metadata` of their limits. Default: false.
+    /// Whether responses contain the descriptors and the `metadata` of their limits.
+    #[schemars(extend("default" = false))]
     metadata: Field<bool>,
 }
 

@@ -25,11 +25,12 @@ pub(super) struct RawNativeRule {
     /// The policy.
     #[schemars(example = &"per-client")]
     policy: Field<String>,
-    /// The words of the policy's key, and the entry that has the value of each. Default: the values
-    /// that `match` leaves free name the counter.
+    /// The words of the policy's key, and the entry that has the value of each.
+    #[schemars(extend("x-default" = "the values that `match` leaves free name the counter"))]
     #[schemars(example = serde_json::json!({ "ip": "remote_address" }))]
     key: Field<Entries<String>>,
-    /// Whether hits are counted even if they are over the limit. Default: admitted.
+    /// Whether hits are counted even if they are over the limit.
+    #[schemars(extend("default" = "admitted"))]
     #[schemars(example = &"always")]
     count: Field<Word<Counts>>,
 }

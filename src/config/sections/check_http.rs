@@ -39,14 +39,17 @@ pub(super) struct RawCheckHttp {
     /// An IP address with a port, or a Unix socket.
     #[schemars(example = &"127.0.0.1:9902")]
     pub(super) address: Field<scalar::ListenAddress>,
-    /// TLS for the connections of this listener. Default: no TLS.
+    /// TLS for the connections of this listener.
+    #[schemars(extend("x-default" = "no TLS"))]
     tls: Field<RawListenerTls>,
-    /// The addresses of the proxies and services that may ask. All others get 403. Default: those
-    /// of this machine; with `tokens` or `tls.client_ca`, all.
+    /// The addresses of the proxies and services that may ask. All others get 403.
+    #[schemars(extend(
+        "x-default" = "those of this machine; with `tokens` or `tls.client_ca`, all"
+    ))]
     #[schemars(example = ["10.0.0.0/8"])]
     trust: List<Cidr>,
-    /// Tokens for the JSON API. If there are any, each of its calls needs one of them. Default:
-    /// none.
+    /// Tokens for the JSON API. If there are any, each of its calls needs one of them.
+    #[schemars(extend("x-default" = "none"))]
     tokens: List<RawCheckToken>,
     /// The statuses of answers about requests of other proxies.
     statuses: Field<RawStatuses>,
@@ -62,10 +65,12 @@ struct RawCheckToken {
     /// The token, of at least 16 characters.
     #[schemars(example = &"${TOLLGATE_CHECK_TOKEN}")]
     token: Field<String>,
-    /// The policies that its owner may charge. A `*` matches any text. Default: all.
+    /// The policies that its owner may charge. A `*` matches any text.
+    #[schemars(extend("x-default" = "all"))]
     #[schemars(example = ["chat-*"])]
     policies: List<String>,
-    /// Whether its owner may state limits in the question. Default: false.
+    /// Whether its owner may state limits in the question.
+    #[schemars(extend("default" = false))]
     dynamic: Field<bool>,
 }
 
@@ -74,14 +79,20 @@ struct RawCheckToken {
 #[serde(rename = "check statuses", default)]
 #[schemars(deny_unknown_fields)]
 struct RawStatuses {
-    /// The request may pass. Default: 200.
+    /// The request may pass.
+    #[schemars(extend("default" = 200))]
     #[schemars(example = 204)]
+    #[schemars(range(min = *ADMITTED.start(), max = *ADMITTED.end()))]
     admitted: Field<u64>,
-    /// A limit refuses the request. Default: 429.
+    /// A limit refuses the request.
+    #[schemars(extend("default" = 429))]
     #[schemars(example = 403)]
+    #[schemars(range(min = *REFUSED.start(), max = *REFUSED.end()))]
     refused: Field<u64>,
-    /// No decision was possible, and a policy refuses such requests. Default: 503.
+    /// No decision was possible, and a policy refuses such requests.
+    #[schemars(extend("default" = 503))]
     #[schemars(example = 500)]
+    #[schemars(range(min = *UNAVAILABLE.start(), max = *UNAVAILABLE.end()))]
     unavailable: Field<u64>,
 }
 
@@ -90,14 +101,18 @@ struct RawStatuses {
 #[serde(rename = "leases", default)]
 #[schemars(deny_unknown_fields)]
 struct RawLeases {
-    /// How long a lease lasts if the question does not say it. Default: 60s.
+    /// How long a lease lasts if the question does not say it.
+    #[schemars(extend("default" = "60s"))]
     #[schemars(example = &"30s")]
     ttl: Field<Period>,
-    /// The longest time for which a question may have a lease. Default: 1h.
+    /// The longest time for which a question may have a lease.
+    #[schemars(extend("default" = "1h"))]
     #[schemars(example = &"10m")]
     max_ttl: Field<Period>,
-    /// The most leases that a node keeps. Default: 100000.
+    /// The most leases that a node keeps.
+    #[schemars(extend("default" = 100000))]
     #[schemars(example = 10_000)]
+    #[schemars(range(min = *MAX_LEASES.start(), max = *MAX_LEASES.end()))]
     max: Field<u64>,
 }
 
@@ -154,9 +169,14 @@ impl RawStatuses {
     fn compile(&self, cx: &Context<'_>) -> Statuses {
         let usual = Statuses::default();
         Statuses {
-            admitted: cx.status(&self.admitted, ADMITTED, usual.admitted),
-            refused: cx.status(&self.refused, REFUSED, usual.refused),
-            unavailable: cx.status(&self.unavailable, UNAVAILABLE, usual.unavailable),
+            admitted: cx.status(&self.admitted, "admitted", ADMITTED, usual.admitted),
+            refused: cx.status(&self.refused, "refused", REFUSED, usual.refused),
+            unavailable: cx.status(
+                &self.unavailable,
+                "unavailable",
+                UNAVAILABLE,
+                usual.unavailable,
+            ),
         }
     }
 }

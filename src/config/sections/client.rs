@@ -18,26 +18,34 @@ use crate::config::scalar::{Cidr, FieldName};
 #[serde(rename = "client", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawClient {
-    /// The addresses of your own proxies. The gateway believes forwarded headers only if they
-    /// come from these addresses. Default: none.
+    /// The addresses of your own proxies. The gateway believes forwarded headers only if they come
+    /// from these addresses.
+    #[schemars(extend("x-default" = "none"))]
     trusted_proxies: List<Cidr>,
     /// The header in which trusted proxies name their client: `x_forwarded_for`, `forwarded`,
     /// `x_real_ip`, or any header name. With `forwarded`, the gateway also writes `Forwarded` for
-    /// upstreams. Default: x_forwarded_for.
+    /// upstreams.
+    #[schemars(extend("default" = "x_forwarded_for"))]
     #[schemars(example = &"x_real_ip")]
     forwarded_header: Field<FieldName>,
-    /// How many bits of an IPv4 address identify one client. Default: 32.
+    /// How many bits of an IPv4 address identify one client.
+    #[schemars(extend("default" = 32))]
     #[schemars(example = 24)]
+    #[schemars(range(min = 1, max = 32))]
     ipv4_prefix: Field<u64>,
-    /// How many bits of an IPv6 address identify one client. Default: 64.
+    /// How many bits of an IPv6 address identify one client.
+    #[schemars(extend("default" = 64))]
     #[schemars(example = 48)]
+    #[schemars(range(min = 1, max = 128))]
     ipv6_prefix: Field<u64>,
     /// Where a request has its API key.
     api_key: Field<RawApiKey>,
-    /// Where a request has the ID of its user. Default: requests have no user.
+    /// Where a request has the ID of its user.
+    #[schemars(extend("x-default" = "requests have no user"))]
     user: Field<RawUser>,
     /// The databases that tell where an address is. They give the keys `country`, `region` and
-    /// `asn`. Default: requests have none of these keys.
+    /// `asn`.
+    #[schemars(extend("x-default" = "requests have none of these keys"))]
     geo: Field<RawGeo>,
 }
 
@@ -46,11 +54,14 @@ pub(super) struct RawClient {
 #[serde(rename = "api_key", default)]
 #[schemars(deny_unknown_fields)]
 struct RawApiKey {
-    /// Header fields that contain the key. Default: x-api-key.
+    /// Header fields that contain the key.
+    #[schemars(extend("default" = ["x-api-key"]))]
     headers: List<FieldName>,
-    /// Whether a bearer token is an API key. Default: true, but false if `user.jwt` is given.
+    /// Whether a bearer token is an API key.
+    #[schemars(extend("x-default" = "true, but false if `user.jwt` is given"))]
     bearer: Field<bool>,
-    /// A query parameter that contains the key. Default: none.
+    /// A query parameter that contains the key.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"api_key")]
     query: Field<String>,
 }
@@ -60,10 +71,12 @@ struct RawApiKey {
 #[serde(rename = "user", default)]
 #[schemars(deny_unknown_fields)]
 struct RawUser {
-    /// In a claim of a bearer token. The gateway verifies the token. Default: none.
+    /// In a claim of a bearer token. The gateway verifies the token.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "jwks": "jwks.json", "algorithms": ["RS256"] }))]
     jwt: Field<RawJwt>,
-    /// In a header field. The gateway believes it only from trusted proxies. Default: none.
+    /// In a header field. The gateway believes it only from trusted proxies.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"x-user-id")]
     header: Field<FieldName>,
 }

@@ -119,10 +119,11 @@ impl Context<'_> {
     pub(super) fn status(
         &self,
         field: &Field<u64>,
+        name: &str,
         range: RangeInclusive<u64>,
         default: StatusCode,
     ) -> StatusCode {
-        let status = self.number(field, "status", range);
+        let status = self.number(field, name, range);
         status.and_then(|status: u16| StatusCode::from_u16(status).ok()).unwrap_or(default)
     }
 

@@ -24,27 +24,28 @@ pub(super) type CostForm = Either<u64, RawCost>;
 #[serde(rename = "cost", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawCost {
-    /// The request field that contains the cost. The gateway believes it only from trusted
-    /// proxies. Default: none.
+    /// The request field that contains the cost. The gateway believes it only from trusted proxies.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"x-cost")]
     header: Field<FieldName>,
-    /// With `header`: the cost of a request without the field. Default: 1.
+    /// With `header`: the cost of a request without the field.
+    #[schemars(extend("default" = 1))]
     #[schemars(example = 2)]
     default: Field<u64>,
-    /// With `header`: the highest cost that the field can give. Default: as many units as the
-    /// policy admits at once.
+    /// With `header`: the highest cost that the field can give.
+    #[schemars(extend("x-default" = "as many units as the policy admits at once"))]
     #[schemars(example = 100)]
     max: Field<u64>,
     /// The number of body bytes that cost one unit. A part of this number costs one unit too.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"1KiB")]
     body_bytes: Field<Size>,
     /// The units that a request costs at first. The response corrects them, see `settle`.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = 2000)]
     reserve: Field<u64>,
-    /// With `reserve`: where the response says what the request cost. Default: none, but `reserve`
-    /// needs it.
+    /// With `reserve`: where the response says what the request cost.
+    #[schemars(extend("x-default" = "none, but `reserve` needs it"))]
     settle: Field<RawSettle>,
 }
 
@@ -53,16 +54,19 @@ pub(super) struct RawCost {
 #[serde(rename = "settle", default)]
 #[schemars(deny_unknown_fields)]
 struct RawSettle {
-    /// In this response field. Default: none.
+    /// In this response field.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"x-tokens-used")]
     header: Field<FieldName>,
-    /// At this place in its body, which is a JSON document. Default: none.
+    /// At this place in its body, which is a JSON document.
+    #[schemars(extend("x-default" = "none"))]
     json: Field<PointerText>,
     /// At this place in its body, which consists of server-sent events with JSON. The last event
-    /// that has the place counts. Default: none.
+    /// that has the place counts.
+    #[schemars(extend("x-default" = "none"))]
     sse_json: Field<PointerText>,
     /// The number of body bytes that cost one unit. A part of this number costs one unit too.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"1KiB")]
     response_bytes: Field<Size>,
 }
@@ -248,7 +252,7 @@ pub(super) struct RawCount {
     status: List<u64>,
     /// What happens to requests whose client has left before the response. A client that leaves
     /// early can still have the upstream do its work, such as to try a password.
-    /// Default: count.
+    #[schemars(extend("default" = "count"))]
     #[schemars(example = &"ignore")]
     left: Field<Word<Left>>,
 }

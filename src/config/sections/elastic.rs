@@ -34,11 +34,12 @@ pub(super) struct RawElastic {
 #[serde(rename = "when", default)]
 #[schemars(deny_unknown_fields)]
 struct RawWhen {
-    /// The upstream responds faster than this. Default: no condition.
+    /// The upstream responds faster than this.
+    #[schemars(extend("x-default" = "no condition"))]
     #[schemars(example = &"200ms")]
     upstream_latency_below: Field<Period>,
     /// Fewer requests are in progress at the upstream than this share of its `max_in_flight`.
-    /// Default: no condition.
+    #[schemars(extend("x-default" = "no condition"))]
     #[schemars(example = &"50%")]
     upstream_in_flight_below: Field<Percent>,
 }

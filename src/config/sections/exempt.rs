@@ -15,21 +15,27 @@ use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
 #[serde(rename = "exempt", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawExempt {
-    /// Clients with these addresses. Default: none.
+    /// Clients with these addresses.
+    #[schemars(extend("x-default" = "none"))]
     ips: List<Cidr>,
-    /// Clients in these countries, such as DE (ISO 3166-1). Default: none.
+    /// Clients in these countries, such as DE (ISO 3166-1).
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["DE"])]
     countries: List<PlaceCode>,
-    /// Clients in these regions, such as DE-BE (ISO 3166-2). Default: none.
+    /// Clients in these regions, such as DE-BE (ISO 3166-2).
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["DE-BE"])]
     regions: List<PlaceCode>,
-    /// Clients in these networks (autonomous systems), such as AS64500. Default: none.
+    /// Clients in these networks (autonomous systems), such as AS64500.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["AS64500"])]
     asns: List<PlaceCode>,
-    /// Requests with these methods. Default: none.
+    /// Requests with these methods.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["OPTIONS"])]
     methods: List<MethodName>,
-    /// Requests with one of these header fields and exactly its value. Default: none.
+    /// Requests with one of these header fields and exactly its value.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "x-internal": "1" }))]
     headers: Field<Entries<FieldValue>>,
 }

@@ -13,10 +13,12 @@ use crate::config::words::{Word, words};
 #[serde(rename = "headers", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawHeaders {
-    /// The families of header fields. Default: all.
+    /// The families of header fields.
+    #[schemars(extend("x-default" = "all"))]
     #[schemars(example = ["ietf", "retry_after"])]
     dialects: List<Word<Dialect>>,
-    /// Whether scripts from other origins may read these fields. Default: true.
+    /// Whether scripts from other origins may read these fields.
+    #[schemars(extend("default" = true))]
     expose_cors: Field<bool>,
 }
 

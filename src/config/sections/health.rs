@@ -27,17 +27,23 @@ const EJECTION: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(
 pub(super) struct RawHealth {
     /// The path of the GET, which may have a query.
     path: Field<TargetText>,
-    /// The time between two checks. Default: 5s.
+    /// The time between two checks.
+    #[schemars(extend("default" = "5s"))]
     #[schemars(example = &"10s")]
     interval: Field<Period>,
-    /// The longest time that a check may take. Default: 1s.
+    /// The longest time that a check may take.
+    #[schemars(extend("default" = "1s"))]
     #[schemars(example = &"2s")]
     timeout: Field<Period>,
-    /// How many consecutive checks must succeed before an endpoint gets requests again. Default: 2.
+    /// How many consecutive checks must succeed before an endpoint gets requests again.
+    #[schemars(extend("default" = 2))]
     #[schemars(example = 3)]
+    #[schemars(range(min = *CONSECUTIVE.start(), max = *CONSECUTIVE.end()))]
     rise: Field<u64>,
-    /// How many consecutive checks must fail before an endpoint gets no more requests. Default: 3.
+    /// How many consecutive checks must fail before an endpoint gets no more requests.
+    #[schemars(extend("default" = 3))]
     #[schemars(example = 5)]
+    #[schemars(range(min = *CONSECUTIVE.start(), max = *CONSECUTIVE.end()))]
     fall: Field<u64>,
 }
 
@@ -48,15 +54,18 @@ pub(super) struct RawHealth {
 #[serde(rename = "eject", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawEject {
-    /// How many consecutive requests must fail. Default: 5.
+    /// How many consecutive requests must fail.
+    #[schemars(extend("default" = 5))]
     #[schemars(example = 3)]
+    #[schemars(range(min = *CONSECUTIVE.start(), max = *CONSECUTIVE.end()))]
     consecutive_errors: Field<u64>,
     /// How long the endpoint gets no requests. If it fails again soon, up to eight times as long.
-    /// Default: 30s.
+    #[schemars(extend("default" = "30s"))]
     #[serde(rename = "for")]
     #[schemars(example = &"1m")]
     period: Field<Period>,
-    /// The largest share of all endpoints that may be ejected at once. Default: 50%.
+    /// The largest share of all endpoints that may be ejected at once.
+    #[schemars(extend("default" = "50%"))]
     #[schemars(example = &"30%")]
     max_percent: Field<Percent>,
 }

@@ -27,19 +27,21 @@ pub(super) type JwksForm = Either<String, RawJwks>;
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawJwks {
     /// The path of a file with a JWK set. While the file does not exist, no token is valid.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"jwks.json")]
     file: Field<String>,
-    /// The URL at which the issuer publishes the set. Default: none.
+    /// The URL at which the issuer publishes the set.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"https://issuer.example/.well-known/jwks.json")]
     url: Field<String>,
-    /// The file of the authorities that may have signed the certificate of the issuer. Default:
-    /// the authorities that the system trusts.
+    /// The file of the authorities that may have signed the certificate of the issuer.
+    #[schemars(extend("x-default" = "the authorities that the system trusts"))]
     #[schemars(example = &"certs/ca.pem")]
     ca: Field<String>,
     /// How often the set is fetched again, from 1s to 1d. The gateway fetches it earlier if the
-    /// issuer says that the set is valid for a shorter time, or if a token names a key that is
-    /// not in the set. Default: 10m.
+    /// issuer says that the set is valid for a shorter time, or if a token names a key that is not
+    /// in the set.
+    #[schemars(extend("default" = "10m"))]
     #[schemars(example = &"1h")]
     refresh: Field<Period>,
 }

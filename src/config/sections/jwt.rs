@@ -22,32 +22,37 @@ use crate::config::words::{Word, words};
 #[schemars(deny_unknown_fields, extend("required" = ["algorithms"]))]
 pub(super) struct RawJwt {
     /// The shared secret, at least as long as the hash: 32 bytes for HS256, 48 for HS384, 64 for
-    /// HS512. Default: none.
+    /// HS512.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"${JWT_SECRET}")]
     secret: Field<String>,
-    /// A public key, as PEM text or as the path of a PEM file. Default: none.
+    /// A public key, as PEM text or as the path of a PEM file.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"certs/issuer.pem")]
     public_key: Field<String>,
     /// A set of public keys: the URL that the gateway fetches it from, or the path of a file.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"https://issuer.example/.well-known/jwks.json")]
     jwks: Field<JwksForm>,
     /// The algorithms that tokens may be signed with. There is no default, because the sender of
     /// a token must not choose.
     #[schemars(example = ["RS256"])]
     algorithms: List<Word<Algorithm>>,
-    /// The accepted values of the claim `iss`: one, or a list. Default: any.
+    /// The accepted values of the claim `iss`: one, or a list.
+    #[schemars(extend("x-default" = "any"))]
     #[schemars(example = &"https://issuer.example")]
     issuer: OneOrMore<String>,
     /// The accepted values of the claim `aud`: one, or a list. A token needs one of them.
-    /// Default: any.
+    #[schemars(extend("x-default" = "any"))]
     #[schemars(example = &"api.example.com")]
     audience: OneOrMore<String>,
-    /// The claim that contains the ID of the user. Default: sub.
+    /// The claim that contains the ID of the user.
+    #[schemars(extend("default" = "sub"))]
     #[schemars(example = &"org.id")]
     claim: Field<String>,
     /// How much the clocks of the issuer and of the gateway may differ, from 0s to 5m: a token is
-    /// valid from `nbf` minus this time until `exp` plus this time. Default: 30s.
+    /// valid from `nbf` minus this time until `exp` plus this time.
+    #[schemars(extend("default" = "30s"))]
     #[schemars(example = &"5s")]
     leeway: Field<Period>,
 }

@@ -28,10 +28,12 @@ pub(super) struct RawKey(Either<KeyWord, RawKeyList>);
 #[serde(rename = "key", default)]
 #[schemars(rename = "keys", deny_unknown_fields)]
 pub(super) struct RawKeyList {
-    /// The first of these keys that the request has. Default: none.
+    /// The first of these keys that the request has.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["api_key", "ip"])]
     pub(super) first: List<RawKey>,
-    /// All of these keys together. Default: none.
+    /// All of these keys together.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["user", "path"])]
     pub(super) all: List<RawKey>,
 }

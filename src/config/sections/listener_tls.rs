@@ -19,11 +19,13 @@ pub(super) struct RawListenerTls {
     /// several for one name, such as one with an ECDSA key and one with an RSA key, it gets the
     /// first that it can verify.
     certificates: List<RawCertificate>,
-    /// The authorities that sign the certificates of clients. If given, every client must show
-    /// such a certificate. Default: clients need no certificate.
+    /// The authorities that sign the certificates of clients. If given, every client must show such
+    /// a certificate.
+    #[schemars(extend("x-default" = "clients need no certificate"))]
     #[schemars(example = &"certs/ca.pem")]
     client_ca: Field<String>,
-    /// The oldest version of TLS that clients may use. Default: "1.2".
+    /// The oldest version of TLS that clients may use.
+    #[schemars(extend("default" = "1.2"))]
     min_version: Field<Word<TlsVersion>>,
 }
 

@@ -33,32 +33,41 @@ const MAX_FRAMES: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(super) struct RawListener {
     /// An IP address with a port, or a Unix socket. Two listeners cannot have the same address.
     address: Field<scalar::ListenAddress>,
-    /// TLS for the connections of this listener. Default: no TLS.
+    /// TLS for the connections of this listener.
+    #[schemars(extend("x-default" = "no TLS"))]
     tls: Field<RawListenerTls>,
-    /// Whether each connection must begin with a header of the PROXY protocol, version 1 or 2.
-    /// If true, only `client.trusted_proxies` may connect. Default: false.
+    /// Whether each connection must begin with a header of the PROXY protocol, version 1 or 2. If
+    /// true, only `client.trusted_proxies` may connect.
+    #[schemars(extend("default" = false))]
     proxy_protocol: Field<bool>,
     /// Whether clients may use HTTP/2 besides HTTP/1.1: true, false, or the bounds of HTTP/2.
-    /// Default: true.
+    #[schemars(extend("default" = true))]
     http2: Field<Either<bool, RawHttp2>>,
-    /// The most connections that are open at once. Default: 10000.
+    /// The most connections that are open at once.
+    #[schemars(extend("default" = 10000))]
     #[schemars(example = 20_000)]
+    #[schemars(range(min = *MAX_CONNECTIONS.start(), max = *MAX_CONNECTIONS.end()))]
     max_connections: Field<u64>,
     /// How long the gateway waits for a client.
     timeouts: Field<RawListenerTimeouts>,
     /// The fewest bytes per second that a client must read of a response, or send of a body with
-    /// `Content-Length`. The rate is an average over `timeouts.request_body`, and only the time
-    /// in which the gateway waits for the client counts. 0 means no minimum. Default: 100.
+    /// `Content-Length`. The rate is an average over `timeouts.request_body`, and only the time in
+    /// which the gateway waits for the client counts. 0 means no minimum.
+    #[schemars(extend("default" = 100))]
     #[schemars(example = &"1KiB")]
     min_rate: Field<Size>,
-    /// The largest size of a request line and all header fields together. Default: 32KiB.
+    /// The largest size of a request line and all header fields together.
+    #[schemars(extend("default" = "32KiB"))]
     #[schemars(example = &"64KiB")]
     max_head_size: Field<Size>,
-    /// The largest size of the target in the request line, up to 65534 bytes. Default: 65534.
+    /// The largest size of the target in the request line, up to 65534 bytes.
+    #[schemars(extend("default" = 65534))]
     #[schemars(example = &"8KiB")]
     max_target_size: Field<Size>,
-    /// The most header fields of one request. Default: 100.
+    /// The most header fields of one request.
+    #[schemars(extend("default" = 100))]
     #[schemars(example = 50)]
+    #[schemars(range(min = *MAX_HEADERS.start(), max = *MAX_HEADERS.end()))]
     max_headers: Field<u64>,
 }
 
@@ -68,18 +77,26 @@ pub(super) struct RawListener {
 #[serde(rename = "http2", default)]
 #[schemars(deny_unknown_fields)]
 struct RawHttp2 {
-    /// The most requests that are in progress on one connection. Default: 128.
+    /// The most requests that are in progress on one connection.
+    #[schemars(extend("default" = 128))]
     #[schemars(example = 64)]
+    #[schemars(range(min = *MAX_STREAMS.start(), max = *MAX_STREAMS.end()))]
     max_streams: Field<u64>,
-    /// The most streams that a client may reset in one second. Default: 200.
+    /// The most streams that a client may reset in one second.
+    #[schemars(extend("default" = 200))]
     #[schemars(example = 100)]
+    #[schemars(range(min = *MAX_FRAMES.start(), max = *MAX_FRAMES.end()))]
     max_resets: Field<u64>,
     /// The most frames without content in one second: PING, SETTINGS, PRIORITY, CONTINUATION and
-    /// empty DATA frames. Default: 1000.
+    /// empty DATA frames.
+    #[schemars(extend("default" = 1000))]
     #[schemars(example = 500)]
+    #[schemars(range(min = *MAX_FRAMES.start(), max = *MAX_FRAMES.end()))]
     max_control_frames: Field<u64>,
-    /// The most WINDOW_UPDATE frames in one second. Default: 20000.
+    /// The most WINDOW_UPDATE frames in one second.
+    #[schemars(extend("default" = 20000))]
     #[schemars(example = 10_000)]
+    #[schemars(range(min = *MAX_FRAMES.start(), max = *MAX_FRAMES.end()))]
     max_window_updates: Field<u64>,
 }
 
@@ -88,20 +105,25 @@ struct RawHttp2 {
 #[serde(rename = "listener timeouts", default)]
 #[schemars(deny_unknown_fields)]
 struct RawListenerTimeouts {
-    /// The time for all that precedes HTTP: the PROXY protocol and TLS. Default: 10s.
+    /// The time for all that precedes HTTP: the PROXY protocol and TLS.
+    #[schemars(extend("default" = "10s"))]
     #[schemars(example = &"5s")]
     handshake: Field<Period>,
-    /// The time for the head of a request. It may end later, by up to a quarter of the
-    /// shortest of `request_head`, `keep_alive` and `request_body`. Default: 10s.
+    /// The time for the head of a request. It may end later, by up to a quarter of the shortest of
+    /// `request_head`, `keep_alive` and `request_body`.
+    #[schemars(extend("default" = "10s"))]
     #[schemars(example = &"5s")]
     request_head: Field<Period>,
-    /// The longest time between two parts of a request body. Default: 60s.
+    /// The longest time between two parts of a request body.
+    #[schemars(extend("default" = "60s"))]
     #[schemars(example = &"30s")]
     request_body: Field<Period>,
-    /// The longest time between a response and the next request. Default: 75s.
+    /// The longest time between a response and the next request.
+    #[schemars(extend("default" = "75s"))]
     #[schemars(example = &"2m")]
     keep_alive: Field<Period>,
-    /// How long a WebSocket stays open while neither side sends anything. Default: 1h.
+    /// How long a WebSocket stays open while neither side sends anything.
+    #[schemars(extend("default" = "1h"))]
     #[schemars(example = &"10m")]
     tunnel: Field<Period>,
 }

@@ -92,37 +92,43 @@ use upstreams::RawUpstream;
 )]
 pub(super) struct RawConfig {
     /// The addresses that the gateway listens on. At least one is needed, unless there is a
-    /// listener in `check`. Default: none.
+    /// listener in `check`.
+    #[schemars(extend("x-default" = "none"))]
     listeners: List<RawListener>,
     /// How the gateway identifies the client of a request.
     client: Field<RawClient>,
     /// Where the counters are kept.
     store: Field<RawStore>,
-    /// Limits by name. Default: none.
+    /// Limits by name.
+    #[schemars(extend("x-default" = "none"))]
     policies: Field<Entries<RawPolicy>>,
     /// Policies for all routes.
     defaults: Field<RawDefaults>,
-    /// Which requests are handled how. The first route that matches a request applies. At least
-    /// one is needed, unless there is a listener in `check`. Default: none.
+    /// Which requests are handled how. The first route that matches a request applies. At least one
+    /// is needed, unless there is a listener in `check`.
+    #[schemars(extend("x-default" = "none"))]
     routes: List<RawRoute>,
     /// Groups of endpoints by name, each with its settings, or with the address of its only
-    /// endpoint. Default: none.
+    /// endpoint.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "Field<Entries<Either<Endpoint, RawUpstream>>>")]
     upstreams: Field<Entries<RawUpstream>>,
     /// The header fields that tell clients about their limits.
     headers: Field<RawHeaders>,
-    /// Whether error responses of the gateway are problem+json (RFC 9457) or plain text. Default:
-    /// true.
+    /// Whether error responses of the gateway are problem+json (RFC 9457) or plain text.
+    #[schemars(extend("default" = true))]
     problem_json: Field<bool>,
     /// The logs of the gateway.
     telemetry: Field<RawTelemetry>,
     /// The process.
     runtime: Field<RawRuntime>,
-    /// Listeners that tell other proxies and services whether a request may pass. With one of
-    /// them, `listeners` and `routes` may be left out. Default: none.
+    /// Listeners that tell other proxies and services whether a request may pass. With one of them,
+    /// `listeners` and `routes` may be left out.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "http": "127.0.0.1:9902" }))]
     check: Field<RawCheck>,
-    /// The listener through which operators see and change a running gateway. Default: none.
+    /// The listener through which operators see and change a running gateway.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "address": "unix:/run/tollgate-admin.sock" }))]
     admin: Field<RawAdmin>,
 }
@@ -133,7 +139,8 @@ pub(super) struct RawConfig {
 #[schemars(deny_unknown_fields)]
 struct RawDefaults {
     /// The policies that apply to every request, besides those of its route: names, or whole
-    /// policies, which then have the names `defaults`, `defaults-2` and so on. Default: none.
+    /// policies, which then have the names `defaults`, `defaults-2` and so on.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
 }

@@ -13,14 +13,18 @@ use crate::config::scalar::PathText;
 #[serde(rename = "path_match", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawPathMatch {
-    /// Whether /Login differs from /login. Default: ignore.
+    /// Whether /Login differs from /login.
+    #[schemars(extend("default" = "ignore"))]
     case: Field<RawComparison>,
-    /// Whether /login/ differs from /login. Default: ignore.
+    /// Whether /login/ differs from /login.
+    #[schemars(extend("default" = "ignore"))]
     trailing_slash: Field<RawComparison>,
-    /// Whether /login;x differs from /login. Default: ignore.
+    /// Whether /login;x differs from /login.
+    #[schemars(extend("default" = "ignore"))]
     parameters: Field<RawComparison>,
     /// Whether /a%2Fb differs from /a/b. With ignore, a request is refused if the second reading
-    /// would give it another route or key. Default: ignore.
+    /// would give it another route or key.
+    #[schemars(extend("default" = "ignore"))]
     escaped_slash: Field<RawComparison>,
 }
 

@@ -26,7 +26,8 @@ pub(super) struct RawPenalty {
     /// The length of the first ban. Each further ban lasts twice as long.
     #[schemars(example = &"5m")]
     ban: Field<Period>,
-    /// The length of the longest ban. Default: 1d, or the first ban if that is longer.
+    /// The length of the longest ban.
+    #[schemars(extend("x-default" = "1d, or the first ban if that is longer"))]
     #[schemars(example = &"2d")]
     max_ban: Field<Period>,
 }

@@ -36,60 +36,81 @@ pub(super) struct RawPolicy {
     /// How much, or `unlimited`.
     #[schemars(example = &"100/minute")]
     limit: Field<Allowance>,
-    /// How requests are counted. Default: sliding_window.
+    /// How requests are counted.
+    #[schemars(extend("default" = "sliding_window"))]
     #[schemars(example = &"token_bucket")]
     algorithm: Field<RawAlgorithm>,
     /// With sliding_window: the number of sub-windows, from 1 to 100. More are more exact.
-    /// Default: 1.
+    #[schemars(extend("default" = 1, "x-algorithms" = ["sliding_window"]))]
     #[schemars(example = 10)]
     buckets: Field<u64>,
     /// With token_bucket: the most units that are admitted at once. With leaky_bucket: the most
-    /// requests that are held. Default: the count of the limit for token_bucket, and as many as
-    /// `max_delay` allows for leaky_bucket.
+    /// requests that are held.
+    #[schemars(extend(
+        "x-default" = "the count of the limit for token_bucket, and as many as `max_delay` allows \
+                       for leaky_bucket",
+        "x-algorithms" = ["token_bucket", "leaky_bucket"]
+    ))]
     #[schemars(example = 20)]
     burst: Field<u64>,
     /// With leaky_bucket, which needs it: the longest time that a request is held. A request that
-    /// would wait longer is refused. Default: none.
+    /// would wait longer is refused.
+    #[schemars(extend("x-default" = "none", "x-algorithms" = ["leaky_bucket"]))]
     #[schemars(example = &"2s")]
     max_delay: Field<Period>,
-    /// With fixed_window: the time zone in which hours, days and weeks begin. Default: windows
-    /// are not aligned to a calendar.
+    /// With fixed_window: the time zone in which hours, days and weeks begin.
+    #[schemars(extend(
+        "x-default" = "windows are not aligned to a calendar",
+        "x-algorithms" = ["fixed_window"]
+    ))]
     #[schemars(example = &"Europe/Berlin")]
     calendar: Field<String>,
-    /// How many units of the limit a request costs. Default: 1.
+    /// How many units of the limit a request costs.
+    #[schemars(extend("default" = 1))]
     #[schemars(example = 4)]
     cost: Field<CostForm>,
-    /// Which outcomes are counted. Default: all.
+    /// Which outcomes are counted.
+    #[schemars(extend("x-default" = "all"))]
     #[schemars(example = serde_json::json!({ "status": [401, 403] }))]
     count: Field<CountForm>,
-    /// Whether the policy refuses requests. Default: enforce.
+    /// Whether the policy refuses requests.
+    #[schemars(extend("default" = "enforce"))]
     mode: Field<Word<Option<Mode>>>,
-    /// How exact the counters are on several nodes. Default: the `mode` of the store.
+    /// How exact the counters are on several nodes.
+    #[schemars(extend("x-default" = "the `mode` of the store"))]
     #[schemars(example = &"leased")]
     store_mode: Field<Word<StoreMode>>,
-    /// What happens to requests while the store is not available. Default: local.
+    /// What happens to requests while the store is not available.
+    #[schemars(extend("default" = "local"))]
     on_store_failure: Field<Word<OnFailure>>,
-    /// How much is admitted beyond the limit. Such requests are marked with a header. Default: 0%.
+    /// How much is admitted beyond the limit. Such requests are marked with a header.
+    #[schemars(extend("default" = "0%"))]
     soft: Field<Percent>,
-    /// What happens to a request without the key. Default: ip.
+    /// What happens to a request without the key.
+    #[schemars(extend("default" = "ip"))]
     #[schemars(example = &"deny")]
     missing_key: Field<Word<MissingKey>>,
-    /// Requests that the policy does not count. Default: none.
+    /// Requests that the policy does not count.
+    #[schemars(extend("x-default" = "none"))]
     exempt: Field<RawExempt>,
     /// Whether the policy leaves out CORS preflights. They are then counted by address, under ten
-    /// times the limit. Default: true.
+    /// times the limit.
+    #[schemars(extend("default" = true))]
     exempt_preflights: Field<bool>,
-    /// Other limits for some clients. Default: none.
+    /// Other limits for some clients.
+    #[schemars(extend("x-default" = "none"))]
     plans: Field<RawPlans>,
-    /// Bans for clients that are refused too often. Default: none.
+    /// Bans for clients that are refused too often.
+    #[schemars(extend("x-default" = "none"))]
     penalty: Field<RawPenalty>,
-    /// A higher limit, which applies while the upstream has capacity. Default: none.
+    /// A higher limit, which applies while the upstream has capacity.
+    #[schemars(extend("x-default" = "none"))]
     elastic: Field<RawElastic>,
-    /// Whether single keys may have a limit of their own, set by `tollgate override`. Default:
-    /// false.
+    /// Whether single keys may have a limit of their own, set by `tollgate override`.
+    #[schemars(extend("default" = false))]
     overrides: Field<bool>,
-    /// The response to a refused request, instead of the one that the gateway makes. Default:
-    /// none.
+    /// The response to a refused request, instead of the one that the gateway makes.
+    #[schemars(extend("x-default" = "none"))]
     response: Field<RawResponse>,
 }
 

@@ -42,63 +42,81 @@ const MAX_PREFIX_CHARS: usize = 64;
 #[serde(rename = "redis", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawRedis {
-    /// One server, a cluster, or the Sentinels that know the master: redis://host:6379/0,
-    /// rediss:// for TLS, redis+unix:///path/to/socket, redis+cluster://host1,host2,
-    /// redis+sentinel://host1,host2/master. Default: none.
+    /// One server, a cluster, or the Sentinels that know the master: redis://host:6379/0, rediss://
+    /// for TLS, redis+unix:///path/to/socket, redis+cluster://host1,host2,
+    /// redis+sentinel://host1,host2/master.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"redis://127.0.0.1:6379/0")]
     url: Field<String>,
     /// Several servers that are independent of each other. Each key belongs to one of them.
-    /// Default: none.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["redis://10.0.0.1", "redis://10.0.0.2"])]
     shards: List<String>,
-    /// The ACL user. Default: the default user of Redis.
+    /// The ACL user.
+    #[schemars(extend("x-default" = "the default user of Redis"))]
     #[schemars(example = &"tollgate")]
     username: Field<String>,
-    /// The password of that user. Default: none.
+    /// The password of that user.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"${REDIS_PASSWORD}")]
     password: Field<String>,
-    /// A program and its arguments, which print the password of that user, such as a token that
-    /// is valid for some minutes. It runs without a shell, in the directory of this file, for at
-    /// most 10 seconds. Default: none.
+    /// A program and its arguments, which print the password of that user, such as a token that is
+    /// valid for some minutes. It runs without a shell, in the directory of this file, for at most
+    /// 10 seconds.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["/usr/local/bin/redis-token", "--user", "tollgate"])]
     pub(super) password_command: List<String>,
     /// How long a password of that program is valid, from 10s to 24h. The program runs again one
     /// minute before the end, or after half of the time if it is shorter than two minutes. It also
-    /// runs again if Redis does not accept the password. Default: 15m.
+    /// runs again if Redis does not accept the password.
+    #[schemars(extend("default" = "15m"))]
     #[schemars(example = &"55m")]
     pub(super) password_lifetime: Field<Period>,
-    /// The user and the password of the Sentinels. Default: none, or those of the servers if the
-    /// Sentinels require a password.
+    /// The user and the password of the Sentinels.
+    #[schemars(extend(
+        "x-default" = "none, or those of the servers if the Sentinels require a password"
+    ))]
     sentinel: Field<RawSentinel>,
-    /// The certificates for TLS. The scheme of the URL says whether TLS is used. Default: the
-    /// authorities that the system trusts, and no certificate for the gateway.
+    /// The certificates for TLS. The scheme of the URL says whether TLS is used.
+    #[schemars(extend(
+        "x-default" = "the authorities that the system trusts, and no certificate for the gateway"
+    ))]
     tls: Field<RawRedisTls>,
-    /// How exact the counters are of policies that have no `store_mode`. Default: exact.
+    /// How exact the counters are of policies that have no `store_mode`.
+    #[schemars(extend("default" = "exact"))]
     mode: Field<Word<StoreMode>>,
-    /// The longest time that a decision waits for Redis, up to 10s. Default: 20ms.
+    /// The longest time that a decision waits for Redis, up to 10s.
+    #[schemars(extend("default" = "20ms"))]
     #[schemars(example = &"50ms")]
     timeout: Field<Period>,
     /// In the mode write_back, how long counts may wait before they are sent to Redis, from 10ms to
-    /// 60s. Default: 1s.
+    /// 60s.
+    #[schemars(extend("default" = "1s"))]
     #[schemars(example = &"250ms")]
     interval: Field<Period>,
     /// How many connections each worker opens to each server, from 1 to 16. All commands for one
-    /// key use the same connection. Default: 1.
+    /// key use the same connection.
+    #[schemars(extend("default" = 1))]
     #[schemars(example = 4)]
+    #[schemars(range(min = *CONNECTIONS.start(), max = *CONNECTIONS.end()))]
     connections: Field<u64>,
     /// The server from which the limits of single keys are read, if Sentinels or a cluster know
-    /// replicas. Counters are always read from the master. Default: master.
+    /// replicas. Counters are always read from the master.
+    #[schemars(extend("default" = "master"))]
     read_from: Field<Word<ReadFrom>>,
     /// In the mode leased, how long units are leased.
     lease: Field<RawLease>,
-    /// The beginning of the names of all keys. Default: tollgate.
+    /// The beginning of the names of all keys.
+    #[schemars(extend("default" = "tollgate"))]
     #[schemars(example = &"limits")]
     prefix: Field<String>,
-    /// The number of clients that the layout of the keys is made for. Default: 1_000_000.
+    /// The number of clients that the layout of the keys is made for.
+    #[schemars(extend("default" = 1000000))]
     #[schemars(example = 5_000_000)]
+    #[schemars(range(min = *EXPECTED_CLIENTS.start(), max = *EXPECTED_CLIENTS.end()))]
     expected_clients: Field<u64>,
-    /// The secret with which all nodes digest their keys, as 32 hexadecimal digits. Default: the
-    /// first node makes a secret and keeps it in Redis.
+    /// The secret with which all nodes digest their keys, as 32 hexadecimal digits.
+    #[schemars(extend("x-default" = "the first node makes a secret and keeps it in Redis"))]
     #[schemars(example = &"${TOLLGATE_SECRET}")]
     secret: Field<String>,
 }
@@ -132,10 +150,12 @@ words! {
 #[schemars(deny_unknown_fields)]
 struct RawLease {
     /// The share of the window, from 1% to 20%. With the algorithm token_bucket, the same share of
-    /// the limit may be admitted beyond the limit. Default: 2%.
+    /// the limit may be admitted beyond the limit.
+    #[schemars(extend("default" = "2%"))]
     #[schemars(example = &"5%")]
     share: Field<Percent>,
-    /// The longest time that a lease lasts, from 10ms to 60s. Default: 10s.
+    /// The longest time that a lease lasts, from 10ms to 60s.
+    #[schemars(extend("default" = "10s"))]
     #[schemars(example = &"2s")]
     length: Field<Period>,
 }
@@ -145,10 +165,12 @@ struct RawLease {
 #[serde(rename = "sentinel", default)]
 #[schemars(deny_unknown_fields)]
 struct RawSentinel {
-    /// The ACL user of the Sentinels. Default: their default user.
+    /// The ACL user of the Sentinels.
+    #[schemars(extend("x-default" = "their default user"))]
     #[schemars(example = &"tollgate")]
     username: Field<String>,
-    /// The password of that user. Default: none.
+    /// The password of that user.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"${SENTINEL_PASSWORD}")]
     password: Field<String>,
 }
@@ -158,19 +180,21 @@ struct RawSentinel {
 #[serde(rename = "tls", default)]
 #[schemars(rename = "tls of redis", deny_unknown_fields)]
 struct RawRedisTls {
-    /// The authorities that may have signed the certificates of the servers. Default: the
-    /// authorities that the system trusts.
+    /// The authorities that may have signed the certificates of the servers.
+    #[schemars(extend("x-default" = "the authorities that the system trusts"))]
     #[schemars(example = &"certs/ca.pem")]
     ca: Field<String>,
-    /// The certificate of the gateway, for servers that ask for one. Default: none.
+    /// The certificate of the gateway, for servers that ask for one.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"certs/client.pem")]
     cert: Field<String>,
-    /// The private key of that certificate. Default: none.
+    /// The private key of that certificate.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"certs/client.key")]
     key: Field<String>,
-    /// The name that the certificates of the servers must be for. Default: the host of each server.
-    /// In a cluster it may also be the host of the URL, if another node is known by its address
-    /// only.
+    /// The name that the certificates of the servers must be for. In a cluster it may also be the
+    /// host of the URL, if another node is known by its address only.
+    #[schemars(extend("x-default" = "the host of each server"))]
     server_name: Field<ServerNameText>,
 }
 

@@ -18,16 +18,21 @@ const ATTEMPTS: RangeInclusive<u64> = 1..=10;
 #[serde(rename = "retries", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawRetries {
-    /// How many more times a request is sent at most, from 1 to 10. Default: 2.
+    /// How many more times a request is sent at most, from 1 to 10.
+    #[schemars(extend("default" = 2))]
     #[schemars(example = 1)]
+    #[schemars(range(min = *ATTEMPTS.start(), max = *ATTEMPTS.end()))]
     attempts: Field<u64>,
-    /// The failures after which a request is sent again. Default: all of them.
+    /// The failures after which a request is sent again.
+    #[schemars(extend("x-default" = "all of them"))]
     #[schemars(example = ["connect", "503"])]
     on: List<RetryOn>,
-    /// The methods of requests that are sent again. Default: GET, HEAD, PUT and DELETE.
+    /// The methods of requests that are sent again.
+    #[schemars(extend("x-default" = "GET, HEAD, PUT and DELETE"))]
     #[schemars(example = ["GET", "HEAD"])]
     methods: List<MethodName>,
-    /// The most retries, as a share of the requests that may be sent again. Default: 20%.
+    /// The most retries, as a share of the requests that may be sent again.
+    #[schemars(extend("default" = "20%"))]
     #[schemars(example = &"10%")]
     budget: Field<Percent>,
 }

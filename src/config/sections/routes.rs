@@ -28,49 +28,63 @@ use crate::snapshot::{Action, Changes, Handling};
 #[serde(rename = "route", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["path"]))]
 pub(super) struct RawRoute {
-    /// The name of the route in logs and keys. Default: its number.
+    /// The name of the route in logs and keys.
+    #[schemars(extend("x-default" = "its number"))]
     #[schemars(example = &"orders")]
     name: Field<String>,
-    /// The hosts. A request needs one of them. Default: every host.
+    /// The hosts. A request needs one of them.
+    #[schemars(extend("x-default" = "every host"))]
     hosts: List<HostText>,
     /// The path.
     path: Field<PathText>,
     /// How the path of a request is compared with `path`.
     path_match: Field<RawPathMatch>,
-    /// The methods. A request needs one of them. Default: every method.
+    /// The methods. A request needs one of them.
+    #[schemars(extend("x-default" = "every method"))]
     #[schemars(example = ["GET", "POST"])]
     methods: List<MethodName>,
-    /// Header fields with their values. A request needs all of them. Default: none.
+    /// Header fields with their values. A request needs all of them.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "x-version": "2" }))]
     headers: Field<Entries<FieldValue>>,
     /// The policies: their names, or whole policies. All must admit a request. A refused request
     /// uses none of their limits. A policy that is written here has the name `route-NAME`, with the
-    /// name of the route or its number; the second one in a route has `route-NAME-2`. Default: none.
+    /// name of the route or its number; the second one in a route has `route-NAME-2`.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
     /// The upstream that gets the admitted requests. A route needs exactly one of `upstream`,
-    /// `respond` and `redirect`. Default: none.
+    /// `respond` and `redirect`.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"app")]
     upstream: Field<String>,
-    /// A response without an upstream. Default: none.
+    /// A response without an upstream.
+    #[schemars(extend("x-default" = "none"))]
     respond: Field<RawRespond>,
-    /// A redirect to another address. Default: none.
+    /// A redirect to another address.
+    #[schemars(extend("x-default" = "none"))]
     redirect: Field<RawRedirect>,
-    /// The target that the upstream gets instead of the client's. Default: no change.
+    /// The target that the upstream gets instead of the client's.
+    #[schemars(extend("x-default" = "no change"))]
     rewrite: Field<RawRewrite>,
-    /// Changes of the request fields that the upstream gets. Default: no change.
+    /// Changes of the request fields that the upstream gets.
+    #[schemars(extend("x-default" = "no change"))]
     request_headers: Field<RawFieldEdits>,
-    /// Changes of the response fields. Responses of the gateway itself only get fields that they
-    /// do not have. Default: no change.
+    /// Changes of the response fields. Responses of the gateway itself only get fields that they do
+    /// not have.
+    #[schemars(extend("x-default" = "no change"))]
     response_headers: Field<RawFieldEdits>,
     /// How long a request may take.
     timeouts: Field<RawRouteTimeouts>,
-    /// When a request is sent again because there was no response. Default: never.
+    /// When a request is sent again because there was no response.
+    #[schemars(extend("x-default" = "never"))]
     retries: Field<RawRetries>,
-    /// The largest size of a request body. Default: no limit.
+    /// The largest size of a request body.
+    #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"10MB")]
     max_body: Field<Size>,
-    /// Whether the policies of the section `defaults` apply too. Default: true.
+    /// Whether the policies of the section `defaults` apply too.
+    #[schemars(extend("default" = true))]
     defaults: Field<bool>,
 }
 
@@ -79,13 +93,16 @@ pub(super) struct RawRoute {
 #[serde(rename = "route timeouts", default)]
 #[schemars(deny_unknown_fields)]
 struct RawRouteTimeouts {
-    /// The longest time until the head of the response. Default: 30s.
+    /// The longest time until the head of the response.
+    #[schemars(extend("default" = "30s"))]
     #[schemars(example = &"5s")]
     response: Field<Period>,
-    /// The longest time between two parts of the response. Default: 60s.
+    /// The longest time between two parts of the response.
+    #[schemars(extend("default" = "60s"))]
     #[schemars(example = &"10s")]
     idle: Field<Period>,
-    /// The longest time from the request to the end of the response. Default: no limit.
+    /// The longest time from the request to the end of the response.
+    #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"2m")]
     request: Field<Period>,
 }

@@ -17,10 +17,12 @@ const MAX_DRAIN: Duration = Duration::from_secs(86_400);
 #[serde(rename = "runtime", default)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct RawRuntime {
-    /// The number of worker threads. Default: auto, which is one for each core.
+    /// The number of worker threads.
+    #[schemars(extend("x-default" = "auto, which is one for each core"))]
     #[schemars(example = 4)]
     workers: Field<Workers>,
-    /// How long requests in progress may take after the signal to stop. Default: 30s.
+    /// How long requests in progress may take after the signal to stop.
+    #[schemars(extend("default" = "30s"))]
     #[schemars(example = &"1m")]
     drain: Field<Period>,
 }

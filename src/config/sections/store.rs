@@ -23,12 +23,13 @@ pub(super) struct RawStore {
     /// The counters in the memory of this process. With Redis, they count while Redis is not
     /// available.
     memory: Field<RawMemory>,
-    /// The counters in Redis, which several nodes share: its URL, or all settings. Default: the
-    /// counters are in memory only.
+    /// The counters in Redis, which several nodes share: its URL, or all settings.
+    #[schemars(extend("x-default" = "the counters are in memory only"))]
     #[schemars(with = "Field<Either<String, RawRedis>>", example = serde_json::json!({ "url": "redis://127.0.0.1:6379/0" }))]
     redis: Field<RawRedis>,
     /// The file for the limits of single keys. With Redis they are kept there instead, without a
-    /// file. Default: none.
+    /// file.
+    #[schemars(extend("x-default" = "none"))]
     overrides: Field<RawOverrides>,
 }
 
@@ -37,8 +38,10 @@ pub(super) struct RawStore {
 #[serde(rename = "memory", default)]
 #[schemars(deny_unknown_fields)]
 struct RawMemory {
-    /// The most counters that are kept at once. Default: 1_000_000.
+    /// The most counters that are kept at once.
+    #[schemars(extend("default" = 1000000))]
     #[schemars(example = 5_000_000)]
+    #[schemars(range(min = *MAX_KEYS.start(), max = *MAX_KEYS.end()))]
     max_keys: Field<u64>,
 }
 

@@ -27,12 +27,13 @@ const MAX_SERIES: RangeInclusive<u64> = 100..=1_000_000;
 pub(super) struct RawTelemetry {
     /// The log of the process, on standard error.
     log: Field<RawLog>,
-    /// A log with one line for each request, or false for no such log. Default: on standard
-    /// output.
+    /// A log with one line for each request, or false for no such log.
+    #[schemars(extend("x-default" = "on standard output"))]
     access_log: Field<Either<Off, RawAccessLog>>,
     /// The metrics of the gateway.
     metrics: Field<RawMetrics>,
-    /// Traces for an OpenTelemetry collector. Default: none.
+    /// Traces for an OpenTelemetry collector.
+    #[schemars(extend("x-default" = "none"))]
     traces: Field<RawTraces>,
 }
 
@@ -41,9 +42,11 @@ pub(super) struct RawTelemetry {
 #[serde(rename = "metrics", default)]
 #[schemars(deny_unknown_fields)]
 struct RawMetrics {
-    /// The most series with labels that requests may begin; a histogram counts as one.
-    /// Requests beyond count in series whose labels are `_overflow`. Default: 10_000.
+    /// The most series with labels that requests may begin; a histogram counts as one. Requests
+    /// beyond count in series whose labels are `_overflow`.
+    #[schemars(extend("default" = 10000))]
     #[schemars(example = 20_000)]
+    #[schemars(range(min = *MAX_SERIES.start(), max = *MAX_SERIES.end()))]
     max_series: Field<u64>,
 }
 
@@ -52,12 +55,13 @@ struct RawMetrics {
 #[serde(rename = "log", default)]
 #[schemars(deny_unknown_fields)]
 struct RawLog {
-    /// The lowest level of lines from the gateway itself. Lines from libraries are errors only.
-    /// The environment variable TOLLGATE_LOG has precedence. Default: info.
+    /// The lowest level of lines from the gateway itself. Lines from libraries are errors only. The
+    /// environment variable TOLLGATE_LOG has precedence.
+    #[schemars(extend("default" = "info"))]
     #[schemars(example = &"debug")]
     level: Field<Level>,
     /// The format of the lines. The environment variable TOLLGATE_LOG_FORMAT has precedence.
-    /// Default: text if standard error is a terminal, otherwise json.
+    #[schemars(extend("x-default" = "text if standard error is a terminal, otherwise json"))]
     format: Field<Word<Format>>,
 }
 
@@ -66,22 +70,28 @@ struct RawLog {
 #[serde(rename = "access_log", default)]
 #[schemars(deny_unknown_fields)]
 struct RawAccessLog {
-    /// stdout, stderr, or the path of a file. Default: stdout.
+    /// stdout, stderr, or the path of a file.
+    #[schemars(extend("default" = "stdout"))]
     #[schemars(example = &"access.log")]
     path: Field<OutputPath>,
-    /// The format of the lines. Default: text if the output is a terminal, otherwise json.
+    /// The format of the lines.
+    #[schemars(extend("x-default" = "text if the output is a terminal, otherwise json"))]
     #[schemars(example = &"json")]
     format: Field<LineForm>,
-    /// The names of the fields in JSON. Default: own.
+    /// The names of the fields in JSON.
+    #[schemars(extend("default" = "own"))]
     names: Field<Word<FieldNames>>,
-    /// The share of requests that are written, of those that are neither refused nor failed
-    /// (5xx) nor slow (1 s). All others are always written. Default: 100%.
+    /// The share of requests that are written, of those that are neither refused nor failed (5xx)
+    /// nor slow (1 s). All others are always written.
+    #[schemars(extend("default" = "100%"))]
     #[schemars(example = &"10%")]
     sample: Field<Percent>,
-    /// How much of a client's address is written. Default: masked.
+    /// How much of a client's address is written.
+    #[schemars(extend("default" = "masked"))]
     client: Field<Word<ClientAddress>>,
     /// Whether the ids of clients, costs and microseconds are written. An id tells nothing about
-    /// the client. Only with `format: json`. Default: false.
+    /// the client. Only with `format: json`.
+    #[schemars(extend("default" = false))]
     keys: Field<bool>,
 }
 

@@ -26,10 +26,12 @@ pub(super) struct RawTraces {
     /// fields, such as a token. Must be given.
     #[schemars(example = &"http://127.0.0.1:4317")]
     otlp: Field<CollectorUrl>,
-    /// How spans are sent. Default: grpc.
+    /// How spans are sent.
+    #[schemars(extend("default" = "grpc"))]
     protocol: Field<Word<TraceProtocol>>,
     /// The share of requests whose spans are sent. A client in "trusted_proxies" decides itself, by
-    /// the flag in "traceparent". Default: 1%.
+    /// the flag in "traceparent".
+    #[schemars(extend("default" = "1%"))]
     #[schemars(example = &"0.1%")]
     sample: Field<Share>,
 }

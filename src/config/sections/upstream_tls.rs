@@ -14,20 +14,24 @@ use crate::proxy::{TlsError, TlsParts, TlsSettings};
 #[serde(rename = "tls", default)]
 #[schemars(rename = "tls of upstreams", deny_unknown_fields)]
 pub(super) struct RawUpstreamTls {
-    /// The authorities that may have signed the certificates of the endpoints. Default: the
-    /// authorities that the system trusts.
+    /// The authorities that may have signed the certificates of the endpoints.
+    #[schemars(extend("x-default" = "the authorities that the system trusts"))]
     #[schemars(example = &"certs/ca.pem")]
     ca: Field<String>,
-    /// The certificate of the gateway, for endpoints that ask for one. Default: none.
+    /// The certificate of the gateway, for endpoints that ask for one.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"certs/client.pem")]
     cert: Field<String>,
-    /// The private key of that certificate. Default: none.
+    /// The private key of that certificate.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"certs/client.key")]
     key: Field<String>,
-    /// The name that the certificates must be for. Default: the host of each endpoint.
+    /// The name that the certificates must be for.
+    #[schemars(extend("x-default" = "the host of each endpoint"))]
     server_name: Field<ServerNameText>,
     /// Whether the certificates of the endpoints are verified. If false, any server can pose as an
-    /// endpoint. Default: true.
+    /// endpoint.
+    #[schemars(extend("default" = true))]
     verify: Field<bool>,
 }
 

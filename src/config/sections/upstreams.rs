@@ -32,26 +32,32 @@ const SLOW_START: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(3600);
 pub(super) struct RawUpstream {
     /// The endpoints. At least one is needed.
     endpoints: List<Either<Endpoint, RawEndpoint>>,
-    /// How the endpoint for a request is chosen. Default: least_requests.
+    /// How the endpoint for a request is chosen.
+    #[schemars(extend("default" = "least_requests"))]
     #[schemars(example = &"round_robin")]
     balance: Field<Either<Word<Balance>, RawHash>>,
     /// Time limits for connections to the endpoints.
     timeouts: Field<RawUpstreamTimeouts>,
     /// Connections that are kept open for later requests.
     keep_alive: Field<RawKeepAlive>,
-    /// The most requests that are in progress at once. Further requests get 503. Default: no
-    /// limit.
+    /// The most requests that are in progress at once. Further requests get 503.
+    #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = 1000)]
+    #[schemars(range(min = 1, max = MAX_IN_FLIGHT))]
     max_in_flight: Field<u64>,
-    /// TLS for endpoints with `https`. Default: the authorities that the system trusts, and no
-    /// certificate for the gateway.
+    /// TLS for endpoints with `https`.
+    #[schemars(extend(
+        "x-default" = "the authorities that the system trusts, and no certificate for the gateway"
+    ))]
     tls: Field<RawUpstreamTls>,
-    /// Active health checks. Default: no checks.
+    /// Active health checks.
+    #[schemars(extend("x-default" = "no checks"))]
     health: Field<RawHealth>,
-    /// Endpoints at which requests fail get no requests for some time. Default: no ejection.
+    /// Endpoints at which requests fail get no requests for some time.
+    #[schemars(extend("x-default" = "no ejection"))]
     eject: Field<RawEject>,
     /// How long it takes until an endpoint that has recovered gets its full share of the requests.
-    /// Default: 10s.
+    #[schemars(extend("default" = "10s"))]
     #[schemars(example = &"1m")]
     slow_start: Field<Period>,
 }
@@ -63,8 +69,10 @@ pub(super) struct RawUpstream {
 struct RawEndpoint {
     /// The address of the endpoint.
     url: Field<Endpoint>,
-    /// Its share of the requests, relative to the other endpoints. Default: 1.
+    /// Its share of the requests, relative to the other endpoints.
+    #[schemars(extend("default" = 1))]
     #[schemars(example = 2)]
+    #[schemars(range(min = 1, max = MAX_WEIGHT))]
     weight: Field<u64>,
 }
 
@@ -96,7 +104,8 @@ struct RawHash {
 #[serde(rename = "upstream timeouts", default)]
 #[schemars(deny_unknown_fields)]
 struct RawUpstreamTimeouts {
-    /// The longest time until a connection is open. Default: 1s.
+    /// The longest time until a connection is open.
+    #[schemars(extend("default" = "1s"))]
     #[schemars(example = &"2s")]
     connect: Field<Period>,
 }
@@ -108,10 +117,13 @@ struct RawUpstreamTimeouts {
 struct RawKeepAlive {
     /// The most idle connections that each worker keeps to each endpoint. Without it, a worker
     /// keeps 256, and for 5 seconds also those above 256 that it has used, up to 16,384 more for
-    /// all endpoints. Default: as many as were used lately.
+    /// all endpoints.
+    #[schemars(extend("x-default" = "as many as were used lately"))]
     #[schemars(example = 64)]
+    #[schemars(range(min = 0, max = MAX_IDLE))]
     max_idle: Field<u64>,
-    /// How long an idle connection is kept. Default: 60s.
+    /// How long an idle connection is kept.
+    #[schemars(extend("default" = "60s"))]
     #[schemars(example = &"30s")]
     idle: Field<Period>,
 }
