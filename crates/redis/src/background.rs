@@ -13,7 +13,7 @@ use tollgate_core::store::Charge;
 use tollgate_core::time::{Clock, Timestamp};
 
 use super::batch::Repeat;
-use super::codec::{Encoder, decode};
+use super::codec::Encoder;
 use super::deadline::Reply;
 use super::invalidation::exchange;
 use super::pending::OwnedCharge;
@@ -96,7 +96,7 @@ impl RedisStore {
         }
         self.report_debts_of(encoder, asked.iter().map(|it| &it.key), now);
         let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
-        let encoded = encoder.encode(asked, store_now);
+        let encoded = self.node.encode(encoder, asked, store_now);
         asked.iter().filter(|it| it.ask.takes_away()).for_each(|it| self.take_away(it, store_now));
         let posted: SmallVec<[(Key, Algorithm, Ask); 1]> =
             asked.iter().map(|it| (it.key, it.algorithm.clone(), it.ask)).collect();
@@ -147,7 +147,7 @@ impl RedisStore {
                 let asked = [Asked { key, algorithm: &algorithm, ask, binding: false }];
                 let answer = call.await;
                 let mut held = store.in_flight.borrow_mut();
-                match answer.map(|answer| decode(&asked, &answer)) {
+                match answer.map(|answer| store.node.decode(&asked, &answer)) {
                     Ok(Ok(it)) => held.hear(key, it.replies[0].verdict.remaining, now),
                     Ok(Err(_)) => {}
                     Err(_) => held.doubt(key, &algorithm),
@@ -228,7 +228,8 @@ impl RedisStore {
     ) -> Call {
         let destination = self.servers.destination(&encoder.layout().key(key.principal));
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        self.servers.call(destination, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
+        let encoded = self.node.encode(encoder, &asked, self.store_time(now));
+        self.servers.call(destination, encoded, Repeat::Never)
     }
 
     /// Returns unspent units of leases, and reports the units that this node has counted.
@@ -266,7 +267,7 @@ impl RedisStore {
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
             let destination = servers.destination(&encoder.layout().key(delta.key.principal));
-            let encoded = encoder.encode(&asked, store_now);
+            let encoded = node.encode(&encoder, &asked, store_now);
             let mut call = servers.call(destination, encoded, Repeat::Never);
             let answer = (&mut call).await;
             let Some(delta) = node.settle_delta(delta, answer, &asked, store_now) else { return };
@@ -336,7 +337,7 @@ impl NodeState {
             return;
         }
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        if let Ok(answered) = decode(&asked, answer) {
+        if let Ok(answered) = self.decode(&asked, answer) {
             let state = answered.after(&asked[0], 0);
             self.local.learn_reply(charge, ask, state.as_ref(), (false, false), answered.at);
         }
@@ -346,7 +347,7 @@ impl NodeState {
     /// count it twice would harm the client for longer.
     fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply, clock: &Clock) {
         let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
-        let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
+        let answered = answer.and_then(|answer| self.decode(&asked, &answer));
         let fallback = &self.fallback;
         match answered {
             Ok(answered) => {
@@ -362,7 +363,7 @@ impl NodeState {
     /// The accounts learn the states after units were given back. The reply to an earlier call
     /// may have come meanwhile, with a state that still has these units.
     fn posted(&self, asked: &[Asked<'_>], answer: &[u8]) {
-        let Ok(answered) = decode(asked, answer) else { return };
+        let Ok(answered) = self.decode(asked, answer) else { return };
         for (position, asked) in asked.iter().enumerate().filter(|(_, it)| it.ask.takes_away()) {
             self.local.returned(&asked.key, answered.after(asked, position), answered.at);
         }
@@ -377,7 +378,7 @@ impl NodeState {
         asked: &[Asked<'_>],
         store_now: Timestamp,
     ) -> Option<Delta> {
-        let answered = answer.and_then(|answer| Ok(decode(asked, &answer)?));
+        let answered = answer.and_then(|answer| self.decode(asked, &answer));
         let outcome = match &answered {
             Ok(it) => ReportOutcome::Counted(it.before[0].as_ref(), it.at),
             Err(error) if error.may_have_counted() => ReportOutcome::Unknown,

@@ -2,7 +2,6 @@
 //! decide before calls are sent there.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value, cmd, pipe};
@@ -12,10 +11,9 @@ use tollgate_core::store::OutageCause;
 
 use super::failure::{Refusal, StoreError};
 use super::first_byte::FirstByte;
-use super::script::Script;
 use super::settings::{Address, Credentials, RedisSettings, Topology};
-use super::stream;
 use super::test_write::{Found, TestWrite};
+use super::transport::Transport;
 use super::wire::Wire;
 
 /// The server that a connection leads to.
@@ -80,34 +78,34 @@ impl From<Wire> for Connected {
 /// # Errors
 /// If a step of the handshake fails.
 pub(super) async fn connect(
+    transport: &dyn Transport,
     settings: &RedisSettings,
-    script: &Script,
     target: &Target,
     redirected: Option<u16>,
 ) -> Result<Connected, StoreError> {
     let address = match target {
         Target::Fixed(address) | Target::InCluster(address, _) => address.clone(),
-        Target::Master => master(settings).await?,
+        Target::Master => master(transport, settings).await?,
         Target::Replica => {
-            let address = replica(settings).await?;
-            return Ok(connect_replica(settings, &address, None).await?.into());
+            let address = replica(transport, settings).await?;
+            return Ok(connect_replica(transport, settings, &address, None).await?.into());
         }
         Target::ReplicaAt(address) => {
             let prepare = Some(cmd("READONLY"));
-            return Ok(connect_replica(settings, address, prepare).await?.into());
+            return Ok(connect_replica(transport, settings, address, prepare).await?.into());
         }
     };
     let test_write = target.test_write();
     let mut first = pipe();
     first.cmd("ROLE").add_command(test_write.command(&settings.prefix));
-    let (mut wire, answers) = open(settings, &address, Peer::Server, &first).await?;
+    let (mut wire, answers) = open(transport, settings, &address, Peer::Server, &first).await?;
     let [role, written] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
     check_role(&role)?;
     let found = test_write.conclude(&mut wire, written, (&settings.prefix, redirected)).await?;
     // The script is longer than what a server accepts without a password. It is called once with
     // a time and without a decision.
-    let mut load = pipe();
+    let (mut load, script) = (pipe(), transport.script());
     load.cmd("SCRIPT").arg("LOAD").arg(script.source);
     load.cmd("EVALSHA").arg(&*script.sha).arg(0).arg(1);
     for reply in wire.send(&load).await? {
@@ -134,6 +132,7 @@ pub(super) fn check_role(role: &Value) -> Result<(), StoreError> {
 
 /// Opens a connection to a replica, which decides nothing.
 async fn connect_replica(
+    transport: &dyn Transport,
     settings: &RedisSettings,
     address: &Address,
     prepare: Option<Cmd>,
@@ -142,7 +141,7 @@ async fn connect_replica(
     if let Some(command) = prepare {
         first.add_command(command);
     }
-    let (mut wire, answers) = open(settings, address, Peer::Server, &first).await?;
+    let (mut wire, answers) = open(transport, settings, address, Peer::Server, &first).await?;
     for answer in answers {
         answer.extract_error()?;
     }
@@ -179,18 +178,13 @@ pub(super) enum Peer<'s> {
 /// # Errors
 /// If a step of the handshake fails.
 pub(super) async fn open(
+    transport: &dyn Transport,
     settings: &RedisSettings,
     address: &Address,
     peer: Peer<'_>,
     first: &Pipeline,
 ) -> Result<(Wire, Vec<Value>), StoreError> {
-    #[cfg(test)]
-    if let Some(stream) = super::checker::connect(settings, address).await {
-        let stream = stream.map_err(redis::RedisError::from)?;
-        return introduce(Wire::over(stream).await?, settings, peer, first).await;
-    }
-    let name = name_of_cluster(&settings.topology, address);
-    let stream = FirstByte::of(stream::connect(address, settings.tls.as_ref(), name).await?);
+    let stream = FirstByte::of(transport.open(settings, address).await?);
     let is_foreign = stream.is_foreign();
     let wire = Wire::over(Box::new(stream)).await?;
     introduce(wire, settings, peer, first).await.map_err(|error| match error {
@@ -203,20 +197,6 @@ pub(super) async fn open(
         }
         other => other,
     })
-}
-
-/// The host name in the URL of a cluster, for a node of it that is known by its address only. The
-/// certificates of services are for this name.
-fn name_of_cluster<'s>(topology: &'s Topology, node: &Address) -> Option<&'s str> {
-    let is_address = |host: &str| host.parse::<IpAddr>().is_ok();
-    let (Topology::Cluster(seeds), Address::Tcp { host, .. }) = (topology, node) else {
-        return None;
-    };
-    let names = seeds.iter().filter_map(|seed| match seed {
-        Address::Tcp { host, .. } if !is_address(host) => Some(host.as_str()),
-        _ => None,
-    });
-    names.take(usize::from(is_address(host))).next()
 }
 
 /// Tells the server about its client.
@@ -262,8 +242,11 @@ pub(super) fn authentication(credentials: &Credentials) -> Pipeline {
 
 /// The address of the master, from the first sentinel that knows it
 /// (Redis' "Guidelines for Redis clients with support for Redis Sentinel").
-async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
-    ask_sentinels(settings, MASTER, named_master).await
+async fn master(
+    transport: &dyn Transport,
+    settings: &RedisSettings,
+) -> Result<Address, StoreError> {
+    ask_sentinels(transport, settings, MASTER, named_master).await
 }
 
 /// The question for the master.
@@ -286,12 +269,15 @@ pub(super) fn named_master(answer: Value, name: &str) -> Result<Address, StoreEr
 }
 
 /// The address of a healthy replica, from the first sentinel that knows one.
-async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
+async fn replica(
+    transport: &dyn Transport,
+    settings: &RedisSettings,
+) -> Result<Address, StoreError> {
     let replica = |answer, name: &str| {
         let well = healthy_replicas(answer, name)?;
         Ok(fastrand::choice(well).expect("there is at least one"))
     };
-    ask_sentinels(settings, REPLICAS, replica).await
+    ask_sentinels(transport, settings, REPLICAS, replica).await
 }
 
 /// The replicas that are well in an answer to [`REPLICAS`] about the master with this name. There is
@@ -320,6 +306,7 @@ fn healthy_replica(told: &HashMap<String, String>) -> Option<Address> {
 
 /// The answer of the first sentinel that has one.
 async fn ask_sentinels(
+    transport: &dyn Transport,
     settings: &RedisSettings,
     question: &str,
     read: impl Fn(Value, &str) -> Result<Address, StoreError>,
@@ -332,7 +319,9 @@ async fn ask_sentinels(
     let limit = handshake_timeout(settings) / (count + 1);
     let mut error = StoreError::Away;
     for sentinel in sentinels {
-        let asked = timeout(limit, ask_sentinel(settings, sentinel, question, master_name)).await;
+        let asked =
+            timeout(limit, ask_sentinel(transport, settings, sentinel, question, master_name))
+                .await;
         let answer = asked.unwrap_or(Err(StoreError::Timeout));
         match answer.and_then(|answer| read(answer, master_name)) {
             Ok(address) => return Ok(address),
@@ -364,6 +353,7 @@ pub(super) fn of_sentinel(error: StoreError, sentinel: &Address) -> StoreError {
 /// # Errors
 /// If it does not answer.
 pub(super) async fn ask_sentinel(
+    transport: &dyn Transport,
     settings: &RedisSettings,
     sentinel: &Address,
     question: &str,
@@ -373,7 +363,7 @@ pub(super) async fn ask_sentinel(
     asked.cmd("SENTINEL").arg(question).arg(master_name);
     let ask = async |credentials: &Credentials| {
         let peer = Peer::Sentinel(credentials);
-        let (_wire, answers) = open(settings, sentinel, peer, &asked).await?;
+        let (_wire, answers) = open(transport, settings, sentinel, peer, &asked).await?;
         let missing = StoreError::InvalidReply("a sentinel does not answer");
         Ok(answers.into_iter().next().ok_or(missing)?.extract_error()?)
     };

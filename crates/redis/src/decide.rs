@@ -13,7 +13,7 @@ use tollgate_core::digest::Key;
 use tollgate_core::store::{Answer, Charge, Decided, Source};
 use tollgate_core::time::Timestamp;
 
-use super::codec::{Answered, Asked, Encoder, decode};
+use super::codec::{Answered, Asked, Encoder};
 use super::fan_out::{self, Part, PartResult};
 use super::inquiries::Turn;
 use super::pending::{Calls, PendingDecision};
@@ -276,8 +276,7 @@ impl RedisStore {
         answer: &Bytes,
         now: Timestamp,
     ) -> Result<Answered, StoreError> {
-        let answered = decode(&part.asked, answer)
-            .map_err(StoreError::from)
+        let answered = (self.node.decode(&part.asked, answer))
             .inspect_err(|error| self.note_unreadable(part, error))?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         self.servers.note_clock(part.destination, clock.offset_us());

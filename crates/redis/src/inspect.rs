@@ -8,7 +8,7 @@ use tollgate_core::store::{Inspected, Inspection, Standing, StoreUnavailable, un
 use tollgate_core::time::Timestamp;
 
 use super::batch::Repeat;
-use super::codec::{Answered, Ask, Asked, Encoder, decode};
+use super::codec::{Answered, Ask, Asked, Encoder};
 use super::failure::StoreError;
 use super::store::RedisStore;
 use crate::shared::fallback::Undecided;
@@ -69,10 +69,10 @@ impl RedisStore {
             .collect();
         let Some(first) = counters.first() else { return Err(StoreError::Away) };
         let place = self.destination(encoder, &first.charge());
-        let encoded = encoder.encode(&asked, self.store_time(now));
+        let encoded = self.node.encode(encoder, &asked, self.store_time(now));
         // Both do the same if they are done twice.
         let answer = self.servers.call(place, encoded, Repeat::IfLost).await?;
-        Ok(decode(&asked, &answer)?)
+        self.node.decode(&asked, &answer)
     }
 
     /// See [`Store::standing`](tollgate_core::store::Store::standing).

@@ -21,7 +21,7 @@ use tollgate_core::algorithm::{Algorithm, Op};
 use tollgate_core::store::{Charge, Decided, Source};
 use tollgate_core::time::Timestamp;
 
-use super::codec::{Answered, Ask, Asked, CounterReply, Encoder, decode};
+use super::codec::{Answered, Ask, Asked, CounterReply, Encoder};
 use super::deadline::LateReply;
 use super::fan_out::{self, Part};
 use super::pending::OwnedCharge;
@@ -96,7 +96,7 @@ impl RedisStore {
         self.background.begin(async move {
             let answer = answer.await;
             let (part, charges) = overdue.part();
-            let answered = answer.map(|it| it.and_then(|it| Ok(decode(&part.asked, &it)?)));
+            let answered = answer.map(|it| it.and_then(|it| store.node.decode(&part.asked, &it)));
             let is_known = matches!(answered, Some(Ok(_)));
             if let Some(answered) = answered {
                 store.settle_late(&encoder, &overdue, &charges, &part, answered);

@@ -75,6 +75,7 @@ mod tasks;
 mod test_write;
 #[cfg(test)]
 mod testing;
+mod transport;
 mod trial;
 mod url;
 mod waits;

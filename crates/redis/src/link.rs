@@ -35,9 +35,10 @@ use super::event::OnceEvent;
 use super::failure::{Refusal, StoreError};
 use super::live_settings::LiveSettings;
 use super::outages::{Outages, ServerUse};
-use super::script::{Encoded, Script};
+use super::script::Encoded;
 use super::settings::RedisSettings;
 use super::test_write::Found;
+use super::transport::AnyTransport;
 use super::wire::Wire;
 use crate::breaker::{Breaker, Change, Position};
 use redis::Value;
@@ -64,7 +65,7 @@ struct Shared {
     accepted: RefCell<Option<Rc<RedisSettings>>>,
     /// Whether later settings are accepted too, and if not, why.
     renewal: RefCell<ServerUse>,
-    script: &'static Script,
+    transport: AnyTransport,
     target: Target,
     state: RefCell<State>,
     clock_offset_us: Cell<Option<i64>>,
@@ -126,7 +127,7 @@ impl Link {
     /// Begins to connect in the background. It must be called within a `LocalRuntime`.
     pub(super) fn new(
         settings: impl Into<LiveSettings>,
-        script: &'static Script,
+        transport: AnyTransport,
         target: Target,
         outages: &Outages,
     ) -> Self {
@@ -153,7 +154,7 @@ impl Link {
             live,
             accepted: RefCell::default(),
             renewal: RefCell::new(outages.of_renewals().user()),
-            script,
+            transport,
             target,
             state: RefCell::new(state),
             clock_offset_us: Cell::default(),

@@ -8,7 +8,7 @@ use tollgate_core::store::{Charge, Correction, Mark, Marked, Source, StoreUnavai
 use tollgate_core::time::Timestamp;
 
 use super::batch::Repeat;
-use super::codec::{Ask, Asked, Encoder, decode};
+use super::codec::{Ask, Asked, Encoder};
 use super::failure::StoreError;
 use super::store::RedisStore;
 
@@ -61,10 +61,10 @@ impl RedisStore {
             correction.and_then(|it| Asked::correction(charge.key, charge.algorithm, it.op));
         asked.extend(correction);
         let place = self.destination(&encoder, charge);
-        let encoded = encoder.encode(&asked, self.store_time(now));
+        let encoded = self.node.encode(&encoder, &asked, self.store_time(now));
         // A call that is repeated finds its own mark, with its own value.
         let answer = self.servers.call(place, encoded, Repeat::IfLost).await?;
-        let answered = decode(&asked, &answer)?;
+        let answered = self.node.decode(&asked, &answer)?;
         let first = answered.replies.first();
         let marked = first.map(|reply| Mark::outcome(&reply.verdict));
         let marked = marked.ok_or(StoreError::InvalidReply("no reply to the mark"))?;

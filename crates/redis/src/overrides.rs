@@ -25,10 +25,10 @@ use super::failure::StoreError;
 use super::layout::Layout;
 use super::membership::{ClusterState, Membership};
 use super::outages::Outages;
-use super::script::SCRIPT;
 use super::server::{Destination, Servers};
 use super::settings::{ReadFrom, RedisSettings};
 use super::store::RedisStore;
+use super::transport::NETWORK;
 
 /// The time between two reads of the marks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl Overrides {
     pub async fn connect(settings: &RedisSettings) -> Result<(Self, Secret), StoreError> {
         let timeout = settings.timeout.max(PATIENCE);
         let settings = Rc::new(RedisSettings { timeout, ..settings.clone() });
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &Outages::default()));
+        let servers = Rc::new(Servers::connect(&settings, &*NETWORK, &Outages::default()));
         let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
         let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
         let proposal = Secret::random();

@@ -71,7 +71,7 @@ impl Calls {
                 true => Repeat::IfLost,
                 false => Repeat::Never,
             };
-            let encoded = encoder.encode(&part.asked, store_now);
+            let encoded = store.node.encode(encoder, &part.asked, store_now);
             Some(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
         };
         let results = parts.iter().map(|_| PartResult::default()).collect();

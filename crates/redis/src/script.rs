@@ -24,7 +24,7 @@ pub struct Encoded {
 }
 
 /// The script.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Script {
     /// The source, for `SCRIPT LOAD`.
     pub source: &'static str,
@@ -33,8 +33,14 @@ pub struct Script {
 }
 
 /// The script of this version.
-pub static SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script { source: SOURCE, sha: redis::Script::new(SOURCE).get_hash().into() });
+pub static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::of(SOURCE));
+
+impl Script {
+    /// The script with this source.
+    pub fn of(source: &'static str) -> Self {
+        Self { source, sha: redis::Script::new(source).get_hash().into() }
+    }
+}
 
 /// The code of one kind of counter. It uses no local variables around it, so that defining it
 /// is cheap where it is not needed.

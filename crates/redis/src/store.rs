@@ -13,17 +13,19 @@ use tollgate_core::digest::SharedSecret;
 use tollgate_core::store::{Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source};
 use tollgate_core::time::{Clock, Span, Timestamp};
 
-use super::codec::Encoder;
+use super::codec::{Answered, Asked, Encoder};
+use super::failure::StoreError;
 use super::inquiries::Inquiries;
 use super::invalidation;
 use super::layout::Layout;
 use super::live_settings::{Latest, LiveSettings};
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outages::{Outages, ServerUse};
-use super::script::{SCRIPT, Script};
+use super::script::Encoded;
 use super::server::Servers;
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
+use super::transport::{AnyTransport, NETWORK};
 use crate::shared::DenyCache;
 use crate::shared::fallback::Fallback;
 use crate::shared::in_flight::InFlight;
@@ -41,18 +43,11 @@ const UNKNOWN_SLACK: Span = Span::SECOND;
 /// that is up. Without a store the gateway starts all the same.
 const START_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The script that the servers run.
-fn script() -> &'static Script {
-    #[cfg(test)]
-    if let Some(script) = super::checker::script() {
-        return script;
-    }
-    &SCRIPT
-}
-
 /// The state that the workers of one node share.
 #[derive(Debug)]
 pub struct NodeState {
+    /// The way of all calls to the servers.
+    pub(super) transport: AnyTransport,
     /// The name of this process among the nodes: random, new at each start.
     pub(super) id: u64,
     /// The settings at the start. Those of connections may have changed since; see `latest`.
@@ -83,12 +78,23 @@ impl NodeState {
         memory: Arc<MemoryStore>,
         secret: Arc<SharedSecret>,
     ) -> Self {
+        Self::over(&*NETWORK, settings, memory, secret)
+    }
+
+    /// The same with servers that are reached in this way.
+    pub(crate) fn over(
+        transport: AnyTransport,
+        settings: RedisSettings,
+        memory: Arc<MemoryStore>,
+        secret: Arc<SharedSecret>,
+    ) -> Self {
         let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
         let fallback = Fallback::new(Arc::clone(&memory));
         let local = LocalLedgers::new(settings.interval, settings.lease);
         let publisher = Mutex::new(Some(sender));
         let outages = Outages::default();
         Self {
+            transport,
             id: fastrand::u64(..),
             latest: Latest::new(settings.clone()),
             settings,
@@ -109,6 +115,25 @@ impl NodeState {
     /// Connections stay in use until the servers have accepted the new settings.
     pub fn adopt(&self, settings: &RedisSettings) {
         self.latest.set(self.settings.with_connections_of(settings));
+    }
+
+    /// Encodes operations that are performed in one step. `store_now` is the store's time.
+    pub(super) fn encode(
+        &self,
+        encoder: &Encoder,
+        asked: &[Asked<'_>],
+        store_now: Timestamp,
+    ) -> Encoded {
+        self.transport.encode(encoder, asked, store_now)
+    }
+
+    /// Decodes the reply to these operations.
+    pub(super) fn decode(
+        &self,
+        asked: &[Asked<'_>],
+        answer: &[u8],
+    ) -> Result<Answered, StoreError> {
+        Ok(self.transport.decode(asked, answer)?)
     }
 
     /// Credentials that are to be adopted are missing, for this reason; or they are there.
@@ -142,7 +167,7 @@ impl RedisStore {
     pub fn open(node: &Arc<NodeState>, clock: Clock) -> Self {
         let settings = &node.settings;
         let live = LiveSettings::new(&node.latest, |settings| settings);
-        let servers = Rc::new(Servers::following(live, script(), &node.outages));
+        let servers = Rc::new(Servers::following(live, node.transport, &node.outages));
         if let Some(cluster_state) = node.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let invalidations = Arc::clone(&node.invalidations);

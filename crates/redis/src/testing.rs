@@ -19,16 +19,17 @@ use tollgate_core::time::monotonic;
 
 use super::script::{Encoded, Script};
 use super::settings::{RedisSettings, Topology};
+use super::transport::Network;
 
 /// The reply to a body is the body. The key of a body counts its calls.
-pub(super) static ECHO: LazyLock<Script> = LazyLock::new(|| {
+pub(super) static ECHO: LazyLock<Network> = LazyLock::new(|| {
     let source = "local answers = {}
         for i = 2, #ARGV do
             if KEYS[i - 1] then redis.call('INCR', KEYS[i - 1]) end
             answers[i - 1] = ARGV[i]
         end
         return answers";
-    Script { source, sha: redis::Script::new(source).get_hash().into() }
+    Network::running(Script::of(source))
 });
 
 /// A timeout for tests that expect a reply. A busy machine does not exceed it.

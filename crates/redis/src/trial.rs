@@ -6,8 +6,7 @@ use tollgate_core::store::{Alone, Charge, Trial};
 use tollgate_core::time::Timestamp;
 
 use super::batch::Repeat;
-use super::codec::{Ask, decode};
-use super::failure::StoreError;
+use super::codec::Ask;
 use super::fan_out::Part;
 use super::remote::Unread;
 use super::store::RedisStore;
@@ -24,10 +23,9 @@ impl RedisStore {
                 let asks = iter::repeat_n(Ask::Peek, charges.len());
                 let destination = |charge: &Charge<'_>| self.destination(&encoder, charge);
                 for part in Part::split(charges, asks, destination) {
-                    let encoded = encoder.encode(&part.asked, self.store_time(now));
+                    let encoded = self.node.encode(&encoder, &part.asked, self.store_time(now));
                     let answer = self.servers.call(part.destination, encoded, Repeat::IfLost).await;
-                    let answered = answer
-                        .and_then(|answer| decode(&part.asked, &answer).map_err(StoreError::from));
+                    let answered = answer.and_then(|answer| self.node.decode(&part.asked, &answer));
                     let charges = part.indices.iter().map(|&index| &charges[index]);
                     match answered {
                         Ok(answered) => {

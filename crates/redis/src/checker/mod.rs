@@ -3,8 +3,8 @@
 //!
 //! A seed makes a scenario (`draw`): nodes and servers, counters of all algorithms and
 //! modes, clients, and troubles. The nodes are real stores: only their transport
-//! is replaced (`network`), and the servers decide by the algorithms themselves
-//! (`counters`). When the run is over, an oracle that knows what really happened
+//! is replaced (`transport`, over `network`), and the servers decide by the algorithms
+//! themselves (`counters`). When the run is over, an oracle that knows what really happened
 //! judges whether a promise of docs/redis.md was broken (`oracle`).
 //!
 //! The same seed makes the same run, in all modes. One that breaks a promise prints
@@ -82,75 +82,8 @@ mod server;
 mod shrink;
 mod story;
 mod tests;
+mod transport;
 mod troubles;
 mod widen;
 mod wire;
 mod world;
-
-use std::io;
-use std::sync::LazyLock;
-
-use smallvec::SmallVec;
-use tollgate_core::algorithm::State;
-use tollgate_core::time::Timestamp;
-
-use self::wire::Pipe;
-use self::world::World;
-use super::codec::Asked;
-use super::layout::Layout;
-use super::script::{Encoded, Script};
-use super::settings::{Address, RedisSettings};
-use super::stream::Stream;
-
-/// A connection to a server of the model. None: it is no such server.
-pub(super) async fn connect(
-    settings: &RedisSettings,
-    address: &Address,
-) -> Option<io::Result<Box<dyn Stream>>> {
-    let world = World::here()?;
-    let Address::Tcp { host, .. } = address else { return None };
-    let server = server::server_of(host)?;
-    let node = settings.credentials.username.as_ref()?.parse().ok()?;
-    let connected = world.network.connect(&world, node, server).await;
-    Some(connected.map(|pipe: Pipe| Box::new(pipe) as Box<dyn Stream>))
-}
-
-/// Stands for the script, in a run: the servers need not read it.
-pub(super) fn script() -> Option<&'static Script> {
-    static STAND_IN: LazyLock<Script> =
-        LazyLock::new(|| Script { source: "return", sha: "0".repeat(40).into() });
-    World::here().map(|_| &*STAND_IN)
-}
-
-/// A body that stands for what is asked, in a run.
-pub(super) fn encode(layout: &Layout, worker: u32, asked: &[Asked<'_>]) -> Option<Encoded> {
-    let world = World::here()?;
-    let mut journal = world.journal.borrow_mut();
-    let number = journal.ask(worker, asked, world.current.get(), world.now_us());
-    let mut keys = SmallVec::new();
-    for asked in asked {
-        let key = layout.key(asked.key.principal);
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    Some(Encoded { keys, body: journal::bytes(number).into() })
-}
-
-/// A body goes out. From now on its worker takes it for possible that it was counted,
-/// even where its connection has closed before it was written.
-pub(super) fn departs(body: &[u8]) {
-    if let Some(world) = World::here() {
-        world.journal.borrow_mut().departs(body);
-    }
-}
-
-/// Whether an answer refuses, its time, and the states that it found.
-type Told = (bool, Timestamp, SmallVec<[Option<State>; 4]>);
-
-/// What the model's answer stands for: whether it refused, its time, and the
-/// states that it found.
-pub(super) fn decode(answer: &[u8]) -> Option<Told> {
-    let (refused, at, states) = World::here()?.journal.borrow().outcome(answer)?;
-    Some((refused, at, states.into()))
-}

@@ -14,6 +14,7 @@ use tollgate_core::store::{MemoryStore, SharedStore, Store};
 use tollgate_core::time::{Clock, Timestamp};
 
 use super::scenario::Scenario;
+use super::transport::Model;
 use super::world::World;
 use crate::NodeState;
 use crate::settings::{Password, RedisSettings};
@@ -101,7 +102,8 @@ impl Fleet {
         settings.expected_clients = 1000;
         settings.secret = Some(Secret::from_bytes([7; 16]));
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([7; 16])));
-        let shared = Arc::new(NodeState::new(settings, Arc::new(MemoryStore::new(KEYS)), secret));
+        let shared =
+            Arc::new(NodeState::over(&Model, settings, Arc::new(MemoryStore::new(KEYS)), secret));
         let store = SharedStore::Remote(Arc::<NodeState>::clone(&shared));
         let open = |_| store.open(clock.clone());
         let workers: Vec<Store> = (0..scenario.workers).map(open).collect();

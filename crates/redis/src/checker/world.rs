@@ -1,8 +1,7 @@
 //! The world of one run: virtual time, the clocks that are read in it, what was
 //! asked, and everything that all its parts share.
 //!
-//! One run lives on one thread. The transport and the encoder of the store find
-//! its world there, so production code passes nothing of it around.
+//! One run lives on one thread. The transport of the stores finds its world there.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;

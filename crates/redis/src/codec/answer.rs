@@ -37,10 +37,6 @@ pub struct CounterReply {
 /// # Errors
 /// If it is not a reply to them.
 pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, InvalidReply> {
-    #[cfg(test)]
-    if let Some((refused, at, states)) = crate::checker::decode(answer) {
-        return judge(asked, refused, at, states);
-    }
     let mut reader = Reader(answer);
     let refused = match reader.byte()? {
         0 => false,
@@ -49,33 +45,37 @@ pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, InvalidRep
     };
     let at = Timestamp::from_micros(reader.time_us()?);
     let states = states(reader, asked, at)?;
-    judge(asked, refused, at, states)
-}
-
-/// Applies the algorithms to the states in the reply.
-fn judge(
-    asked: &[Asked<'_>],
-    refused: bool,
-    at: Timestamp,
-    states: SmallVec<[Option<State>; 4]>,
-) -> Result<Answered, InvalidReply> {
-    let judged = || asked.iter().zip(&states);
-    let mut replies: SmallVec<[CounterReply; 4]> =
-        judged().map(|(asked, state)| find(asked, state.as_ref(), at)).collect();
-    let refuses = asked.iter().zip(&replies).any(|(it, found)| it.refuses(&found.verdict));
-    if refuses != refused {
-        return Err(InvalidReply::Disagrees);
-    }
-    if refused {
-        // Nothing was consumed, so the verdicts must not subtract the costs.
-        for (reply, (asked, state)) in replies.iter_mut().zip(judged()) {
-            reply.withdraw(asked, state.as_ref(), at);
-        }
-    }
-    Ok(Answered { at, refused, replies, before: states })
+    Answered::of(asked, refused, at, states)
 }
 
 impl Answered {
+    /// The reply of a server to these operations. Before them the counters had these `states`. The
+    /// algorithms compute the verdicts.
+    ///
+    /// # Errors
+    /// If the states do not refuse what the server has `refused`, or the other way round.
+    pub fn of(
+        asked: &[Asked<'_>],
+        refused: bool,
+        at: Timestamp,
+        states: SmallVec<[Option<State>; 4]>,
+    ) -> Result<Self, InvalidReply> {
+        let judged = || asked.iter().zip(&states);
+        let mut replies: SmallVec<[CounterReply; 4]> =
+            judged().map(|(asked, state)| find(asked, state.as_ref(), at)).collect();
+        let refuses = asked.iter().zip(&replies).any(|(it, found)| it.refuses(&found.verdict));
+        if refuses != refused {
+            return Err(InvalidReply::Disagrees);
+        }
+        if refused {
+            // Nothing was consumed, so the verdicts must not subtract the costs.
+            for (reply, (asked, state)) in replies.iter_mut().zip(judged()) {
+                reply.withdraw(asked, state.as_ref(), at);
+            }
+        }
+        Ok(Self { at, refused, replies, before: states })
+    }
+
     /// Changes the verdicts as if nothing was taken: another destination refuses the request,
     /// so the units are given back at once.
     pub fn withdraw(&mut self, asked: &[Asked<'_>]) {

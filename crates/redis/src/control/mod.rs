@@ -21,7 +21,6 @@ pub use records::NodeRecord;
 
 use super::failure::StoreError;
 use super::live_settings::LiveSettings;
-use super::script::SCRIPT;
 use super::server::Servers;
 use super::settings::{ReadFrom, RedisSettings};
 use super::store::NodeState;
@@ -46,7 +45,7 @@ impl ControlStore {
             read_from: ReadFrom::Master,
             ..settings
         });
-        let servers = Servers::following(live, &SCRIPT, &node.outages);
+        let servers = Servers::following(live, node.transport, &node.outages);
         Self { servers, prefix: node.settings.prefix.clone(), node: node.id }
     }
 

@@ -4,8 +4,8 @@ use tollgate_core::digest::{Counter, Key, Principal};
 use tollgate_core::time::Span;
 
 use super::super::outages::Outages;
-use super::super::script::SCRIPT;
 use super::super::testing::{PATIENCE, Process, run, settings};
+use super::super::transport::NETWORK;
 use super::*;
 
 fn key(bits: u128) -> Key {
@@ -17,7 +17,7 @@ fn another_node_reads_the_announced_marks() {
     run(async {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), PATIENCE);
-        let servers = Servers::connect(&settings, &SCRIPT, &Outages::default());
+        let servers = Servers::connect(&settings, &*NETWORK, &Outages::default());
         servers.settled().await;
         let (one, other, clock) =
             (Invalidations::default(), Invalidations::default(), Clock::System);
@@ -45,7 +45,7 @@ fn marks_that_could_not_be_written_are_written_the_next_time() {
     run(async {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), PATIENCE);
-        let servers = Servers::connect(&settings, &SCRIPT, &Outages::default());
+        let servers = Servers::connect(&settings, &*NETWORK, &Outages::default());
         servers.settled().await;
         let node = Invalidations::default();
         node.announce(&key(7));

@@ -33,7 +33,8 @@ impl Shared {
         let by_slot = self.state.borrow().found.has_slots;
         let time_us = self.state.borrow_mut().found.given_time_us();
         let (understood, manner) = (|error| self.understood(error), Manner { by_slot, time_us });
-        let mut exchange = pin!(exchange::run(&mut wire, self.script, (batch, manner), understood));
+        let mut exchange =
+            pin!(exchange::run(&mut wire, self.transport, (batch, manner), understood));
         let finished = in_time(self.timeout, exchange.as_mut()).await;
         self.state.borrow_mut().calls.add(calls, monotonic().duration_since(started));
         match finished {

@@ -10,6 +10,7 @@ use super::super::deadline::Reply;
 use super::super::failure::{Refusal, StoreError};
 use super::super::script::Script;
 use super::super::server_time::ServerTime;
+use super::super::transport::Transport;
 use super::super::wire::Wire;
 
 /// Calls that one `EVALSHA` can decide.
@@ -52,17 +53,16 @@ impl BatchResult {
 /// calls are sent once more.
 pub(super) async fn run(
     wire: &mut Wire,
-    script: &Script,
+    transport: &dyn Transport,
     (mut batch, manner): (Vec<Call>, Manner),
     understood: impl Fn(StoreError) -> StoreError,
 ) -> BatchResult {
     if manner.by_slot {
         batch.iter_mut().for_each(Call::group_by_slot);
     }
-    #[cfg(test)]
-    batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
+    transport.departs(&batch);
     let groups = group(batch);
-    let mut tally = Tally { manner, ..Tally::default() };
+    let (script, mut tally) = (transport.script(), Tally { manner, ..Tally::default() });
     let mut unknown = send(wire, script, groups, Round::First, &mut tally, &understood).await;
     // Calls whose deadline has passed are not sent again.
     unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));

@@ -84,7 +84,7 @@ impl Shared {
 
     async fn open(&self, settings: &RedisSettings) -> Result<Connected, StoreError> {
         let redirected = self.state.borrow().redirected;
-        connect::connect(settings, self.script, &self.target, redirected).await
+        connect::connect(self.transport, settings, &self.target, redirected).await
     }
 
     fn accept(&self, settings: Rc<RedisSettings>) {

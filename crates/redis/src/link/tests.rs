@@ -31,7 +31,7 @@ async fn linked(topology: super::super::Topology, timeout: Duration) -> Link {
         panic!("these tests have one server");
     };
     let link =
-        Link::new(settings(topology, timeout), &ECHO, Target::Fixed(address), &Outages::default());
+        Link::new(settings(topology, timeout), &*ECHO, Target::Fixed(address), &Outages::default());
     link.settled().await;
     link
 }

@@ -6,7 +6,7 @@ use super::*;
 
 async fn present(server: &Process, buckets: u64) -> (Membership, watch::Receiver<ClusterState>) {
     let settings = settings(server.topology(), PATIENCE);
-    let servers = Rc::new(Servers::connect(&settings, &ECHO, &Outages::default()));
+    let servers = Rc::new(Servers::connect(&settings, &*ECHO, &Outages::default()));
     servers.settled().await;
     let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
     (
@@ -90,7 +90,7 @@ fn a_configured_secret_is_never_written_to_redis() {
         let mut given = (*settings(server.topology(), PATIENCE)).clone();
         given.secret = Some(Secret::from_bytes([7; 16]));
         let servers =
-            Rc::new(Servers::connect(&Rc::new(given.clone()), &ECHO, &Outages::default()));
+            Rc::new(Servers::connect(&Rc::new(given.clone()), &*ECHO, &Outages::default()));
         servers.settled().await;
         let (sender, cluster_state) = watch::channel(ClusterState::unknown(&given));
         let mut node =
@@ -121,7 +121,7 @@ fn an_invalid_value_is_an_error_and_changes_nothing() {
 async fn on_shards(servers: &[&Process]) -> (Membership, watch::Receiver<ClusterState>) {
     let shards = servers.iter().map(|server| server.address()).collect();
     let settings = settings(super::super::settings::Topology::Shards(shards), PATIENCE);
-    let servers = Rc::new(Servers::connect(&settings, &ECHO, &Outages::default()));
+    let servers = Rc::new(Servers::connect(&settings, &*ECHO, &Outages::default()));
     servers.settled().await;
     let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
     (

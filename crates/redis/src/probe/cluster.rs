@@ -16,6 +16,7 @@ use crate::remedy::{grant, remedy};
 use crate::server::understood;
 use crate::settings::{Address, ReadFrom, RedisSettings};
 use crate::slots::{Range, SLOTS};
+use crate::transport::NETWORK;
 
 /// A master with slots.
 struct Node<'r> {
@@ -116,7 +117,8 @@ async fn ask(
 ) -> Result<(), StoreError> {
     let mut question = pipe();
     question.cmd("CLUSTER").arg("SLOTS");
-    let (_wire, answers) = connect::open(settings, seed, Peer::Server, &question).await?;
+    let (_wire, answers) =
+        connect::open(&*NETWORK, settings, seed, Peer::Server, &question).await?;
     let ranges = understood(answers, seed)?;
     report.is_connected = true;
     report.names = nodes(&ranges).iter().map(|node| node.address.to_string()).collect();

@@ -12,6 +12,7 @@ use crate::connect::{
 };
 use crate::failure::StoreError;
 use crate::settings::{Address, ReadFrom, RedisSettings};
+use crate::transport::NETWORK;
 
 /// What one Sentinel names.
 #[derive(Debug, Default)]
@@ -71,13 +72,13 @@ async fn ask(
     report: &mut ServerReport,
     named: &mut Named,
 ) -> Result<(), StoreError> {
-    let answer = ask_sentinel(settings, sentinel, MASTER, master_name).await?;
+    let answer = ask_sentinel(&*NETWORK, settings, sentinel, MASTER, master_name).await?;
     let master = named_master(answer, master_name)?;
     report.is_connected = true;
     report.names.push(master.to_string());
     named.master = Some(master);
     if settings.read_from == ReadFrom::Replica {
-        let answer = ask_sentinel(settings, sentinel, REPLICAS, master_name).await?;
+        let answer = ask_sentinel(&*NETWORK, settings, sentinel, REPLICAS, master_name).await?;
         named.replicas = healthy_replicas(answer, master_name)?;
     }
     Ok(())

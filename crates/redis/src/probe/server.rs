@@ -18,6 +18,7 @@ use crate::script::SCRIPT;
 use crate::settings::{Address, RedisSettings};
 use crate::stream;
 use crate::test_write::TestWrite;
+use crate::transport::NETWORK;
 use crate::wire::Wire;
 
 /// The most servers of one kind that are asked.
@@ -147,7 +148,7 @@ async fn open(
     if let Some(command) = prepare {
         first.add_command(command);
     }
-    let (wire, answers) = connect::open(settings, address, Peer::Server, &first).await?;
+    let (wire, answers) = connect::open(&*NETWORK, settings, address, Peer::Server, &first).await?;
     let mut answers = answers.into_iter();
     let role = answers.next().unwrap_or_default();
     for answer in answers {

@@ -13,8 +13,8 @@ use super::super::connect::Target;
 use super::super::link::Link;
 use super::super::live_settings::LiveSettings;
 use super::super::outages::Outages;
-use super::super::script::Script;
 use super::super::slots;
+use super::super::transport::AnyTransport;
 use super::destination::Destination;
 use super::rendezvous::Rendezvous;
 
@@ -30,7 +30,7 @@ pub(super) struct Apart {
 #[derive(Debug)]
 struct Shared {
     live: LiveSettings,
-    script: &'static Script,
+    transport: AnyTransport,
     outages: Outages,
     targets: Vec<Target>,
     pool: RefCell<Pool>,
@@ -49,13 +49,13 @@ struct Pool {
 impl Apart {
     /// Begins to connect to these servers, of which `shards` selects one.
     pub(super) fn new(
-        (live, script, outages): (&LiveSettings, &'static Script, &Outages),
+        (live, transport, outages): (&LiveSettings, AnyTransport, &Outages),
         targets: Vec<Target>,
         shards: Option<Rendezvous>,
     ) -> Self {
         let shared = Shared {
             live: live.clone(),
-            script,
+            transport,
             outages: outages.clone(),
             targets,
             pool: RefCell::new(Pool { links: Vec::new(), each: 1 }),
@@ -147,7 +147,7 @@ impl Shared {
             let old = old.take(pool.each.min(each).into()).cloned();
             let open = || {
                 let live = self.live.clone();
-                Rc::new(Link::new(live, self.script, target.clone(), &self.outages))
+                Rc::new(Link::new(live, self.transport, target.clone(), &self.outages))
             };
             let new = std::iter::repeat_with(open);
             links.extend(old.chain(new).take(each.into()));

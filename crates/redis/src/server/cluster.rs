@@ -31,9 +31,10 @@ use super::super::failure::{Refusal, StoreError};
 use super::super::link::Link;
 use super::super::live_settings::LiveSettings;
 use super::super::outages::{Outages, ServerUse};
-use super::super::script::{Encoded, Script};
+use super::super::script::Encoded;
 use super::super::settings::{Address, ReadFrom};
 use super::super::slots::{self, Range, SLOTS};
+use super::super::transport::AnyTransport;
 use crate::breaker::{FAILURES_TO_OPEN, Position};
 
 /// The time between two reads of the map if it seems right.
@@ -54,7 +55,7 @@ pub(super) struct Cluster {
 #[derive(Debug)]
 struct Shared {
     live: LiveSettings,
-    script: &'static Script,
+    transport: AnyTransport,
     outages: Outages,
     seeds: Vec<Address>,
     map: RefCell<Map>,
@@ -94,14 +95,14 @@ impl Node {
 impl Cluster {
     pub(super) fn new(
         live: LiveSettings,
-        script: &'static Script,
+        transport: AnyTransport,
         seeds: Vec<Address>,
         outages: Outages,
     ) -> Self {
         let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
         let shared = Rc::new(Shared {
             live,
-            script,
+            transport,
             seeds,
             map: RefCell::new(map),
             map_use: RefCell::new(outages.user()),
@@ -289,7 +290,7 @@ impl Shared {
     fn links(&self, address: &Address, slot: u16, old: &[Rc<Link>], count: u16) -> Rc<[Rc<Link>]> {
         let open = || {
             let target = Target::InCluster(address.clone(), slot);
-            Rc::new(Link::new(self.live.clone(), self.script, target, &self.outages))
+            Rc::new(Link::new(self.live.clone(), self.transport, target, &self.outages))
         };
         old.iter().cloned().chain(std::iter::repeat_with(open)).take(count.into()).collect()
     }
@@ -327,7 +328,7 @@ impl Shared {
         node.replica = fastrand::choice(replicas).map(|address| {
             let target = Target::ReplicaAt(address.clone());
             let (live, outages) = (self.live.clone(), self.outages.of_replicas());
-            (address.clone(), Rc::new(Link::new(live, self.script, target, &outages)))
+            (address.clone(), Rc::new(Link::new(live, self.transport, target, &outages)))
         });
     }
 
@@ -401,7 +402,7 @@ impl Shared {
 
     async fn ask(&self, seed: &Address, question: &Pipeline) -> Result<Vec<Range>, StoreError> {
         let (_wire, answers) =
-            connect::open(&self.live.peek(), seed, Peer::Server, question).await?;
+            connect::open(self.transport, &self.live.peek(), seed, Peer::Server, question).await?;
         understood(answers, seed)
     }
 

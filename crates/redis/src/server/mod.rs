@@ -36,9 +36,10 @@ use super::failure::StoreError;
 use super::link::{Health, Link};
 use super::live_settings::LiveSettings;
 use super::outages::Outages;
-use super::script::{Encoded, Script};
+use super::script::Encoded;
 use super::settings::{ReadFrom, RedisSettings, Topology};
 use super::slots;
+use super::transport::AnyTransport;
 use crate::breaker::Position;
 
 /// One worker's connections to all servers.
@@ -116,22 +117,22 @@ impl Future for Call {
 impl Servers {
     /// Begins to connect in the background. The servers may be away. It must be called in the
     /// `LocalRuntime` that uses the servers.
-    pub fn connect(
+    pub(crate) fn connect(
         settings: &Rc<RedisSettings>,
-        script: &'static Script,
+        transport: AnyTransport,
         outages: &Outages,
     ) -> Self {
-        Self::following(RedisSettings::clone(settings).into(), script, outages)
+        Self::following(RedisSettings::clone(settings).into(), transport, outages)
     }
 
     /// The same with settings that may change.
     pub(super) fn following(
         live: LiveSettings,
-        script: &'static Script,
+        transport: AnyTransport,
         outages: &Outages,
     ) -> Self {
         let settings = live.peek();
-        let apart = |targets, shards| Apart::new((&live, script, outages), targets, shards);
+        let apart = |targets, shards| Apart::new((&live, transport, outages), targets, shards);
         let kind = match &settings.topology {
             Topology::Standalone(address) => {
                 Kind::Apart(apart(vec![Target::Fixed(address.clone())], None))
@@ -143,7 +144,7 @@ impl Servers {
                     ReadFrom::Replica => {
                         let outages = outages.of_replicas();
                         let target = Target::Replica;
-                        master.with_replica(Link::new(live.clone(), script, target, &outages))
+                        master.with_replica(Link::new(live.clone(), transport, target, &outages))
                     }
                 })
             }
@@ -153,7 +154,7 @@ impl Servers {
             }
             Topology::Cluster(seeds) => {
                 let seeds = seeds.clone();
-                Kind::Cluster(Cluster::new(live.clone(), script, seeds, outages.clone()))
+                Kind::Cluster(Cluster::new(live.clone(), transport, seeds, outages.clone()))
             }
         };
         Self { kind, timeout: settings.timeout, live }

@@ -4,8 +4,10 @@ use std::num::NonZeroU16;
 use std::sync::LazyLock;
 
 use super::super::live_settings::Latest;
+use super::super::script::Script;
 use super::super::testing::{ECHO, FakeServer, Manner, PATIENCE, Process};
 use super::super::testing::{asked, eventually, run, settings, timed};
+use super::super::transport::{AnyTransport, Network};
 use super::*;
 use crate::breaker::Position;
 
@@ -16,7 +18,7 @@ impl Servers {
 }
 
 async fn connected(topology: Topology) -> Servers {
-    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
+    let servers = Servers::connect(&settings(topology, PATIENCE), &*ECHO, &Outages::default());
     servers.settled().await;
     servers
 }
@@ -134,7 +136,7 @@ async fn sleeping_cluster() -> (FakeServer, Servers) {
     node.tell(&[(0, 16_383, &node)]);
     node.sleep(true);
     let topology = Topology::Cluster(vec![node.address()]);
-    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &Outages::default());
+    let servers = Servers::connect(&settings(topology, PATIENCE), &*ECHO, &Outages::default());
     (node, servers)
 }
 
@@ -210,11 +212,11 @@ fn concurrent_calls_for_many_slots_get_their_own_replies() {
 }
 
 /// The reply to a call is the number of calls on its key.
-static COUNT: LazyLock<Script> = LazyLock::new(|| {
+static COUNT: LazyLock<Network> = LazyLock::new(|| {
     let source = "local answers = {}
         for i, key in ipairs(KEYS) do answers[i] = tostring(redis.call('INCR', key)) end
         return answers";
-    Script { source, sha: redis::Script::new(source).get_hash().into() }
+    Network::running(Script::of(source))
 });
 
 #[test]
@@ -222,7 +224,7 @@ fn calls_are_sent_in_the_order_in_which_they_were_made() {
     run(async {
         let server = Process::start(&[]);
         let servers =
-            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &Outages::default());
+            Servers::connect(&settings(server.topology(), PATIENCE), &*COUNT, &Outages::default());
         servers.settled().await;
         let destination = servers.destination(b"k");
         let made: Vec<_> =
@@ -234,10 +236,10 @@ fn calls_are_sent_in_the_order_in_which_they_were_made() {
 }
 
 /// The servers, with three connections to each.
-async fn with_three(topology: Topology, script: &'static Script) -> Servers {
+async fn with_three(topology: Topology, transport: AnyTransport) -> Servers {
     let mut settings = RedisSettings::clone(&settings(topology, PATIENCE));
     settings.connections = 3.try_into().expect("it is not zero");
-    let servers = Servers::connect(&Rc::new(settings), script, &Outages::default());
+    let servers = Servers::connect(&Rc::new(settings), transport, &Outages::default());
     servers.settled().await;
     servers
 }
@@ -246,7 +248,7 @@ async fn with_three(topology: Topology, script: &'static Script) -> Servers {
 fn keys_are_spread_over_connections_and_each_key_uses_one() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
-        let servers = with_three(server.topology(), &ECHO).await;
+        let servers = with_three(server.topology(), &*ECHO).await;
         eventually("all are connected", async || server.connections() == 3).await;
         let mut destinations: Vec<Destination> = (0..100)
             .map(|key| servers.destination(format!("tollgate:{key:x}").as_bytes()))
@@ -273,7 +275,7 @@ fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
     run(async {
         let shards = [Process::start(&[]), Process::start(&[])];
         let topology = Topology::Shards(shards.iter().map(Process::address).collect());
-        let (one, three) = (connected(topology.clone()).await, with_three(topology, &ECHO).await);
+        let (one, three) = (connected(topology.clone()).await, with_three(topology, &*ECHO).await);
         for key in (0..50).map(|key| format!("key{key}")) {
             assert_eq!(
                 one.destination(key.as_bytes()).server,
@@ -291,7 +293,7 @@ fn in_a_cluster_all_keys_of_a_slot_use_one_connection() {
     run(async {
         let (nodes, _) = cluster().await;
         let topology = Topology::Cluster(vec![nodes[0].address()]);
-        let servers = with_three(topology, &ECHO).await;
+        let servers = with_three(topology, &*ECHO).await;
         for _ in 0..9 {
             assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
         }
@@ -306,7 +308,7 @@ fn in_a_cluster_all_keys_of_a_slot_use_one_connection() {
 fn calls_on_one_key_stay_in_their_order_over_several_connections() {
     run(async {
         let server = Process::start(&[]);
-        let servers = with_three(server.topology(), &COUNT).await;
+        let servers = with_three(server.topology(), &*COUNT).await;
         let made: Vec<_> = (0..300_u16)
             .map(|call| {
                 let key = format!("k{}", call % 30);
@@ -327,7 +329,7 @@ fn the_number_of_connections_can_change_while_they_are_in_use() {
         let fixed = RedisSettings::clone(&settings(server.topology(), PATIENCE));
         let latest = Latest::new(fixed.clone());
         let live = LiveSettings::new(&latest, |settings| settings);
-        let servers = Servers::following(live, &COUNT, &Outages::default());
+        let servers = Servers::following(live, &*COUNT, &Outages::default());
         servers.settled().await;
         let mut calls = 0;
         for connections in [4, 1, 3] {
@@ -359,7 +361,7 @@ fn the_number_of_connections_to_the_nodes_of_a_cluster_can_change() {
         let fixed = RedisSettings::clone(&settings(topology, PATIENCE));
         let latest = Latest::new(fixed.clone());
         let live = LiveSettings::new(&latest, |settings| settings);
-        let servers = Servers::following(live, &ECHO, &Outages::default());
+        let servers = Servers::following(live, &*ECHO, &Outages::default());
         servers.settled().await;
         for connections in [3, 1] {
             let connections = NonZeroU16::new(connections).expect("it is not zero");

@@ -114,7 +114,7 @@ fn a_redirection_names_the_other_node_and_is_no_failure() {
         let server = FakeServer::start(Manner::error("MOVED 5 10.0.0.9:7001")).await;
         let target = Target::InCluster(server.address(), 5);
         let settings = settings(server.topology(), PATIENCE);
-        let link = Link::new(settings, &ECHO, target, &Outages::default());
+        let link = Link::new(settings, &*ECHO, target, &Outages::default());
         link.settled().await;
         let there = Address::tcp("10.0.0.9", 7001);
         for _ in 0..5 {
@@ -297,7 +297,7 @@ fn a_server_that_is_away_at_the_start_delays_no_call_and_is_used_when_it_is_up()
         let Topology::Standalone(address) = topology.clone() else { panic!("it is one server") };
         let link = Link::new(
             settings(topology, SHORT),
-            &ECHO,
+            &*ECHO,
             Target::Fixed(address),
             &Outages::default(),
         );

@@ -64,7 +64,7 @@ fn a_call_that_was_never_sent_has_no_late_reply() {
         server.sleep(true);
         let link = Link::new(
             settings(server.topology(), SHORT),
-            &ECHO,
+            &*ECHO,
             Target::Fixed(server.address()),
             &Outages::default(),
         );

@@ -255,7 +255,7 @@ fn a_correct_password_connects_and_a_wrong_one_does_not() {
             settings.credentials.password = Some(Password::new(password));
             Link::new(
                 Rc::new(settings),
-                &ECHO,
+                &*ECHO,
                 Target::Fixed(server.address()),
                 &Outages::default(),
             )

@@ -25,7 +25,7 @@ impl Site {
         let latest = Latest::new(settings);
         let live = LiveSettings::new(&latest, |settings| settings);
         let Topology::Standalone(address) = server.topology() else { unreachable!() };
-        let link = Link::new(live, &ECHO, Target::Fixed(address), &outages);
+        let link = Link::new(live, &*ECHO, Target::Fixed(address), &outages);
         link.settled().await;
         Self { server, outages, latest, link }
     }
