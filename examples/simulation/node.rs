@@ -103,7 +103,7 @@ impl Node {
         // used for one second.
         let is_current = |_: &Key, asked| now.since(asked) < Span::SECOND;
         let trust = Trust { now, fresh_for: FRESH_FOR, is_current };
-        match self.deny.judge(&[*charge], &trust) {
+        match self.deny.judge([*charge], &trust) {
             Known::Refused(_) => {
                 self.sums.end_ask(charge);
                 Step::Judged { admitted: false }
@@ -167,7 +167,7 @@ impl Node {
             }
         }
         let after = after.or_else(|| before.cloned());
-        self.deny.learn(&[*charge], &[after], at);
+        self.deny.learn([(*charge, after)], at);
     }
 
     /// The store has counted a delta at time `at`.

@@ -16,7 +16,6 @@ use super::batch::Repeat;
 use super::codec::Encoder;
 use super::deadline::Reply;
 use super::invalidation::exchange;
-use super::pending::OwnedCharge;
 use super::server::Call;
 use super::server::Destination;
 use super::store::{NodeState, RedisStore};
@@ -52,7 +51,7 @@ impl RedisStore {
                 self.charge_in_store(&encoder, charge, units, now);
             }
             (Some(encoder), _) => {
-                self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
+                self.post(&encoder, self.destination(&encoder, &charge.key), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
                 self.node.fallback.settle(charge, units, self.nodes(), store_now);
@@ -72,13 +71,15 @@ impl RedisStore {
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
-        let (node, charge) = (Arc::clone(&self.node), OwnedCharge::of(charge));
+        let (node, algorithm) = (Arc::clone(&self.node), charge.algorithm.clone());
+        let Charge { key, cost, binding, consistency, .. } = *charge;
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
         self.background.begin(async move {
+            let charge = Charge { key, algorithm: &algorithm, cost, binding, consistency };
             match call.final_reply(|| {}).await {
-                Ok(answer) => node.charged(&charge.charge(), ask, &answer),
+                Ok(answer) => node.charged(&charge, ask, &answer),
                 Err(error) if error.may_have_counted() => {}
-                Err(_) => node.fallback.settle(&charge.charge(), units, nodes, store_now),
+                Err(_) => node.fallback.settle(&charge, units, nodes, store_now),
             }
         });
     }
@@ -135,7 +136,7 @@ impl RedisStore {
         for Renewal { key, algorithm, units, .. } in unneeded {
             let ask = Ask::Give { cost: units, taken: now };
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
-            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            let destination = self.destination(encoder, &key);
             self.post(encoder, destination, &[asked], now);
         }
         let renewals = self.in_flight.borrow_mut().due(now);
@@ -192,7 +193,7 @@ impl RedisStore {
     }
 
     fn server_status(&self, encoder: &Encoder, key: &Key) -> ServerStatus {
-        let destination = self.servers.destination(&encoder.layout().key(key.principal));
+        let destination = self.destination(encoder, key);
         match self.servers.position(destination) {
             Some(Position::Closed) => ServerStatus::Up,
             Some(Position::HalfOpen) => ServerStatus::Probing,
@@ -226,7 +227,7 @@ impl RedisStore {
         ask: Ask,
         now: Timestamp,
     ) -> Call {
-        let destination = self.servers.destination(&encoder.layout().key(key.principal));
+        let destination = self.destination(encoder, &key);
         let asked = [Asked { key, algorithm, ask, binding: false }];
         let encoded = self.node.encode(encoder, &asked, self.store_time(now));
         self.servers.call(destination, encoded, Repeat::Never)
@@ -236,7 +237,7 @@ impl RedisStore {
     pub(super) fn report_due(&self, encoder: &Rc<Encoder>, due: Due, store_now: Timestamp) {
         for Return { key, algorithm, units, taken } in due.returns {
             let ask = Ask::Give { cost: units, taken };
-            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            let destination = self.destination(encoder, &key);
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
             self.post(encoder, destination, &[asked], self.clock.now());
         }
@@ -380,7 +381,7 @@ impl NodeState {
     ) -> Option<Delta> {
         let answered = answer.and_then(|answer| self.decode(asked, &answer));
         let outcome = match &answered {
-            Ok(it) => ReportOutcome::Counted(it.before[0].as_ref(), it.at),
+            Ok(it) => ReportOutcome::Counted(it.replies[0].before.as_ref(), it.at),
             Err(error) if error.may_have_counted() => ReportOutcome::Unknown,
             Err(_) => ReportOutcome::NotCounted,
         };

@@ -61,11 +61,11 @@ fn script(kind: u8, input: &[u8]) {
         asks.push(asked(other, principal, question(ask / 16, cost.into())));
     }
     let Ok(mut answered) = codec::decode(&asks, answer) else { return };
-    assert_eq!((answered.replies.len(), answered.before.len()), (asks.len(), asks.len()));
+    assert_eq!(answered.replies.len(), asks.len());
     let after: Vec<_> =
         asks.iter().enumerate().map(|(index, asked)| answered.after(asked, index)).collect();
-    for (asked, states) in asks.iter().zip(answered.before.iter().zip(&after)) {
-        for state in [states.0, states.1] {
+    for (asked, (reply, after)) in asks.iter().zip(answered.replies.iter().zip(&after)) {
+        for state in [&reply.before, after] {
             for later in [Span::ZERO, Span::SECOND, Span::DAY] {
                 let now = answered.at.plus(later);
                 for op in [Op::Peek, Op::Take(cost.into()), Op::Take(u64::MAX)] {

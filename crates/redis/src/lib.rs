@@ -8,25 +8,28 @@
 //! Redis: connections, topology, batches, the script in Lua and its encoding. `remote` gives the
 //! store to the core. `checker` runs several nodes on a model of Redis in virtual time.
 //!
-//! A decision over counters at one destination is one step of the [`script`] there.
-//! Around it stand, in this order:
+//! A decision over counters at one destination is one step of the [`script`] there. The decision
+//! on one request is a `Round` (`round`). It takes these steps, in this order:
 //!
-//! 1. the node refuses what the last state from the store refuses (`shared::deny`);
+//! 1. the node decides what it can without a call, by its ledgers (`shared::local_plan`) and by
+//!    the last state from the store (`shared::deny`);
 //! 2. counters at several destinations are asked at once, and units are given back if one
-//!    of the destinations refuses (`fan_out`);
+//!    of the destinations refuses;
 //! 3. no connection makes a request wait longer than its deadline (`link`), and a request
-//!    whose client disconnects leaves nothing in flight (`pending`);
+//!    whose client disconnects leaves nothing in flight;
 //! 4. the node decides what the store does not decide in time, as the policy's
 //!    consistency settings say (`shared::fallback`), and reports it to the store later.
 //!
-//! A charge has these forms on its way to the server and back. Each has one purpose:
+//! A charge has five forms on its way to the server and back. Each has one purpose:
 //!
-//! - `Charge` is what a policy counts; `Asked` is one operation of the store, which can also
-//!   be a lease, a correction or a report; `Part` is what one destination is asked;
-//!   `script::Encoded` is a part as keys and bytes, which outlives the request.
-//! - `codec::Answered` is the decoded reply to a part, with a `CounterReply` for each
-//!   operation; `PartResult` is that reply, or why there is none yet.
-//! - `Decided` has an `Answer` for each charge, whether the store or this node decides it.
+//! - `Charge` is what a policy counts;
+//! - `Slot` is a charge in its round: how it is planned, which part of the round asks for it,
+//!   what the store has replied, and its answer. It owns its algorithm if it outlives the request;
+//! - `Asked` is one operation of the store, which can also be a correction or a report;
+//! - `Encoded` is what one destination is asked, as keys and bytes, which outlive the request;
+//! - `Answer` is the answer, whether the store or this node decides.
+//!
+//! `transport` is the way of calls to the servers. The checker has one to its model of them.
 //!
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`NodeState`].
@@ -41,17 +44,14 @@ mod compact;
 mod connect;
 mod control;
 mod deadline;
-mod decide;
 mod event;
 mod failure;
-mod fan_out;
 mod first_byte;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod inquiries;
 mod inspect;
 mod invalidation;
-mod late;
 pub mod layout;
 mod link;
 mod live_settings;
@@ -59,10 +59,10 @@ mod membership;
 mod once;
 mod outages;
 mod overrides;
-mod pending;
 mod probe;
 mod remedy;
 mod remote;
+mod round;
 pub mod script;
 mod server;
 mod server_time;
@@ -76,9 +76,7 @@ mod test_write;
 #[cfg(test)]
 mod testing;
 mod transport;
-mod trial;
 mod url;
-mod waits;
 mod wire;
 
 pub use batch::Repeat;

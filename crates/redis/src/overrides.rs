@@ -64,20 +64,18 @@ pub struct Overrides {
     read_from: ReadFrom,
 }
 
-impl RedisStore {
-    /// Access to the overrides beside these counters.
-    pub fn overrides(&self) -> Overrides {
-        Overrides {
-            servers: Rc::clone(&self.servers),
-            cluster_state: self.node.cluster_state.clone(),
-            prefix: self.node.settings.prefix.as_str().into(),
-            timeout: self.node.settings.timeout,
-            read_from: self.node.settings.read_from,
+impl Overrides {
+    /// Access to the overrides beside the counters of this store.
+    pub(crate) fn beside(store: &RedisStore) -> Self {
+        Self {
+            servers: Rc::clone(&store.servers),
+            cluster_state: store.node.cluster_state.clone(),
+            prefix: store.node.settings.prefix.as_str().into(),
+            timeout: store.node.settings.timeout,
+            read_from: store.node.settings.read_from,
         }
     }
-}
 
-impl Overrides {
     /// Opens connections for a program that counts nothing. Also returns the secret under which
     /// all nodes digest keys. It must be called within a `LocalRuntime`.
     ///

@@ -22,6 +22,7 @@ use tollgate_core::time::{Clock, Timestamp};
 use crate::overrides::Overrides;
 use crate::shared::fallback::{Fallback, Undecided};
 use crate::store::{NodeState, RedisStore};
+use crate::{inspect, once, round};
 
 impl RemoteNode for NodeState {
     fn open(self: Arc<Self>, clock: Clock) -> Box<dyn RemoteStore> {
@@ -97,7 +98,7 @@ impl RemoteStore for WorkerStore {
         now: Timestamp,
         deadline: Instant,
     ) -> LocalBoxFuture<'a, Decided> {
-        self.0.count(charges, now, deadline).boxed_local()
+        round::count(&self.0, charges, now, deadline).boxed_local()
     }
 
     fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
@@ -110,7 +111,7 @@ impl RemoteStore for WorkerStore {
         mark: &'a Mark,
         now: Timestamp,
     ) -> LocalBoxFuture<'a, Result<Marked, StoreUnavailable>> {
-        self.0.correct_once(correction, mark, now).boxed_local()
+        once::correct(&self.0, correction, mark, now).boxed_local()
     }
 
     fn trial<'a, 's: 'a>(
@@ -118,7 +119,7 @@ impl RemoteStore for WorkerStore {
         charges: &'a [Charge<'a>],
         now: Timestamp,
     ) -> LocalBoxFuture<'a, Trial<'s>> {
-        self.0.trial(charges, now).boxed_local()
+        round::trial(&self.0, charges, now).boxed_local()
     }
 
     fn inspect<'a>(
@@ -126,7 +127,7 @@ impl RemoteStore for WorkerStore {
         counters: &'a [Inspected],
         now: Timestamp,
     ) -> LocalBoxFuture<'a, Inspection> {
-        self.0.inspect(counters, now).boxed_local()
+        inspect::inspect(&self.0, counters, now).boxed_local()
     }
 
     fn reset<'a>(
@@ -134,7 +135,7 @@ impl RemoteStore for WorkerStore {
         counters: &'a [Inspected],
         now: Timestamp,
     ) -> LocalBoxFuture<'a, Result<(), StoreUnavailable>> {
-        self.0.reset(counters, now).boxed_local()
+        inspect::reset(&self.0, counters, now).boxed_local()
     }
 
     fn standing(&self) -> Standing {
@@ -154,7 +155,7 @@ impl RemoteStore for WorkerStore {
     }
 
     fn overrides(&self) -> Rc<dyn RemoteOverrides> {
-        Rc::new(self.0.overrides())
+        Rc::new(Overrides::beside(&self.0))
     }
 }
 

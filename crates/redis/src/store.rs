@@ -5,12 +5,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
-use tollgate_core::digest::SharedSecret;
-use tollgate_core::store::{Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source};
+use tollgate_core::consistency::StoreMode;
+use tollgate_core::digest::{Key, SharedSecret};
+use tollgate_core::store::{
+    Charge, Correction, Decided, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing,
+};
 use tollgate_core::time::{Clock, Span, Timestamp};
 
 use super::codec::{Answered, Asked, Encoder};
@@ -21,8 +26,9 @@ use super::layout::Layout;
 use super::live_settings::{Latest, LiveSettings};
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outages::{Outages, ServerUse};
+use super::round;
 use super::script::Encoded;
-use super::server::Servers;
+use super::server::{Destination, Servers};
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
 use super::transport::{AnyTransport, NETWORK};
@@ -234,9 +240,35 @@ impl RedisStore {
         self.encoder.borrow().clone()
     }
 
+    /// Where the counters of this key are.
+    pub(super) fn destination(&self, encoder: &Encoder, key: &Key) -> Destination {
+        self.servers.destination(&encoder.layout().key(key.principal))
+    }
+
     /// The deadline of a call that is made now.
     pub fn deadline(&self) -> Instant {
         self.servers.deadline()
+    }
+
+    /// See [`StoreRef::apply_by`](tollgate_core::store::StoreRef::apply_by).
+    pub fn apply<'a>(
+        self: &'a Rc<Self>,
+        charges: &'a [Charge<'a>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> LocalBoxFuture<'a, Decided> {
+        match charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
+            true => round::exact(self, charges, now, deadline).boxed_local(),
+            false => round::planned(self, charges, now, deadline).boxed_local(),
+        }
+    }
+
+    /// Updates the known state of a counter that is reset, or whose units are given back.
+    /// `store_now` is the store's time.
+    pub(super) fn take_away(&self, asked: &Asked<'_>, store_now: Timestamp) {
+        let Asked { key, algorithm, ask, .. } = *asked;
+        self.denied.borrow_mut().forget(&key);
+        self.node.fallback.take_away(key, algorithm, ask, store_now);
     }
 
     /// See [`Store::correct`](tollgate_core::store::Store::correct).
@@ -297,6 +329,16 @@ impl RedisStore {
             }
         }
         states
+    }
+
+    /// See [`Store::standing`](tollgate_core::store::Store::standing).
+    pub fn standing(&self) -> Standing {
+        let outages = &self.node.outages;
+        Standing {
+            outages: outages.all(),
+            renewals_refused: outages.renewals_refused(),
+            nodes: self.nodes(),
+        }
     }
 
     /// See [`StoreRef::holding`](tollgate_core::store::StoreRef::holding).

@@ -263,7 +263,7 @@ impl<'s> StoreRef<'s> {
     pub async fn trial(self, charges: &[Charge<'_>], now: Timestamp) -> Trial<'s> {
         match self {
             Self::Memory(memory) => {
-                let found = charges.iter().map(|charge| (charge, memory.state(charge.key)));
+                let found = charges.iter().map(|charge| (*charge, memory.state(charge.key)));
                 Trial::new(found, now, memory.holding())
             }
             Self::Remote(remote) => remote.trial(charges, now).await,

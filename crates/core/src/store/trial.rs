@@ -34,14 +34,14 @@ pub struct Trial<'s> {
 impl<'s> Trial<'s> {
     /// A trial at `at`, by the clock of the store, with these states.
     pub fn new<'c>(
-        found: impl IntoIterator<Item = (&'c Charge<'c>, Option<State>)>,
+        found: impl IntoIterator<Item = (Charge<'c>, Option<State>)>,
         at: Timestamp,
         holding: &'s HoldingTimes,
     ) -> Self {
         let counters = MemoryStore::of_one_decision();
         for (Charge { key, algorithm, .. }, state) in found {
             if let Some(state) = state {
-                counters.put(*key, algorithm, state, at);
+                counters.put(key, algorithm, state, at);
             }
         }
         Self { counters, at, holding, alone: None }

@@ -68,7 +68,7 @@ impl Transport for Model {
         let world = World::here().expect("a run is under way");
         let outcome = world.journal.borrow().outcome(answer);
         let (refused, at, states) = outcome.ok_or(InvalidReply::Short)?;
-        Answered::of(asked, refused, at, states.into())
+        Answered::of(asked, refused, at, states)
     }
 
     fn departs(&self, batch: &[Call]) {

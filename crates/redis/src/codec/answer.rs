@@ -18,13 +18,13 @@ pub struct Answered {
     pub refused: bool,
     /// One for each operation, in their order.
     pub replies: SmallVec<[CounterReply; 4]>,
-    /// The states before the operations, in their order.
-    pub before: SmallVec<[Option<State>; 4]>,
 }
 
 /// The reply to one operation on one counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterReply {
+    /// The state before the operation.
+    pub before: Option<State>,
     /// The verdict, as the memory store would return it. A give-back of units in flight is
     /// computed as if all units were this node's.
     pub verdict: Verdict,
@@ -58,57 +58,68 @@ impl Answered {
         asked: &[Asked<'_>],
         refused: bool,
         at: Timestamp,
-        states: SmallVec<[Option<State>; 4]>,
+        states: impl IntoIterator<Item = Option<State>>,
     ) -> Result<Self, InvalidReply> {
-        let judged = || asked.iter().zip(&states);
-        let mut replies: SmallVec<[CounterReply; 4]> =
-            judged().map(|(asked, state)| find(asked, state.as_ref(), at)).collect();
-        let refuses = asked.iter().zip(&replies).any(|(it, found)| it.refuses(&found.verdict));
+        let (mut replies, mut refuses) = (SmallVec::with_capacity(asked.len()), false);
+        for (asked, before) in asked.iter().zip(states) {
+            let reply = CounterReply::of(asked, before, at);
+            refuses |= asked.refuses(&reply.verdict);
+            replies.push(reply);
+        }
         if refuses != refused {
             return Err(InvalidReply::Disagrees);
         }
+        let mut answered = Self { at, refused, replies };
         if refused {
             // Nothing was consumed, so the verdicts must not subtract the costs.
-            for (reply, (asked, state)) in replies.iter_mut().zip(judged()) {
-                reply.withdraw(asked, state.as_ref(), at);
-            }
+            answered.withdraw(asked);
         }
-        Ok(Self { at, refused, replies, before: states })
+        Ok(answered)
     }
 
-    /// Changes the verdicts as if nothing was taken: another destination refuses the request,
-    /// so the units are given back at once.
+    /// Changes the verdicts as if nothing was taken.
     pub fn withdraw(&mut self, asked: &[Asked<'_>]) {
-        for (reply, (asked, state)) in self.replies.iter_mut().zip(asked.iter().zip(&self.before)) {
-            reply.withdraw(asked, state.as_ref(), self.at);
+        for (reply, asked) in self.replies.iter_mut().zip(asked) {
+            reply.withdraw(asked, self.at);
         }
     }
 
     /// The state after the operation `asked`, which has this position.
     pub fn after(&self, asked: &Asked<'_>, position: usize) -> Option<State> {
-        let before = self.before[position].as_ref();
-        let op = match asked.ask {
-            Ask::Take(cost) if !self.refused => Op::Take(cost),
-            Ask::Lease { cost, .. } if !self.refused => {
-                Op::Take(cost.saturating_add(self.replies[position].extra))
-            }
-            Ask::Count(cost) => Op::Count(cost),
-            Ask::Charge(actual) => Op::Settle { reserved: 0, actual, taken: self.at },
-            Ask::Give { cost, taken } => Op::Give { cost, taken },
-            Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
-            _ => return before.cloned(),
-        };
-        asked.algorithm.apply(before, op, self.at).0.or_else(|| before.cloned())
+        self.replies[position].after(asked, self.refused, self.at)
     }
 }
 
 impl CounterReply {
-    fn withdraw(&mut self, asked: &Asked<'_>, before: Option<&State>, at: Timestamp) {
+    /// The reply of the algorithm, if the state was `before`.
+    fn of(asked: &Asked<'_>, before: Option<State>, at: Timestamp) -> Self {
+        let (verdict, extra) = find(asked, before.as_ref(), at);
+        Self { before, verdict, extra }
+    }
+
+    /// Changes the verdict as if nothing was taken: another destination refuses the request, so
+    /// the units are given back at once.
+    pub(crate) fn withdraw(&mut self, asked: &Asked<'_>, at: Timestamp) {
         if self.verdict.admitted {
-            let (_, before) = asked.algorithm.apply(before, Op::Peek, at);
-            let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
-            *self = Self { verdict, extra: 0 };
+            let (_, before) = asked.algorithm.apply(self.before.as_ref(), Op::Peek, at);
+            self.verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+            self.extra = 0;
         }
+    }
+
+    /// The state after the operation at `at`. If the body was `refused`, it took nothing.
+    pub(crate) fn after(&self, asked: &Asked<'_>, refused: bool, at: Timestamp) -> Option<State> {
+        let before = self.before.as_ref();
+        let op = match asked.ask {
+            Ask::Take(cost) if !refused => Op::Take(cost),
+            Ask::Lease { cost, .. } if !refused => Op::Take(cost.saturating_add(self.extra)),
+            Ask::Count(cost) => Op::Count(cost),
+            Ask::Charge(actual) => Op::Settle { reserved: 0, actual, taken: at },
+            Ask::Give { cost, taken } => Op::Give { cost, taken },
+            Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
+            _ => return before.cloned(),
+        };
+        asked.algorithm.apply(before, op, at).0.or_else(|| before.cloned())
     }
 }
 
@@ -119,8 +130,8 @@ impl Asked<'_> {
     }
 }
 
-/// The verdict of the algorithm on the operation.
-fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> CounterReply {
+/// The verdict of the algorithm on the operation, and the units that are leased beside the cost.
+fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> (Verdict, u64) {
     let apply = |op| asked.algorithm.apply(state, op, at).1;
     let verdict = match asked.ask {
         Ask::Peek | Ask::Renew { .. } => apply(Op::Peek),
@@ -130,14 +141,14 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> CounterReply
             let room = apply(Op::Take(0)).remaining;
             let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));
             let verdict = apply(Op::Take(cost.saturating_add(extra)));
-            return CounterReply { verdict, extra };
+            return (verdict, extra);
         }
         Ask::Give { cost, taken } => apply(Op::Give { cost, taken }),
         Ask::Cancel { cost, taken } => apply(Op::Cancel { cost, taken }),
         Ask::Charge(actual) => apply(Op::Settle { reserved: 0, actual, taken: at }),
         Ask::Reset | Ask::ResetAll => asked.algorithm.apply(None, Op::Peek, at).1,
     };
-    CounterReply { verdict, extra: 0 }
+    (verdict, 0)
 }
 
 /// The states in a reply, in the order of the operations. The rest of the reply is the values

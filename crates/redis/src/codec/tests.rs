@@ -118,7 +118,7 @@ fn a_field_with_unknown_content_counts_as_empty() {
     let [sliding, ..] = every_algorithm();
     let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     for value in [&b"x"[..], b"hello, world", &[0xff; 40], &[1, 0, 0, 0x28, 1, 1, 1, 1, 9, 9]] {
-        assert_eq!(decode(&asks, &answer(0, &[value])).unwrap().before[0], None);
+        assert_eq!(decode(&asks, &answer(0, &[value])).unwrap().replies[0].before, None);
     }
 }
 

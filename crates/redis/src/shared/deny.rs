@@ -124,9 +124,9 @@ impl DenyCache {
     /// What is known of a request. It is refused if a binding charge is refused, or if all
     /// charges are. If the cache has no state of one of the charges, the store must be asked:
     /// that charge might be refused for longer, and only the store knows that.
-    pub fn judge<'c, 'a: 'c, C: Fn(&Key, Timestamp) -> bool>(
+    pub fn judge<'c, C: Fn(&Key, Timestamp) -> bool>(
         &self,
-        charges: impl IntoIterator<Item = &'c Charge<'a>>,
+        charges: impl IntoIterator<Item = Charge<'c>>,
         trust: &Trust<C>,
     ) -> Known {
         let now = trust.now;
@@ -137,7 +137,7 @@ impl DenyCache {
         for charge in charges {
             let Some(seen) = self.usable(&charge.key, now) else { return Known::Unknown };
             let mut is_told = now.since(seen.clock.answered()) < trust.fresh_for;
-            answers.push(match seen.say(charge, now) {
+            answers.push(match seen.say(&charge, now) {
                 Said::Refused(_) if !(trust.is_current)(&charge.key, seen.clock.asked()) => {
                     return Known::Unknown;
                 }
@@ -151,7 +151,7 @@ impl DenyCache {
                 }
                 Said::Open(verdict) => {
                     counted = true;
-                    seen.told(charge, verdict, now)
+                    seen.told(&charge, verdict, now)
                 }
             });
             if charge.binding && !is_told {
@@ -184,29 +184,33 @@ impl DenyCache {
         (asked <= now && now.since(asked) < MAX_AGE).then_some(seen)
     }
 
-    /// Stores the states after a decision of the store at `at`, in the order of the
-    /// charges, for a store that has the same clock as this node.
-    pub fn learn(&mut self, charges: &[Charge<'_>], states: &[Option<State>], at: Timestamp) {
+    /// Stores the states of the charges of a request after a decision of the store at `at`, for a
+    /// store that has the same clock as this node.
+    pub fn learn<'c>(
+        &mut self,
+        observed: impl IntoIterator<Item = (Charge<'c>, Option<State>)>,
+        at: Timestamp,
+    ) {
         let clock = StoreClock::new(at, at, at);
-        let observed = charges.iter().zip(states);
-        let observed: SmallVec<[Observation<'_, '_>; 4]> =
-            observed.map(|(charge, state)| (charge, state.clone(), clock)).collect();
-        self.learn_all(observed);
+        let observed = observed.into_iter();
+        self.learn_all(
+            observed.map(|(charge, state)| Observation { charge, state, clock }).collect(),
+        );
     }
 
     /// Stores the states after a decision of one or several servers. The states of a
     /// request are inserted only if it would now be refused. Entries of other requests are
     /// updated.
-    pub(crate) fn learn_all<'c, 'a: 'c>(&mut self, observed: SmallVec<[Observation<'c, 'a>; 4]>) {
+    pub(crate) fn learn_all(&mut self, observed: SmallVec<[Observation<'_>; 4]>) {
         let (mut stopped, mut counted) = (false, false);
-        for (charge, state, clock) in &observed {
+        for Observation { charge, state, clock } in &observed {
             let take = Op::Take(charge.cost);
             let (_, verdict) = charge.algorithm.apply(state.as_ref(), take, clock.store());
             let refused = !verdict.admitted && lasts(charge.algorithm);
             stopped |= refused && charge.binding;
             counted |= !refused;
         }
-        for (charge, state, clock) in observed {
+        for Observation { charge, state, clock } in observed {
             if stopped || !counted || self.seen.contains_key(&charge.key) {
                 self.seen.insert(charge.key, Seen { state, clock });
             }
@@ -231,7 +235,11 @@ impl DenyCache {
 }
 
 /// A charge, the state of its counter, and when the store had it.
-pub(crate) type Observation<'c, 'a> = (&'c Charge<'a>, Option<State>, StoreClock);
+pub(crate) struct Observation<'c> {
+    pub(crate) charge: Charge<'c>,
+    pub(crate) state: Option<State>,
+    pub(crate) clock: StoreClock,
+}
 
 impl Seen {
     /// A refusal must hold at the latest possible time of the store. The verdict has the

@@ -22,6 +22,7 @@ mod filter;
 mod shared_debts;
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -80,6 +81,52 @@ impl<'a> Undecided<'a> {
     }
 }
 
+/// A charge that this node decides by two counters.
+struct Local<'a> {
+    charge: Charge<'a>,
+    is_doubtful: bool,
+    since: Since,
+    /// This node's share of the limit.
+    share: Algorithm,
+    /// Whether the last state of the counter is known.
+    is_known: bool,
+    /// The verdicts, when it is judged.
+    of_share: Option<Verdict>,
+    of_known: Option<Verdict>,
+}
+
+impl Local<'_> {
+    /// The charge on the share.
+    fn share(&self) -> Charge<'_> {
+        Charge { algorithm: &self.share, ..self.charge }
+    }
+
+    fn stops_by_share(&self) -> bool {
+        self.charge.binding && self.of_share.is_some_and(|verdict| !verdict.admitted)
+    }
+
+    fn stops_by_known(&self) -> bool {
+        self.charge.binding && self.of_known.is_some_and(|verdict| !verdict.admitted)
+    }
+
+    /// Whether it refuses the request.
+    fn stops(&self) -> bool {
+        self.stops_by_share() || self.stops_by_known()
+    }
+
+    /// The verdict of both counters.
+    fn verdict(&self) -> Option<Verdict> {
+        match (self.of_share, self.of_known) {
+            (Some(share), Some(known)) => Some(both(share, known)),
+            (share, _) => share,
+        }
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.verdict().is_some_and(|verdict| verdict.admitted)
+    }
+}
+
 impl Fallback {
     pub(crate) fn new(memory: Arc<MemoryStore>) -> Self {
         // Tests start thousands of nodes.
@@ -121,20 +168,18 @@ impl Fallback {
         let denied = |it: &Undecided<'_>| it.charge.binding && it.treatment() == OnFailure::Deny;
         let refused = refused || charges.iter().any(denied);
         let is_local = |it: &&Undecided<'_>| it.treatment() == OnFailure::Local;
-        let local: SmallVec<[Undecided<'_>; 4]> =
-            charges.iter().filter(is_local).copied().collect();
-        let before: SmallVec<[Since; 4]> =
-            local.iter().map(|it| self.since(&it.charge, nodes, now)).collect();
-        let verdicts = self.judge_local(&local, refused, nodes, now);
-        let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
-        if !refused && !stopped {
-            let charges = local.iter().zip(before).zip(&verdicts);
-            let admitted = charges.filter(|((it, _), v)| v.admitted && !it.is_doubtful);
-            for ((Undecided { charge, .. }, before), _) in admitted {
-                self.owe(charge, charge.cost, before, now);
+        let local = charges.iter().filter(is_local).map(|it| self.local(it, nodes, now));
+        let mut local: SmallVec<[Local<'_>; 4]> = local.collect();
+        if !local.is_empty() {
+            self.judge_local(&mut local, refused, now);
+        }
+        if !refused && !local.iter().any(Local::stops) {
+            for it in local.iter_mut().filter(|it| it.is_admitted() && !it.is_doubtful) {
+                let since = mem::take(&mut it.since);
+                self.owe(&it.charge, it.charge.cost, since, now);
             }
         }
-        let mut verdicts = verdicts.into_iter();
+        let mut verdicts = local.iter().filter_map(Local::verdict);
         let answer = |it @ Undecided { charge, .. }: &Undecided<'_>| match it.treatment() {
             OnFailure::Local => {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
@@ -150,46 +195,48 @@ impl Fallback {
         charges.iter().map(answer).collect()
     }
 
-    /// The verdicts of the shares and of the known states.
-    fn judge_local(
-        &self,
-        local: &[Undecided<'_>],
-        refused: bool,
-        nodes: u64,
-        now: Timestamp,
-    ) -> SmallVec<[Verdict; 4]> {
-        if local.is_empty() {
-            return SmallVec::new();
+    /// A charge that this node, one of `nodes`, decides, before it is judged.
+    fn local<'a>(&self, undecided: &Undecided<'a>, nodes: u64, now: Timestamp) -> Local<'a> {
+        let Undecided { charge, is_doubtful, .. } = *undecided;
+        let since = self.since(&charge, nodes, now);
+        let share = share(charge.algorithm, nodes);
+        let is_known = self.knows(charge.key, charge.algorithm, now);
+        Local { charge, is_doubtful, since, share, is_known, of_share: None, of_known: None }
+    }
+
+    /// Judges charges by the shares and by the known states. All counters of both kinds count the
+    /// request, or none does.
+    fn judge_local(&self, local: &mut [Local<'_>], refused: bool, now: Timestamp) {
+        for Local { charge, .. } in local.iter().filter(|it| it.is_known) {
+            self.filter.insert(&charge.key, charge.algorithm, now);
         }
-        let shares: SmallVec<[Algorithm; 4]> =
-            local.iter().map(|it| share(it.charge.algorithm, nodes)).collect();
-        let of_share = |(it, algorithm)| Charge { algorithm, ..(it as &Undecided<'_>).charge };
-        let of_share: SmallVec<[Charge<'_>; 4]> = local.iter().zip(&shares).map(of_share).collect();
-        let known = local.iter().map(|it| it.charge);
-        let known = known.filter(|it| self.knows(it.key, it.algorithm, now));
-        let known: SmallVec<[Charge<'_>; 4]> = known.collect();
-        known.iter().for_each(|it| self.filter.insert(&it.key, it.algorithm, now));
-        // All counters of both kinds count the request, or none does.
-        let mut of_known = take_or_look(&self.known, &known, refused, now);
-        let stops = |charges: &[Charge<'_>], verdicts: &[Verdict]| {
-            charges.iter().zip(verdicts).any(|(it, verdict)| it.binding && !verdict.admitted)
-        };
-        let refused = refused || stops(&known, &of_known);
-        let verdicts = take_or_look(&self.memory, &of_share, refused, now);
-        if !refused && stops(&of_share, &verdicts) {
-            for (charge, _) in known.iter().zip(&of_known).filter(|(_, verdict)| verdict.admitted) {
-                self.known.correct(charge, Op::Cancel { cost: charge.cost, taken: now }, now);
+        self.judge_known(local, refused, now);
+        let refused = refused || local.iter().any(Local::stops_by_known);
+        let charges: SmallVec<[Charge<'_>; 4]> = local.iter().map(Local::share).collect();
+        let verdicts = take_or_look(&self.memory, &charges, refused, now);
+        drop(charges);
+        for (it, verdict) in local.iter_mut().zip(verdicts) {
+            it.of_share = Some(verdict);
+        }
+        if !refused && local.iter().any(Local::stops_by_share) {
+            for Local { charge, of_known, .. } in local.iter() {
+                if of_known.is_some_and(|verdict| verdict.admitted) {
+                    let op = Op::Cancel { cost: charge.cost, taken: now };
+                    self.known.correct(charge, op, now);
+                }
             }
-            of_known = take_or_look(&self.known, &known, true, now);
+            self.judge_known(local, true, now);
         }
-        let mut of_known = known.iter().map(|it| it.key).zip(of_known).peekable();
-        let verdict = |(it, share): (&Undecided<'_>, Verdict)| match of_known
-            .next_if(|(key, _)| *key == it.charge.key)
-        {
-            Some((_, known)) => both(share, known),
-            None => share,
-        };
-        local.iter().zip(verdicts).map(verdict).collect()
+    }
+
+    /// The verdicts of the known states.
+    fn judge_known(&self, local: &mut [Local<'_>], refused: bool, now: Timestamp) {
+        let known = local.iter().filter(|it| it.is_known).map(|it| it.charge);
+        let known: SmallVec<[Charge<'_>; 4]> = known.collect();
+        let verdicts = take_or_look(&self.known, &known, refused, now);
+        for (it, verdict) in local.iter_mut().filter(|it| it.is_known).zip(verdicts) {
+            it.of_known = Some(verdict);
+        }
     }
 
     /// What is known when a debt of this charge begins, on one of `nodes` nodes.

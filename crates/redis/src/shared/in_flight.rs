@@ -98,13 +98,13 @@ impl Drop for Asking<'_> {
 
 impl InFlight {
     /// Marks these charges as calls without a reply.
-    pub(crate) fn ask<'h, 'a: 'c, 'c>(
+    pub(crate) fn ask<'h, 'c>(
         held: &'h RefCell<Self>,
-        charges: impl Iterator<Item = &'c Charge<'a>>,
+        charges: impl Iterator<Item = Charge<'c>>,
     ) -> Asking<'h> {
-        let in_flight = charges.filter(|it| is_in_flight(it));
+        let in_flight = charges.filter(is_in_flight);
         let asked = in_flight.map(|charge| {
-            held.borrow_mut().holding(charge).asked += charge.cost;
+            held.borrow_mut().holding(&charge).asked += charge.cost;
             (charge.key, charge.cost)
         });
         Asking { held, charges: asked.collect() }
@@ -128,20 +128,20 @@ impl InFlight {
 
     /// Takes kept units for all these charges, if there are enough for each. The verdicts are
     /// those of the store if no other node has changed the counters.
-    pub(crate) fn spend<'a: 'c, 'c>(
+    pub(crate) fn spend<'c>(
         &mut self,
-        charges: impl Iterator<Item = &'c Charge<'a>> + Clone,
+        charges: impl Iterator<Item = Charge<'c>> + Clone,
         now: Timestamp,
     ) -> Option<Verdicts> {
-        let has_enough = |charge: &Charge<'_>| {
+        let has_enough = |charge: Charge<'_>| {
             let holding = self.counters.get(&charge.key);
             holding.is_some_and(|it| it.kept >= charge.cost && it.keeps(now))
         };
         if !self.keeps || !charges.clone().all(has_enough) {
             return None;
         }
-        let spend = |charge: &Charge<'_>| {
-            let holding = self.holding(charge);
+        let spend = |charge: Charge<'_>| {
+            let holding = self.holding(&charge);
             holding.kept -= charge.cost;
             holding.idle = holding.idle.min(holding.kept);
             holding.units += charge.cost;

@@ -14,7 +14,6 @@ mod units;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
 pub(crate) use self::refusals::{Standing, has_account, lengthen};
 use tollgate_core::algorithm::{Algorithm, Op, Retry, State, Verdict};
@@ -46,9 +45,6 @@ pub(crate) enum Planned {
     /// The verdict is known without a call, and nothing is counted.
     Cached(Verdict),
 }
-
-/// How each charge of a request is decided, in their order.
-pub(crate) type Plan = SmallVec<[Planned; 4]>;
 
 /// The ledgers by which one node decides without the store.
 #[derive(Debug)]
@@ -149,20 +145,11 @@ impl LocalLedgers {
         Timestamp::from_micros(us)
     }
 
-    /// Plans the charges on one of `nodes` nodes. Leases are spent and units are counted
-    /// already when this returns. While the store is away (`is_up` is false), no units are
-    /// counted for a later report: `on_store_failure` decides. In this module `now` is always
-    /// the store's time. Here it may be later by up to `slack`.
+    /// Plans a charge on one of `nodes` nodes. A lease is spent and units are counted already when
+    /// this returns. While the store is away (`is_up` is false), no units are counted for a later
+    /// report: `on_store_failure` decides. In this module `now` is always the store's time. Here
+    /// it may be later by up to `slack`.
     pub(crate) fn plan(
-        &self,
-        charges: &[Charge<'_>],
-        (nodes, is_up): (u64, bool),
-        (now, slack): (Timestamp, Span),
-    ) -> Plan {
-        charges.iter().map(|charge| self.planned(charge, (nodes, is_up), (now, slack))).collect()
-    }
-
-    fn planned(
         &self,
         charge: &Charge<'_>,
         (nodes, is_up): (u64, bool),
@@ -344,14 +331,12 @@ impl LocalLedgers {
         self.shard(*key).ledgers.lock().accounts.returned(key, state, at);
     }
 
-    /// Records the charges of a request that this node admitted because the store did not
-    /// reply. They are reported as debts when the store is back.
-    pub(crate) fn foresee(&self, charges: &[Charge<'_>], answers: &[Answer], now: Timestamp) {
-        for (charge, answer) in charges.iter().zip(answers) {
-            let is_later = charge.consistency.mode == StoreMode::WriteBack;
-            if is_later && answer.source == Source::Local && answer.verdict.admitted {
-                self.shard(charge.key).with(|ledgers| ledgers.accounts.foresee(charge, now));
-            }
+    /// Records a charge of an admitted request. If this node admitted it because the store did
+    /// not reply, it is reported as a debt when the store is back.
+    pub(crate) fn foresee(&self, charge: &Charge<'_>, answer: &Answer, now: Timestamp) {
+        let is_later = charge.consistency.mode == StoreMode::WriteBack;
+        if is_later && answer.source == Source::Local && answer.verdict.admitted {
+            self.shard(charge.key).with(|ledgers| ledgers.accounts.foresee(charge, now));
         }
     }
 
@@ -367,7 +352,7 @@ impl LocalLedgers {
     /// The due reports of these keys, and of the others in their shards.
     pub(crate) fn due_of<'c>(
         &self,
-        charges: impl Iterator<Item = &'c Charge<'c>>,
+        charges: impl Iterator<Item = Charge<'c>>,
         now: Timestamp,
     ) -> Due {
         let mut due = Due::default();

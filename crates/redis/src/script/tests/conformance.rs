@@ -17,7 +17,7 @@ use tollgate_core::time::Timestamp;
 use super::reference::Reference;
 use super::schedule::{Schedule, policies};
 use super::{SCRIPT, Server, call_of};
-use crate::codec::{Ask, Asked, Encoder, decode};
+use crate::codec::{Ask, Asked, CounterReply, Encoder, decode};
 use crate::layout::Layout;
 
 const STEPS: usize = 24;
@@ -97,7 +97,10 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
     for (step, ((now, bodies), answers)) in expected.iter().zip(answers).enumerate() {
         for ((asked, replies), answer) in bodies.iter().zip(answers) {
             let answered = decode(asked, &answer);
-            let found = answered.map(|answered| (answered.at, answered.replies.into_vec()));
+            let numbers = |reply| CounterReply { before: None, ..reply };
+            let found = answered.map(|answered| {
+                (answered.at, answered.replies.into_iter().map(numbers).collect::<Vec<_>>())
+            });
             let expected = Ok((*now, replies.clone()));
             assert_eq!(found, expected, "seed {seed}, step {step}: {asked:?} in Redis");
             operations += asked.len();

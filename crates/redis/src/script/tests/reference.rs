@@ -13,7 +13,8 @@ use crate::codec::{Ask, Asked, CounterReply};
 pub(super) struct Reference(HashMap<Key, State>);
 
 impl Reference {
-    /// Judges one body, and stores its changes unless it is refused.
+    /// Judges one body, and stores its changes unless it is refused. The replies are without the
+    /// states before.
     pub(super) fn ask(&mut self, asked: &[Asked<'_>], now: Timestamp) -> Vec<CounterReply> {
         let (replies, nexts): (Vec<_>, Vec<_>) =
             asked.iter().map(|asked| self.judge(asked, now)).unzip();
@@ -57,7 +58,7 @@ impl Reference {
             }
         };
         let (next, verdict) = apply(op);
-        (CounterReply { verdict, extra }, next)
+        (CounterReply { before: None, verdict, extra }, next)
     }
 
     /// The reply to one operation of a body that was refused.
@@ -67,6 +68,6 @@ impl Reference {
         }
         let (_, before) = asked.algorithm.apply(self.0.get(&asked.key), Op::Peek, now);
         let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
-        CounterReply { verdict, extra: 0 }
+        CounterReply { before: None, verdict, extra: 0 }
     }
 }

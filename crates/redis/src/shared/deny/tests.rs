@@ -42,7 +42,7 @@ fn refuse_if(
     now: Timestamp,
     is_current: impl Fn(&Key, Timestamp) -> bool,
 ) -> Option<Answers> {
-    match cache.judge(charges, &Trust { now, fresh_for: MAX_AGE, is_current }) {
+    match cache.judge(charges.iter().copied(), &Trust { now, fresh_for: MAX_AGE, is_current }) {
         Known::Refused(answers) => Some(answers),
         Known::Stale(_) => panic!("no state is older than what is used"),
         Known::Unknown => None,
@@ -97,7 +97,7 @@ impl Central {
             return answers.to_vec();
         }
         let (verdicts, states) = self.decide(charges, now);
-        cache.learn(charges, &states, now);
+        cache.learn(charges.iter().copied().zip(states), now);
         verdicts.into_iter().map(Answer::of_store).collect()
     }
 }
@@ -212,10 +212,11 @@ fn a_client_over_its_own_limit_costs_no_call_at_any_destination() {
     let now = at(120_000_000);
     let there = now.plus(Span::from_secs(3600));
     let used = own.apply(None, Op::Take(1), now).0;
+    let nearly_all = all.apply(None, Op::Take(99), there).0;
     let clocks = [StoreClock::new(now, now, now), StoreClock::new(there, now, now)];
     cache.learn_all(smallvec![
-        (&charges[0], used, clocks[0]),
-        (&charges[1], all.apply(None, Op::Take(99), there).0, clocks[1]),
+        Observation { charge: charges[0], state: used, clock: clocks[0] },
+        Observation { charge: charges[1], state: nearly_all, clock: clocks[1] },
     ]);
     let refuse_after = |after_s, is_current: bool| {
         refuse_if(&cache, &charges, now.plus(Span::from_secs(after_s)), |_, _| is_current)
@@ -237,7 +238,7 @@ fn a_client_over_its_own_limit_costs_no_call_at_any_destination() {
 /// What the cache knows of a request, if other nodes may count.
 fn known(cache: &DenyCache, charges: &[Charge<'_>], now: Timestamp) -> Known {
     let is_current = |_: &Key, _| true;
-    cache.judge(charges, &Trust { now, fresh_for: FRESH_FOR, is_current })
+    cache.judge(charges.iter().copied(), &Trust { now, fresh_for: FRESH_FOR, is_current })
 }
 
 /// Regression: the cache told waits by states that were up to a minute old.

@@ -48,12 +48,12 @@ fn held_units_are_renewed_every_five_seconds_until_they_are_given_back() {
 fn a_renewal_does_not_remove_units_of_calls_without_a_reply() {
     let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
-    let awaited = InFlight::ask(&held, [charge(&algorithm)].iter());
+    let awaited = InFlight::ask(&held, [charge(&algorithm)].into_iter());
     assert_eq!(renewals(&held, 0), [(2, 2)], "the store knows whether it has admitted them");
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     drop(awaited);
     assert_eq!(due(&held, 5), [4]);
-    drop(InFlight::ask(&held, [charge(&algorithm)].iter()));
+    drop(InFlight::ask(&held, [charge(&algorithm)].into_iter()));
     assert_eq!(due(&held, 10), [4], "a refused or abandoned request holds nothing");
 }
 
@@ -67,7 +67,7 @@ fn units_are_renewed_at_once_if_a_reply_is_missing() {
     assert!(held.borrow().counters.is_empty());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().doubt(KEY, &algorithm);
-    let awaited = InFlight::ask(&held, [charge(&algorithm)].iter());
+    let awaited = InFlight::ask(&held, [charge(&algorithm)].into_iter());
     assert_eq!(renewals(&held, 3), [(2, 2)], "units of calls without a reply stay counted");
     assert!(renewals(&held, 4).is_empty(), "the renewal is not repeated");
     drop(awaited);
@@ -106,7 +106,7 @@ fn with_kept(algorithm: &Algorithm, charges: usize, room: u64) -> InFlight {
 }
 
 fn spends(held: &mut InFlight, algorithm: &Algorithm, ms: u64) -> bool {
-    held.spend([charge(algorithm)].iter(), at(ms)).is_some()
+    held.spend([charge(algorithm)].into_iter(), at(ms)).is_some()
 }
 
 fn unneeded(held: &mut InFlight, ms: u64) -> Vec<u64> {
@@ -117,7 +117,7 @@ fn unneeded(held: &mut InFlight, ms: u64) -> Vec<u64> {
 fn units_of_an_ended_request_are_kept_for_the_next_request() {
     let algorithm = large();
     let mut held = with_kept(&algorithm, 2, 90);
-    let verdict = held.spend([charge(&algorithm)].iter(), at(1)).unwrap()[0];
+    let verdict = held.spend([charge(&algorithm)].into_iter(), at(1)).unwrap()[0];
     assert!(verdict.admitted && verdict.remaining == 90, "{verdict:?}");
     assert!(spends(&mut held, &algorithm, 1));
     assert!(!spends(&mut held, &algorithm, 1), "all kept units are used");
@@ -170,6 +170,6 @@ fn a_request_with_two_limits_uses_kept_units_of_both_or_of_none() {
     let (algorithm, other) = (large(), Key { counter: Counter::from_bits(3), ..KEY });
     let mut held = with_kept(&algorithm, 1, 90);
     let both = [charge(&algorithm), Charge { key: other, ..charge(&algorithm) }];
-    assert!(held.spend(both.iter(), at(1)).is_none());
+    assert!(held.spend(both.into_iter(), at(1)).is_none());
     assert!(spends(&mut held, &algorithm, 1), "the refused request has used none");
 }

@@ -60,9 +60,9 @@ impl LocalLedgers {
         owes
     }
 
-    /// Makes the reports of these charges due, because the store is asked for their states.
-    pub(crate) fn hasten(&self, charges: &[Charge<'_>], now: Timestamp) {
-        for charge in charges.iter().filter(|it| has_account(it)) {
+    /// Makes the report of this charge due, because the store is asked for its state.
+    pub(crate) fn hasten(&self, charge: &Charge<'_>, now: Timestamp) {
+        if has_account(charge) {
             self.shard(charge.key).with(|ledgers| ledgers.accounts.hasten(charge, now));
         }
     }
