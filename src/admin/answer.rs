@@ -259,13 +259,18 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::admin::calls::API;
+
+    fn parse(query: &str) -> Result<Call, Problem> {
+        API.find(&Method::GET, "/v1/policies")?.read("/v1/policies", Some(query))
+    }
 
     #[test]
     fn pages_follow_each_other_to_the_end() {
         let mut target = "limit=2".to_owned();
         let mut seen = Vec::new();
         loop {
-            let call = Call::parse(&Method::GET, "/v1/policies", Some(&target)).unwrap();
+            let call = parse(&target).unwrap();
             let items = (0..5).map(|it| (format!("p {it}"), Value::from(it))).collect();
             let page = Answer::page(items, &call).unwrap();
             let page: Value = serde_json::from_slice(&page.body).unwrap();
@@ -274,10 +279,10 @@ mod tests {
             target = format!("limit=2&after={}", next.replace(' ', "%20"));
         }
         assert_eq!(seen, (0..5).map(Value::from).collect::<Vec<_>>());
-        let call = Call::parse(&Method::GET, "/v1/policies", Some("after=q")).unwrap();
+        let call = parse("after=q").unwrap();
         assert!(Answer::page(vec![("p".to_owned(), Value::Null)], &call).is_err());
         for target in ["limit=0", "limit=1001", "limit=x", "limit="] {
-            assert!(Call::parse(&Method::GET, "/v1/policies", Some(target)).is_err(), "{target}");
+            assert!(parse(target).is_err(), "{target}");
         }
     }
 }

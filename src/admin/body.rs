@@ -2,18 +2,21 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
 
-use super::call::Call;
 use super::problem::Problem;
-use crate::message::{BodyError, has_content_type, read_body};
+use crate::message::{BodyError, has_content_type, json, read_body};
 use crate::server::ClientBody;
 
 /// The largest body.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Bodies have a type that no HTML form can send.
-pub(super) fn check_content_type(call: &Call, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(allowed) = call.spec.body else { return Ok(()) };
+/// Bodies have one of these types, which no HTML form can send. None: a body is ignored.
+pub(super) fn check_content_type(
+    allowed: Option<&[&str]>,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let Some(allowed) = allowed else { return Ok(()) };
     if has_content_type(headers, allowed) {
         return Ok(());
     }
@@ -28,5 +31,16 @@ pub(super) async fn read(body: ClientBody) -> Result<Bytes, Problem> {
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 4 MiB")
         }
         BodyError::Incomplete => Problem::bad_request("the body is not complete"),
+    })
+}
+
+/// A value of a body in JSON.
+///
+/// # Errors
+/// 400, if it cannot be read.
+pub(super) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    json::read(body).map_err(|json::Mistake { pointer, detail }| {
+        let place = if pointer.is_empty() { pointer } else { format!("{pointer}: ") };
+        Problem::bad_request(format!("the body is not as it should be: {place}{detail}"))
     })
 }

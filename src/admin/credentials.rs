@@ -151,7 +151,6 @@ mod tests {
     use tollgate_core::time::Span;
 
     use super::*;
-    use crate::admin::call::CALLS;
     use crate::admin::{ClientSettings, TokenSettings};
     use crate::server::{ListenAddress, ListenerSettings};
 
@@ -228,15 +227,6 @@ mod tests {
         assert_eq!(session.role(&settings(), OWN_UID, at(200)), None);
         let removed = AdminSettings { tokens: Vec::new(), ..settings() };
         assert_eq!(session.role(&removed, OWN_UID, at(199)), None);
-    }
-
-    #[test]
-    fn each_role_has_its_calls() {
-        let calls = |role: Option<Role>| {
-            CALLS.iter().filter(|call| call.role.is_none() || call.role <= role).count()
-        };
-        let all = [None, Some(Role::Metrics), Some(Role::Read), Some(Role::Operate)];
-        assert_eq!(all.map(calls), [5, 6, 21, CALLS.len()]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The parameters of calls: their names, their values, and what the API's document says of them.
-//! A value is checked by what is written here, and the document is made from it.
+//! A value is checked by what is written here and in the table of calls, and the document is made
+//! from it.
 
 use super::problem::Problem;
-use crate::telemetry::HISTORY_SECONDS;
 
 /// A parameter of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,17 @@ pub(super) struct Parameter {
     /// What it means: one line for the document.
     pub(super) about: &'static str,
     pub(super) values: Values,
+}
+
+/// A name in braces in a path, which stands for one segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathName {
+    pub(super) name: &'static str,
+    /// What it means: one line for the document.
+    pub(super) about: &'static str,
+    pub(super) example: &'static str,
+    /// The values that it can have. None: any.
+    pub(super) known: Option<fn() -> Vec<&'static str>>,
 }
 
 /// The values that a parameter can have.
@@ -27,23 +38,23 @@ pub(super) enum Values {
 }
 
 /// Where a list goes on.
-const AFTER: Parameter =
+pub(super) const AFTER: Parameter =
     Parameter { name: "after", about: "`next` of the page before", values: Values::Text };
 /// How many items a page has.
-const LIMIT: Parameter = number("limit", "the most items of the page", (1, 1000), 100);
+pub(super) const LIMIT: Parameter = number("limit", "the most items of the page", (1, 1000), 100);
 /// One policy of a list.
-const POLICY: Parameter =
+pub(super) const POLICY: Parameter =
     Parameter { name: "policy", about: "only those of this policy", values: Values::Text };
 
 /// Whose figures an answer has.
-const SCOPE: Parameter = Parameter {
+pub(super) const SCOPE: Parameter = Parameter {
     name: "scope",
     about: "whose figures: those of this node, or the sums of all nodes that share the store",
     values: Values::Word(&["node", "cluster"]),
 };
 
 /// Whether whole keys are shown.
-const REVEAL: Parameter = Parameter {
+pub(super) const REVEAL: Parameter = Parameter {
     name: "reveal",
     about: "whether whole keys are shown, with the role `operate` and `admin.reveal_keys: true`",
     values: Values::Word(&["false", "true"]),
@@ -51,62 +62,18 @@ const REVEAL: Parameter = Parameter {
 
 /// The parameters of lists.
 pub(super) const PAGE: &[Parameter] = &[AFTER, LIMIT];
-/// Those of all policies.
-pub(super) const POLICIES: &[Parameter] = &[AFTER, LIMIT, SCOPE];
-/// Those of one policy.
-pub(super) const ONE_POLICY: &[Parameter] = &[SCOPE];
-/// Those of refusals.
-pub(super) const REFUSALS: &[Parameter] = &[POLICY, LIMIT, AFTER, REVEAL];
-/// Those of the refusals of one request.
-pub(super) const REFUSAL: &[Parameter] = &[REVEAL];
-/// Those of the configuration.
-pub(super) const CONFIG: &[Parameter] = &[Parameter {
-    name: "view",
-    about: "what is shown: the file as it is written, or what is true of it",
-    values: Values::Word(&["file", "effective"]),
-}];
-/// Those of a new configuration.
-pub(super) const PUT_CONFIG: &[Parameter] = &[Parameter {
-    name: "write",
-    about: "whether it also replaces the file",
-    values: Values::Word(&["false", "true"]),
-}];
-/// Those of a key.
-pub(super) const KEY: &[Parameter] =
-    &[Parameter { name: "plan", about: "the plan of the client", values: Values::Text }, REVEAL];
-/// Those of the heaviest clients.
-pub(super) const TOP: &[Parameter] = &[
-    POLICY,
-    number(
-        "minutes",
-        "complete minutes; 0: the minute in progress. With `scope=cluster` it is 0",
-        (0, 10),
-        0,
-    ),
-    number("limit", "the most clients of a policy", (1, 128), 20),
-    SCOPE,
-    REVEAL,
-];
-/// Those of the history.
-pub(super) const HISTORY: &[Parameter] = &[
-    number("seconds", "how far it reaches back", (1, HISTORY_SECONDS), HISTORY_SECONDS),
-    number("step", "the length of a step in seconds", (1, 60), 10),
-    number(
-        "policies",
-        "for how many policies the decisions and refusals are listed, too: those with the most \
-         refusals first",
-        (0, 100),
-        0,
-    ),
-];
-/// Those of the stream of events.
-pub(super) const EVENTS: &[Parameter] = &[Parameter {
-    name: "topics",
-    about: "the events of the stream",
-    values: Values::Words(&["summary", "state", "refusals"]),
-}];
 
-const fn number(
+/// What calls with `scope` have in common.
+pub(super) const CLUSTER: &str = "With `scope=cluster` the answer has the sums of all nodes, and \
+                                  says which nodes are missing. The first such call waits for \
+                                  them, 2.5 s at most.";
+
+/// The name of a policy in a path.
+pub(super) const POLICY_NAME: PathName =
+    PathName { name: "policy", about: "the name of a policy", example: "per-client", known: None };
+
+/// A number from `least` to `most`.
+pub(super) const fn number(
     name: &'static str,
     about: &'static str,
     (least, most): (usize, usize),
@@ -180,12 +147,15 @@ mod tests {
             assert_eq!(problem.detail, "limit is a number from 1 to 128");
         }
         assert_eq!((limit.number(None), limit.number(Some("7"))), (20, 7));
-        let topics = EVENTS[0];
+        let values = Values::Words(&["summary", "state", "refusals"]);
+        let topics = Parameter { name: "topics", about: "", values };
         for (value, is_good) in
             [("summary", true), ("state,refusals", true), ("", false), ("state,", false)]
         {
             assert_eq!(topics.check(value).is_ok(), is_good, "{value}");
         }
-        assert!(CONFIG[0].check("file").is_ok() && CONFIG[0].check("File").is_err());
+        let view =
+            Parameter { name: "view", about: "", values: Values::Word(&["file", "effective"]) };
+        assert!(view.check("file").is_ok() && view.check("File").is_err());
     }
 }

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::audit::Change;
-use super::call::{Action, Call};
+use super::call::Call;
 use super::cluster::is_cluster;
 use super::node::View;
 use super::problem::Problem;
@@ -26,17 +26,8 @@ pub(super) fn check(view: &View, call: &Call) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The policy whose keys are shown. None: those of all policies.
-pub(super) fn policy(call: &Call) -> Option<&str> {
-    match call.spec.action {
-        Action::Top | Action::Refusals => call.parameter("policy"),
-        Action::Refusal => None,
-        _ => Some(call.value(0)).filter(|name| !name.is_empty()),
-    }
-}
-
 /// What the audit log says of whole keys that are shown: this many.
 pub(super) fn shown(call: &Call, count: usize, key_id: Option<String>) -> Change {
-    let policy = policy(call).map(str::to_owned);
+    let policy = call.policy().map(str::to_owned);
     Change { policy, key_id, after: json!({ "whole_keys": count }), ..Change::default() }
 }

@@ -12,7 +12,12 @@ use tollgate_core::digest::Principal;
 use tollgate_core::time::Timestamp;
 
 use super::*;
+use crate::admin::calls::API;
 use crate::telemetry::{Refused, WorkerRefusals};
+
+fn read(query: &str) -> Result<Call, Problem> {
+    API.find(&Method::GET, "/v1/events")?.read("/v1/events", Some(query))
+}
 
 /// The events of a node, and whether their clients may read them.
 struct Bench {
@@ -29,7 +34,7 @@ impl Bench {
     fn open(&self, topics: &str) -> Result<EventBody, Problem> {
         let may_read = Rc::clone(&self.may_read);
         let query = format!("topics={topics}");
-        let call = Call::parse(&Method::GET, "/v1/events", Some(&query)).expect("it is a call");
+        let call = read(&query).expect("it is a call");
         self.events.stream(&call, &self.refusals, Box::new(move || may_read.get()))
     }
 
@@ -144,7 +149,7 @@ async fn there_are_sixteen_streams_and_unknown_topics_are_mistakes() {
     let bench = Bench::new();
     for topics in ["top", "", "summary,", "Summary"] {
         let query = format!("topics={topics}");
-        assert!(Call::parse(&Method::GET, "/v1/events", Some(&query)).is_err(), "{topics}");
+        assert!(read(&query).is_err(), "{topics}");
     }
     let mut open: Vec<_> = (0..MAX_STREAMS).map(|_| bench.open("state").expect("room")).collect();
     assert!(bench.open("state").is_err());

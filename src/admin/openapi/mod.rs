@@ -1,11 +1,9 @@
 //! The document that describes the admin API: OpenAPI 3.1, at `GET /openapi.json`.
 //!
-//! It is made from the list of calls, from the types that answers are serialised from and bodies
-//! are read into, and from `operation`, which has to say something of each action. It is the same
-//! for every gateway of a version, tells nothing of this one, and is made when it is first asked
-//! for.
+//! It is made from the table of calls, and from the types that answers are serialised from and
+//! bodies are read into. It is the same for every gateway of a version, tells nothing of this one,
+//! and is made when it is first asked for.
 
-mod operation;
 mod responses;
 mod schemas;
 #[cfg(test)]
@@ -16,12 +14,11 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 
 use super::Role;
-use super::call::{CALLS, CallSpec};
-use super::page;
-use super::parameter::{Parameter, Values};
-use operation::{Operation, TAGS, operation};
+use super::parameter::{Parameter, PathName, Values};
+use super::spec::{Api, CallSpec, Group};
 use responses::responses;
 use schemas::Schemas;
+pub(super) use schemas::{either, object, of};
 
 const DESCRIPTION: &str = "\
 What operators see and change of a running gateway.
@@ -33,21 +30,24 @@ Other paths are answered with 404, other methods with 405 and `Allow`. Every ans
 `Cache-Control: no-store`. A credential has 50 calls a second. Heads that are too large or cannot \
 be read are refused before they reach a call.";
 
-/// The document as text.
-pub(super) fn text() -> &'static str {
+/// The document of the API of this program as text.
+pub(super) fn text(api: &Api) -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| format!("{:#}\n", document()))
+    TEXT.get_or_init(|| format!("{:#}\n", document(api)))
 }
 
 /// The document.
-fn document() -> Value {
+fn document(api: &Api) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
-    for spec in &CALLS {
-        let described = described(spec, &operation(spec.action), &mut schemas);
-        let path = paths.entry(spec.path).or_insert_with(|| path_item(spec.path));
-        path[spec.method.to_ascii_lowercase()] = described;
+    for group in api.groups {
+        for spec in group.calls {
+            let described = described(group, spec, &mut schemas);
+            let path = paths.entry(spec.path).or_insert_with(|| path_item(spec.names));
+            path[spec.method.to_ascii_lowercase()] = described;
+        }
     }
+    let tag = |it: &Group| json!({ "name": it.tag, "description": it.about });
     let responses = responses::components(&mut schemas);
     json!({
         "openapi": "3.1.0",
@@ -60,7 +60,7 @@ fn document() -> Value {
         },
         "servers": [{ "url": "/", "description": "the admin listener" }],
         "security": [{ "token": [] }, { "certificate": [] }],
-        "tags": TAGS.map(|(name, about)| json!({ "name": name, "description": about })),
+        "tags": api.groups.iter().map(tag).collect::<Vec<_>>(),
         "paths": paths,
         "components": {
             "schemas": schemas.into_definitions(),
@@ -75,27 +75,16 @@ fn document() -> Value {
 }
 
 /// The names in braces of a path.
-fn path_item(path: &str) -> Value {
-    let names = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
-    let parameters: Vec<Value> = names.map(path_parameter).collect();
+fn path_item(names: &[PathName]) -> Value {
+    let parameters: Vec<Value> = names.iter().map(path_parameter).collect();
     if parameters.is_empty() { json!({}) } else { json!({ "parameters": parameters }) }
 }
 
-fn path_parameter(name: &str) -> Value {
-    let (about, example) = match name {
-        "policy" => ("the name of a policy", "per-client"),
-        "key" => (
-            "the key of a client, as for `tollgate override`, such as an address or an API key; \
-             or `~` and an id that an answer has shown",
-            "192.0.2.7",
-        ),
-        "request-id" => ("`X-Request-Id` of the response", "7f9c1d2e"),
-        "file" => ("a file of the page", "style.css"),
-        _ => ("", ""),
-    };
+fn path_parameter(of_path: &PathName) -> Value {
+    let PathName { name, about, example, known } = of_path;
     let mut schema = json!({ "type": "string", "minLength": 1 });
-    if name == "file" {
-        schema["enum"] = page::names().collect();
+    if let Some(known) = known {
+        schema["enum"] = known().into();
     }
     json!({
         "name": name,
@@ -139,9 +128,9 @@ fn query_parameter(parameter: &Parameter) -> Value {
 }
 
 /// The operation of a call.
-fn described(spec: &CallSpec, operation: &Operation, schemas: &mut Schemas) -> Value {
+fn described(group: &Group, spec: &CallSpec, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = spec.query.iter().map(query_parameter).collect();
-    if operation.needs_match {
+    if spec.needs_match {
         parameters.push(json!({
             "name": "If-Match",
             "in": "header",
@@ -153,20 +142,20 @@ fn described(spec: &CallSpec, operation: &Operation, schemas: &mut Schemas) -> V
         }));
     }
     let mut described = json!({
-        "operationId": operation_id(spec),
-        "tags": [operation.tag],
-        "summary": operation.summary,
-        "description": description(spec, operation),
-        "responses": responses(spec, operation, schemas),
+        "operationId": spec.id,
+        "tags": [group.tag],
+        "summary": spec.summary,
+        "description": description(spec),
+        "responses": responses(spec, schemas),
     });
     if !parameters.is_empty() {
         described["parameters"] = Value::from(parameters);
     }
-    if let (Some(types), Some(body)) = (spec.body, &operation.body) {
+    if let Some(body) = &spec.body {
         let schema = schemas.read(body.schema);
         let examples: Map<String, Value> =
             body.examples.iter().map(|(name, text)| example(name, text)).collect();
-        let content = types.iter().map(|it| {
+        let content = body.types.iter().map(|it| {
             ((*it).to_owned(), json!({ "schema": schema.clone(), "examples": examples.clone() }))
         });
         let content: Map<String, Value> = content.collect();
@@ -184,12 +173,12 @@ fn example(name: &str, text: &str) -> (String, Value) {
     (name.to_owned(), json!({ "value": value }))
 }
 
-fn description(spec: &CallSpec, operation: &Operation) -> String {
+fn description(spec: &CallSpec) -> String {
     let role = match spec.role.map(Role::as_str) {
         Some(role) => format!("It needs the role `{role}`{}", reveal(spec)),
         None => "It needs no credential.".to_owned(),
     };
-    [operation.about, &role].map(str::trim).join(" ").trim().to_owned()
+    [spec.about, &role].map(str::trim).join(" ").trim().to_owned()
 }
 
 /// What else the call needs to show whole keys, if it can.
@@ -201,14 +190,4 @@ fn reveal(spec: &CallSpec) -> &'static str {
         }
         false => ".",
     }
-}
-
-/// The name of the operation: that of the action, which no other call has.
-fn operation_id(spec: &CallSpec) -> String {
-    let name = format!("{:?}", spec.action);
-    if spec.method == "GET" {
-        return format!("get{name}");
-    }
-    let first = name.chars().next().map(|it| it.to_ascii_lowercase());
-    first.into_iter().chain(name.chars().skip(1)).collect()
 }

@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::operation::{Content, Operation};
 use super::schemas::{Schemas, of};
-use crate::admin::answer::Health;
-use crate::admin::call::{Action, CallSpec};
 use crate::admin::problem::ProblemDocument;
+use crate::admin::spec::{CallSpec, Content};
 
 /// The statuses of problems, and what each of them means.
 const PROBLEMS: [(StatusCode, &str); 11] = [
@@ -38,13 +36,13 @@ const UNAVAILABLE: (StatusCode, &str) = (
 );
 
 /// The answers of a call by their statuses.
-pub(super) fn responses(spec: &CallSpec, operation: &Operation, schemas: &mut Schemas) -> Value {
+pub(super) fn responses(spec: &CallSpec, schemas: &mut Schemas) -> Value {
     let mut described = Map::new();
     let mut headers = json!({ "Cache-Control": reference("headers", "Cache-Control") });
-    if operation.has_tag {
+    if spec.has_tag {
         headers["ETag"] = reference("headers", "ETag");
     }
-    let content = match operation.answer {
+    let content = match spec.answer {
         Content::Json(schema) => {
             json!({ "application/json": { "schema": schemas.written(schema) } })
         }
@@ -58,24 +56,24 @@ pub(super) fn responses(spec: &CallSpec, operation: &Operation, schemas: &mut Sc
             json!({ "text/event-stream": { "schema": { "type": "string" }, "x-events": events } })
         }
     };
-    let done = json!({ "description": operation.done, "headers": headers, "content": content });
+    let done = json!({ "description": spec.done, "headers": headers, "content": content });
     described.insert("200".to_owned(), done);
-    for status in statuses(spec, operation) {
-        let response = match (spec.action, status) {
-            (Action::Ready, StatusCode::SERVICE_UNAVAILABLE) => json!({
-                "description": "the gateway drains",
-                "headers": { "Cache-Control": reference("headers", "Cache-Control") },
-                "content": { "application/json": { "schema": schemas.written(of::<Health>) } },
-            }),
-            _ => reference("responses", &name(status)),
-        };
+    for status in statuses(spec) {
+        described.insert(status.as_u16().to_string(), reference("responses", &name(status)));
+    }
+    for (status, about, schema) in spec.others {
+        let response = json!({
+            "description": about,
+            "headers": { "Cache-Control": reference("headers", "Cache-Control") },
+            "content": { "application/json": { "schema": schemas.written(*schema) } },
+        });
         described.insert(status.as_u16().to_string(), response);
     }
     Value::Object(described)
 }
 
 /// The statuses of the problems that a call can have.
-fn statuses(spec: &CallSpec, operation: &Operation) -> BTreeSet<StatusCode> {
+fn statuses(spec: &CallSpec) -> BTreeSet<StatusCode> {
     let mut statuses = BTreeSet::from([StatusCode::BAD_REQUEST]);
     if spec.role.is_some() {
         statuses.extend([
@@ -85,10 +83,7 @@ fn statuses(spec: &CallSpec, operation: &Operation) -> BTreeSet<StatusCode> {
             StatusCode::SERVICE_UNAVAILABLE,
         ]);
     }
-    if spec.action == Action::Ready {
-        statuses.insert(StatusCode::SERVICE_UNAVAILABLE);
-    }
-    if spec.is_public() {
+    if spec.is_public {
         statuses.insert(StatusCode::FORBIDDEN);
     }
     if spec.path.contains('{') {
@@ -97,10 +92,10 @@ fn statuses(spec: &CallSpec, operation: &Operation) -> BTreeSet<StatusCode> {
     if spec.body.is_some() {
         statuses.extend([StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE]);
     }
-    if operation.needs_match {
+    if spec.needs_match {
         statuses.extend([StatusCode::PRECONDITION_FAILED, StatusCode::PRECONDITION_REQUIRED]);
     }
-    statuses.extend(operation.problems);
+    statuses.extend(spec.problems);
     statuses
 }
 

@@ -5,21 +5,22 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Makes the schema of one type.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+use crate::admin::spec::SchemaOf;
 
 /// The schema of a type.
-pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(in crate::admin) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
 /// The schema of one of two types.
-pub(super) fn either<A: JsonSchema, B: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(in crate::admin) fn either<A: JsonSchema, B: JsonSchema>(
+    generator: &mut SchemaGenerator,
+) -> Schema {
     schemars::json_schema!({ "anyOf": [of::<A>(generator), of::<B>(generator)] })
 }
 
 /// A JSON object whose fields are described elsewhere.
-pub(super) fn object(_: &mut SchemaGenerator) -> Schema {
+pub(in crate::admin) fn object(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "type": "object" })
 }
 

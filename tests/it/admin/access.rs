@@ -7,7 +7,9 @@ use std::process::Command;
 
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, SanType};
 
-use super::{AdminClient, CALLS, METRICS, OPERATE, READ, gateway, guarded, section, statuses};
+use super::{
+    AdminClient, METRICS, Made, OPERATE, READ, calls, gateway, guarded, section, statuses,
+};
 use crate::support::{Certificates, Gateway, eventually};
 
 #[test]
@@ -17,8 +19,8 @@ fn without_a_credential_everything_but_health_is_refused() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(client.get(path).status, 200, "{path}");
     }
-    for (method, path, fields, body) in guarded() {
-        let response = client.send(method, path, &fields, body);
+    for call in guarded(&gateway) {
+        let (response, Made { method, path, .. }) = (call.by(&client), &call);
         assert_eq!(response.status, 401, "{method} {path}: {}", response.text());
         assert!(response.field("WWW-Authenticate").is_some_and(|it| it.starts_with("Bearer")));
         assert_eq!(response.field("Content-Type"), Some("application/problem+json"));
@@ -32,13 +34,14 @@ fn each_role_may_make_its_calls_and_no_others() {
     let gateway = gateway("", "");
     for (token, rank) in [(METRICS, 1), (READ, 2), (OPERATE, 3)] {
         let client = AdminClient::new(&gateway, token);
-        for (method, path, fields, body) in guarded() {
-            let needed = match (method, path) {
+        for call in guarded(&gateway) {
+            let Made { method, path, .. } = &call;
+            let needed = match (&**method, &**path) {
                 (_, "/metrics") => 1,
                 ("GET", _) | (_, "/v1/explain") => 2,
                 _ => 3,
             };
-            let response = client.send(method, path, &fields, body);
+            let response = call.by(&client);
             let is_refused = response.status == 403;
             assert_eq!(is_refused, rank < needed, "{method} {path} as {token}: {response:?}");
             assert!(response.status < 500, "{response:?}");
@@ -119,9 +122,8 @@ fn one_credential_may_call_fifty_times_a_second() {
 fn every_answer_forbids_stores_and_guesses() {
     let gateway = gateway("", "");
     let client = AdminClient::new(&gateway, OPERATE);
-    for (method, path, field, body) in CALLS {
-        let fields: Vec<&str> = Some(field).filter(|it| !it.is_empty()).into_iter().collect();
-        let response = client.send(method, path, &fields, body);
+    for call in calls(&gateway) {
+        let (response, Made { method, path, .. }) = (call.by(&client), &call);
         assert_eq!(response.field("Cache-Control"), Some("no-store"), "{method} {path}");
         assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"), "{method} {path}");
     }

@@ -137,60 +137,50 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
     });
 }
 
-/// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 31] = [
-    ("GET", "/healthz", "", ""),
-    ("GET", "/readyz", "", ""),
-    ("GET", "/metrics", "", ""),
-    ("GET", "/v1/status", "", ""),
-    ("GET", "/v1/config", "", ""),
-    ("PUT", "/v1/config", "Content-Type: application/yaml", "listeners: []"),
-    ("POST", "/v1/config/check", "Content-Type: application/yaml", "listeners: []"),
-    ("POST", "/v1/reload", "", ""),
-    ("GET", "/v1/policies", "", ""),
-    ("GET", "/v1/policies/each", "", ""),
-    ("PATCH", "/v1/policies/each", "Content-Type: application/json", "{\"limit\":\"5/1d\"}"),
-    ("DELETE", "/v1/policies/each/patch", "", ""),
-    (
-        "PUT",
-        "/v1/policies/each/candidate",
-        "Content-Type: application/json",
-        "{\"limit\":\"5/1d\",\"for\":\"1h\"}",
-    ),
-    ("DELETE", "/v1/policies/each/candidate", "", ""),
-    ("GET", "/v1/nodes", "", ""),
-    ("GET", "/v1/policies/each/keys/ann", "", ""),
-    ("DELETE", "/v1/policies/each/keys/ann", "", ""),
-    ("GET", "/v1/policies/each/overrides/ann", "", ""),
-    (
-        "PUT",
-        "/v1/policies/each/overrides/ann",
-        "Content-Type: application/json",
-        "{\"limit\":\"5\"}",
-    ),
-    ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
-    ("GET", "/v1/upstreams", "", ""),
-    ("GET", "/v1/top", "", ""),
-    ("POST", "/v1/explain", "Content-Type: application/json", "{\"url\":\"http://a.test/\"}"),
-    ("GET", "/v1/refusals", "", ""),
-    ("GET", "/v1/refusals/none", "", ""),
-    ("GET", "/v1/audit", "", ""),
-    ("GET", "/v1/history", "", ""),
-    ("GET", "/v1/events?topics=summary,state,refusals", "", ""),
-    ("GET", "/openapi.json", "", ""),
-    ("GET", "/", "", ""),
-    ("GET", "/page/style.css", "", ""),
-];
+/// A call as a request.
+struct Made {
+    method: String,
+    path: String,
+    fields: Vec<&'static str>,
+    body: String,
+}
 
-/// The calls that must be refused without a credential.
-fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)>
-{
-    let calls = CALLS.into_iter().filter(|(_, path, ..)| {
-        *path != "/openapi.json" && !path.ends_with(['z', '/']) && !path.starts_with("/page")
-    });
-    calls.map(|(method, path, field, body)| {
-        (method, path, Some(field).filter(|it| !it.is_empty()).into_iter().collect(), body)
-    })
+impl Made {
+    fn by(&self, client: &AdminClient) -> Response {
+        client.send(&self.method, &self.path, &self.fields, &self.body)
+    }
+}
+
+/// Every call, with the first example of its body.
+fn calls(gateway: &Gateway) -> Vec<Made> {
+    let document = described::document(gateway.addresses()[1]);
+    let mut calls = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("an object") {
+        let path = path.replace("{policy}", "each").replace("{key}", "ann");
+        let path = path.replace("{request-id}", "none").replace("{file}", "style.css");
+        assert!(!path.contains('{'), "a value is missing: {path}");
+        let operations = item.as_object().expect("an object").iter();
+        for (method, operation) in operations.filter(|(name, _)| *name != "parameters") {
+            let examples = &operation["requestBody"]["content"]["application/json"]["examples"];
+            let example = examples.as_object().and_then(|it| it.values().next());
+            calls.push(Made {
+                method: method.to_ascii_uppercase(),
+                path: path.clone(),
+                fields: example.iter().map(|_| "Content-Type: application/json").collect(),
+                body: example.map_or_else(String::new, |it| it["value"].to_string()),
+            });
+        }
+    }
+    assert!(calls.len() >= 31, "{}", calls.len());
+    calls
+}
+
+/// The calls that must be refused without a credential, whatever the document says.
+fn guarded(gateway: &Gateway) -> Vec<Made> {
+    let is_guarded = |path: &str| {
+        path != "/openapi.json" && !path.ends_with(['z', '/']) && !path.starts_with("/page")
+    };
+    calls(gateway).into_iter().filter(|call| is_guarded(&call.path)).collect()
 }
 
 /// The statuses of `count` requests of this client to the gateway itself.

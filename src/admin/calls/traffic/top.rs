@@ -7,14 +7,14 @@ use serde::Serialize;
 use tokio::time::sleep;
 use tollgate_core::time::Timestamp;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::cluster::{About, Cluster, is_cluster};
-use super::node::Node;
-use super::outcomes::ratio;
-use super::problem::Problem;
-use super::reveal;
-use super::words::Scope;
+use crate::admin::answer::Answer;
+use crate::admin::call::Call;
+use crate::admin::cluster::{About, Cluster, is_cluster};
+use crate::admin::node::Node;
+use crate::admin::outcomes::ratio;
+use crate::admin::problem::Problem;
+use crate::admin::reveal;
+use crate::admin::words::Scope;
 use crate::telemetry::{Streams, TopList};
 
 /// The time in which all workers show the minute in progress, if they have not done so.

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::node::Node;
-use super::problem::Problem;
-use super::words::Scope;
+use crate::admin::answer::Answer;
+use crate::admin::call::Call;
+use crate::admin::node::Node;
+use crate::admin::problem::Problem;
+use crate::admin::words::Scope;
 use crate::patches::ConfigIdentity;
 
 /// A node. One of an earlier version has only `id`, `this`, `scope` and `differs_in`; one of a later

@@ -1,4 +1,4 @@
-//! The definitions of policies.
+//! What policies do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use serde::Serialize;
 use tollgate_core::consistency::{OnFailure, StoreMode};
 use tollgate_core::policy::{self, MissingKey, Mode, Plan, Policy};
 
-use super::node::View;
-use super::problem::Problem;
-use super::words::{Limit, OrUnlimited};
+use crate::admin::node::View;
+use crate::admin::problem::Problem;
+use crate::admin::words::{Limit, OrUnlimited};
 
 /// What a policy does.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -115,7 +115,7 @@ struct Elastic {
 ///
 /// # Errors
 /// 404, if there is none.
-pub(super) fn policy(view: &View, name: &str) -> Result<Arc<Policy>, Problem> {
+pub(in crate::admin) fn policy(view: &View, name: &str) -> Result<Arc<Policy>, Problem> {
     let found = view.snapshot.policies.iter().find(|policy| &*policy.name == name);
     found.cloned().ok_or_else(|| Problem::not_found(format!("there is no policy {name:?}")))
 }
@@ -167,7 +167,7 @@ impl Effect {
 }
 
 /// The limit of a policy without plans and limits of single keys.
-pub(super) fn limit(policy: &Policy) -> OrUnlimited<Limit> {
+pub(in crate::admin) fn limit(policy: &Policy) -> OrUnlimited<Limit> {
     match policy.is_unlimited {
         true => OrUnlimited::UNLIMITED,
         false => OrUnlimited::Limited(Limit::of(&policy.algorithm)),

@@ -3,8 +3,8 @@
 use tollgate_core::digest::Principal;
 use tollgate_core::policy::Policy;
 
-use super::node::{Node, View};
-use super::problem::Problem;
+use crate::admin::node::{Node, View};
+use crate::admin::problem::Problem;
 
 /// The client with this key. `~` and an id stand for a client of a list or of a refusal.
 ///

@@ -1,9 +1,8 @@
 //! The counters of one key, and its own limit.
 
-mod forms;
-
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tollgate_core::algorithm::Algorithm;
@@ -12,20 +11,18 @@ use tollgate_core::policy::{Beside, LimitChoice, Plan, Policy};
 use tollgate_core::store::overrides::Override;
 use tollgate_core::store::{Inspected, Inspection, Source};
 
-use super::answer::Answer;
-use super::audit::Change;
-use super::call::Call;
-use super::node::{Node, View};
-use super::patches::read_body;
-use super::policies::{self, policy};
+use super::forms::{About, Counters, NewLimit, Reset, ShownKey, ShownOverride, Unknown};
 use super::principals::principal;
-use super::problem::Problem;
-use super::reveal;
-use super::words::{OrUnlimited, Scope, SourceWord};
+use crate::admin::answer::Answer;
+use crate::admin::audit::Change;
+use crate::admin::body::read_json;
+use crate::admin::call::Call;
+use crate::admin::calls::policies;
+use crate::admin::node::{Node, View};
+use crate::admin::problem::Problem;
+use crate::admin::reveal;
+use crate::admin::words::{OrUnlimited, Scope, SourceWord};
 use crate::engine::{StoreCall, Wait};
-use forms::{About, Counters, Unknown};
-
-pub(super) use forms::{NewLimit, Reset, ShownKey, ShownOverride};
 
 /// A key of a policy.
 struct Subject {
@@ -129,9 +126,9 @@ pub(super) async fn set_override(
     node: &Node,
     view: &View,
     call: &Call,
-    body: &[u8],
+    body: Bytes,
 ) -> Result<Answer, Problem> {
-    let new: NewLimit = read_body(body)?;
+    let new: NewLimit = read_json(&body)?;
     let limit = (node.readers.limit)(&new.limit).map_err(Problem::bad_request)?;
     let subject = Subject::of_overridable(node, view, call).await?;
     if let Override::Limited { units, window } = limit {
@@ -181,7 +178,7 @@ async fn put(
 impl Subject {
     /// The key of the call, as its policy counts by it.
     async fn of(node: &Node, view: &View, call: &Call) -> Result<Self, Problem> {
-        let policy = policy(view, call.value(0))?;
+        let policy = policies::policy(view, call.value(0))?;
         let principal = principal(node, view, &policy, call.value(1)).await?;
         let mut subject = Self { policy, principal, own: None, is_own_unknown: false };
         if let Some(key) = subject.override_key() {
@@ -194,7 +191,7 @@ impl Subject {
     }
 
     async fn of_overridable(node: &Node, view: &View, call: &Call) -> Result<Self, Problem> {
-        let named = policy(view, call.value(0))?;
+        let named = policies::policy(view, call.value(0))?;
         if named.overrides.is_none() {
             return Err(not_overridable(&named.name));
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::Index;
 use serde_json::{Value, json};
 
-use super::masked_config::MaskedConfig;
+use crate::admin::masked_config::MaskedConfig;
 
 /// The most differences that are listed.
 const MAX_LISTED: usize = 100;

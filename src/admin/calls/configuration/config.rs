@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::answer::Answer;
-use super::audit::Change;
-use super::call::Call;
-use super::config_call::{ConfigCall, ConfigRequest, Refused, Replaced, invalid};
 use super::differences::Differences;
-use super::node::{Checked, EffectiveConfig, Node, Phase, View};
-use super::problem::{ConfigProblem, Problem};
+use crate::admin::answer::Answer;
+use crate::admin::audit::Change;
+use crate::admin::call::Call;
+use crate::admin::config_call::{ConfigCall, ConfigRequest, Refused, Replaced, invalid};
+use crate::admin::node::{Checked, EffectiveConfig, Node, Phase, View};
+use crate::admin::problem::{ConfigProblem, Problem};
 use crate::patches::IfMatch;
 
 /// Which configuration runs.
@@ -179,7 +179,7 @@ fn replaced(node: &Node, view: &View, done: Replaced, is_in_file: bool) -> Answe
 }
 
 /// Asks the task that replaces configurations.
-pub(super) async fn ask(
+pub(in crate::admin) async fn ask(
     node: &Node,
     call: &Call,
     requested: ConfigRequest,
@@ -197,7 +197,7 @@ pub(super) async fn ask(
 
 /// # Errors
 /// 403, if calls may not write the file.
-pub(super) fn may_write(view: &View) -> Result<(), Problem> {
+pub(in crate::admin) fn may_write(view: &View) -> Result<(), Problem> {
     if view.settings.write_config {
         return Ok(());
     }

@@ -1,29 +1,29 @@
 //! Changes of policies at run time.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tollgate_core::policy::Policy;
 
-use super::answer::{Answer, Page};
-use super::audit::Change;
-use super::call::Call;
-use super::candidates::CandidateCounts;
-use super::cluster::{About, Cluster};
-use super::config_call::ConfigRequest;
-use super::configuration;
-use super::node::{Node, Phase, View};
-use super::outcomes::{Outcomes, PolicyOutcomes, Use};
-use super::policies::{Effect, policy};
-use super::problem::Problem;
-use super::rejected::problem;
-use super::words::{Counted, Limit, Scope};
-use crate::message::json;
+use super::effect::{Effect, policy};
+use crate::admin::answer::{Answer, Page};
+use crate::admin::audit::Change;
+use crate::admin::call::Call;
+use crate::admin::calls::configuration;
+use crate::admin::candidates::CandidateCounts;
+use crate::admin::cluster::{About, Cluster, is_cluster};
+use crate::admin::config_call::ConfigRequest;
+use crate::admin::node::{Node, Phase, View};
+use crate::admin::outcomes::{Outcomes, PolicyOutcomes, Use};
+use crate::admin::problem::Problem;
+use crate::admin::rejected::problem;
+use crate::admin::state::AdminState;
+use crate::admin::words::{Counted, Limit, Scope};
 use crate::patches::{CANDIDATE, Changed, Done, IfMatch, PatchCall, Requested, Shown};
 use crate::telemetry::families;
 
@@ -108,19 +108,19 @@ pub(super) struct Removed {
     removed: bool,
 }
 
-/// The body of a call in JSON.
-///
-/// # Errors
-/// 400, if it cannot be read.
-pub(super) fn read_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    json::read(body).map_err(|json::Mistake { pointer, detail }| {
-        let place = if pointer.is_empty() { pointer } else { format!("{pointer}: ") };
-        Problem::bad_request(format!("the body is not as it should be: {place}{detail}"))
-    })
+/// Makes a change, and answers as for a look at the policy. The change may have a mistake.
+pub(super) async fn change(
+    state: &AdminState,
+    call: &Call,
+    requested: Result<Requested, Problem>,
+) -> Result<Answer, Problem> {
+    let AdminState { node, candidates, .. } = state;
+    let answer = make(node, candidates, call, requested?).await;
+    candidates.update(&node.metrics, &node.view());
+    answer
 }
 
-/// Makes a change, and answers as for a look at the policy.
-pub(super) async fn change(
+async fn make(
     node: &Node,
     counts: &CandidateCounts,
     call: &Call,
@@ -180,14 +180,28 @@ pub(super) async fn change(
     }
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
     let removed = |_| Answer::json(&Removed { name: name.to_owned(), removed: true });
-    let mut answer = show(node, counts, &node.view(), name, None).unwrap_or_else(removed);
+    let mut answer = one(node, counts, &node.view(), name, None).unwrap_or_else(removed);
     answer.change = Some(change);
     Ok(answer)
 }
 
+/// The figures of all nodes, if the call asks for them.
+async fn figures(state: &AdminState, call: &Call) -> Option<Rc<Cluster>> {
+    match is_cluster(call) {
+        true => Some(state.node.cluster(state.clock.wall()).await),
+        false => None,
+    }
+}
+
+/// One policy, with its outcomes on this node or on all nodes.
+pub(super) async fn show(state: &AdminState, view: &View, call: &Call) -> Result<Answer, Problem> {
+    let cluster = figures(state, call).await;
+    one(&state.node, &state.candidates, view, call.value(0), cluster.as_deref())
+}
+
 /// One policy, with its definition in the file and its changes. With `cluster`, its outcomes
 /// are those of all nodes.
-pub(super) fn show(
+fn one(
     node: &Node,
     counts: &CandidateCounts,
     view: &View,
@@ -206,15 +220,11 @@ pub(super) fn show(
 }
 
 /// All policies by name, in the order of the file.
-pub(super) fn list(
-    node: &Node,
-    counts: &CandidateCounts,
-    view: &View,
-    call: &Call,
-    cluster: Option<&Cluster>,
-) -> Result<Answer, Problem> {
+pub(super) async fn list(state: &AdminState, view: &View, call: &Call) -> Result<Answer, Problem> {
+    let cluster = figures(state, call).await;
+    let AdminState { node, candidates: counts, .. } = state;
     let policies = &view.snapshot.policies;
-    let shown = |policy: &Policy| with_changes(node, counts, view, policy, cluster);
+    let shown = |policy: &Policy| with_changes(node, counts, view, policy, cluster.as_deref());
     let page =
         Page::of(policies.iter().map(|it| (it.name.to_string(), shown(it))).collect(), call)?;
     let Some(cluster) = cluster else { return Ok(Answer::json(&page)) };

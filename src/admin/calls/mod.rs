@@ -1,0 +1,28 @@
+//! The calls of the admin API: [`API`] is the table of them.
+//!
+//! A new call is one entry in the table of its group, and a function in a module beside it. The
+//! entry says all that is said of the call: the service, the roles, the record of changes, the
+//! allowed methods and the API's document are made from it.
+
+mod configuration;
+mod health;
+mod keys;
+mod page;
+mod policies;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use super::spec::Api;
+
+/// All calls.
+pub(super) static API: Api = Api {
+    groups: &[
+        health::GROUP,
+        configuration::GROUP,
+        policies::GROUP,
+        keys::GROUP,
+        traffic::GROUP,
+        page::GROUP,
+    ],
+};
