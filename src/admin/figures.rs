@@ -10,13 +10,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::outcomes::{named, ratio};
 use super::words::{Counted, Scope};
-use crate::telemetry::{
-    BY_CLASS, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, History, Period, PolicySteps,
-    REFUSED, SOURCES,
-};
-
-/// The place of the requests with a status of the class 5xx.
-const ERRORS: usize = 4;
+use crate::telemetry::{Bucket, Buckets, History, Period, PolicySteps};
 
 /// The last minutes in steps, the oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -134,27 +128,26 @@ impl Figures {
     /// The figures of some time.
     pub(super) fn of(period: &Period) -> Self {
         let Period { ended, took, counts, active, workers, busy_us } = period;
-        let classes = counts.range(BY_CLASS);
-        let requests: u64 = classes.iter().sum();
-        let refused = counts.get(REFUSED);
+        let requests = counts.by_class.sum();
+        let refused = counts.refused;
         let rate = |count: u64| ratio(count.saturating_mul(1_000_000), took.as_micros());
         let all_workers_us = took.as_micros().saturating_mul(*workers);
         Self {
             time: ended.to_string(),
             seconds: ratio(took.as_micros(), 1_000_000),
             requests,
-            by_class: named(&CLASSES, classes),
+            by_class: named(counts.by_class.named()),
             refused,
             per_second: PerSecond {
                 requests: rate(requests),
                 refused: rate(refused),
-                errors: rate(classes[ERRORS]),
+                errors: rate(counts.by_class.server_error),
             },
             active: *active,
-            duration_us: Quantiles::of(counts, Distribution::Whole),
-            own_us: Quantiles::of(counts, Distribution::Own),
-            decision_ns: Quantiles::of(counts, Distribution::Decision),
-            sources: named(&SOURCES, counts.range(BY_SOURCE)),
+            duration_us: Quantiles::of(&counts.whole_us),
+            own_us: Quantiles::of(&counts.own_us),
+            decision_ns: Quantiles::of(&counts.decision_ns),
+            sources: named(counts.by_source.named()),
             busy: Busy {
                 workers: *workers,
                 mean: ratio(busy_us.0, all_workers_us),
@@ -165,9 +158,9 @@ impl Figures {
 }
 
 impl Quantiles {
-    fn of<const N: usize>(counts: &Counts<N>, of: Distribution) -> Self {
+    fn of<const N: usize>(buckets: &Buckets<N>) -> Self {
         let between = |Bucket { over, to }: Bucket| Between { over, to };
-        let quantile = |thousandths: u64| counts.quantile(of, thousandths).map(between);
+        let quantile = |thousandths: u64| buckets.quantile(thousandths).map(between);
         Self { p50: quantile(500), p99: quantile(990) }
     }
 }

@@ -5,13 +5,10 @@ use serde::Serialize;
 use tollgate_core::time::Span;
 
 use super::words::Counted;
-use crate::telemetry::{BY_OUTCOME, Distribution, History, OUTCOMES, PolicyCounts};
+use crate::telemetry::{ByOutcome, History};
 
 /// Clients above this share of their limit, in thousandths, are near it.
 const NEAR: u64 = 800;
-
-/// Decisions by their outcomes, in the order of [`OUTCOMES`].
-pub(super) type ByOutcome = [u64; OUTCOMES.len()];
 
 /// The outcomes of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,14 +58,14 @@ pub(super) struct Use {
 impl PolicyOutcomes {
     /// Those of one policy on this node.
     pub(super) fn of(history: &History, name: &str) -> Self {
-        let last = |secs| history.policy(name, Span::from_secs(secs));
-        let (minute, five_minutes) = (last(60), last(300));
+        let (minute, in_minute) = history.policy(name, Span::from_secs(60));
+        let (five_minutes, counts) = history.policy(name, Span::from_secs(300));
         Self {
-            minute: (minute.0, by_outcome(&minute.1)),
-            total: by_outcome(&history.policy_total(name)),
-            measured: five_minutes.1.measured(Distribution::Use),
-            near: five_minutes.1.above(Distribution::Use, NEAR),
-            five_minutes: (five_minutes.0, by_outcome(&five_minutes.1)),
+            minute: (minute, in_minute.by_outcome),
+            five_minutes: (five_minutes, counts.by_outcome),
+            total: history.policy_total(name).by_outcome,
+            measured: counts.used.sum(),
+            near: counts.used.above(NEAR),
         }
     }
 
@@ -78,16 +75,16 @@ impl PolicyOutcomes {
             [(&mut self.minute, &other.minute), (&mut self.five_minutes, &other.five_minutes)]
         {
             period.0 = period.0.max(more.0);
-            sum(&mut period.1, &more.1);
+            period.1.add(&more.1);
         }
-        sum(&mut self.total, &other.total);
+        self.total.add(&other.total);
         self.measured = self.measured.saturating_add(other.measured);
         self.near = self.near.saturating_add(other.near);
     }
 
     /// Decisions of the last five minutes.
     pub(super) fn recent(&self) -> u64 {
-        self.five_minutes.1.iter().fold(0, |sum, count| sum.saturating_add(*count))
+        self.five_minutes.1.sum()
     }
 }
 
@@ -96,10 +93,10 @@ impl Outcomes {
     pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
         let recent = |(span, counts): &(Span, ByOutcome)| {
             let seconds = ratio(span.as_micros(), 1_000_000);
-            Recent { seconds, outcomes: named(&OUTCOMES, counts) }
+            Recent { seconds, outcomes: named(counts.named()) }
         };
         Self {
-            total: named(&OUTCOMES, &outcomes.total),
+            total: named(outcomes.total.named()),
             one_minute: recent(&outcomes.minute),
             five_minutes: recent(&outcomes.five_minutes),
         }
@@ -114,21 +111,10 @@ impl Use {
     }
 }
 
-fn by_outcome(counts: &PolicyCounts) -> ByOutcome {
-    let mut numbers = ByOutcome::default();
-    numbers.iter_mut().zip(counts.range(BY_OUTCOME)).for_each(|(to, from)| *to = *from);
-    numbers
-}
-
-fn sum(numbers: &mut ByOutcome, others: &ByOutcome) {
-    let pairs = numbers.iter_mut().zip(others);
-    pairs.for_each(|(number, more)| *number = number.saturating_add(*more));
-}
-
 /// The numbers with their names; zeros are left out.
-pub(super) fn named(names: &[&str], numbers: &[u64]) -> Counted {
-    let named = names.iter().zip(numbers).filter(|(_, number)| **number > 0);
-    named.map(|(name, number)| ((*name).to_owned(), *number)).collect()
+pub(super) fn named(numbers: impl Iterator<Item = (&'static str, u64)>) -> Counted {
+    let counted = numbers.filter(|(_, number)| *number > 0);
+    counted.map(|(name, number)| (name.to_owned(), number)).collect()
 }
 
 /// A quotient with three decimals; none if there is none.

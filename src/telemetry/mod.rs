@@ -32,10 +32,10 @@ pub(crate) use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECOND
 pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
-    AdminMetrics, BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, ConnectionMetrics, Counter,
-    Counts, DecisionTimer, Distribution, Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts,
-    REFUSED, RateLimitMetrics, RequestMetrics, RouteLabels, SOURCES, Samples, Source, StoreMetrics,
-    Traffic, UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, families, plan_name,
+    AdminMetrics, Bucket, Buckets, ByOutcome, ConnectionMetrics, Counter, DecisionTimer, Histogram,
+    Measurement, Metrics, RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source,
+    StoreMetrics, Traffic, UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, families,
+    plan_name,
 };
 pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tollgate_core::time::{Span, Timestamp};
 
-use super::super::outcomes::{ByOutcome, PolicyOutcomes};
-use crate::telemetry::{BY_OUTCOME, History, Merged, Streams, TopEntry, TopHistory};
+use super::super::outcomes::PolicyOutcomes;
+use crate::telemetry::{ByOutcome, History, Merged, Streams, TopEntry, TopHistory};
 
 /// The version of the form. A node ignores the figures of other versions.
 const VERSION: u32 = 1;
@@ -69,9 +69,7 @@ impl Figures {
     /// Those of this node.
     pub(super) fn of(history: &History, top: &TopHistory, now: Timestamp) -> Self {
         let mut names: Vec<_> = history.policies();
-        names.sort_by_cached_key(|(_, counts)| {
-            Reverse(counts.range(BY_OUTCOME).iter().sum::<u64>())
-        });
+        names.sort_by_cached_key(|(_, counts)| Reverse(counts.by_outcome.sum()));
         let left_out = names.len().saturating_sub(MAX_POLICIES);
         let policies = names.into_iter().take(MAX_POLICIES).map(|(name, _)| {
             let outcomes = PolicyOutcomes::of(history, &name);
@@ -237,14 +235,16 @@ fn length(row: &impl Serialize) -> usize {
 
 /// The numbers without the zeros at their end.
 fn short(counts: &ByOutcome) -> Vec<u64> {
-    let used = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-    counts[..used].to_vec()
+    let numbers = counts.numbers();
+    let used = numbers.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+    numbers[..used].to_vec()
 }
 
+/// None: there are more numbers than outcomes.
 fn long(counts: &[u64]) -> Option<ByOutcome> {
-    let mut all = ByOutcome::default();
-    all.get_mut(..counts.len())?.copy_from_slice(counts);
-    Some(all)
+    let mut numbers = ByOutcome::default().numbers();
+    numbers.get_mut(..counts.len())?.copy_from_slice(counts);
+    Some(ByOutcome::of(numbers))
 }
 
 fn shortened(text: &str) -> String {

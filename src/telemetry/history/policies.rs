@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::telemetry::metrics::{BY_OUTCOME, PolicyCounts, REFUSALS, SHADOW_REFUSED};
+use crate::telemetry::metrics::PolicyCounts;
 
 /// What one policy has decided in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,13 +56,9 @@ impl Policies {
 
     /// Keeps what policies have counted in one more second.
     pub(super) fn add(&mut self, grown: &[(&str, PolicyCounts)]) {
-        let sum = |counts: &[u64]| counts.iter().fold(0_u64, |sum, more| sum.saturating_add(*more));
         let entries = grown.iter().filter_map(|(name, growth)| {
-            let counts = [
-                sum(growth.range(BY_OUTCOME)),
-                sum(growth.range(REFUSALS)),
-                growth.get(SHADOW_REFUSED),
-            ];
+            let of = &growth.by_outcome;
+            let counts = [of.sum(), of.refusals(), of.shadow_refused];
             let policy = if counts[0] > 0 { self.number(name)? } else { return None };
             Some(Entry { policy, counts: counts.map(|it| u32::try_from(it).unwrap_or(u32::MAX)) })
         });

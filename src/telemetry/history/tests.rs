@@ -4,7 +4,7 @@ use tollgate_core::time::Clock;
 
 use super::policies::Decided;
 use super::*;
-use crate::telemetry::metrics::{BY_CLASS, OUTCOMES, families};
+use crate::telemetry::metrics::families;
 use crate::telemetry::{Metrics, WorkerMetrics};
 
 /// A node whose counters a test moves.
@@ -44,13 +44,12 @@ impl Node {
 
     fn refused(&self, policy: &str, seconds: u64) -> (u64, u64) {
         let (span, counts) = self.history.policy(policy, Span::from_secs(seconds));
-        let refused = OUTCOMES.iter().position(|it| *it == "refused").expect("it is one");
-        (span.as_secs_ceil(), counts.get(refused))
+        (span.as_secs_ceil(), counts.by_outcome.refused)
     }
 }
 
 fn answered(period: &Period) -> u64 {
-    period.counts.range(BY_CLASS).iter().sum()
+    period.counts.by_class.sum()
 }
 
 #[test]
@@ -130,7 +129,7 @@ fn a_policy_has_its_last_minutes_and_its_total() {
     node.after(Span::SECOND);
     assert_eq!(node.refused("p", 60), (61, 67), "the step in progress counts, too");
     assert_eq!(node.refused("other", 60), (61, 0));
-    assert_eq!(node.history.policy_total("p").get(4), 1307);
+    assert_eq!(node.history.policy_total("p").by_outcome.refused, 1307);
 }
 
 #[test]

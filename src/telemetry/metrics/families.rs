@@ -77,6 +77,7 @@ macro_rules! families {
     ($($name:ident = $family:expr;)*) => {
         $(pub(crate) static $name: Family = $family;)*
         /// All metrics, in the order of the documentation.
+        #[cfg(test)]
         pub(crate) static ALL: &[&Family] = &[$(&$name),*];
     };
 }

@@ -1,9 +1,5 @@
 //! What a metric is: its name, type, labels, unit and meaning.
 
-use std::collections::HashMap;
-
-use prometheus::core::Desc;
-
 /// One metric with all its series.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -97,13 +93,6 @@ impl Family {
         Self { kind: Kind::Histogram(bounds), ..Self::counter(name, labels, unit, help) }
     }
 
-    /// As the library describes it.
-    pub(super) fn description(&self) -> Desc {
-        let labels = self.labels.iter().map(|label| (*label).to_owned()).collect();
-        Desc::new(self.name.to_owned(), self.help.to_owned(), labels, HashMap::new())
-            .expect("names and labels follow the rules, which a test holds")
-    }
-
     /// The same, for a metric that appears with an event.
     pub(super) const fn on_event(self) -> Self {
         Self { appears: Appears::OnEvent, ..self }
@@ -116,7 +105,6 @@ impl Family {
     }
 
     /// Its type, as Prometheus names it.
-    #[cfg(test)]
     pub(super) const fn type_name(&self) -> &'static str {
         match self.kind {
             Kind::Counter { .. } => "counter",

@@ -11,7 +11,9 @@ mod admin;
 mod cache;
 mod cell;
 mod connections;
+mod counts;
 mod decisions;
+mod exposition;
 pub(crate) mod families;
 mod family;
 mod latest;
@@ -29,21 +31,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use prometheus::core::{Collector, Desc};
-use prometheus::{Registry, TextEncoder, proto};
 
 pub(crate) use admin::AdminMetrics;
 pub(crate) use cell::{Counter, Histogram};
 pub(crate) use connections::{ConnectionMetrics, Traffic};
+pub(crate) use counts::{Bucket, Buckets, ByOutcome, NodeCounts, PolicyCounts};
 pub(crate) use decisions::{DecisionTimer, plan_name};
 pub(crate) use rate_limit::RateLimitMetrics;
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;
-pub(crate) use totals::{
-    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, NodeCounts, OUTCOMES,
-    PolicyCounts, REFUSALS, REFUSED, SHADOW_REFUSED, SOURCES, Totals,
-};
+pub(crate) use totals::Totals;
 pub(crate) use units::UnitMetrics;
 pub(crate) use upstream::{UpstreamMetrics, UpstreamTraffic};
 pub(crate) use worker::WorkerMetrics;
@@ -60,11 +58,7 @@ pub(crate) trait Source: Send + Sync {
 
 /// The metrics of the process. Clones are handles to the same metrics.
 #[derive(Clone)]
-pub(crate) struct Metrics {
-    state: Arc<State>,
-    /// The library's list of collectors, which has one: [`WholeProcess`].
-    registry: Registry,
-}
+pub(crate) struct Metrics(Arc<State>);
 
 struct State {
     known: Arc<KnownSeries>,
@@ -78,32 +72,25 @@ impl Metrics {
     /// Metrics with at most `max_series` series that workers begin. Series that have no
     /// labels are not counted.
     pub(crate) fn new(max_series: usize) -> Self {
-        let state = Arc::new(State {
+        Self(Arc::new(State {
             known: Arc::new(KnownSeries::new(max_series)),
             workers: Mutex::default(),
             sources: Mutex::default(),
             latest: Arc::default(),
-        });
-        let registry = Registry::new();
-        let descriptions = families::ALL.iter().map(|family| family.description()).collect();
-        let collector = Box::new(WholeProcess { state: Arc::clone(&state), descriptions });
-        registry
-            .register(collector)
-            .expect("all names are valid and different, which a test holds");
-        Self { state, registry }
+        }))
     }
 
     /// The part of one more worker.
     pub(crate) fn worker(&self) -> WorkerMetrics {
         let series = Arc::new(WorkerSeries::default());
-        self.state.workers.lock().push(Arc::clone(&series));
-        let (known, latest) = (Arc::clone(&self.state.known), Arc::clone(&self.state.latest));
+        self.0.workers.lock().push(Arc::clone(&series));
+        let (known, latest) = (Arc::clone(&self.0.known), Arc::clone(&self.0.latest));
         WorkerMetrics::new(series, known, latest)
     }
 
     /// Reads this state at each scrape, too.
     pub(crate) fn add_source(&self, source: Arc<dyn Source>) {
-        self.state.sources.lock().push(source);
+        self.0.sources.lock().push(source);
     }
 
     /// The sums of the series of a counter or gauge, each with its labels: of all series, or
@@ -133,23 +120,19 @@ impl Metrics {
     }
 
     fn series(&self, family: &Family) -> Vec<Arc<Series>> {
-        let workers = self.state.workers.lock().clone();
+        let workers = self.0.workers.lock().clone();
         let series = workers.iter().flat_map(|worker| worker.all());
         series.filter(|series| series.family.name == family.name).collect()
     }
 
     /// All metrics as they are now.
     pub(crate) fn samples(&self) -> Samples {
-        self.state.samples()
+        self.0.samples()
     }
 
     /// All metrics as text, in Prometheus' format 0.0.4.
     pub(crate) fn render(&self) -> String {
-        let families = self.registry.gather();
-        TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot write the metrics");
-            String::new()
-        })
+        exposition::text(&self.samples())
     }
 }
 
@@ -173,22 +156,6 @@ impl State {
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-/// Collects all metrics for the library that writes them.
-struct WholeProcess {
-    state: Arc<State>,
-    descriptions: Vec<Desc>,
-}
-
-impl Collector for WholeProcess {
-    fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().collect()
-    }
-
-    fn collect(&self) -> Vec<proto::MetricFamily> {
-        self.state.samples().into_proto()
     }
 }
 

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use prometheus::proto;
 use tollgate_core::time::Span;
 
-use super::family::{Bounds, Family, Kind};
+use super::family::{Family, Kind};
 use super::worker::Series;
 
 /// The values of all metrics at one scrape.
 #[derive(Debug, Default)]
 pub(crate) struct Samples(BTreeMap<&'static str, (&'static Family, BySeries)>);
 
-type BySeries = BTreeMap<Box<[Box<str>]>, Value>;
+/// The values of the series of one metric, by the values of their labels.
+pub(super) type BySeries = BTreeMap<Box<[Box<str>]>, Value>;
 
+/// The value of one series.
 #[derive(Debug)]
-enum Value {
+pub(super) enum Value {
     /// Of a gauge or a counter, in the unit that is shown.
     Shown(f64),
     /// As the workers count.
@@ -84,84 +85,26 @@ impl Samples {
         &mut self.0.entry(family.name).or_insert((family, BTreeMap::new())).1
     }
 
-    /// As the encoder takes it.
-    pub(super) fn into_proto(self) -> Vec<proto::MetricFamily> {
-        let families = self.0.into_values().map(|(family, by_series)| {
-            let mut out = proto::MetricFamily::default();
-            out.set_name(family.name.to_owned());
-            out.set_help(family.help.to_owned());
-            out.set_field_type(match family.kind {
-                Kind::Counter { .. } => proto::MetricType::COUNTER,
-                Kind::Gauge => proto::MetricType::GAUGE,
-                Kind::Histogram(_) => proto::MetricType::HISTOGRAM,
-            });
-            let metrics = by_series.into_iter();
-            out.set_metric(
-                metrics.map(|(labels, value)| metric(family, &labels, &value)).collect(),
-            );
-            out
-        });
-        families.collect()
+    /// Each metric that has a series, by name.
+    pub(super) fn families(&self) -> impl Iterator<Item = &(&'static Family, BySeries)> {
+        self.0.values()
     }
 }
 
-fn metric(family: &Family, labels: &[Box<str>], value: &Value) -> proto::Metric {
-    let labels = family.labels.iter().zip(labels).map(|(name, value)| {
-        let mut pair = proto::LabelPair::default();
-        pair.set_name((*name).to_owned());
-        pair.set_value(value.as_ref().to_owned());
-        pair
-    });
-    let mut labels: Vec<proto::LabelPair> = labels.collect();
-    labels.sort_by(|a, b| a.name().cmp(b.name()));
-    let mut metric = proto::Metric::from_label(labels);
-    let shown = |per_unit: u64| match value {
-        Value::Shown(value) => *value,
-        Value::Counted(numbers) => {
-            float(numbers.first().copied().unwrap_or_default()) / float(per_unit)
+impl Value {
+    /// The number of a counter or gauge in the unit that is shown.
+    pub(super) fn shown(&self, per_unit: u64) -> f64 {
+        match self {
+            Self::Shown(value) => *value,
+            Self::Counted(numbers) => {
+                float(numbers.first().copied().unwrap_or_default()) / float(per_unit)
+            }
         }
-    };
-    match (family.kind, value) {
-        (Kind::Counter { per_unit }, _) => {
-            let mut counter = proto::Counter::default();
-            counter.set_value(shown(per_unit));
-            metric.set_counter(counter);
-        }
-        (Kind::Gauge, _) => {
-            let mut gauge = proto::Gauge::default();
-            gauge.set_value(shown(1));
-            metric.set_gauge(gauge);
-        }
-        (Kind::Histogram(bounds), Value::Counted(numbers)) => {
-            metric.set_histogram(histogram(bounds, numbers));
-        }
-        // Only workers count in histograms.
-        (Kind::Histogram(_), Value::Shown(_)) => {}
     }
-    metric
-}
-
-/// The cumulative form of a histogram.
-fn histogram(bounds: Bounds, numbers: &[u64]) -> proto::Histogram {
-    let mut count = 0_u64;
-    let buckets = bounds.upper.iter().zip(numbers).map(|(upper, number)| {
-        count = count.wrapping_add(*number);
-        let mut bucket = proto::Bucket::default();
-        bucket.set_cumulative_count(count);
-        bucket.set_upper_bound(float(*upper) / float(bounds.per_unit));
-        bucket
-    });
-    let buckets = buckets.collect();
-    let [.., last, sum] = numbers else { return proto::Histogram::default() };
-    let mut histogram = proto::Histogram::default();
-    histogram.set_bucket(buckets);
-    histogram.set_sample_count(count.wrapping_add(*last));
-    histogram.set_sample_sum(float(*sum) / float(bounds.per_unit));
-    histogram
 }
 
 /// Prometheus has 64-bit floating-point numbers only.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, and rounded beyond")]
-fn float(number: u64) -> f64 {
+pub(super) fn float(number: u64) -> f64 {
     number as f64
 }

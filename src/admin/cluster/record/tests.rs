@@ -33,9 +33,9 @@ fn figures(names: &[String], clients: u32, text: &str) -> Figures {
             })
         };
         let outcomes = PolicyOutcomes {
-            minute: (Span::from_secs(60), [987_654; 12]),
-            five_minutes: (Span::from_secs(300), [index; 12]),
-            total: [u64::MAX / 32; 12],
+            minute: (Span::from_secs(60), ByOutcome::of([987_654; 12])),
+            five_minutes: (Span::from_secs(300), ByOutcome::of([index; 12])),
+            total: ByOutcome::of([u64::MAX / 32; 12]),
             measured: 77_777,
             near: 333,
         };
@@ -93,7 +93,7 @@ fn a_record_has_its_bound_with_many_policies_and_hostile_texts() {
 fn usual_policies_all_fit_with_clients_of_each() {
     let mut usual = figures(&names(100), 40, "ip 203.0.113.0/24");
     for figures in usual.policies.values_mut() {
-        let counts = [12_345, 0, 0, 0, 678, 0, 0, 0, 0, 0, 0, 0];
+        let counts = ByOutcome { admitted: 12_345, refused: 678, ..ByOutcome::default() };
         figures.outcomes.minute.1 = counts;
         figures.outcomes.five_minutes.1 = counts;
         figures.outcomes.total = counts;
