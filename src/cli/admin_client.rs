@@ -15,8 +15,7 @@ use http::{HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -24,6 +23,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tollgate_core::pem;
+use tollgate_core::tls::{self, ClientTlsError, Trust};
 
 use super::clean;
 
@@ -339,30 +339,24 @@ impl Target {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, AdminError> {
-    let unusable = |why: io::Error| AdminError::File { path: path.into(), why: why.to_string() };
-    std::fs::read(path).map_err(unusable)
+    std::fs::read(path).map_err(|why| unusable(path, &why))
+}
+
+fn unusable(path: &Path, why: &impl fmt::Display) -> AdminError {
+    AdminError::File { path: path.into(), why: why.to_string() }
 }
 
 fn connector(ca: Option<&Path>) -> Result<TlsConnector, AdminError> {
-    let mut roots = RootCertStore::empty();
-    match ca {
-        Some(path) => {
-            let unusable = |why: String| AdminError::File { path: path.into(), why };
-            let found = pem::certificates(&read(path)?).map_err(|why| unusable(why.to_string()))?;
-            for certificate in found {
-                roots.add(certificate.into()).map_err(|why| unusable(why.to_string()))?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider supports the protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let of_file = |path: &Path| {
+        let found = pem::certificates(&read(path)?).map_err(|why| unusable(path, &why))?;
+        Ok::<Vec<CertificateDer<'static>>, AdminError>(found.into_iter().map(Into::into).collect())
+    };
+    let authorities = ca.map(of_file).transpose()?;
+    let config = tls::client_config(Trust::authorities(authorities.as_deref()), None);
+    let config = config.map_err(|error| match (ca, error) {
+        (Some(path), ClientTlsError::Authority(why)) => unusable(path, &why),
+        (_, error) => AdminError::Connect(io::Error::other(error)),
+    })?;
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

@@ -4,11 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, Error};
+use tollgate_core::tls::{self, ClientIdentity, ClientTlsError, Trust};
 
 /// TLS settings of an upstream. Two of them are equal if their parts are.
 #[derive(Clone)]
@@ -98,90 +96,25 @@ impl fmt::Debug for TlsSettings {
 }
 
 fn client_config(parts: &TlsParts) -> Result<ClientConfig, TlsError> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .expect("the provider supports the protocol versions");
-    let builder = if parts.verify {
-        let roots = Arc::new(roots(parts.ca.as_deref())?);
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
-        builder.with_webpki_verifier(verifier.build().map_err(|_| TlsError::NoAuthorities)?)
-    } else {
-        let verifier = Arc::new(NoServerVerification(provider));
-        builder.dangerous().with_custom_certificate_verifier(verifier)
+    let trust = match parts.verify {
+        true => Trust::authorities(parts.ca.as_deref()),
+        false => Trust::All,
     };
-    let mut config = match &parts.identity {
-        None => builder.with_no_client_auth(),
-        Some((chain, _)) if chain.is_empty() => return Err(TlsError::Certificate),
-        Some((chain, key)) => {
-            let made = builder.with_client_auth_cert(chain.clone(), key.clone_key());
-            made.map_err(|error| match error {
-                Error::InconsistentKeys(_) => TlsError::Mismatch,
-                Error::InvalidCertificate(_) => TlsError::Certificate,
-                _ => TlsError::Key,
-            })?
-        }
-    };
+    if parts.identity.as_ref().is_some_and(|(chain, _)| chain.is_empty()) {
+        return Err(TlsError::Certificate);
+    }
+    let identity = parts.identity.as_ref().map(|(chain, key)| ClientIdentity { chain, key });
+    let made = tls::client_config(trust, identity);
+    let mut config = made.map_err(|error| match error {
+        ClientTlsError::Authority(_) => TlsError::Authority,
+        ClientTlsError::NoAuthorities if parts.ca.is_some() => TlsError::Authority,
+        ClientTlsError::NoAuthorities => TlsError::NoAuthorities,
+        ClientTlsError::Identity(Error::InconsistentKeys(_)) => TlsError::Mismatch,
+        ClientTlsError::Identity(Error::InvalidCertificate(_)) => TlsError::Certificate,
+        ClientTlsError::Identity(_) => TlsError::Key,
+    })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
-}
-
-fn roots(ca: Option<&[CertificateDer<'static>]>) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    match ca {
-        Some(authorities) => {
-            for certificate in authorities {
-                roots.add(certificate.clone()).map_err(|_| TlsError::Authority)?;
-            }
-            if roots.is_empty() { Err(TlsError::Authority) } else { Ok(roots) }
-        }
-        None => {
-            // Some files of a system may be invalid. The valid ones are used.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            if roots.is_empty() { Err(TlsError::NoAuthorities) } else { Ok(roots) }
-        }
-    }
-}
-
-/// Skips certificate validation; still verifies the handshake signature.
-#[derive(Debug)]
-struct NoServerVerification(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for NoServerVerification {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
-//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files; stopping; time limits |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`, `tls`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files, and TLS of clients; stopping; time limits |
 //! | 2, pure | `text` | characters that people can read, and JSON strings |
 //! | 3 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
 //! | 4 | `refusal` | the responses to requests that are not admitted |
@@ -38,3 +38,5 @@ pub mod store;
 pub mod testing;
 pub mod text;
 pub mod time;
+#[cfg(feature = "tls")]
+pub mod tls;

@@ -3,14 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+use rustls::pki_types::ServerName;
+use rustls::{CertificateError, ClientConfig, Error};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tollgate_core::store::OutageCause;
+use tollgate_core::tls::{self, ClientIdentity, Trust};
 
 use super::failure::StoreError;
 use super::settings::{Address, Identity, TlsSettings};
@@ -93,40 +92,16 @@ impl Identity {
     /// # Errors
     /// If they cannot.
     pub fn check(&self) -> Result<(), Error> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(RootCertStore::empty());
-        builder.with_client_auth_cert(self.chain.clone(), self.key.clone_key()).map(drop)
+        tls::check_identity(self.shown())
+    }
+
+    fn shown(&self) -> ClientIdentity<'_> {
+        ClientIdentity { chain: &self.chain, key: &self.key }
     }
 }
 
-fn client_config(tls: &TlsSettings) -> io::Result<ClientConfig> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let roots = Arc::new(roots(tls.ca.as_deref())?);
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_webpki_verifier(verifier.build().map_err(io::Error::other)?);
-    let Some(Identity { chain, key }) = &tls.identity else {
-        return Ok(builder.with_no_client_auth());
-    };
-    builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(io::Error::other)
-}
-
-/// The authorities of the settings, or those that the system trusts.
-fn roots(ca: Option<&[CertificateDer<'static>]>) -> io::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    match ca {
-        Some(authorities) => {
-            for certificate in authorities {
-                roots.add(certificate.clone()).map_err(io::Error::other)?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    Ok(roots)
+fn client_config(settings: &TlsSettings) -> io::Result<ClientConfig> {
+    let trust = Trust::authorities(settings.ca.as_deref());
+    let identity = settings.identity.as_ref().map(Identity::shown);
+    tls::client_config(trust, identity).map_err(io::Error::other)
 }

@@ -74,7 +74,17 @@ pub(crate) const CRATES: &[Crate] = &[
         uses: &[],
         layers: &[
             &["time"],
-            &["drain", "request", "digest", "algorithm", "consistency", "in_time", "meter", "pem"],
+            &[
+                "drain",
+                "request",
+                "digest",
+                "algorithm",
+                "consistency",
+                "in_time",
+                "meter",
+                "pem",
+                "tls",
+            ],
             &["testing", "text"],
             &["policy", "store"],
             &["refusal"],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::hyper::HyperClient;
@@ -20,6 +20,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::time::monotonic;
+use tollgate_core::tls::{self, Trust};
 use tracing::{info, warn};
 
 use super::spans::spans;
@@ -100,14 +101,11 @@ fn exporter(settings: &TraceSettings) -> Result<SpanExporter, ExporterBuildError
 
 /// A client that trusts the certificate authorities of the system.
 fn encrypted_client() -> Result<HyperClient<HttpsConnector<HttpConnector>>, ExporterBuildError> {
-    let tls = rustls::ClientConfig::builder().with_native_roots().map_err(|error| {
+    let tls = tls::client_config(Trust::System, None).map_err(|error| {
         ExporterBuildError::InternalFailure(format!("no trusted certificates: {error}"))
     })?;
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls.with_no_client_auth())
-        .https_only()
-        .enable_http1()
-        .build();
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
     Ok(HyperClient::new(connector, TIMEOUT, None))
 }
 
