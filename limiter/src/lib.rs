@@ -57,13 +57,39 @@ pub use library::Parts;
 #[cfg(feature = "redis")]
 pub use library::RedisUrlError;
 pub use library::{
-    Algorithm, BuildError, Check, Client, Clock, Counting, Decision, Dialect, Key, KeyError, Lease,
-    Limit, LimitError, Limiter, LimiterBuilder, MAX_POLICIES, Missing, OnMissingKey,
-    OnStoreFailure, Outcome, ParseKeyError, Plans, Policy, PolicyHandle, Report, Reports, Settle,
-    Store, UnknownPolicy,
+    BuildError, Check, Client, Clock, Decision, Dialect, Key, KeyError, Lease, Limit, LimitError,
+    Limiter, LimiterBuilder, MAX_POLICIES, Missing, Outcome, ParseKeyError, Plans, Policy,
+    PolicyFault, PolicyHandle, Report, Reports, Settle, Store, UnknownPolicy,
 };
 #[cfg(feature = "jwt")]
 pub use library::{Jwt, JwtError};
+
+/// ```
+/// # use tollgate_limiter::{Algorithm, Key, Policy};
+/// let uploads = Policy::new("uploads", Key::User, "5".parse()?).algorithm(Algorithm::Concurrency);
+/// # Ok::<_, tollgate_limiter::LimitError>(())
+/// ```
+pub use tollgate_core::algorithm::AlgorithmKind as Algorithm;
+/// ```
+/// # use tollgate_limiter::{Key, OnStoreFailure, Policy};
+/// let logins = Policy::new("logins", Key::Ip, "5/minute".parse()?)
+///     .on_store_failure(OnStoreFailure::Deny);
+/// # Ok::<_, tollgate_limiter::LimitError>(())
+/// ```
+pub use tollgate_core::consistency::OnFailure as OnStoreFailure;
+/// ```
+/// # use tollgate_limiter::{Counting, Key, Policy};
+/// let reads = Policy::new("reads", Key::ApiKey, "1M/hour".parse()?).counting(Counting::Leased);
+/// # Ok::<_, tollgate_limiter::LimitError>(())
+/// ```
+pub use tollgate_core::consistency::StoreMode as Counting;
+/// ```
+/// # use tollgate_limiter::{Key, OnMissingKey, Policy};
+/// let keyed = Policy::new("keyed", Key::ApiKey, "100/minute".parse()?)
+///     .on_missing_key(OnMissingKey::Deny);
+/// # Ok::<_, tollgate_limiter::LimitError>(())
+/// ```
+pub use tollgate_core::policy::MissingKey as OnMissingKey;
 pub use tollgate_core::store::{Outage, OutageCause};
 
 /// The examples of the README are compiled and run.

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use tollgate_core::policy::spec::Written;
 
 use super::node::TextSpan;
 use super::words::Word;
@@ -79,12 +80,26 @@ impl<T> Field<T> {
     }
 
     /// Whether it is not in the file.
-    pub(super) fn is_absent(&self) -> bool {
+    pub(super) const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 }
 
 impl<T> Field<T> {
+    /// The field of a specification, whose value `read` makes of this one.
+    pub(super) fn written<U>(&self, read: impl FnOnce(&T) -> U) -> Written<U> {
+        self.read(|given| Some(read(&given.value)))
+    }
+
+    /// The field of a specification. It cannot be read if `read` returns None.
+    pub(super) fn read<U>(&self, read: impl FnOnce(&Spanned<T>) -> Option<U>) -> Written<U> {
+        match self {
+            Self::Absent => Written::Absent,
+            Self::Broken => Written::Unreadable,
+            Self::Given(given) => read(given).map_or(Written::Unreadable, Written::Given),
+        }
+    }
+
     /// Where it is written, if it is given and not broken.
     pub(super) fn span(&self) -> Option<TextSpan> {
         self.given().map(|given| given.span)

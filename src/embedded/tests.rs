@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::StatusCode;
 use proptest::prelude::*;
 use tollgate_limiter::{
-    Algorithm, Counting, Key, Limit, OnMissingKey, OnStoreFailure, Plans, Policy, Settle,
+    Algorithm, Client, Counting, Key, Limit, OnMissingKey, OnStoreFailure, Plans, Policy, Settle,
+    Store,
 };
 
 use super::*;
@@ -86,10 +87,19 @@ fn a_policy_in_rust_is_the_same_as_in_a_file() {
             "key: api_key, limit: 5/m, missing_key: unauthorized",
             Policy::new("p", Key::ApiKey, limit("5/m")).on_missing_key(OnMissingKey::Unauthorized),
         ),
+        (
+            "key: ip, limit: 5/m, penalty: { after: 10/minute, ban: 5m, max_ban: 1h }",
+            p("5/m")
+                .penalty(limit("10/minute"), Duration::from_secs(300))
+                .max_ban(Duration::from_secs(3600)),
+        ),
         ("key: ip, limit: 5/m, cost: 4, overrides: true", p("5/m").cost(4).overrides()),
     ];
     for (text, policy) in cases {
-        let ours = Limiter::compile(&policy).expect("a policy");
+        let client = Client::new().trusted_proxy("10.0.0.0/8");
+        let store = Store::redis("redis://127.0.0.1:1").expect("a URL");
+        let builder = Limiter::builder().client(client).store(store).policy(policy);
+        let ours = &builder.compile().expect("a policy").0[0];
         assert_eq!(format!("{ours:#?}"), compiled(text), "{text}");
     }
 }

@@ -11,7 +11,7 @@ pub struct Consistency {
     pub on_failure: OnFailure,
 }
 
-/// The exactness of a policy's counters on several nodes.
+/// How exact a policy counts in a store that several nodes share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreMode {
     /// Every admitted request is counted before it is forwarded.
@@ -25,10 +25,10 @@ pub enum StoreMode {
     WriteBack,
 }
 
-/// The treatment of a policy's requests while the store is unavailable.
+/// What a policy does with requests while the store is not available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Every node counts separately, up to its share of the limit.
+    /// Each node decides by the counts that it knows, and by its share of the limit.
     #[default]
     Local,
     /// They are admitted and not counted.

@@ -2,14 +2,23 @@
 //! that its `lib.rs` re-exports. `limiter/api.txt` holds it, so that no change of it is an
 //! accident.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::code;
 use crate::tree::{File, Tree};
 
 /// The sources of the interface.
-const SOURCES: [&str; 3] =
-    ["limiter/src/library/", "limiter/src/layer/", "crates/core/src/decision/settings.rs"];
+const SOURCES: [&str; 6] = [
+    "limiter/src/library/",
+    "limiter/src/layer/",
+    "crates/core/src/decision/settings.rs",
+    "crates/core/src/algorithm/kind.rs",
+    "crates/core/src/consistency.rs",
+    "crates/core/src/policy/missing_key.rs",
+];
+
+/// The names of the interface by those that the sources have.
+type Names = BTreeMap<String, String>;
 
 /// Marks what the gateway alone uses.
 const HIDDEN: &str = "#[doc(hidden)]";
@@ -24,14 +33,25 @@ pub(crate) fn interface(tree: &Tree) -> String {
         let is_source = SOURCES.iter().any(|source| file.path.starts_with(source));
         is_source && !file.path.contains("/tests")
     });
-    let mut items: Vec<String> = sources.flat_map(|file| items(file, &names)).collect();
+    let items = sources.flat_map(|file| items(file, &names));
+    let mut items: Vec<String> = items.map(|item| renamed(&item, &names)).collect();
     items.sort();
     items.join("\n")
 }
 
+/// The item under the names of the interface.
+fn renamed(item: &str, names: &Names) -> String {
+    let words = item.split_inclusive(|c| !code::is_name(c));
+    let renamed = words.map(|word| {
+        let (name, end) = word.split_at(word.trim_end_matches(|c| !code::is_name(c)).len());
+        format!("{}{end}", names.get(name).map_or(name, String::as_str))
+    });
+    renamed.collect()
+}
+
 /// The names that `pub use` brings to the root.
-fn exported(code: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+fn exported(code: &str) -> Names {
+    let mut names = Names::new();
     for (at, part) in
         code.match_indices("pub use ").map(|(at, word)| (at, &code[at + word.len()..]))
     {
@@ -41,14 +61,17 @@ fn exported(code: &str) -> BTreeSet<String> {
         let path = part.split(';').next().unwrap_or_default();
         let list = path.rsplit("::").next().unwrap_or(path);
         let list = path.split_once('{').map_or(list, |(_, list)| list.trim_end_matches('}'));
-        names.extend(list.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned));
+        for name in list.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+            let (own, public) = name.split_once(" as ").unwrap_or((name, name));
+            names.insert(own.to_owned(), public.to_owned());
+        }
     }
     names
 }
 
 /// The public items of a file that are exported. It relies on the form of rustfmt: an item ends
 /// with a line that has its closing brace at its own depth.
-fn items(file: &File, names: &BTreeSet<String>) -> Vec<String> {
+fn items(file: &File, names: &Names) -> Vec<String> {
     let code = code::only(&file.text);
     // Attributes contain literals, which only the text has. Lines have the same numbers.
     let lines: Vec<(&str, &str)> = code.lines().zip(file.text.lines()).collect();
@@ -110,7 +133,7 @@ fn is_promise(attribute: &str) -> bool {
 }
 
 /// Whether the type of this head is exported, and so is the trait if it is one of the crate.
-fn is_named(head: &str, names: &BTreeSet<String>) -> bool {
+fn is_named(head: &str, names: &Names) -> bool {
     let words = |text: &str| -> Vec<String> {
         text.split(|c| !code::is_name(c)).map(str::to_owned).collect()
     };
@@ -118,10 +141,10 @@ fn is_named(head: &str, names: &BTreeSet<String>) -> bool {
         let subject = rest.split_once(" for ").map_or(rest, |(_, subject)| subject);
         let subject = subject.split(" where ").next().unwrap_or_default();
         return !head.contains("SharedLimiter")
-            && words(subject).iter().any(|word| names.contains(word));
+            && words(subject).iter().any(|word| names.contains_key(word));
     }
     let name = head.split_whitespace().nth(2).unwrap_or_default();
-    words(name).first().is_some_and(|name| names.contains(name))
+    words(name).first().is_some_and(|name| names.contains_key(name))
 }
 
 /// The members that users can name: public ones of types, all of enums, traits and
@@ -192,5 +215,14 @@ mod tests {
             Tree::sample(&[("limiter/src/lib.rs", root), ("limiter/src/library/a.rs", source)]);
         let expected = "#[derive(Clone)]\npub struct A\n\nimpl A\n    #[must_use]\n    pub fn f( self, ) -> u8\n\nimpl fmt::Debug for A\n\npub enum B\n    One\n    Two(u8)\n";
         assert_eq!(interface(&tree), expected);
+    }
+
+    #[test]
+    fn a_type_of_the_core_has_the_name_that_the_library_gives_it() {
+        let root = "pub use tollgate_core::consistency::StoreMode as Counting;\n";
+        let source = "pub enum StoreMode {\n    Exact,\n}\npub enum OnFailure {\n    Local,\n}\n";
+        let core = "crates/core/src/consistency.rs";
+        let tree = Tree::sample(&[("limiter/src/lib.rs", root), (core, source)]);
+        assert_eq!(interface(&tree), "pub enum Counting\n    Exact\n");
     }
 }

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use tollgate_core::consistency::StoreMode;
 use tollgate_core::decision::{Dialect, HeaderSettings, HeaderWriter};
 use tollgate_core::digest::{Secret, SharedSecret};
-use tollgate_core::policy::{self, ClientSettings, Clients, MissingKey};
+use tollgate_core::policy::spec::{ClientFacts, Facts};
+use tollgate_core::policy::{self, ClientSettings, Clients};
 use tollgate_core::store::overrides::SharedOverrides;
 use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_core::time;
@@ -100,22 +102,42 @@ impl LimiterBuilder {
     /// # Errors
     /// If the settings contradict themselves, or a thread cannot be started.
     pub fn build(self) -> Result<Limiter, BuildError> {
-        let compiled = self.policies.iter().map(|policy| {
-            let compiled = policy.compile().map(Arc::new);
-            compiled.map_err(|problem| BuildError::Policy { name: policy.name.clone(), problem })
-        });
-        let policies: Vec<_> = compiled.collect::<Result<_, _>>()?;
-        let client = self.client.compile().map_err(BuildError::Client)?;
-        let asks_in_vain = |policy: &&Arc<policy::Policy>| {
-            policy.missing_key == MissingKey::Unauthorized && !client.takes_token_for(&policy.key)
-        };
-        if let Some(policy) = policies.iter().find(asks_in_vain) {
-            let problem = "a bearer token would not give clients this key: use OnMissingKey::Deny";
-            let (name, problem) = (policy.name.to_string(), problem.to_owned());
-            return Err(BuildError::Policy { name, problem });
-        }
+        let (policies, client) = self.compile()?;
         let Self { store, clock, headers, .. } = self;
         Parts { policies, client, store, clock, headers, overrides: None }.build()
+    }
+
+    /// The policies as a gateway has them, and how it recognises clients. Not part of the stable
+    /// interface.
+    ///
+    /// # Errors
+    /// If the settings contradict themselves.
+    #[doc(hidden)]
+    pub fn compile(&self) -> Result<(Vec<Arc<policy::Policy>>, ClientSettings), BuildError> {
+        let client = self.client.compile().map_err(BuildError::Client)?;
+        let is_shared = self.store.is_shared();
+        let has = ClientFacts {
+            // An application can pass the users itself.
+            user: true,
+            token: client.reads_tokens(),
+            place: false,
+            trusted_proxy: !client.trusted_proxies.is_empty(),
+        };
+        let facts = Facts {
+            client: &client,
+            has,
+            shares_store: is_shared,
+            keeps_overrides: is_shared,
+            usual_mode: StoreMode::default(),
+        };
+        let (mut policies, mut faults) = (Vec::new(), Vec::new());
+        for policy in &self.policies {
+            match policy.compile(&facts) {
+                Ok(policy) => policies.push(Arc::new(policy)),
+                Err(found) => faults.extend(found),
+            }
+        }
+        if faults.is_empty() { Ok((policies, client)) } else { Err(BuildError::Policies(faults)) }
     }
 }
 

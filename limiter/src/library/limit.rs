@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tollgate_core::algorithm::{MAX_LIMIT, Quota, QuotaError};
+use tollgate_core::policy::spec::LimitSpec;
 use tollgate_core::time::Span;
 
 /// How much a policy admits: a count in a window of time, or a count without a time for
@@ -24,11 +25,7 @@ use tollgate_core::time::Span;
 /// # Ok::<_, tollgate_limiter::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    units: u64,
-    /// Zero for requests in progress.
-    window: Span,
-}
+pub struct Limit(pub(super) LimitSpec);
 
 impl Limit {
     /// The number of units.
@@ -39,7 +36,7 @@ impl Limit {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     pub const fn units(&self) -> u64 {
-        self.units
+        self.0.units()
     }
 
     /// The window of time. None for a count without a time.
@@ -51,16 +48,8 @@ impl Limit {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     pub fn window(&self) -> Option<std::time::Duration> {
-        (!self.window.is_zero()).then(|| self.window.into())
-    }
-
-    /// The quota, if the limit has a time.
-    pub(super) fn quota(self) -> Option<Result<Quota, QuotaError>> {
-        (!self.window.is_zero()).then(|| Quota::new(self.units, self.window))
-    }
-
-    pub(super) const fn span(self) -> Span {
-        self.window
+        let window = self.0.window();
+        (!window.is_zero()).then(|| window.into())
     }
 }
 
@@ -100,12 +89,12 @@ impl FromStr for Limit {
         let error = |out_of_range| LimitError { text: text.to_owned(), out_of_range };
         let Some((count, window)) = text.split_once('/') else {
             let units = units(text.trim()).ok_or_else(|| error(None))?;
-            return Ok(Self { units, window: Span::ZERO });
+            return Ok(Self(LimitSpec::Count(units)));
         };
         let units = units(count.trim()).ok_or_else(|| error(None))?;
         let window = self::window(window.trim()).ok_or_else(|| error(None))?;
-        Quota::new(units, window).map_err(|why| error(Some(why)))?;
-        Ok(Self { units, window })
+        let quota = Quota::new(units, window).map_err(|why| error(Some(why)))?;
+        Ok(Self(LimitSpec::Rate(quota)))
     }
 }
 

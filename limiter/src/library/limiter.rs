@@ -199,14 +199,4 @@ impl Limiter {
     pub async fn close(&self) {
         self.0.shared.close().await;
     }
-
-    /// The policy as a gateway has it, or what is wrong with it. Not part of the stable
-    /// interface.
-    ///
-    /// # Errors
-    /// If the policy contradicts itself.
-    #[doc(hidden)]
-    pub fn compile(policy: &super::Policy) -> Result<Policy, String> {
-        policy.compile()
-    }
 }

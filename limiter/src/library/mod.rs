@@ -32,7 +32,7 @@ pub use check::Check;
 pub use client::Client;
 pub use clock::Clock;
 pub use decision::{Decision, Missing, Outcome};
-pub use error::{BuildError, KeyError, UnknownPolicy};
+pub use error::{BuildError, KeyError, PolicyFault, UnknownPolicy};
 pub use handle::{Limiter, PolicyHandle};
 #[cfg(feature = "jwt")]
 pub use jwt::{Jwt, JwtError};
@@ -45,6 +45,9 @@ pub use report::{Report, Reports};
 #[cfg(feature = "redis")]
 pub use store::RedisUrlError;
 pub use store::Store;
-pub use words::{Algorithm, Counting, OnMissingKey, OnStoreFailure, Plans, Settle};
+pub use words::{Plans, Settle};
 
+pub(crate) use tollgate_core::algorithm::AlgorithmKind as Algorithm;
+pub(crate) use tollgate_core::consistency::{OnFailure as OnStoreFailure, StoreMode as Counting};
 pub use tollgate_core::decision::Dialect;
+pub(crate) use tollgate_core::policy::MissingKey as OnMissingKey;

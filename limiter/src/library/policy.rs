@@ -4,11 +4,12 @@ mod treatment;
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
-use tollgate_core::consistency::{Consistency, StoreMode};
-use tollgate_core::policy::{MissingKey, Mode};
+use http::StatusCode;
+use tollgate_core::policy::Left;
+use tollgate_core::policy::spec::{CostSpec, CountSpec, Field, KeyPlace, PolicySpec, Written};
 
-use super::{Algorithm, Counting, Key, Limit, Plans, Settle};
+use super::values::field_name;
+use super::{Algorithm, Counting, Key, Limit, Settle};
 
 /// One limit: what it counts by, how much it admits, and what it does beyond that.
 ///
@@ -30,41 +31,9 @@ use super::{Algorithm, Counting, Key, Limit, Plans, Settle};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Policy {
-    pub(super) name: String,
-    pub(super) key: Key,
-    /// None: unlimited.
-    pub(super) limit: Option<Limit>,
-    pub(super) algorithm: Algorithm,
-    pub(super) buckets: Option<u32>,
-    pub(super) burst: Option<u64>,
-    pub(super) max_delay: Option<Duration>,
-    pub(super) calendar: Option<String>,
-    pub(super) soft_percent: u8,
-    pub(super) cost: Cost,
-    pub(super) count: Vec<StatusCode>,
-    pub(super) mode: Mode,
-    pub(super) consistency: Consistency,
-    pub(super) missing_key: MissingKey,
-    pub(super) plans: Option<Plans>,
-    pub(super) exempt: Vec<Exemption>,
-    pub(super) counts_preflights: bool,
-    pub(super) overrides: bool,
-}
-
-/// What a request costs.
-#[derive(Clone, Debug)]
-pub(super) enum Cost {
-    Fixed(u64),
-    Header { name: String, default: u64, max: u64 },
-    Reserve { units: u64, settle: Settle },
-}
-
-/// Requests that a policy exempts.
-#[derive(Clone, Debug)]
-pub(super) enum Exemption {
-    Network(String),
-    Method(Method),
-    Header(String, String),
+    pub(super) spec: PolicySpec,
+    /// What cannot be read, and so is not in the specification.
+    pub(super) unread: Vec<(Field, String)>,
 }
 
 impl Policy {
@@ -78,7 +47,9 @@ impl Policy {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     pub fn new(name: impl Into<String>, key: Key, limit: Limit) -> Self {
-        Self { limit: Some(limit), ..Self::unlimited(name, key) }
+        let mut policy = Self::unlimited(name, key);
+        policy.spec.limit = Written::Given(Some(limit.0));
+        policy
     }
 
     /// A policy without a limit of its own: it counts only clients that have a
@@ -91,25 +62,24 @@ impl Policy {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     pub fn unlimited(name: impl Into<String>, key: Key) -> Self {
-        Self {
-            name: name.into(),
-            key,
-            limit: None,
-            algorithm: Algorithm::default(),
-            buckets: None,
-            burst: None,
-            max_delay: None,
-            calendar: None,
-            soft_percent: 0,
-            cost: Cost::Fixed(1),
-            count: Vec::new(),
-            mode: Mode::default(),
-            consistency: Consistency::default(),
-            missing_key: MissingKey::default(),
-            plans: None,
-            exempt: Vec::new(),
-            counts_preflights: false,
-            overrides: false,
+        let limit = Written::Given(None);
+        let spec = PolicySpec { name: name.into(), limit, ..PolicySpec::default() };
+        let mut policy = Self { spec, unread: Vec::new() };
+        policy.spec.key = policy.read(Field::Key(KeyPlace::default()), key.compile());
+        policy
+    }
+
+    /// The value of a text. If it is wrong, the fault is kept until the limiter is built. Faults of
+    /// a value that it replaces are dropped.
+    fn read<T>(&mut self, field: Field, value: Result<T, impl ToString>) -> Written<T> {
+        let whole = |field: &Field| field.path().split('.').next();
+        self.unread.retain(|(before, _)| whole(before) != whole(&field));
+        match value {
+            Ok(value) => Written::Given(value),
+            Err(why) => {
+                self.unread.push((field, why.to_string()));
+                Written::Unreadable
+            }
         }
     }
 
@@ -122,7 +92,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.algorithm = algorithm;
+        self.spec.algorithm = Written::Given(algorithm);
         self
     }
 
@@ -135,7 +105,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn buckets(mut self, count: u32) -> Self {
-        self.buckets = Some(count);
+        self.spec.buckets = Written::Given(count.into());
         self
     }
 
@@ -151,7 +121,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn burst(mut self, units: u64) -> Self {
-        self.burst = Some(units);
+        self.spec.burst = Written::Given(units);
         self
     }
 
@@ -168,7 +138,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
-        self.max_delay = Some(delay);
+        self.spec.max_delay = Written::Given(delay.into());
         self
     }
 
@@ -185,7 +155,7 @@ impl Policy {
     #[cfg(feature = "calendar")]
     #[must_use]
     pub fn calendar(mut self, zone: impl Into<String>) -> Self {
-        self.calendar = Some(zone.into());
+        self.spec.calendar = Written::Given(zone.into());
         self
     }
 
@@ -198,7 +168,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn cost(mut self, units: u64) -> Self {
-        self.cost = Cost::Fixed(units);
+        self.spec.cost = self.read(Field::Cost, Ok::<_, String>(CostSpec::Fixed(units)));
         self
     }
 
@@ -212,7 +182,10 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn cost_header(mut self, name: impl Into<String>, default: u64, max: u64) -> Self {
-        self.cost = Cost::Header { name: name.into(), default, max };
+        let [default, max] = [default, max].map(Written::Given);
+        let name = field_name(&name.into());
+        let cost = name.map(|name| CostSpec::Header { name, default, max });
+        self.spec.cost = self.read(Field::Cost, cost);
         self
     }
 
@@ -227,7 +200,9 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn reserve(mut self, units: u64, settle: Settle) -> Self {
-        self.cost = Cost::Reserve { units, settle };
+        let settle = self.read(Field::Settle, settle.compile());
+        let units = Written::Given(units);
+        self.spec.cost = Written::Given(CostSpec::Reserve { units, settle });
         self
     }
 
@@ -244,7 +219,9 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn count_only(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Self {
-        self.count = statuses.into_iter().collect();
+        let statuses = statuses.into_iter().map(|it| Written::Given(it.as_u16().into()));
+        let statuses = Written::Given(statuses.collect());
+        self.spec.count = Written::Given(CountSpec::Statuses { statuses, left: Left::default() });
         self
     }
 
@@ -258,11 +235,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn counting(mut self, counting: Counting) -> Self {
-        self.consistency.mode = match counting {
-            Counting::Exact => StoreMode::Exact,
-            Counting::Leased => StoreMode::Leased,
-            Counting::WriteBack => StoreMode::WriteBack,
-        };
+        self.spec.store_mode = Written::Given(counting);
         self
     }
 }

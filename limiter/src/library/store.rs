@@ -56,6 +56,14 @@ impl Store {
             redis: None,
         }
     }
+
+    /// Whether other processes can share the counters.
+    pub(super) const fn is_shared(&self) -> bool {
+        #[cfg(feature = "redis")]
+        return self.redis.is_some();
+        #[cfg(not(feature = "redis"))]
+        false
+    }
 }
 
 /// A URL of Redis that cannot be used.

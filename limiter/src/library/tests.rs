@@ -204,35 +204,39 @@ async fn a_delay_is_part_of_the_outcome() {
 fn a_policy_that_contradicts_itself_is_refused_with_the_reason() {
     let p = || Policy::new("p", Key::Ip, limit("100/minute"));
     let bare = || Policy::new("p", Key::Ip, limit("20"));
+    let by = |key| Policy::new("p", key, limit("1/s"));
     let plan = |text| Plans::by(Key::ApiKey).limit("pro", limit(text));
     let cases = [
         (bare(), "the limit has no time"),
         (p().algorithm(Algorithm::Concurrency), "a count without a time"),
-        (p().algorithm(Algorithm::LeakyBucket), "needs max_delay"),
-        (p().max_delay(Duration::from_secs(1)), "belongs to a leaky bucket"),
-        (p().burst(3), "a burst belongs to"),
-        (p().buckets(5).algorithm(Algorithm::SlidingLog), "buckets belong to"),
+        (p().algorithm(Algorithm::LeakyBucket), "needs \"max_delay\""),
+        (p().max_delay(Duration::from_secs(1)), "belongs to the algorithm leaky_bucket"),
+        (p().burst(3), "\"burst\" belongs to"),
+        (p().buckets(5).algorithm(Algorithm::SlidingLog), "\"buckets\" belongs to"),
         (p().buckets(101), "from 1 to 100"),
         #[cfg(feature = "calendar")]
-        (p().calendar("Europe/Berlin"), "a calendar belongs to"),
+        (p().calendar("Europe/Berlin"), "\"calendar\" belongs to"),
         #[cfg(feature = "calendar")]
         (p().algorithm(Algorithm::FixedWindow).calendar("x"), "window of the calendar"),
-        (p().cost(0), "a cost is from 1"),
-        (p().cost_header("x-cost", 2, 1), "maximum not below it"),
+        (p().cost(0), "write a number from 1"),
+        (p().cost_header("x-cost", 2, 1), "the highest cost is below the default"),
         (p().cost_header("x cost", 1, 1), "not the name of a header field"),
         (p().reserve(1, Settle::ResponseBytes(0)), "0 bytes"),
         (p().reserve(1, Settle::Json("x".into())), "JSON Pointer"),
         (
             p().reserve(1, Settle::ResponseBytes(1)).count_only([StatusCode::OK]),
-            "both correct the count",
+            "both would correct the count",
         ),
-        (bare().algorithm(Algorithm::Concurrency).count_only([StatusCode::OK]), "be corrected"),
+        (
+            bare().algorithm(Algorithm::Concurrency).count_only([StatusCode::OK]),
+            "a request gives its units back when it ends",
+        ),
         (p().plans(Plans::by(Key::ApiKey)), "from 1 to 64 plans"),
         (p().plans(plan("1/s")), "another window"),
         (p().exempt_network("10.0.0.0/33"), "is not a network"),
-        (Policy { key: Key::First(Vec::new()), ..p() }, "a list of keys is empty"),
-        (Policy { key: Key::Header("a b".into()), ..p() }, "name of a header field"),
-        (Policy { name: "é".into(), ..p() }, "ASCII"),
+        (by(Key::First(Vec::new())), "a list of keys must have from 1 to 16 of them"),
+        (by(Key::Header("a b".into())), "name of a header field"),
+        (Policy::new("é", Key::Ip, limit("1/s")), "ASCII"),
     ];
     for (policy, reason) in cases {
         let shown = format!("{policy:?}");
@@ -245,6 +249,77 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_reason() {
     assert!(Limiter::builder().client(client).build().is_err());
     let client = Client::new().user_header("x-user");
     assert!(Limiter::builder().client(client).build().is_err());
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_too_often_is_banned() {
+    let clock = Clock::manual();
+    let policy = per_user("1/s").penalty(limit("2/minute"), Duration::from_secs(60));
+    let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build().unwrap();
+    let policy = limiter.policy("p").unwrap();
+    let check = async |key| limiter.check(&policy, key, 1).unwrap().await;
+    assert!(check("ann").await.is_admitted());
+    assert!(!check("ann").await.is_admitted());
+    let banned = check("ann").await;
+    let Outcome::Refuse { retry: Some(retry) } = banned.outcome() else { panic!("{banned:?}") };
+    assert_eq!(retry, Duration::from_secs(60));
+    clock.advance(Duration::from_secs(59));
+    assert!(!check("ann").await.is_admitted() && check("bob").await.is_admitted());
+    clock.advance(Duration::from_secs(1));
+    assert!(check("ann").await.is_admitted());
+}
+
+/// Regression: a file with such a policy was refused, but the library had checks of its own, and
+/// built a limiter that did something else than was written.
+#[test]
+fn a_policy_that_a_file_must_not_have_is_refused_here_too() {
+    let p = || Policy::new("p", Key::Ip, limit("100/minute"));
+    let by = |key| Policy::new("p", key, limit("1/s"));
+    let first = |keys| Key::First(keys);
+    let nested = (0..9).fold(Key::Ip, |key, _| first(vec![key]));
+    let both = first(vec![Key::All(vec![Key::Host, Key::Path])]);
+    let plan = |from| Plans::by(from).limit("pro", limit("9/minute"));
+    let free = || Policy::unlimited("p", Key::Ip);
+    let cases = [
+        (p().count_only([]), "count.status", "no outcome is counted"),
+        (p().count_only([StatusCode::CONTINUE]), "count.status", "is out of range"),
+        (p().soft(101), "soft", "is out of range"),
+        (p().overrides(), "overrides", "cannot be kept anywhere"),
+        (p().cost_header("x-cost", 1, 9), "cost.header", "from trusted proxies only"),
+        (free().burst(9), "burst", "has no effect"),
+        (free().plans(plan(Key::Host)).burst(9), "burst", "has no effect"),
+        (free().count_only([StatusCode::OK]), "count", "has no effect"),
+        (by(Key::Jwt("org".into())), "key", "no token is verified"),
+        (by(first(vec![Key::Ip; 17])), "key", "from 1 to 16 of them"),
+        (by(nested), "key", "more than 8 deep"),
+        (p().plans(plan(both)), "plans.from", "one value, not several"),
+        (
+            p().plans(plan(Key::Host).limit("pro", limit("7/minute"))),
+            "plans.limits",
+            "two plans \"pro\"",
+        ),
+    ];
+    for (policy, field, reason) in cases {
+        let shown = format!("{policy:?}");
+        let error = Limiter::builder().policy(policy).build().unwrap_err();
+        let BuildError::Policies(faults) = &error else { panic!("{error}") };
+        let is_it = |fault: &PolicyFault| {
+            fault.field() == field && fault.message().contains(reason) && fault.policy() == "p"
+        };
+        assert!(faults.iter().any(is_it), "{error}: {shown}");
+    }
+}
+
+#[test]
+fn all_faults_of_all_policies_are_reported_and_a_wrong_text_can_be_replaced() {
+    let one = Policy::new("one", Key::Ip, limit("5/s")).buckets(0).burst(3);
+    let two = Policy::new("two", Key::Ip, limit("5/s")).cost_header("a b", 1, 1);
+    let error = Limiter::builder().policy(one).policy(two.clone()).build().unwrap_err();
+    let BuildError::Policies(faults) = &error else { panic!("{error}") };
+    let fields: Vec<_> = faults.iter().map(|it| (it.policy(), it.field())).collect();
+    assert_eq!(fields, [("one", "burst"), ("one", "buckets"), ("two", "cost")]);
+    assert_eq!(error.to_string().lines().count(), 3);
+    assert!(Limiter::new(two.cost(4)).is_ok());
 }
 
 #[test]
@@ -273,7 +348,9 @@ fn a_client_is_asked_for_a_token_only_if_a_token_gives_the_key() {
     };
     assert!(build(Key::ApiKey).is_ok());
     let error = build(Key::Header("x-tenant".into())).unwrap_err();
-    assert!(error.to_string().starts_with("the policy \"p\": a bearer token would not"), "{error}");
+    let BuildError::Policies(faults) = &error else { panic!("{error}") };
+    assert_eq!(faults[0].field(), "missing_key");
+    assert!(faults[0].message().contains("would not give them this key"), "{error}");
 }
 
 #[cfg(feature = "jwt")]

@@ -24,6 +24,12 @@ written_as_text!(
     "1m30s"
 );
 
+impl Period {
+    pub(in crate::config) fn span(&self) -> Span {
+        self.0.into()
+    }
+}
+
 impl FromStr for Period {
     type Err = ScalarError;
 

@@ -2,9 +2,8 @@
 
 use std::str::FromStr;
 
-use tollgate_core::algorithm::Quota;
+use tollgate_core::policy::spec::LimitSpec;
 use tollgate_core::store::overrides::Override;
-use tollgate_core::time::Span;
 
 use super::rate::Rate;
 use super::rate::count;
@@ -12,12 +11,7 @@ use super::text::{ScalarError, written_as_text};
 
 /// How much a policy admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) enum Limit {
-    /// A number of units in a window of time.
-    Rate(Quota),
-    /// A number of units at the same time.
-    Count(u64),
-}
+pub(in crate::config) struct Limit(pub(in crate::config) LimitSpec);
 
 written_as_text!(
     Limit, form LIMIT,
@@ -28,42 +22,19 @@ written_as_text!(
     "20"
 );
 
-impl Limit {
-    /// The number of units.
-    pub(in crate::config) const fn units(self) -> u64 {
-        match self {
-            Self::Rate(quota) => quota.limit(),
-            Self::Count(units) => units,
-        }
-    }
-
-    /// The window of time. Zero for a count.
-    pub(in crate::config) const fn window(self) -> Span {
-        match self {
-            Self::Rate(quota) => quota.window(),
-            Self::Count(_) => Span::ZERO,
-        }
-    }
-}
-
 impl FromStr for Limit {
     type Err = ScalarError;
 
     /// A text that is neither gets the error of a rate, which is most likely intended.
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        let bare = count(text.trim()).map(Self::Count);
-        bare.or_else(|_| text.parse().map(|Rate(quota)| Self::Rate(quota)))
+        let bare = count(text.trim()).map(LimitSpec::Count);
+        bare.or_else(|_| text.parse().map(|Rate(quota)| LimitSpec::Rate(quota))).map(Self)
     }
 }
 
-/// The limit of a policy or a plan.
+/// The limit of a policy or a plan. None means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) enum Allowance {
-    /// No limit.
-    Unlimited,
-    /// This limit.
-    Limited(Limit),
-}
+pub(in crate::config) struct Allowance(pub(in crate::config) Option<LimitSpec>);
 
 written_as_text!(
     Allowance, form ALLOWANCE,
@@ -78,13 +49,13 @@ impl FromStr for Allowance {
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         if text == "unlimited" {
-            return Ok(Self::Unlimited);
+            return Ok(Self(None));
         }
         if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
             let advice = "write a count per time, like 1000/minute, or unlimited";
             return Err(ScalarError::new(format!("\"{text}\" is not a limit"), advice));
         }
-        text.parse().map(Self::Limited)
+        text.parse().map(|Limit(limit)| Self(Some(limit)))
     }
 }
 
@@ -96,10 +67,11 @@ impl FromStr for KeyLimit {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        Ok(Self(match text.parse()? {
-            Allowance::Unlimited => Override::Unlimited,
-            Allowance::Limited(Limit::Count(units)) => Override::Limited { units, window: None },
-            Allowance::Limited(Limit::Rate(quota)) => {
+        let Allowance(limit) = text.parse()?;
+        Ok(Self(match limit {
+            None => Override::Unlimited,
+            Some(LimitSpec::Count(units)) => Override::Limited { units, window: None },
+            Some(LimitSpec::Rate(quota)) => {
                 Override::Limited { units: quota.limit(), window: Some(quota.window()) }
             }
         }))

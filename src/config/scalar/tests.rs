@@ -7,6 +7,7 @@ use std::str::FromStr;
 use proptest::prelude::*;
 use regex::Regex;
 use tollgate_core::algorithm::{MAX_LIMIT, Quota};
+use tollgate_core::policy::spec::LimitSpec;
 use tollgate_core::time::Span;
 
 use super::*;
@@ -51,16 +52,16 @@ fn a_mistake_in_a_rate_says_what_would_be_right_in_one_line() {
 fn a_limit_is_a_rate_or_a_bare_count() {
     let Rate(quota) = rate(100, Span::SECOND);
     let cases = [
-        ("100/s", Limit::Rate(quota)),
-        ("20", Limit::Count(20)),
-        (" 1_000 ", Limit::Count(1000)),
-        ("2k", Limit::Count(2000)),
+        ("100/s", LimitSpec::Rate(quota)),
+        ("20", LimitSpec::Count(20)),
+        (" 1_000 ", LimitSpec::Count(1000)),
+        ("2k", LimitSpec::Count(2000)),
     ];
     for (text, expected) in cases {
-        assert_eq!(text.parse(), Ok(expected), "{text}");
-        assert_eq!(text.parse(), Ok(Allowance::Limited(expected)), "{text}");
+        assert_eq!(text.parse(), Ok(Limit(expected)), "{text}");
+        assert_eq!(text.parse(), Ok(Allowance(Some(expected))), "{text}");
     }
-    assert_eq!("unlimited".parse(), Ok(Allowance::Unlimited));
+    assert_eq!("unlimited".parse(), Ok(Allowance(None)));
     for text in ["", "/s", "1.5", "100 per minute", "-1", "unlimited/s"] {
         assert!(text.parse::<Limit>().is_err(), "{text}");
         assert!(text.parse::<Allowance>().is_err(), "{text}");

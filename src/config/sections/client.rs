@@ -3,6 +3,7 @@
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_core::policy::spec::ClientFacts;
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 use super::context::Context;
@@ -138,19 +139,17 @@ impl RawClient {
     }
 
     /// Whether there are proxies whose headers are believed, or were meant to be.
-    pub(super) fn has_trusted_proxies(&self) -> bool {
+    fn has_trusted_proxies(&self) -> bool {
         let proxies = &self.trusted_proxies;
         !proxies.is_absent() && proxies.value().is_none_or(|proxies| !proxies.is_empty())
     }
 
-    /// Whether requests can have a user.
-    pub(super) fn has_user(&self) -> bool {
-        !self.user.is_absent()
-    }
-
-    /// Whether tokens are verified, or were meant to be.
-    pub(super) fn has_jwt(&self) -> bool {
-        self.has_user() && self.user.value().is_none_or(|user| !user.jwt.is_absent())
+    /// What requests can have, or were meant to have.
+    pub(super) fn facts(&self) -> ClientFacts {
+        let user = !self.user.is_absent();
+        let token = user && self.user.value().is_none_or(|user| !user.jwt.is_absent());
+        let trusted_proxy = self.has_trusted_proxies();
+        ClientFacts { user, token, place: !self.geo.is_absent(), trusted_proxy }
     }
 
     /// The section `geo`, if it is written.

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
+use tollgate_core::policy::spec::{Remark, name_fault};
 use tollgate_core::time::Span;
 
 use crate::config::field::{Entries, Field, List, Spanned};
@@ -15,8 +16,6 @@ use crate::config::surroundings::Surroundings;
 
 /// The shortest and the longest time limit.
 pub(super) const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
-/// Names appear in log lines and header fields.
-const MAX_NAME_CHARS: usize = 128;
 
 /// What every section is compiled with.
 pub(in crate::config) struct Context<'a> {
@@ -129,14 +128,8 @@ impl Context<'_> {
 
     /// Checks the name of a policy, a route, an upstream or a plan; `of` says which.
     pub(super) fn check_name(&self, name: &Spanned<String>, of: &str) {
-        let good = |c: char| c == ' ' || c.is_ascii_graphic();
-        if name.value.is_empty() || name.value.trim() != name.value {
-            let message = format!("a {of} needs a name without leading or trailing blanks");
-            self.error(name.span, &message, "");
-        } else if name.value.len() > MAX_NAME_CHARS || !name.value.chars().all(good) {
-            // Names are sent in header fields, which allow nothing else.
-            let message = format!("the name of a {of} may have at most 128 characters, all ASCII");
-            self.error(name.span, &message, "use letters, digits and -");
+        if let Some(Remark { message, advice }) = name_fault(&name.value, of) {
+            self.error(name.span, &message, &advice);
         }
     }
 

@@ -1,17 +1,13 @@
 //! `cost` and `count` of a policy: how much of the limit a request uses, and whether it is counted.
 
-use std::num::NonZeroU64;
-
-use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::algorithm::{Algorithm, MAX_LIMIT};
 use tollgate_core::meter::MeterSpec;
-use tollgate_core::policy::{Cost, Count, Left};
+use tollgate_core::policy::Left;
+use tollgate_core::policy::spec::{self, CostSpec, CountSpec, SettleSpec, Written};
 
-use super::client::RawClient;
 use super::context::Context;
-use crate::config::field::{Either, Field, List, Spanned};
+use crate::config::field::{Either, Field, List};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldName, PointerText, Size};
 use crate::config::words::{Word, words};
@@ -71,37 +67,45 @@ struct RawSettle {
     response_bytes: Field<Size>,
 }
 
-/// What a request costs. `own` is the algorithm of the policy.
-pub(super) fn compile(
-    raw: &Field<CostForm>,
-    own: Option<&Algorithm>,
-    client: &RawClient,
-    cx: &Context<'_>,
-) -> Option<Cost> {
-    let given = raw.given()?;
-    match &given.value {
-        Either::Short(units) => {
-            cx.within(*units, given.span, "cost", 1..=MAX_LIMIT).map(Cost::Fixed)
-        }
-        Either::Long(long) => long.compile(given.span, own, client, cx),
+/// What a request costs, with errors for fields that do not go together.
+pub(super) fn spec(raw: &Field<CostForm>, cx: &Context<'_>) -> Written<CostSpec> {
+    raw.read(|given| match &given.value {
+        Either::Short(units) => Some(CostSpec::Fixed(*units)),
+        Either::Long(long) => long.spec(given.span, cx),
+    })
+}
+
+/// Where this field of a cost is written.
+pub(super) fn span_of(raw: &Field<CostForm>, field: &spec::Field) -> Option<TextSpan> {
+    let Either::Long(cost) = raw.value()? else { return None };
+    match field {
+        spec::Field::CostHeader => cost.header.span(),
+        spec::Field::CostDefault => cost.default.span(),
+        spec::Field::CostMax => cost.max.span(),
+        spec::Field::BodyBytes => cost.body_bytes.span(),
+        spec::Field::Reserve => cost.reserve.span(),
+        spec::Field::Settle => cost.settle.span(),
+        spec::Field::ResponseBytes => cost.settle.value()?.response_bytes.span(),
+        _ => None,
     }
 }
 
 impl RawCost {
-    fn compile(
-        &self,
-        span: TextSpan,
-        own: Option<&Algorithm>,
-        client: &RawClient,
-        cx: &Context<'_>,
-    ) -> Option<Cost> {
+    fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<CostSpec> {
         self.check_companions(cx);
         match (self.header.is_absent(), self.body_bytes.is_absent(), self.reserve.is_absent()) {
-            (false, true, true) => self.by_header(own, client, cx),
+            (false, true, true) => Some(CostSpec::Header {
+                name: self.header.value()?.0.clone(),
+                default: self.default.written(|units| *units),
+                max: self.max.written(|units| *units),
+            }),
             (true, false, true) => {
-                unit(&self.body_bytes, cx).map(|unit_bytes| Cost::Body { unit_bytes })
+                self.body_bytes.value().map(|Size(bytes)| CostSpec::Body(*bytes))
             }
-            (true, true, false) => self.reserved(span, cx),
+            (true, true, false) => Some(CostSpec::Reserve {
+                units: self.reserve.written(|units| *units),
+                settle: self.settle.read(|settle| settle.value.spec(settle.span, cx)),
+            }),
             _ => {
                 let message = "a cost is one of \"header\", \"body_bytes\" and \"reserve\"";
                 cx.error(span, message, "write exactly one of them");
@@ -124,45 +128,10 @@ impl RawCost {
         lone(has_header, self.max.span(), "max", "header");
         lone(!self.reserve.is_absent(), self.settle.span(), "settle", "reserve");
     }
-
-    fn by_header(
-        &self,
-        own: Option<&Algorithm>,
-        client: &RawClient,
-        cx: &Context<'_>,
-    ) -> Option<Cost> {
-        let name = self.header.given()?;
-        if !client.has_trusted_proxies() {
-            let message = "a cost is accepted from trusted proxies only, and there are none";
-            let advice = "name your proxies in client.trusted_proxies, or write a fixed cost";
-            cx.error(name.span, message, advice);
-        }
-        // With a default of 0, a request without the field would cost nothing.
-        let default = cx.number(&self.default, "default", 1..=MAX_LIMIT).unwrap_or(1);
-        let max = cx.number(&self.max, "max", 1..=MAX_LIMIT);
-        if let (Some(max), Some(span)) = (max, self.max.span())
-            && max < default
-        {
-            cx.error(span, "the highest cost is below the default", "write a higher one");
-        }
-        let max = max.unwrap_or_else(|| own.map_or(default, Algorithm::capacity).max(default));
-        Some(Cost::Field { name: name.value.0.clone(), default, max })
-    }
-
-    fn reserved(&self, span: TextSpan, cx: &Context<'_>) -> Option<Cost> {
-        // With nothing reserved, a request would be admitted however high the debt is.
-        let reserve = cx.number(&self.reserve, "reserve", 1..=MAX_LIMIT);
-        let advice = "like settle: { header: x-tokens-used }; a fixed cost is written cost: 4";
-        let message = "the reserved cost is never settled, because there is no \"settle\"";
-        cx.required(&self.settle, span, message, advice);
-        let settle = self.settle.given()?;
-        let meter = settle.value.compile(settle.span, cx);
-        Some(Cost::Metered { reserve: reserve?, meter: meter? })
-    }
 }
 
 impl RawSettle {
-    fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<MeterSpec> {
+    fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<SettleSpec> {
         let Self { header, json, sse_json, response_bytes } = self;
         let sources = [
             header.is_absent(),
@@ -176,57 +145,13 @@ impl RawSettle {
             cx.error(span, message, "write exactly one of them");
             return None;
         }
-        if !response_bytes.is_absent() {
-            return unit(response_bytes, cx).map(|unit| MeterSpec::Bytes { unit });
+        if let Some(Size(bytes)) = response_bytes.value() {
+            return Some(SettleSpec::Bytes(*bytes));
         }
         let header = header.value().map(|name| MeterSpec::Header(name.0.clone()));
         let json = || json.value().map(|pointer| MeterSpec::Json(pointer.0.clone()));
         let sse_json = || sse_json.value().map(|pointer| MeterSpec::SseJson(pointer.0.clone()));
-        header.or_else(json).or_else(sse_json)
-    }
-}
-
-/// How many bytes cost one unit.
-fn unit(raw: &Field<Size>, cx: &Context<'_>) -> Option<NonZeroU64> {
-    let given = raw.given()?;
-    let unit = NonZeroU64::new(given.value.0);
-    if unit.is_none() {
-        let message = "a unit cannot have 0 bytes";
-        cx.error(given.span, message, "write a size, like 1KiB");
-    }
-    unit
-}
-
-/// Warns of a cost above the units that `admitting` admits at once. `whose` names `admitting`.
-pub(super) fn warn_never_passes(
-    raw: &Field<CostForm>,
-    admitting: &Algorithm,
-    whose: &str,
-    cx: &Context<'_>,
-) {
-    if let Some(cost) = least_cost(raw).filter(|cost| cost.value > admitting.capacity()) {
-        let message =
-            format!("no request is ever admitted: one costs more than {whose} admits at once");
-        cx.warning(cost.span, &message, "write a smaller cost, or a higher limit");
-    }
-}
-
-/// The fewest units that every request takes at once, as far as the file says.
-fn least_cost(raw: &Field<CostForm>) -> Option<Spanned<u64>> {
-    let given = raw.given()?;
-    match &given.value {
-        Either::Short(units) => Some(given.with(*units)),
-        Either::Long(long) => long.reserve.given().or_else(|| long.default.given()).cloned(),
-    }
-}
-
-/// The field of a cost that is known only after the response, and where it is written.
-pub(super) fn settled_field(raw: &Field<CostForm>) -> (&'static str, Option<TextSpan>) {
-    let Some(Either::Long(cost)) = raw.value() else { return ("cost", None) };
-    match (cost.settle.span(), cost.body_bytes.span()) {
-        (Some(settle), _) => ("settle", Some(settle)),
-        (None, Some(body)) => ("body_bytes", Some(body)),
-        (None, None) => ("cost", None),
+        header.or_else(json).or_else(sse_json).map(SettleSpec::Meter)
     }
 }
 
@@ -268,21 +193,18 @@ words! {
 }
 
 /// Which outcomes are counted.
-pub(super) fn compile_count(raw: &Field<CountForm>, cx: &Context<'_>) -> Count {
-    let Some(given) = raw.given() else { return Count::All };
-    let Either::Long(RawCount { status, left }) = &given.value else { return Count::All };
-    let advice = "like status: [401, 403]";
-    cx.required(status, given.span, "there is no \"status\" to count", advice);
-    cx.not_empty(status, "no outcome is counted", advice);
-    let statuses = status.items().filter_map(|status| {
-        let code = cx.within(status.value, status.span, "status", 200..=599)?;
-        StatusCode::from_u16(u16::try_from(code).ok()?).ok()
-    });
-    let left = left.word().unwrap_or_default();
-    Count::Statuses { statuses: statuses.collect(), left }
+pub(super) fn count_spec(raw: &CountForm) -> CountSpec {
+    let Either::Long(RawCount { status, left }) = raw else { return CountSpec::All };
+    let codes = |codes: &Vec<Field<u64>>| codes.iter().map(|code| code.written(|it| *it)).collect();
+    CountSpec::Statuses { statuses: status.written(codes), left: left.word().unwrap_or_default() }
 }
 
-/// Where the field is written, if it counts only some outcomes.
-pub(super) fn by_status(raw: &Field<CountForm>) -> Option<TextSpan> {
-    raw.given().filter(|given| matches!(given.value, Either::Long(_))).map(|given| given.span)
+/// Where this field of `count` is written.
+pub(super) fn span_of_count(raw: &Field<CountForm>, field: &spec::Field) -> Option<TextSpan> {
+    let Either::Long(count) = raw.value()? else { return None };
+    match field {
+        spec::Field::Statuses => count.status.span(),
+        spec::Field::Status(index) => count.status.value()?.get(*index)?.span(),
+        _ => None,
+    }
 }

@@ -6,7 +6,6 @@ use tollgate_core::policy::{Exempt, GeoCode, KeyExpr};
 
 use super::client::RawClient;
 use super::context::Context;
-use super::geo;
 use crate::config::field::{Entries, Field, List};
 use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
 
@@ -58,16 +57,17 @@ impl RawExempt {
         ];
         let mut places = Vec::new();
         for (list, key) in lists {
-            if let Some(given) = list.given() {
-                geo::check_location(given.span, &key, client.geo(), cx);
+            if let Some(given) = list.given().filter(|_| !client.facts().place) {
+                let remark = key.without_places();
+                cx.error(given.span, &remark.message, &remark.advice);
             }
             for code in list.items() {
-                if geo::is_of(&code.value.0, &key) {
+                if key.can_be(&code.value.0) {
                     places.push(code.value.0);
                 } else {
                     let shown = code.shown_as(code.value.0.as_str());
-                    let message = format!("{shown} is not a {}", geo::noun(&key));
-                    cx.error(code.span, &message, geo::form_of(&key));
+                    let message = format!("{shown} is not a {}", key.place_noun());
+                    cx.error(code.span, &message, key.place_form());
                 }
             }
         }

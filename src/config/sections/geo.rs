@@ -1,8 +1,7 @@
-//! `client.geo`: the databases that tell where an address is, and the keys that need them.
+//! `client.geo`: the databases that tell where an address is.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::policy::{GeoCode, KeyExpr};
 
 use super::context::Context;
 use crate::config::field::{Either, Field, OneOrMore, Spanned};
@@ -60,41 +59,4 @@ fn geo_file(path: &Spanned<String>, cx: &Context<'_>) -> Option<GeoFile> {
         None => cx.error(path.span, &message, "name a MaxMind DB file (.mmdb)"),
     }
     before
-}
-
-/// Reports a location `key`, written at `span`, for which there is no database.
-pub(super) fn check_location(span: TextSpan, key: &KeyExpr, geo: &Field<RawGeo>, cx: &Context<'_>) {
-    if geo.is_absent() {
-        let message = format!("no request has a {}, since there is no \"client.geo\"", noun(key));
-        let advice = "add client: { geo: { database: geo.mmdb } }, or use another key";
-        cx.error(span, &message, advice);
-    }
-}
-
-/// What messages call a value of this key.
-pub(super) fn noun(key: &KeyExpr) -> &'static str {
-    match key {
-        KeyExpr::Country => "country",
-        KeyExpr::Region => "region",
-        _ => "network",
-    }
-}
-
-/// Whether `code` can be a value of this key.
-pub(super) fn is_of(code: &GeoCode, key: &KeyExpr) -> bool {
-    match key {
-        KeyExpr::Country => code.is_country(),
-        KeyExpr::Region => code.is_region(),
-        KeyExpr::Asn => code.is_asn(),
-        _ => false,
-    }
-}
-
-/// How a value of this key is written.
-pub(super) fn form_of(key: &KeyExpr) -> &'static str {
-    match key {
-        KeyExpr::Country => "write the two capitals of a country, like DE",
-        KeyExpr::Region => "write a region with its country, like DE-BE",
-        _ => "write the number of a network, like AS64500",
-    }
 }

@@ -3,19 +3,14 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::KeyExpr;
+use tollgate_core::policy::spec::KeyPlace;
 use tollgate_core::request::PathPattern;
 
 use super::client::RawClient;
 use super::context::Context;
-use super::geo::check_location;
-use crate::config::field::{Either, List, Spanned};
+use crate::config::field::{Either, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::KeyWord;
-
-/// How deep `first` and `all` may be nested.
-const MAX_DEPTH: usize = 8;
-/// The most keys of one list. A request is searched for each of them.
-const MAX_KEYS: usize = 16;
 
 /// What one counter belongs to.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,54 +34,17 @@ pub(super) struct RawKeyList {
 }
 
 impl RawKey {
-    /// One word, or a list.
-    pub(super) fn form(&self) -> &Either<KeyWord, RawKeyList> {
-        &self.0
-    }
-
-    /// The expression, if all parts of it can be had from requests of these clients.
-    pub(super) fn compile(
-        &self,
-        span: TextSpan,
-        client: &RawClient,
-        cx: &Context<'_>,
-    ) -> Option<KeyExpr> {
-        self.compile_at(0, span, client, cx)
-    }
-
-    fn compile_at(
-        &self,
-        depth: usize,
-        span: TextSpan,
-        client: &RawClient,
-        cx: &Context<'_>,
-    ) -> Option<KeyExpr> {
+    /// The expression. There are errors for lists that have no form of a key.
+    pub(super) fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<KeyExpr> {
         match &self.0 {
-            Either::Short(KeyWord(key)) => {
-                check_user(span, key, client, cx);
-                if key.is_place() {
-                    check_location(span, key, client.geo(), cx);
-                }
-                Some(key.clone())
-            }
-            Either::Long(_) if depth == MAX_DEPTH => {
-                let message = "keys are nested more than 8 deep";
-                cx.error(span, message, "write nested lists of the same kind as one list");
-                None
-            }
-            Either::Long(list) => list.compile(depth, span, client, cx),
+            Either::Short(KeyWord(key)) => Some(key.clone()),
+            Either::Long(list) => list.compile(span, cx),
         }
     }
 }
 
 impl RawKeyList {
-    fn compile(
-        &self,
-        depth: usize,
-        span: TextSpan,
-        client: &RawClient,
-        cx: &Context<'_>,
-    ) -> Option<KeyExpr> {
+    fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<KeyExpr> {
         let (kind, keys): (fn(Vec<KeyExpr>) -> KeyExpr, _) =
             match (self.first.is_absent(), self.all.is_absent()) {
                 (false, true) => (KeyExpr::First, &self.first),
@@ -97,29 +55,46 @@ impl RawKeyList {
                     return None;
                 }
             };
-        let given = keys.given()?;
-        if !(1..=MAX_KEYS).contains(&given.value.len()) {
-            let message = format!("a list of keys must have from 1 to {MAX_KEYS} of them");
-            cx.error(given.span, &message, "");
-        }
-        // This does not stop at the first broken key, so that all are reported.
-        let keys: Vec<Option<KeyExpr>> =
-            keys.items().map(|key| key.value.compile_at(depth + 1, key.span, client, cx)).collect();
-        keys.into_iter().collect::<Option<_>>().map(kind)
+        // The others are checked although one is broken: its place is taken by a key that every
+        // request has.
+        let key = |key: &Field<RawKey>| {
+            let key = key.given().and_then(|key| key.value.compile(key.span, cx));
+            key.unwrap_or(KeyExpr::Global)
+        };
+        Some(kind(keys.value()?.iter().map(key).collect()))
     }
 }
 
-fn check_user(span: TextSpan, key: &KeyExpr, client: &RawClient, cx: &Context<'_>) {
-    let message = match key {
-        KeyExpr::User if !client.has_user() => {
-            "no request has a user, since there is no \"client.user\""
+impl Spanned<RawKey> {
+    /// Where this part of the key is written.
+    pub(super) fn span_at(&self, place: &KeyPlace) -> TextSpan {
+        let mut at = self;
+        for index in &place.path {
+            let Some(keys) = at.list().and_then(Field::value) else { return at.span };
+            let Some(key) = keys.get(*index).and_then(Field::given) else { return at.span };
+            at = key;
         }
-        KeyExpr::Jwt(_) if !client.has_jwt() => {
-            "no token is verified, since there is no \"client.user.jwt\""
+        match at.list().and_then(Field::span) {
+            Some(list) if place.is_list => list,
+            _ => at.span,
         }
-        _ => return,
-    };
-    cx.error(span, message, "add client: { user: { jwt: ... } } or another key");
+    }
+
+    /// The list of a key that has one.
+    const fn list(&self) -> Option<&List<RawKey>> {
+        match &self.value.0 {
+            Either::Short(_) => None,
+            Either::Long(RawKeyList { first, all }) if first.is_absent() => Some(all),
+            Either::Long(RawKeyList { first, .. }) => Some(first),
+        }
+    }
+
+    /// Reports parts that requests of these clients cannot have.
+    pub(super) fn check(&self, key: &KeyExpr, client: &RawClient, cx: &Context<'_>) {
+        for (place, remark) in key.faults(client.facts()) {
+            cx.error(self.span_at(&place), &remark.message, &remark.advice);
+        }
+    }
 }
 
 /// A path parameter that a key needs.

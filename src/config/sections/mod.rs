@@ -11,7 +11,6 @@
 
 mod admin;
 mod admin_credentials;
-mod algorithm;
 mod answers;
 mod asked;
 mod changes;
@@ -22,7 +21,6 @@ mod check_grpc_limits;
 mod check_grpc_rules;
 mod check_http;
 mod client;
-mod combinations;
 mod context;
 mod cost;
 mod counters;
@@ -58,6 +56,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_core::policy::spec::Facts;
 use tollgate_core::policy::{ClientSettings, Policy};
 
 use super::de;
@@ -241,13 +240,14 @@ impl RawConfig {
     ) -> policies::Dependencies<'a> {
         let raw = self.store.value();
         let is_broken = self.store.is_broken();
-        policies::Dependencies {
-            client,
-            settings,
+        let facts = Facts {
+            client: settings,
+            has: client.facts(),
             shares_store: is_broken || raw.is_some_and(RawStore::is_shared),
             keeps_overrides: is_broken || raw.is_some_and(RawStore::keeps_overrides),
             usual_mode: store.redis.as_ref().map(|redis| redis.mode).unwrap_or_default(),
-        }
+        };
+        policies::Dependencies { client, facts }
     }
 
     /// There must be no errors, so that `config` contains all that was written.

@@ -1,19 +1,12 @@
 //! `penalty` of a policy: bans for clients that are refused too often.
 
-use std::ops::RangeInclusive;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
-use tollgate_core::policy::Penalty;
-use tollgate_core::time::Span;
+use tollgate_core::policy::spec::{self, LimitSpec, PenaltySpec};
 
-use super::context::Context;
 use crate::config::field::Field;
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Period, Rate};
-
-const BAN: RangeInclusive<Span> = Span::SECOND..=MAX_WINDOW;
 
 /// Bans for clients that are refused too often.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -33,26 +26,21 @@ pub(super) struct RawPenalty {
 }
 
 impl RawPenalty {
-    /// The penalty of the section, which is written at `span`.
-    pub(super) fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<Penalty> {
-        let Self { after, ban, max_ban } = self;
-        let message = "the penalty has no \"after\"";
-        let after = cx.required(after, span, message, "like after: 10/minute");
-        cx.required(ban, span, "the penalty has no \"ban\"", "like ban: 5m");
-        let ban = cx.duration(ban, "ban", BAN);
-        let longest = cx.duration(max_ban, "max_ban", BAN);
-        if let (Some(ban), Some(longest), Some(span)) = (ban, longest, max_ban.span())
-            && longest < ban
-        {
-            let message = "the longest ban is shorter than the first one";
-            cx.error(span, message, "write a longer \"max_ban\"");
+    pub(super) fn spec(&self) -> PenaltySpec {
+        PenaltySpec {
+            after: self.after.written(|Rate(quota)| LimitSpec::Rate(*quota)),
+            ban: self.ban.written(Period::span),
+            max_ban: self.max_ban.written(Period::span),
         }
-        let (Rate(quota), ban) = (*after?, ban?);
-        // A longest ban that is too short is reported above.
-        let ban = Ban::new(ban, longest.unwrap_or(Span::DAY.max(ban))).ok()?;
-        Some(Penalty {
-            after: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-            ban: Algorithm::Ban(ban),
-        })
+    }
+
+    /// Where this field of a penalty is written.
+    pub(super) fn span_of(&self, field: &spec::Field) -> Option<TextSpan> {
+        match field {
+            spec::Field::After => self.after.span(),
+            spec::Field::Ban => self.ban.span(),
+            spec::Field::MaxBan => self.max_ban.span(),
+            _ => None,
+        }
     }
 }

@@ -4,25 +4,23 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_core::policy::{
-    ClientSettings, Cost, KeyExpr, MissingKey, Mode, Overridable, Policy, Preflights,
-};
+use tollgate_core::algorithm::AlgorithmKind;
+use tollgate_core::consistency::{OnFailure, StoreMode};
+use tollgate_core::policy::spec::{self, Compiled, Facts, Fault, PolicySpec};
+use tollgate_core::policy::{MissingKey, Mode, Policy};
 
-use super::algorithm::{Counting, RawAlgorithm, soft};
 use super::answers::RawResponse;
 use super::client::RawClient;
-use super::combinations::{Combination, without_effect};
 use super::context::Context;
 use super::cost::{self, CostForm, CountForm};
 use super::elastic::RawElastic;
 use super::exempt::RawExempt;
 use super::key::{NeededParam, RawKey, needed_params};
 use super::penalty::RawPenalty;
-use super::plans::{self, RawPlans, limit_of};
+use super::plans::RawPlans;
 use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{Allowance, Limit, Percent, Period};
+use crate::config::scalar::{Allowance, Percent, Period};
 use crate::config::words::{Word, words};
 use crate::patches::CANDIDATE;
 
@@ -39,7 +37,7 @@ pub(super) struct RawPolicy {
     /// How requests are counted.
     #[schemars(extend("default" = "sliding_window"))]
     #[schemars(example = &"token_bucket")]
-    algorithm: Field<RawAlgorithm>,
+    algorithm: Field<Word<AlgorithmKind>>,
     /// With sliding_window: the number of sub-windows, from 1 to 100. More are more exact.
     #[schemars(extend("default" = 1, "x-algorithms" = ["sliding_window"]))]
     #[schemars(example = 10)]
@@ -115,6 +113,24 @@ pub(super) struct RawPolicy {
 }
 
 words! {
+    /// How requests are counted.
+    AlgorithmKind as "algorithm" {
+        /// Two counters: one for this window, and the weighted rest of the window before.
+        "sliding_window" => AlgorithmKind::SlidingWindow,
+        /// A log of every request in the last window.
+        "sliding_log" => AlgorithmKind::SlidingLog,
+        /// One counter, which starts again at the beginning of each window.
+        "fixed_window" => AlgorithmKind::FixedWindow,
+        /// A bucket that refills at a steady rate.
+        "token_bucket" => AlgorithmKind::TokenBucket,
+        /// A queue that forwards requests at even intervals.
+        "leaky_bucket" => AlgorithmKind::LeakyBucket,
+        /// The number of requests that are in progress at the same time.
+        "concurrency" => AlgorithmKind::Concurrency,
+    }
+}
+
+words! {
     /// Whether a policy refuses requests.
     Option<Mode> as "mode" {
         /// It refuses requests beyond the limit.
@@ -155,13 +171,7 @@ words! {
 /// The other sections that policies depend on.
 pub(super) struct Dependencies<'a> {
     pub(super) client: &'a RawClient,
-    pub(super) settings: &'a ClientSettings,
-    /// Whether nodes share the store, or were meant to.
-    pub(super) shares_store: bool,
-    /// Whether the limits of single keys can be kept anywhere.
-    pub(super) keeps_overrides: bool,
-    /// The mode of policies that do not have their own.
-    pub(super) usual_mode: StoreMode,
+    pub(super) facts: Facts<'a>,
 }
 
 /// A policy by its name.
@@ -182,7 +192,9 @@ pub(super) fn compile(
     cx: &Context<'_>,
 ) -> Vec<Named> {
     let named = raw.entries().iter().map(|(name, policy)| {
-        cx.check_name(name, "policy");
+        if policy.value().is_none() {
+            cx.check_name(name, "policy");
+        }
         if name.value.ends_with(CANDIDATE) {
             let message = format!("names that end with \"{CANDIDATE}\" are those of candidates");
             cx.error(name.span, &message, "give the policy another name");
@@ -205,202 +217,91 @@ impl RawPolicy {
         around: &Dependencies<'_>,
         cx: &Context<'_>,
     ) -> Option<Policy> {
-        let consistency = self.consistency(around, cx);
-        let overrides = self.overridable(name, around, cx);
-        let policy = self.limiting(name, around.client, cx)?;
-        self.check_challenge(&policy.key, around.settings, cx);
-        let policy = Policy { consistency, overrides, ..policy };
-        Some(match self.exempt_preflights.copied() {
-            Some(false) => Policy { preflights: Preflights::Counted, ..policy },
-            _ => policy.sparing_preflights(),
-        })
+        let Compiled { policy, faults } = self.spec(name, around.client, cx).compile(&around.facts);
+        for Fault { field, is_warning, remark } in faults {
+            let at = match field {
+                spec::Field::Name => name.span,
+                _ => self.span_of(&field).unwrap_or(TextSpan::FILE),
+            };
+            let report = if is_warning { Context::warning } else { Context::error };
+            report(cx, at, &remark.message, &remark.advice);
+        }
+        policy
     }
 
-    /// The policy without the fields that depend on the store.
-    fn limiting(
-        &self,
-        name: &Spanned<String>,
-        client: &RawClient,
-        cx: &Context<'_>,
-    ) -> Option<Policy> {
-        let lacks = |field: &str| format!("the policy \"{}\" has no \"{field}\"", name.value);
-        cx.required(&self.limit, name.span, &lacks("limit"), "like limit: 100/minute");
-        cx.required(&self.key, name.span, &lacks("key"), "like key: ip");
-        self.combination().check(cx);
-        self.check_unlimited(cx);
-        let key = self.key.given().and_then(|key| key.value.compile(key.span, client, cx));
-        let algorithm = self.counting().compile(cx);
-        let own = algorithm.as_ref();
-        let limiting = own.filter(|_| !self.is_unlimited());
-        let soft = limiting.and_then(|own| soft(&self.soft, own, cx));
-        if let Some(admitting) = soft.as_ref().or(limiting) {
-            cost::warn_never_passes(&self.cost, admitting, "the limit", cx);
-        }
-        let shared = plans::Shared {
-            own,
-            is_unlimited: self.is_unlimited(),
-            soft: &self.soft,
-            cost: &self.cost,
-        };
-        let plans = self.plans.given().map(|it| it.value.compile(it.span, &shared, client, cx));
-        let elastic = self.elastic.given().map(|it| it.value.compile(it.span, own, cx));
-        let penalty = self.penalty.given().map(|it| it.value.compile(it.span, cx));
-        let exempt = self.exempt.value().map(|exempt| exempt.compile(client, cx));
-        let response = self.response.value().map(|response| response.compile(cx));
-        let cost = cost::compile(&self.cost, own, client, cx);
-        let count = cost::compile_count(&self.count, cx);
-        let base = if self.is_unlimited() && self.counted_limit().is_none() {
-            Policy::unlimited(&name.value, key?)
-        } else {
-            let is_unlimited = self.is_unlimited();
-            Policy { is_unlimited, ..Policy::new(&name.value, key?, algorithm?) }
-        };
-        Some(Policy {
-            missing_key: self.missing_key.word().unwrap_or_default(),
-            exempt: exempt.unwrap_or_default(),
-            response,
-            cost: cost.unwrap_or(Cost::Fixed(1)),
-            count,
+    /// The policy as it is written, with errors for what cannot be read.
+    fn spec(&self, name: &Spanned<String>, client: &RawClient, cx: &Context<'_>) -> PolicySpec {
+        PolicySpec {
+            name: name.value.clone(),
+            key: self.key.read(|key| key.value.compile(key.span, cx)),
+            limit: self.limit.written(|Allowance(limit)| *limit),
+            algorithm: self.algorithm.written(|Word(kind)| *kind),
+            buckets: self.buckets.written(|count| *count),
+            burst: self.burst.written(|units| *units),
+            max_delay: self.max_delay.written(Period::span),
+            calendar: self.calendar.written(String::clone),
+            cost: cost::spec(&self.cost, cx),
+            count: self.count.written(cost::count_spec),
             mode: self.mode.word().flatten().unwrap_or_default(),
-            soft,
-            plans: plans.flatten(),
-            penalty: penalty.flatten(),
-            elastic: elastic.flatten(),
-            ..base
-        })
-    }
-
-    fn counting(&self) -> Counting<'_> {
-        Counting {
-            algorithm: &self.algorithm,
-            limit: self.counted_limit(),
-            buckets: &self.buckets,
-            burst: &self.burst,
-            max_delay: &self.max_delay,
-            calendar: &self.calendar,
+            store_mode: self.store_mode.written(|Word(mode)| *mode),
+            on_store_failure: self.on_store_failure.written(|Word(then)| *then),
+            soft: self.soft.written(|Percent(percent)| *percent),
+            missing_key: self.missing_key.written(|Word(then)| *then),
+            exempt: self.exempt.value().map(|it| it.compile(client, cx)).unwrap_or_default(),
+            counts_preflights: self.exempt_preflights.copied() == Some(false),
+            plans: self.plans.written(|plans| plans.spec(cx)),
+            penalty: self.penalty.written(RawPenalty::spec),
+            elastic: self.elastic.written(RawElastic::spec),
+            overrides: self.overrides_span().is_some(),
+            response: self.response.written(|response| response.compile(cx)),
         }
     }
 
-    fn combination(&self) -> Combination {
-        let soft = self.soft.given().filter(|soft| soft.value != Percent(0));
-        Combination {
-            algorithm: RawAlgorithm::of(&self.algorithm),
-            settled: cost::settled_field(&self.cost),
-            count: ("count", cost::by_status(&self.count)),
-            soft: ("soft", soft.map(|soft| soft.span)),
-            plans: ("plans", self.plans.span()),
-            elastic: ("elastic", self.elastic.span()),
-        }
-    }
-
-    /// How a shared store keeps the counters.
-    fn consistency(&self, around: &Dependencies<'_>, cx: &Context<'_>) -> Consistency {
-        if !around.shares_store {
-            for (field, span) in [
-                ("store_mode", self.store_mode.span()),
-                ("on_store_failure", self.on_store_failure.span()),
-            ] {
-                let Some(span) = span else { continue };
-                let message =
-                    format!("\"{field}\" has no effect: the counters are in memory alone");
-                cx.warning(span, &message, "name a server: store: { redis: { url: ... } }");
+    /// Where the field is written, if it is.
+    fn span_of(&self, field: &spec::Field) -> Option<TextSpan> {
+        use spec::Field as At;
+        match field {
+            At::Name => None,
+            At::Key(place) => self.key.given().map(|key| key.span_at(place)),
+            At::Limit => self.limit.span(),
+            At::Algorithm => self.algorithm.span(),
+            At::Buckets => self.buckets.span(),
+            At::Burst => self.burst.span(),
+            At::MaxDelay => self.max_delay.span(),
+            At::Calendar => self.calendar.span(),
+            At::Cost => self.cost.span(),
+            At::Count => self.count.span(),
+            At::Statuses | At::Status(_) => cost::span_of_count(&self.count, field),
+            At::StoreMode => self.store_mode.span(),
+            At::OnStoreFailure => self.on_store_failure.span(),
+            At::Soft => self.soft.span(),
+            At::MissingKey => self.missing_key.span(),
+            At::Exempt => self.exempt.span(),
+            At::Plans => self.plans.span(),
+            At::PlansFrom(_) | At::PlanLimits | At::PlanName(_) | At::PlanLimit(_) => {
+                self.plans.value()?.span_of(field)
             }
-        }
-        let wanted = self.store_mode.word().unwrap_or(around.usual_mode);
-        let on_failure = self.on_store_failure.word().unwrap_or_default();
-        let exact = RawAlgorithm::of(&self.algorithm).and_then(RawAlgorithm::always_exact);
-        let Some(algorithm) = exact else { return Consistency { mode: wanted, on_failure } };
-        if let Some(span) = self.store_mode.span().filter(|_| wanted != StoreMode::Exact) {
-            let message = format!("this has no effect: the algorithm {algorithm} is always exact");
-            cx.warning(span, &message, "leave it out, or choose another algorithm");
-        }
-        Consistency { mode: StoreMode::Exact, on_failure }
-    }
-
-    /// Set if single keys may have limits of their own.
-    fn overridable(
-        &self,
-        name: &Spanned<String>,
-        around: &Dependencies<'_>,
-        cx: &Context<'_>,
-    ) -> Option<Overridable> {
-        let span = self.overrides_span()?;
-        if !around.keeps_overrides {
-            let message = "overrides cannot be kept anywhere";
-            let advice = "name a file, like store: { overrides: { path: overrides.redb } }, or \
-                          count in Redis";
-            cx.error(span, message, advice);
-        }
-        let soft = self.soft.value().map_or(0, |soft| soft.0);
-        Some(Overridable::new(&name.value, soft))
-    }
-
-    /// A client that is asked for a bearer token must be able to correct its request with one.
-    fn check_challenge(&self, key: &KeyExpr, client: &ClientSettings, cx: &Context<'_>) {
-        if let Some(given) = self.missing_key.given()
-            && given.value.0 == MissingKey::Unauthorized
-            && !client.takes_token_for(key)
-        {
-            let message = "\"unauthorized\" asks clients for a bearer token, which would not give \
-                           them this key";
-            let advice =
-                "write deny, or a key that is taken from a token: user, jwt:CLAIM, api_key";
-            cx.error(given.span, message, advice);
-        }
-    }
-
-    /// With `limit: unlimited`, reports fields that have no effect.
-    fn check_unlimited(&self, cx: &Context<'_>) {
-        let Some(limit) = self.limit.span().filter(|_| self.is_unlimited()) else { return };
-        let of_the_limit = [
-            ("burst", self.burst.span()),
-            ("elastic", self.elastic.span()),
-            ("overrides", self.overrides_span()),
-        ];
-        without_effect(&of_the_limit, "the policy has no limit of its own", cx);
-        if self.counted_limit().is_some() || self.plans.is_broken() {
-            return;
-        }
-        let of_a_count = [
-            ("algorithm", self.algorithm.span()),
-            ("buckets", self.buckets.span()),
-            ("cost", self.cost.span()),
-            ("count", self.count.span()),
-            ("soft", self.soft.span()),
-            ("plans", self.plans.span()),
-            ("penalty", self.penalty.span()),
-            ("response", self.response.span()),
-            ("store_mode", self.store_mode.span()),
-            ("on_store_failure", self.on_store_failure.span()),
-        ];
-        without_effect(&of_a_count, "the policy counts nothing", cx);
-        let refuses = match self.missing_key.word() {
-            Some(MissingKey::Deny | MissingKey::Unauthorized) => true,
-            Some(MissingKey::Ip | MissingKey::Skip) | None => self.missing_key.is_broken(),
-        };
-        if !refuses {
-            let message = "this policy neither limits nor refuses any request";
-            let advice = "write missing_key: unauthorized or deny, or a limit";
-            cx.warning(limit, message, advice);
+            At::Penalty => self.penalty.span(),
+            At::After | At::Ban | At::MaxBan => self.penalty.value()?.span_of(field),
+            At::Elastic => self.elastic.span(),
+            At::ElasticLimit | At::When | At::LatencyBelow | At::InFlightBelow => {
+                self.elastic.value()?.span_of(field)
+            }
+            At::Overrides => self.overrides_span(),
+            At::Response => self.response.span(),
+            At::CostHeader
+            | At::CostDefault
+            | At::CostMax
+            | At::BodyBytes
+            | At::Reserve
+            | At::Settle
+            | At::ResponseBytes => cost::span_of(&self.cost, field),
         }
     }
 
     fn needed_params(&self) -> Vec<NeededParam> {
         let plan = self.plans.value().and_then(RawPlans::source_key);
         self.key.given().into_iter().chain(plan).flat_map(needed_params).collect()
-    }
-
-    /// The limit that decides the window: that of the policy, or of its first plan that has one.
-    /// None if the policy counts nothing, or if the limit is broken.
-    fn counted_limit(&self) -> Option<Spanned<Limit>> {
-        match self.is_unlimited() {
-            true => self.plans.value()?.first_limit(),
-            false => limit_of(&self.limit),
-        }
-    }
-
-    fn is_unlimited(&self) -> bool {
-        self.limit.value() == Some(&Allowance::Unlimited)
     }
 
     /// Whether it applies to no request.

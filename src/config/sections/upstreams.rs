@@ -193,8 +193,10 @@ impl RawUpstream {
                 upstream.balance = Balance::Hash;
                 let advice = "like balance: { hash: api_key }";
                 cx.required(hash, given.span, "the balance has no \"hash\"", advice);
-                let key = hash.given()?;
-                key.value.compile(key.span, client, cx)
+                let raw = hash.given()?;
+                let key = raw.value.compile(raw.span, cx)?;
+                raw.check(&key, client, cx);
+                Some(key)
             }
         }
     }

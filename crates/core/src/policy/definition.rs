@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::{Beside, GeoCode, KeyExpr, Template, counter};
+use super::{Beside, GeoCode, KeyExpr, MissingKey, Template, counter};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::consistency::Consistency;
 use crate::digest::Counter;
@@ -253,20 +253,6 @@ pub struct Elastic {
     /// The upstream has room while less than this share, in percent, of its `max_in_flight`
     /// is in flight.
     pub in_flight_below_percent: Option<u8>,
-}
-
-/// The treatment of a request without the key of a policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MissingKey {
-    /// The request is counted by the client's address.
-    #[default]
-    Ip,
-    /// The policy does not judge the request.
-    Skip,
-    /// The request is refused.
-    Deny,
-    /// The request is refused, and its client is asked for a bearer token (RFC 6750).
-    Unauthorized,
 }
 
 /// The requests that a policy exempts. One condition suffices.

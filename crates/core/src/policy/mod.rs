@@ -23,12 +23,14 @@ mod geo;
 mod jwt;
 mod key;
 mod key_text;
+mod missing_key;
 mod override_limit;
 mod pairs;
 mod partition;
 mod plan;
 mod preflight;
 mod shown_key;
+pub mod spec;
 mod subject;
 mod template;
 #[cfg(test)]
@@ -41,8 +43,7 @@ pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use client_ip::{AddressOrigin, Unbelieved};
 pub use counter::Beside;
 pub use definition::{
-    Cost, Count, Elastic, Exempt, Left, MissingKey, Mode, Overridable, Penalty, Plan, Plans,
-    Policy, Preflights,
+    Cost, Count, Elastic, Exempt, Left, Mode, Overridable, Penalty, Plan, Plans, Policy, Preflights,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use geo::writer as geo_writer;
@@ -55,6 +56,7 @@ pub use jwt::{
 };
 pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
+pub use missing_key::MissingKey;
 pub use override_limit::OverrideLimit;
 pub use partition::{Exemption, KeyFor};
 pub use plan::{Limit, LimitChoice, PlanId};

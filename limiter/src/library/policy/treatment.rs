@@ -1,11 +1,14 @@
 //! What a policy does beyond its limit, and which requests it exempts.
 
-use http::Method;
-use tollgate_core::consistency::OnFailure;
-use tollgate_core::policy::{MissingKey, Mode};
+use std::time::Duration;
 
-use super::{Exemption, Policy};
-use crate::library::{OnMissingKey, OnStoreFailure, Plans};
+use http::Method;
+use tollgate_core::policy::Mode;
+use tollgate_core::policy::spec::{Field, KeyPlace, PenaltySpec, PlanSpec, PlansSpec, Written};
+
+use super::Policy;
+use crate::library::values::{header, network};
+use crate::library::{Limit, OnMissingKey, OnStoreFailure, Plans};
 
 impl Policy {
     /// Admits so many percent more than the limit, and marks those requests.
@@ -17,7 +20,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn soft(mut self, percent: u8) -> Self {
-        self.soft_percent = percent;
+        self.spec.soft = Written::Given(percent);
         self
     }
 
@@ -30,7 +33,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn shadow(mut self) -> Self {
-        self.mode = Mode::Shadow;
+        self.spec.mode = Mode::Shadow;
         self
     }
 
@@ -44,8 +47,55 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn plans(mut self, plans: Plans) -> Self {
-        self.plans = Some(plans);
+        let from = self.read(Field::PlansFrom(KeyPlace::default()), plans.from.compile());
+        let limits = plans.limits.into_iter().map(|(name, limit)| PlanSpec {
+            name,
+            limit: Written::Given(limit.map(|limit| limit.0)),
+        });
+        let limits = Written::Given(limits.collect());
+        self.spec.plans = Written::Given(PlansSpec { from, limits });
         self
+    }
+
+    /// Bans keys that are refused too often: so many refusals lead to a ban of this length. Each
+    /// further ban lasts twice as long, but not longer than a day, or as
+    /// [`max_ban`](Self::max_ban) says.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Policy};
+    /// # use std::time::Duration;
+    /// let policy = Policy::new("p", Key::Ip, "100/minute".parse()?)
+    ///     .penalty("10/minute".parse()?, Duration::from_secs(300));
+    /// # Ok::<_, tollgate_limiter::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn penalty(mut self, after: Limit, ban: Duration) -> Self {
+        let (after, ban) = (Written::Given(after.0), Written::Given(ban.into()));
+        let max_ban = self.penalty_so_far().max_ban;
+        self.spec.penalty = Written::Given(PenaltySpec { after, ban, max_ban });
+        self
+    }
+
+    /// The length of the longest ban of a [`penalty`](Self::penalty). Without it, a day, or the
+    /// first ban if that is longer.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Policy};
+    /// # use std::time::Duration;
+    /// let policy = Policy::new("p", Key::Ip, "100/minute".parse()?)
+    ///     .penalty("10/minute".parse()?, Duration::from_secs(300))
+    ///     .max_ban(Duration::from_secs(3600));
+    /// # Ok::<_, tollgate_limiter::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn max_ban(mut self, longest: Duration) -> Self {
+        let max_ban = Written::Given(longest.into());
+        self.spec.penalty = Written::Given(PenaltySpec { max_ban, ..self.penalty_so_far() });
+        self
+    }
+
+    fn penalty_so_far(&self) -> PenaltySpec {
+        self.spec.penalty.given().cloned().unwrap_or_default()
     }
 
     /// Counts preflights of browsers like other requests. Without it, they are counted by
@@ -58,7 +108,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn count_preflights(mut self) -> Self {
-        self.counts_preflights = true;
+        self.spec.counts_preflights = true;
         self
     }
 
@@ -72,7 +122,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn overrides(mut self) -> Self {
-        self.overrides = true;
+        self.spec.overrides = true;
         self
     }
 
@@ -87,15 +137,11 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn on_store_failure(mut self, then: OnStoreFailure) -> Self {
-        self.consistency.on_failure = match then {
-            OnStoreFailure::Local => OnFailure::Local,
-            OnStoreFailure::Allow => OnFailure::Allow,
-            OnStoreFailure::Deny => OnFailure::Deny,
-        };
+        self.spec.on_store_failure = Written::Given(then);
         self
     }
 
-    /// What happens to a request without the key. Without it, [`UseIp`](OnMissingKey::UseIp).
+    /// What happens to a request without the key. Without it, [`Ip`](OnMissingKey::Ip).
     ///
     /// ```
     /// # use tollgate_limiter::{Key, OnMissingKey, Policy};
@@ -105,17 +151,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn on_missing_key(mut self, then: OnMissingKey) -> Self {
-        self.missing_key = match then {
-            OnMissingKey::UseIp => MissingKey::Ip,
-            OnMissingKey::Skip => MissingKey::Skip,
-            OnMissingKey::Deny => MissingKey::Deny,
-            OnMissingKey::Unauthorized => MissingKey::Unauthorized,
-        };
-        self
-    }
-
-    fn exempting(mut self, exemption: Exemption) -> Self {
-        self.exempt.push(exemption);
+        self.spec.missing_key = Written::Given(then);
         self
     }
 
@@ -127,8 +163,12 @@ impl Policy {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     #[must_use]
-    pub fn exempt_network(self, network: impl Into<String>) -> Self {
-        self.exempting(Exemption::Network(network.into()))
+    pub fn exempt_network(mut self, network: impl Into<String>) -> Self {
+        match self::network(&network.into()) {
+            Ok(network) => self.spec.exempt.ips.push(network),
+            Err(why) => self.unread.push((Field::Exempt, why)),
+        }
+        self
     }
 
     /// Exempts requests with this method.
@@ -139,8 +179,9 @@ impl Policy {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     #[must_use]
-    pub fn exempt_method(self, method: Method) -> Self {
-        self.exempting(Exemption::Method(method))
+    pub fn exempt_method(mut self, method: Method) -> Self {
+        self.spec.exempt.methods.push(method);
+        self
     }
 
     /// Exempts requests with this value of this header field. The value acts as a secret.
@@ -151,7 +192,11 @@ impl Policy {
     /// # Ok::<_, tollgate_limiter::LimitError>(())
     /// ```
     #[must_use]
-    pub fn exempt_header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.exempting(Exemption::Header(name.into(), value.into()))
+    pub fn exempt_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        match header(&name.into(), &value.into()) {
+            Ok(header) => self.spec.exempt.headers.push(header),
+            Err(why) => self.unread.push((Field::Exempt, why)),
+        }
+        self
     }
 }

@@ -94,10 +94,9 @@ proptest! {
         for policy in policies() {
             builder = builder.policy(policy);
         }
+        let compiled = builder.compile().unwrap().0;
         let limiter = builder.build().unwrap();
         let handles = ["a", "b", "c", "d", "e"].map(|name| limiter.policy(name).unwrap());
-        let compiled: Vec<Arc<tollgate_core::policy::Policy>> =
-            policies().iter().map(|policy| Arc::new(policy.compile().unwrap())).collect();
         let worker = RateLimiter::new(WorkerStore::Memory(Arc::new(MemoryStore::new(1000))));
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
         let clients = Clients::new(ClientSettings::default(), [], secret);

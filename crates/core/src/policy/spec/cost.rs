@@ -1,0 +1,120 @@
+//! What a request costs, and which outcomes are counted.
+
+use std::num::NonZeroU64;
+
+use http::{HeaderName, StatusCode};
+
+use super::fault::Faults;
+use super::{ClientFacts, CostSpec, CountSpec, Field, PolicySpec, SettleSpec, Written};
+use crate::algorithm::{Algorithm, MAX_LIMIT};
+use crate::meter::MeterSpec;
+use crate::policy::{Cost, Count};
+
+impl PolicySpec {
+    /// What a request costs. `own` is the algorithm of the policy.
+    pub(super) fn cost(
+        &self,
+        own: Option<&Algorithm>,
+        has: ClientFacts,
+        faults: &Faults,
+    ) -> Option<Cost> {
+        match self.cost.given()? {
+            CostSpec::Fixed(units) => {
+                let units = Written::Given(*units);
+                faults.number(&units, Field::Cost, 1..=MAX_LIMIT).map(Cost::Fixed)
+            }
+            CostSpec::Header { name, default, max } => {
+                Some(cost_by_header(name, [default, max], own, has, faults))
+            }
+            CostSpec::Body(bytes) => {
+                let unit_bytes = unit(*bytes, Field::BodyBytes, faults)?;
+                Some(Cost::Body { unit_bytes })
+            }
+            CostSpec::Reserve { units, settle } => {
+                // With nothing reserved, a request would be admitted however high the debt is.
+                let reserve = faults.number(units, Field::Reserve, 1..=MAX_LIMIT);
+                let message = "the reserved cost is never settled, because there is no \"settle\"";
+                let advice =
+                    "like settle: { header: x-tokens-used }; a fixed cost is written cost: 4";
+                let meter = match faults.required(settle, Field::Cost, message, advice)? {
+                    SettleSpec::Meter(meter) => meter.clone(),
+                    SettleSpec::Bytes(bytes) => {
+                        MeterSpec::Bytes { unit: unit(*bytes, Field::ResponseBytes, faults)? }
+                    }
+                };
+                Some(Cost::Metered { reserve: reserve?, meter })
+            }
+        }
+    }
+
+    /// Which outcomes are counted.
+    pub(super) fn counted(&self, faults: &Faults) -> Count {
+        let Some(CountSpec::Statuses { statuses, left }) = self.count.given() else {
+            return Count::All;
+        };
+        let advice = "like status: [401, 403]";
+        let message = "there is no \"status\" to count";
+        let written = faults.required(statuses, Field::Count, message, advice);
+        let written = written.map(Vec::as_slice).unwrap_or_default();
+        if statuses.is_given() && written.is_empty() {
+            faults.error(Field::Statuses, "no outcome is counted", advice);
+        }
+        let statuses = written.iter().enumerate().filter_map(|(index, status)| {
+            let code = faults.number(status, Field::Status(index), 200..=599)?;
+            StatusCode::from_u16(u16::try_from(code).ok()?).ok()
+        });
+        Count::Statuses { statuses: statuses.collect(), left: *left }
+    }
+
+    /// Warns of a cost above the units that `admitting` admits at once. `whose` names `admitting`.
+    pub(super) fn warn_never_passes(&self, admitting: &Algorithm, whose: &str, faults: &Faults) {
+        // The fewest units that every request takes at once, as far as the policy says.
+        let least = match self.cost.given() {
+            Some(CostSpec::Fixed(units)) => Some((*units, Field::Cost)),
+            Some(CostSpec::Header { default, .. }) => {
+                default.copied().map(|units| (units, Field::CostDefault))
+            }
+            Some(CostSpec::Reserve { units, .. }) => {
+                units.copied().map(|units| (units, Field::Reserve))
+            }
+            Some(CostSpec::Body(_)) | None => None,
+        };
+        if let Some((_, field)) = least.filter(|(units, _)| *units > admitting.capacity()) {
+            let message =
+                format!("no request is ever admitted: one costs more than {whose} admits at once");
+            faults.warning(field, message, "write a smaller cost, or a higher limit");
+        }
+    }
+}
+
+fn cost_by_header(
+    name: &HeaderName,
+    [default, max]: [&Written<u64>; 2],
+    own: Option<&Algorithm>,
+    has: ClientFacts,
+    faults: &Faults,
+) -> Cost {
+    if !has.trusted_proxy {
+        let message = "a cost is accepted from trusted proxies only, and there are none";
+        let advice = "name your proxies in client.trusted_proxies, or write a fixed cost";
+        faults.error(Field::CostHeader, message, advice);
+    }
+    // With a default of 0, a request without the field would cost nothing.
+    let default = faults.number(default, Field::CostDefault, 1..=MAX_LIMIT).unwrap_or(1);
+    let max = faults.number(max, Field::CostMax, 1..=MAX_LIMIT);
+    if max.is_some_and(|max| max < default) {
+        let message = "the highest cost is below the default";
+        faults.error(Field::CostMax, message, "write a higher one");
+    }
+    let max = max.unwrap_or_else(|| own.map_or(default, Algorithm::capacity).max(default));
+    Cost::Field { name: name.clone(), default, max }
+}
+
+/// How many bytes cost one unit.
+fn unit(bytes: u64, field: Field, faults: &Faults) -> Option<NonZeroU64> {
+    let unit = NonZeroU64::new(bytes);
+    if unit.is_none() {
+        faults.error(field, "a unit cannot have 0 bytes", "write a size, like 1KiB");
+    }
+    unit
+}

@@ -1,0 +1,228 @@
+//! A policy as somebody wrote it, and its compilation.
+//!
+//! `gateway.yaml`, changes at run time, questions of other proxies, the replay and the library
+//! fill a [`PolicySpec`]. [`PolicySpec::compile`] makes the [`Policy`] of it, or reports all that
+//! is wrong, each fault with its [`Field`]. So the same policy means the same everywhere. Who
+//! fills the specification reports texts that cannot be read, and marks their fields as
+//! [unreadable](Written::Unreadable).
+
+mod algorithms;
+mod combinations;
+mod compile;
+mod cost;
+mod fault;
+mod field;
+mod key;
+mod limits;
+mod penalty;
+#[cfg(test)]
+mod tests;
+mod written;
+
+use http::HeaderName;
+
+pub use self::fault::{Fault, Remark, name_fault};
+pub use self::field::{Field, KeyPlace};
+pub use self::key::ClientFacts;
+pub use self::written::Written;
+use super::{ClientSettings, Exempt, KeyExpr, Left, MissingKey, Mode, Policy, Template};
+use crate::algorithm::{AlgorithmKind, Quota};
+use crate::consistency::{OnFailure, StoreMode};
+use crate::meter::MeterSpec;
+use crate::time::Span;
+
+/// A policy as somebody wrote it.
+#[derive(Clone, Debug, Default)]
+pub struct PolicySpec {
+    /// Its name in responses and logs.
+    pub name: String,
+    /// What a counter belongs to. It is required.
+    pub key: Written<KeyExpr>,
+    /// How much it admits. None means no limit. It is required.
+    pub limit: Written<Option<LimitSpec>>,
+    /// How it counts.
+    pub algorithm: Written<AlgorithmKind>,
+    /// The number of sub-windows of a sliding window.
+    pub buckets: Written<u64>,
+    /// The most units at once, or the most units that wait.
+    pub burst: Written<u64>,
+    /// The longest time that a request is delayed.
+    pub max_delay: Written<Span>,
+    /// The time zone of a fixed window.
+    pub calendar: Written<String>,
+    /// What a request costs.
+    pub cost: Written<CostSpec>,
+    /// Which outcomes are counted.
+    pub count: Written<CountSpec>,
+    /// Whether it refuses requests.
+    pub mode: Mode,
+    /// How exact the counters are on several nodes.
+    pub store_mode: Written<StoreMode>,
+    /// What happens to requests while the store is not available.
+    pub on_store_failure: Written<OnFailure>,
+    /// How many percent more than the limit are admitted.
+    pub soft: Written<u8>,
+    /// What happens to a request without the key.
+    pub missing_key: Written<MissingKey>,
+    /// The requests that it exempts.
+    pub exempt: Exempt,
+    /// Whether preflights are counted like other requests.
+    pub counts_preflights: bool,
+    /// Other limits for some clients.
+    pub plans: Written<PlansSpec>,
+    /// Bans for clients that are refused too often.
+    pub penalty: Written<PenaltySpec>,
+    /// A higher limit while the upstream has room.
+    pub elastic: Written<ElasticSpec>,
+    /// Whether single keys may have limits of their own.
+    pub overrides: bool,
+    /// The response to a refused request.
+    pub response: Written<Template>,
+}
+
+/// How much a policy or a plan admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitSpec {
+    /// A number of units in a window of time.
+    Rate(Quota),
+    /// A number of units at the same time.
+    Count(u64),
+}
+
+impl LimitSpec {
+    /// The number of units.
+    pub const fn units(self) -> u64 {
+        match self {
+            Self::Rate(quota) => quota.limit(),
+            Self::Count(units) => units,
+        }
+    }
+
+    /// The window of time. Zero for a count.
+    pub const fn window(self) -> Span {
+        match self {
+            Self::Rate(quota) => quota.window(),
+            Self::Count(_) => Span::ZERO,
+        }
+    }
+}
+
+/// What a request costs.
+#[derive(Clone, Debug)]
+pub enum CostSpec {
+    /// This number of units.
+    Fixed(u64),
+    /// What a field of the request says.
+    Header {
+        /// The field.
+        name: HeaderName,
+        /// The cost of a request without it.
+        default: Written<u64>,
+        /// The highest cost that it can give.
+        max: Written<u64>,
+    },
+    /// One unit for each started piece of the body of so many bytes.
+    Body(u64),
+    /// Units that the response corrects.
+    Reserve {
+        /// The units that a request costs at first.
+        units: Written<u64>,
+        /// Where the response says what the request cost. It is required.
+        settle: Written<SettleSpec>,
+    },
+}
+
+/// Where a response says what its request cost.
+#[derive(Clone, Debug)]
+pub enum SettleSpec {
+    /// In this part of it.
+    Meter(MeterSpec),
+    /// The length of its body: one unit for each started piece of so many bytes.
+    Bytes(u64),
+}
+
+/// The outcomes that are counted.
+#[derive(Clone, Debug)]
+pub enum CountSpec {
+    /// All.
+    All,
+    /// Responses with one of these statuses.
+    Statuses {
+        /// The statuses. They are required.
+        statuses: Written<Vec<Written<u64>>>,
+        /// Requests without a status.
+        left: Left,
+    },
+}
+
+/// Other limits for some clients.
+#[derive(Clone, Debug, Default)]
+pub struct PlansSpec {
+    /// The key with the name of the plan. It is required.
+    pub from: Written<KeyExpr>,
+    /// The plans. They are required.
+    pub limits: Written<Vec<PlanSpec>>,
+}
+
+/// One plan.
+#[derive(Clone, Debug)]
+pub struct PlanSpec {
+    /// Its name.
+    pub name: String,
+    /// Its limit. None means no limit.
+    pub limit: Written<Option<LimitSpec>>,
+}
+
+/// Bans for clients that are refused too often.
+#[derive(Clone, Debug, Default)]
+pub struct PenaltySpec {
+    /// The refusals that lead to a ban. It is required.
+    pub after: Written<LimitSpec>,
+    /// The length of the first ban. It is required.
+    pub ban: Written<Span>,
+    /// The length of the longest ban.
+    pub max_ban: Written<Span>,
+}
+
+/// A higher limit while the upstream has room.
+#[derive(Clone, Debug, Default)]
+pub struct ElasticSpec {
+    /// The higher limit. It is required.
+    pub limit: Written<LimitSpec>,
+    /// The conditions. They are required.
+    pub when: Written<WhenSpec>,
+}
+
+/// The conditions under which an upstream has room. At least one is required.
+#[derive(Clone, Debug, Default)]
+pub struct WhenSpec {
+    /// Its latency is below this.
+    pub latency_below: Written<Span>,
+    /// Less than this share, in percent, of its `max_in_flight` is in flight.
+    pub in_flight_below_percent: Written<u8>,
+}
+
+/// What a policy depends on beside itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// How clients are recognised.
+    pub client: &'a ClientSettings,
+    /// What requests can have.
+    pub has: ClientFacts,
+    /// Whether nodes share the store.
+    pub shares_store: bool,
+    /// Whether the limits of single keys can be kept anywhere.
+    pub keeps_overrides: bool,
+    /// The mode of policies that do not have their own.
+    pub usual_mode: StoreMode,
+}
+
+/// The result of [`PolicySpec::compile`].
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The policy. It is also here beside faults that concern only some of its fields, so that
+    /// whatever uses it can be checked, too. A policy with an error must not judge requests.
+    pub policy: Option<Policy>,
+    /// All faults and warnings.
+    pub faults: Vec<Fault>,
+}

@@ -1,0 +1,145 @@
+//! Specifications become policies, and faults name their fields.
+
+use super::*;
+#[cfg(feature = "calendar")]
+use crate::algorithm::Algorithm;
+use crate::policy::Plan;
+
+fn limit(units: u64) -> LimitSpec {
+    LimitSpec::Rate(Quota::new(units, Span::SECOND).unwrap())
+}
+
+fn spec() -> PolicySpec {
+    PolicySpec {
+        name: "p".into(),
+        key: Written::Given(KeyExpr::Ip),
+        limit: Written::Given(Some(limit(5))),
+        ..PolicySpec::default()
+    }
+}
+
+fn compile(spec: &PolicySpec) -> Compiled {
+    let client = ClientSettings::default();
+    let has = ClientFacts { user: true, token: true, place: true, trusted_proxy: true };
+    let usual_mode = StoreMode::Leased;
+    spec.compile(&Facts {
+        client: &client,
+        has,
+        shares_store: true,
+        keeps_overrides: true,
+        usual_mode,
+    })
+}
+
+fn fields(spec: &PolicySpec) -> Vec<Field> {
+    compile(spec).faults.into_iter().map(|fault| fault.field).collect()
+}
+
+/// A new algorithm cannot be forgotten in the table of the fields.
+#[test]
+fn every_algorithm_has_a_row_and_can_be_chosen() {
+    use AlgorithmKind as Kind;
+    for kind in [
+        Kind::SlidingWindow,
+        Kind::SlidingLog,
+        Kind::FixedWindow,
+        Kind::TokenBucket,
+        Kind::LeakyBucket,
+        Kind::Concurrency,
+    ] {
+        let max_delay = match kind {
+            Kind::LeakyBucket => Written::Given(Span::SECOND),
+            _ => Written::Absent,
+        };
+        let limit = match kind {
+            Kind::Concurrency => LimitSpec::Count(5),
+            _ => limit(5),
+        };
+        let (algorithm, limit) = (Written::Given(kind), Written::Given(Some(limit)));
+        let Compiled { policy, faults } =
+            compile(&PolicySpec { algorithm, limit, max_delay, ..spec() });
+        assert_eq!(faults, [], "{kind}");
+        let policy = policy.unwrap();
+        assert_eq!(policy.algorithm.name(), kind.name());
+        let is_exact = policy.consistency.mode == StoreMode::Exact;
+        assert_eq!(is_exact, kind.rules().is_always_exact, "{kind}");
+    }
+}
+
+#[test]
+fn all_faults_are_found_at_once() {
+    let spec = PolicySpec {
+        key: Written::Given(KeyExpr::First(vec![KeyExpr::Ip, KeyExpr::All(Vec::new())])),
+        buckets: Written::Given(0),
+        burst: Written::Given(3),
+        cost: Written::Given(CostSpec::Fixed(0)),
+        penalty: Written::Given(PenaltySpec::default()),
+        ..spec()
+    };
+    let all_of_the_first = KeyPlace { path: vec![1], is_list: true };
+    let found = fields(&spec);
+    let expected = [
+        Field::Key(all_of_the_first),
+        Field::Burst,
+        Field::Buckets,
+        Field::Penalty,
+        Field::Penalty,
+        Field::Cost,
+    ];
+    assert_eq!(found, expected);
+}
+
+/// Who fills the specification has reported it.
+#[test]
+fn of_what_cannot_be_read_nothing_more_is_said() {
+    let spec = PolicySpec {
+        key: Written::Unreadable,
+        limit: Written::Unreadable,
+        algorithm: Written::Unreadable,
+        missing_key: Written::Unreadable,
+        plans: Written::Given(PlansSpec {
+            from: Written::Unreadable,
+            limits: Written::Given(vec![PlanSpec { name: "a".into(), limit: Written::Unreadable }]),
+        }),
+        ..spec()
+    };
+    let Compiled { policy, faults } = compile(&spec);
+    assert!(policy.is_none());
+    assert_eq!(faults, []);
+    let absent = PolicySpec { name: "p".into(), ..PolicySpec::default() };
+    assert_eq!(fields(&absent), [Field::Name, Field::Name]);
+}
+
+#[test]
+fn an_unlimited_policy_counts_as_its_first_plan_does() {
+    let plan = |name: &str, limit| PlanSpec { name: name.into(), limit: Written::Given(limit) };
+    let limits = vec![plan("free", None), plan("small", Some(limit(7))), plan("big", None)];
+    let plans = PlansSpec { from: Written::Given(KeyExpr::Host), limits: limits.into() };
+    let spec = PolicySpec { limit: Written::Given(None), plans: plans.into(), ..spec() };
+    let Compiled { policy, faults } = compile(&spec);
+    assert_eq!(faults, []);
+    let policy = policy.unwrap();
+    assert!(policy.is_unlimited);
+    assert_eq!(policy.algorithm.limit(), 7);
+    let plans = policy.plans.unwrap().limits;
+    assert!(matches!(plans[0].1, Plan::Unlimited));
+    assert!(matches!(&plans[1].1, Plan::Limited { algorithm, .. } if algorithm.limit() == 7));
+}
+
+/// The window of a calendar needs the time zones.
+#[cfg(feature = "calendar")]
+#[test]
+fn an_error_of_the_algorithm_names_the_field_that_causes_it() {
+    let calendar = |zone: &str| PolicySpec {
+        algorithm: Written::Given(AlgorithmKind::FixedWindow),
+        limit: Written::Given(Some(LimitSpec::Rate(Quota::new(5, Span::DAY).unwrap()))),
+        calendar: Written::Given(zone.into()),
+        ..spec()
+    };
+    let Compiled { policy, faults } = compile(&calendar("Europe/Berlin"));
+    assert_eq!(faults, []);
+    assert!(matches!(policy.unwrap().algorithm, Algorithm::FixedWindow(_)));
+    assert_eq!(fields(&calendar("Europe/Nowhere")), [Field::Calendar]);
+    let hourly = PolicySpec { limit: Written::Given(Some(limit(5))), ..calendar("Europe/Berlin") };
+    assert_eq!(fields(&hourly), [Field::Limit]);
+}
