@@ -24,8 +24,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tollgate_core::pem;
 use tollgate_core::tls::{self, ClientTlsError, Trust};
-
-use super::clean;
+use tollgate_top::clean;
 
 /// The longest time of most calls. A gateway answers within 5 s.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use super::paint::Colour;
 use super::policy::{EXAMPLES as POLICY_EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
 use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
 use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
-use super::top::{EXAMPLES as TOP_EXAMPLES, TopArgs};
+use super::top::TopArgs;
 use super::which::DEFAULT_CONFIG;
 use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
 use crate::proxy::TlsError;
@@ -46,7 +46,7 @@ pub(super) enum Command {
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
     /// Show what running gateways do: policies, heavy clients, refusals, upstreams, nodes
-    #[command(after_help = TOP_EXAMPLES)]
+    #[command(after_help = tollgate_top::EXAMPLES)]
     Top(TopArgs),
     /// Say in one word whether a running gateway serves: exit code 0, or 1 if not
     #[command(after_help = HEALTH_EXAMPLES)]

@@ -6,7 +6,6 @@
 mod admin_client;
 mod args;
 mod check;
-mod clean;
 mod connect;
 mod console;
 mod explain;

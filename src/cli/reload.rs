@@ -10,9 +10,9 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tollgate_top::clean;
 
 use super::admin_client::{AdminError, mistake};
-use super::clean;
 use super::which::{self, By, Gateway, GatewayArgs};
 use crate::app::local_runtime;
 use crate::platform::handles_hangup;

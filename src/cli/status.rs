@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::Value;
+use tollgate_top::clean;
 
 use super::admin_client::AdminError;
-use super::clean;
 use super::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 use super::which::{GatewayArgs, Problem};
 use crate::app::local_runtime;

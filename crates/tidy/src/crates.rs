@@ -107,9 +107,16 @@ pub(crate) const CRATES: &[Crate] = &[
         confined: OF_THE_GATEWAY,
     },
     Crate {
+        package: "tollgate-top",
+        folder: "crates/top/",
+        uses: &["tollgate-core"],
+        layers: &[],
+        confined: &[],
+    },
+    Crate {
         package: "tollgate",
         folder: "",
-        uses: &["tollgate-core", "tollgate-redis", "tollgate-limiter"],
+        uses: &["tollgate-core", "tollgate-redis", "tollgate-limiter", "tollgate-top"],
         layers: &[
             &["platform", "telemetry", "io", "message", "routes", "patches", "turn"],
             &["server", "engine"],

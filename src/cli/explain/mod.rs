@@ -9,10 +9,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tollgate_core::time::Clock;
+use tollgate_top::texts;
 
 pub(super) use self::args::{EXAMPLES, ExplainArgs};
 pub(super) use self::problem::Problem;
-pub(super) use self::text::{refusal as refusal_text, wait};
 use crate::app::local_runtime;
 use crate::config::{Compiled, LoadError};
 use crate::engine::Explanation;
@@ -113,7 +113,7 @@ async fn past(args: &ExplainArgs, id: &str) -> Result<Explained, Problem> {
         _ => {
             let text = match args.json {
                 true => format!("{:#}\n", json!({ "items": found })),
-                false => found.iter().map(text::refusal).collect::<Vec<_>>().join("\n"),
+                false => found.iter().map(texts::refusal).collect::<Vec<_>>().join("\n"),
             };
             Ok(Explained { text, is_admitted: false })
         }

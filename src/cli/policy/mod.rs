@@ -10,12 +10,12 @@ use std::io;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
+use tollgate_top::clean;
 
 use self::args::{ChangeArgs, PolicyCommand};
 pub(super) use self::args::{EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
 use self::text::{Changing, quoted};
 use super::admin_client::{AdminError, Answer, Method};
-use super::clean;
 use super::which::{self, Gateway};
 use crate::app::local_runtime;
 

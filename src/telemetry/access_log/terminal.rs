@@ -3,10 +3,13 @@
 //! `format: text` has more, and programs read it.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _};
+use std::io;
+use std::os::fd::AsFd;
 
+use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use rustix::termios::tcgetwinsize;
 use tollgate_core::text::is_printable;
 
 use crate::telemetry::settings::{Output, Terminal};
@@ -39,14 +42,18 @@ pub(super) struct Shown<'a> {
 impl Terminal {
     /// The terminal that `output` is, if it is one.
     pub(super) fn of(output: &Output) -> Option<Self> {
-        let (is_terminal, choice) = match output {
-            Output::Stdout => (io::stdout().is_terminal(), AutoStream::choice(&io::stdout())),
-            Output::Stderr => (io::stderr().is_terminal(), AutoStream::choice(&io::stderr())),
-            Output::File(_) => (false, ColorChoice::Never),
-        };
-        let columns = crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
+        match output {
+            Output::Stdout => Self::behind(&io::stdout()),
+            Output::Stderr => Self::behind(&io::stderr()),
+            Output::File(_) => None,
+        }
+    }
+
+    fn behind(stream: &(impl RawStream + AsFd)) -> Option<Self> {
+        let columns = tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
         let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
-        is_terminal.then_some(Self { columns, has_colours: choice != ColorChoice::Never })
+        let has_colours = AutoStream::choice(stream) != ColorChoice::Never;
+        stream.is_terminal().then_some(Self { columns, has_colours })
     }
 
     /// Adds the line of a request. Only the path is cut.

@@ -79,7 +79,7 @@ mod tests {
         let (_, answers) = state.figures.nodes[1].told.as_mut().expect("it has answered");
         let report = "f.yaml:1:2: error: x\n    1 | y\u{1b}\n      | ^ z";
         let reason = json!([{ "code": "reload_failed", "since": "now", "text": report }]);
-        answers.status["reasons"] = crate::cli::clean::document(reason);
+        answers.status["reasons"] = crate::clean::document(reason);
         let expected = "! n2 reload_failed since now: f.yaml:1:2: error: x\n        1 | \
                         y\\u{1b}\n          | ^ z\n";
         let text = text(&state);

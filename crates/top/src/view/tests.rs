@@ -10,7 +10,7 @@ use super::*;
 
 /// Holds the text of a state at this size to its file.
 fn holds(name: &str, state: &State, (width, height): (u16, u16)) {
-    let file = format!("src/cli/top/view/golden/{name}-{width}x{height}.txt");
+    let file = format!("src/view/golden/{name}-{width}x{height}.txt");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
     let text = text(state, width, height);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -14,14 +14,14 @@ const LEAST_BARS: usize = 8;
 
 /// A rate of the last ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli::top) enum Rate {
+pub(crate) enum Rate {
     Requests,
     Refused,
 }
 
 impl Rate {
     /// All of them, in the order of their lines.
-    pub(in crate::cli::top) const ALL: [Self; 2] = [Self::Requests, Self::Refused];
+    pub(crate) const ALL: [Self; 2] = [Self::Requests, Self::Refused];
 
     const fn names(self) -> (&'static str, &'static str) {
         match self {
@@ -32,7 +32,7 @@ impl Rate {
 
     /// The rate over time in one line of this width: a bar for each ten seconds, the newest at
     /// the right. None: nothing is known of it, or there is no room.
-    pub(in crate::cli::top) fn chart(self, figures: &Figures, width: usize) -> Option<String> {
+    pub(crate) fn chart(self, figures: &Figures, width: usize) -> Option<String> {
         let (head, field) = self.names();
         let rates = sums(figures, field);
         let bars = width.checked_sub(BESIDE).filter(|room| *room >= LEAST_BARS)?;

@@ -3,9 +3,9 @@
 use serde_json::json;
 use tollgate_core::time::Timestamp;
 
+use super::clean::document;
 use super::figures::{Answers, Figures};
 use super::model::State;
-use crate::cli::clean::document;
 
 /// Some time in November 2026.
 fn at(secs: u64) -> Timestamp {

@@ -7,7 +7,7 @@ use tollgate_core::time::Timestamp;
 use super::figures::{Answers, Figures};
 use super::rows::{Asked, VIEWS, View};
 use super::table::{About, Client, Table};
-use crate::cli::explain::refusal_text;
+use super::texts;
 
 /// The most characters of a filter.
 const MAX_FILTER: usize = 60;
@@ -258,7 +258,7 @@ impl State {
             About::Key(client) => (client, Vec::new()),
             About::Refusal(client, refusal) => {
                 let mut lines: Vec<String> =
-                    refusal_text(&refusal).lines().map(str::to_owned).collect();
+                    texts::refusal(&refusal).lines().map(str::to_owned).collect();
                 lines.push(String::new());
                 (client, lines)
             }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tollgate_core::time::Span;
 
-use crate::cli::which::GatewaysArgs;
-
-pub(in crate::cli) const EXAMPLES: &str = "\
+/// Examples for the help of the command.
+pub const EXAMPLES: &str = "\
 Examples:
   tollgate top
   tollgate top --admin unix:/run/tollgate/admin.sock
@@ -21,10 +20,9 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// The longest one.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// What is shown, and how.
 #[derive(Clone, Debug, Args)]
-pub(in crate::cli) struct TopArgs {
-    #[command(flatten)]
-    pub(super) gateways: GatewaysArgs,
+pub struct TopOptions {
     /// The time between two readings, from 500ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(super) interval: Duration,
@@ -46,6 +44,13 @@ pub(in crate::cli) struct TopArgs {
 pub(super) enum Scope {
     Node,
     Cluster,
+}
+
+impl TopOptions {
+    /// Whether the figures are those of all gateways that share a store.
+    pub fn is_of_cluster(&self) -> bool {
+        self.scope == Scope::Cluster
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

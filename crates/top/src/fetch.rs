@@ -6,13 +6,12 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tollgate_core::time::{Clock, Span, Timestamp};
 
-use super::args::{Scope, TopArgs};
+use super::admin::{AdminApi, Failure, Gateway};
+use super::args::{Scope, TopOptions};
+use super::clean;
 use super::figures::{Answers, Part, word};
 use super::table::Client;
-use crate::cli::admin_client::AdminClient;
-use crate::cli::clean;
-use crate::cli::explain::wait;
-use crate::cli::which::Gateway;
+use super::texts::wait;
 
 /// The shortest time between two questions for the history.
 const HISTORY: Span = Span::from_secs(5);
@@ -20,7 +19,7 @@ const HISTORY: Span = Span::from_secs(5);
 /// The gateways that are asked.
 #[derive(Debug)]
 pub(super) struct Gateways {
-    clients: Vec<AdminClient>,
+    clients: Vec<Box<dyn AdminApi>>,
     /// When each was last asked for its history.
     histories: Vec<Cell<Option<Timestamp>>>,
     scope: Scope,
@@ -29,10 +28,10 @@ pub(super) struct Gateways {
 
 impl Gateways {
     /// The gateways that were found.
-    pub(super) fn new(found: Vec<Gateway>, args: &TopArgs) -> Self {
-        let clients: Vec<AdminClient> = found.into_iter().map(|it| it.client).collect();
+    pub(super) fn new(found: Vec<Gateway>, options: &TopOptions) -> Self {
+        let clients: Vec<_> = found.into_iter().map(|it| it.api).collect();
         let histories = clients.iter().map(|_| Cell::new(None)).collect();
-        Self { clients, histories, scope: args.scope, policy: args.policy.clone() }
+        Self { clients, histories, scope: options.scope, policy: options.policy.clone() }
     }
 
     /// How many there are.
@@ -45,7 +44,7 @@ impl Gateways {
     /// # Errors
     /// If it does not answer, or tells nothing, with the reason.
     pub(super) async fn ask(&self, index: usize) -> Result<Answers, String> {
-        let client = self.clients.get(index).ok_or("there is no such gateway")?;
+        let client = &**self.clients.get(index).ok_or("there is no such gateway")?;
         let policy = self.policy.as_deref().map(|name| format!("&policy={}", encoded(name)));
         let policy = policy.unwrap_or_default();
         let (scope, lists): (_, &[&str]) = match self.scope {
@@ -90,7 +89,7 @@ impl Gateways {
     pub(super) async fn look(&self, of: &Client) -> Vec<String> {
         let mut why = String::new();
         for client in &self.clients {
-            match get(client, &path(of)).await {
+            match get(&**client, &path(of)).await {
                 Ok(key) => return lines(&key),
                 Err(error) => why = error,
             }
@@ -104,7 +103,7 @@ impl Gateways {
         for client in &self.clients {
             match client.delete(&path(of)).await {
                 Ok(_) => done += 1,
-                Err(error) => why = clean::text(&error.to_string()),
+                Err(failure) => why = clean::text(&failure.text),
             }
         }
         match (done, self.clients.len()) {
@@ -119,7 +118,7 @@ impl Gateways {
 
 /// The parts that one gateway is asked for.
 struct Parts<'c> {
-    client: &'c AdminClient,
+    client: &'c dyn AdminApi,
     failures: Vec<(Part, String)>,
     /// Whether the gateway has told any part.
     is_known: bool,
@@ -137,12 +136,12 @@ impl Parts<'_> {
                 self.is_known = true;
                 Ok(clean::document(answer))
             }
-            Err(error) if error.is_of_one_call() => {
+            Err(Failure { text, is_of_one_call: true }) => {
                 let is_new = self.failures.iter().all(|(it, _)| *it != part);
-                self.failures.extend(is_new.then(|| (part, clean::text(&error.to_string()))));
+                self.failures.extend(is_new.then(|| (part, clean::text(&text))));
                 Ok(Value::Null)
             }
-            Err(error) => Err(clean::text(&error.to_string())),
+            Err(failure) => Err(clean::text(&failure.text)),
         }
     }
 
@@ -158,9 +157,9 @@ impl Parts<'_> {
     }
 }
 
-async fn get(client: &AdminClient, path: &str) -> Result<Value, String> {
+async fn get(client: &dyn AdminApi, path: &str) -> Result<Value, String> {
     let answer = client.get(path).await;
-    answer.map(clean::document).map_err(|error| clean::text(&error.to_string()))
+    answer.map(clean::document).map_err(|failure| clean::text(&failure.text))
 }
 
 fn path(of: &Client) -> String {

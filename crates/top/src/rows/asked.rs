@@ -4,11 +4,11 @@ use tollgate_core::time::Timestamp;
 
 /// How a table is wanted.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli::top) struct Asked<'a> {
-    pub(in crate::cli::top) order: usize,
-    pub(in crate::cli::top) filter: &'a str,
-    pub(in crate::cli::top) policy: Option<&'a str>,
-    pub(in crate::cli::top) now: Timestamp,
+pub(crate) struct Asked<'a> {
+    pub(crate) order: usize,
+    pub(crate) filter: &'a str,
+    pub(crate) policy: Option<&'a str>,
+    pub(crate) now: Timestamp,
 }
 
 impl Asked<'_> {

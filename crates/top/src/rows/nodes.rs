@@ -150,7 +150,7 @@ fn configuration(node: &Value) -> String {
 }
 
 /// What has decided in the last minute: the store, the node alone, nothing, or no question was needed.
-pub(in crate::cli::top) fn sources(figures: &Figures) -> String {
+pub(crate) fn sources(figures: &Figures) -> String {
     let mut sums = [("store", 0), ("local", 0), ("none", 0), ("unasked", 0)];
     for (_, told) in figures.told() {
         for (name, sum) in &mut sums {

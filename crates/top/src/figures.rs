@@ -3,6 +3,8 @@
 use serde_json::Value;
 use tollgate_core::time::Timestamp;
 
+use super::clean;
+
 /// The gateways that are asked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
@@ -89,8 +91,7 @@ impl Answers {
 impl Figures {
     /// Gateways that have not answered yet.
     pub(super) fn new(urls: &[String]) -> Self {
-        let node =
-            |url: &String| Node { url: crate::cli::clean::text(url), told: None, lost: None };
+        let node = |url: &String| Node { url: clean::text(url), told: None, lost: None };
         Self { nodes: urls.iter().map(node).collect() }
     }
 

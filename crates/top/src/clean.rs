@@ -8,7 +8,7 @@ use serde_json::Value;
 use tollgate_core::text::is_printable;
 
 /// The same document with safe texts and names. Its texts keep their line breaks.
-pub(super) fn document(value: Value) -> Value {
+pub fn document(value: Value) -> Value {
     match value {
         Value::String(it) => {
             let lines: Vec<String> = it.lines().map(text).collect();
@@ -24,7 +24,7 @@ pub(super) fn document(value: Value) -> Value {
 }
 
 /// The text with escapes like `\u{1b}` instead of such characters.
-pub(super) fn text(text: &str) -> String {
+pub fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match is_printable(c) {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::super::figures::{Figures, Node, items, number as count, word};
 use super::super::table::{About, Client, Row, Table, number, text};
+use super::super::texts::wait;
 use super::asked::Asked;
 use super::by_node::{ByNode, by_node};
-use crate::cli::explain::wait;
 
 /// The most clients that are shown.
 const MOST: usize = 200;

@@ -1,0 +1,90 @@
+//! Texts about refusals, for people. Other commands of the gateway print them, too.
+
+use serde_json::Value;
+
+/// One refusal of the past, as the admin API tells it, in lines.
+pub fn refusal(it: &Value) -> String {
+    let of = |name: &str| it[name].as_str().unwrap_or("?").to_owned();
+    let number = |name: &str| it[name].as_u64().unwrap_or(0);
+    let fits = match &it["wait_ms"] {
+        Value::Number(ms) => format!(", fitted in {}", wait(ms.as_u64().unwrap_or(0))),
+        Value::String(_) => ", would never have fitted".to_owned(),
+        _ => String::new(),
+    };
+    let key = |name: &str| it["key"][name].as_str().unwrap_or("?").to_owned();
+    let lines = [
+        format!(
+            "Refused by {} at {}: {} of {} used{fits}",
+            of("policy"),
+            of("time"),
+            number("used"),
+            number("limit")
+        ),
+        format!("{:<10}{} {} on route {}", "Request", of("method"), of("path"), of("route")),
+        format!("{:<10}{} ({})", "Key", key("text"), key("id")),
+        format!("{:<10}{}", "Source", source(of("source"))),
+    ];
+    lines.join("\n") + "\n"
+}
+
+/// Who has decided: the word of the admin API, and what it means.
+pub fn source(source: impl AsRef<str>) -> String {
+    match source.as_ref() {
+        "store" => "store".to_owned(),
+        "local" => "local: this node alone, because the store does not answer".to_owned(),
+        "policy" => "policy: its on_store_failure, because the store does not answer".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// A wait in milliseconds, rounded up to what matters of it.
+pub fn wait(ms: u64) -> String {
+    let secs = ms.div_ceil(1000);
+    match secs {
+        _ if ms < 1000 => format!("{ms} ms"),
+        _ if ms < 60_000 => {
+            let tenths = ms.div_ceil(100);
+            format!("{}.{} s", tenths / 10, tenths % 10)
+        }
+        0..3600 => format!("{} min {} s", secs / 60, secs % 60),
+        3600..86_400 => format!("{} h {} min", secs / 3600, (secs % 3600).div_ceil(60)),
+        _ => format!("{} d {} h", secs / 86_400, (secs % 86_400).div_ceil(3600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_never_shown_too_short() {
+        let shown = [
+            (1, "1 ms"),
+            (999, "999 ms"),
+            (1000, "1.0 s"),
+            (14_202, "14.3 s"),
+            (60_000, "1 min 0 s"),
+            (3_599_001, "1 h 0 min"),
+            (90_000_000, "1 d 1 h"),
+        ];
+        for (ms, text) in shown {
+            assert_eq!(wait(ms), text);
+        }
+    }
+
+    #[test]
+    fn a_past_refusal_has_its_policy_and_its_key() {
+        let it = serde_json::json!({
+            "time": "2026-11-22T03:00:00.000Z", "policy": "per-client", "limit": 100, "used": 100,
+            "wait_ms": 14_200, "route": "orders", "source": "store", "method": "GET",
+            "path": "/v1/orders", "key": { "id": "k7f2m9qd0v3x", "text": "header x-api-key 4f…" },
+        });
+        assert_eq!(
+            refusal(&it),
+            "Refused by per-client at 2026-11-22T03:00:00.000Z: 100 of 100 used, fitted in 14.2 s\n\
+             Request   GET /v1/orders on route orders\n\
+             Key       header x-api-key 4f… (k7f2m9qd0v3x)\n\
+             Source    store\n"
+        );
+    }
+}
