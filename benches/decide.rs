@@ -8,12 +8,12 @@ use std::task::{Context, Waker};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::HeaderMap;
-use tollgate::routes::{Route, Rules};
 use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::decision::{Headroom, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::policy::{ClientSettings, KeyExpr, Policy};
 use tollgate_core::request::{PathMatch, RequestView};
+use tollgate_core::routes::{Route, Rules};
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::{Span, Timestamp};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tollgate::routes::{Route, Rules};
 use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, Policy};
 use tollgate_core::request::{PathMatch, RequestView};
+use tollgate_core::routes::{Route, Rules};
 use tollgate_core::time::{Span, Timestamp};
 
 fn main() {

@@ -9,9 +9,9 @@ pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};
 pub use crate::proxy::fuzzing::responses;
 pub use crate::replay::fuzzing::logs;
-pub use crate::routes::fuzzing::{hosts, paths};
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
 pub use tollgate_core::policy::fuzzing::jwt;
+pub use tollgate_core::routes::fuzzing::{hosts, paths};
 pub use tollgate_redis::fuzzing::redis;
 
 pub use clients::{forwarding, keys};

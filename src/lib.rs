@@ -7,7 +7,7 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 1 | `platform`, `telemetry`, `io`, `message`, [`routes`], `patches`, `turn` | what needs Linux, with portable forms; logs; how messages are written to connections; what the gateway itself says; which route a request takes; changes of policies at run time; when the runtime asks the system |
+//! | 1 | `platform`, `telemetry`, `io`, `message`, `patches`, `turn` | what needs Linux, with portable forms; logs; how messages are written to connections; what the gateway itself says; changes of policies at run time; when the runtime asks the system |
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
@@ -35,7 +35,6 @@ mod patches;
 mod platform;
 mod proxy;
 mod replay;
-pub mod routes;
 mod server;
 mod snapshot;
 mod telemetry;

@@ -10,11 +10,11 @@ use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::policy::Policy;
 use tollgate_core::refusal::Offer;
+use tollgate_core::routes::{Route, Rules};
 
 use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::patches::{Definitions, Resolved};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
-use crate::routes::{Route, Rules};
 
 /// The configuration that one request uses. All workers share it.
 #[derive(Debug)]

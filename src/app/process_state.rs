@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::refusal::Offer;
+use tollgate_core::routes::Rules;
 use tollgate_core::store::overrides::{OverridesFile, SharedOverrides};
 use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_redis::NodeState;
 
 use crate::config::{Config, StoreSettings};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
-use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
 use crate::telemetry::{Forwarders, RefusalRings, TelemetrySettings, TopHistory};
 

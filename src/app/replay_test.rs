@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tollgate_core::decision::{Headroom, Outcome, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::log_fields::FieldNames;
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::Rules;
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::{Clock, Span, Timestamp, monotonic};
 
@@ -20,10 +22,9 @@ use crate::config::Config;
 use crate::engine::{Engine, Seen, Settlement};
 use crate::gateway::{record_decision, record_settlement};
 use crate::replay::{Input, Job, Setup, replay};
-use crate::routes::Rules;
 use crate::telemetry::{
-    AccessLog, AccessLogSettings, FieldNames, Forwarders, LineFormat, Metrics, Output, Record,
-    Recording, RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,
+    AccessLog, AccessLogSettings, Forwarders, LineFormat, Metrics, Output, Record, Recording,
+    RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,
 };
 
 const LIMITS: &str = "\

@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use tollgate_core::algorithm::{Algorithm, SlidingWindow};
 use tollgate_core::decision::HeaderSettings;
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
+use tollgate_core::routes;
 use tollgate_redis::RedisSettings;
 
 use super::geo_file::GeoFile;
@@ -21,7 +22,6 @@ use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
 };
-use crate::routes;
 use crate::server::{CertificateDates, ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, FixedResponse, Handling};
 use crate::telemetry::TelemetrySettings;

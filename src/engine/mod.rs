@@ -21,9 +21,9 @@ use tollgate_core::decision::{
 };
 use tollgate_core::policy::{Policy, Subject};
 use tollgate_core::request::{Ambiguity, Malformed, RequestView};
+use tollgate_core::routes::{Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
-use crate::routes::{Rules, Unmatched};
 use crate::telemetry::{
     DecisionTimer, StoreMetrics, UnitMetrics, WorkerForwarders, WorkerMetrics, WorkerRefusals,
     WorkerTop,

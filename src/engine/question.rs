@@ -8,11 +8,11 @@ use tollgate_core::decision::{
 use tollgate_core::digest::Key;
 use tollgate_core::policy::Policy;
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::Rules;
 use tollgate_core::store::{Mark, Marked, StoreUnavailable};
 use tollgate_core::time::Timestamp;
 
 use super::{Engine, Undecidable, place};
-use crate::routes::Rules;
 
 /// A request that a question describes, as the policies see it.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use http::HeaderValue;
 use tollgate_core::decision::Decision;
 use tollgate_core::policy::{Policy, Subject};
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::Route;
 use tollgate_core::time::Timestamp;
 
 use crate::message::X_REQUEST_ID;
-use crate::routes::Route;
 use crate::telemetry::{Refused, WorkerRefusals, source_word};
 
 /// Keeps the refusal under the policy whose wait the client is told, or under the first one

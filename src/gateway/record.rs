@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
 use tollgate_core::policy::Policy;
+use tollgate_core::routes::Route;
 
 use crate::engine::{Judgement, Settled};
-use crate::routes::Route;
 use crate::telemetry::{Name, PolicyRecord, Record, plan_name, source_word};
 
 /// Adds the route, the client and the decision to the record of a request.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::policy::{Cost, KeyFor, Policy};
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::Rules;
 use tollgate_core::time::Timestamp;
 
 use super::foreseen::{Foreseen, Windows};
@@ -13,7 +14,6 @@ use super::key_table::{KeyTable, PolicyKey};
 use super::peaks::{Peaks, WINDOWS};
 use super::suggest::Suggestions;
 use super::trial::{Setup, digest_of, rules};
-use crate::routes::Rules;
 
 /// A key can exceed a limit only if so many times its peak does. A peak is the most in four
 /// quarters of a window in a row. No algorithm compares more with a limit than what lies in

@@ -18,6 +18,7 @@ use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::meter::MeterSpec;
 use tollgate_core::policy::{ClientSettings, Policy};
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::{Route, Rules, Unmatched};
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::{Span, Timestamp};
 
@@ -28,7 +29,6 @@ use super::entry::Entry;
 use super::foreseen::Foreseen;
 use super::peaks::Peaks;
 use super::refused::{ClientName, Clients};
-use crate::routes::{Route, Rules, Unmatched};
 
 /// The most keys that a replay counts at the same time, whatever the file says.
 const MAX_KEYS: usize = 2_000_000;

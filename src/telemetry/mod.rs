@@ -6,7 +6,6 @@
 
 mod access_log;
 mod digest_hasher;
-mod field;
 mod forwarders;
 mod history;
 mod line_limit;
@@ -26,7 +25,6 @@ mod whole_key;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
-pub(crate) use field::{DROPPED_LINES, FIELDS, Field, FieldNames};
 pub(crate) use forwarders::{Forwarder, Forwarders, WorkerForwarders};
 pub(crate) use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
 pub(crate) use log::{ProcessLog, lost_process_lines};

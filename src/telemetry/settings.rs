@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::field::FieldNames;
+use tollgate_core::log_fields::FieldNames;
+
 use super::template::Template;
 
 /// The settings of all logs, of the metrics and of the traces.

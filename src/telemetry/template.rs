@@ -1,8 +1,7 @@
 //! Lines in a form of the operator's own, such as `{time} {method} {path} {status}`.
 
+use tollgate_core::log_fields::{FIELDS, Field};
 use tollgate_core::text::is_printable;
-
-use super::field::{FIELDS, Field};
 
 /// The form of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
-//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`, `tls`; `drain`; `in_time` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files, and TLS of clients; stopping; time limits |
+//! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`, `tls`; `drain`; `in_time`; `log_fields` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files, and TLS of clients; stopping; time limits; the names in the access log of the gateway |
 //! | 2, pure | `text` | characters that people can read, and JSON strings |
 //! | 3 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
-//! | 4 | `refusal` | the responses to requests that are not admitted |
+//! | 4 | `refusal`, `routes` | the responses to requests that are not admitted; which route of the gateway a request has, and which policies judge it |
 //! | 5 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
 
 pub mod algorithm;
@@ -27,12 +27,14 @@ pub mod decision;
 pub mod digest;
 pub mod drain;
 pub mod in_time;
+pub mod log_fields;
 pub mod meter;
 #[cfg(feature = "jwt")]
 pub mod pem;
 pub mod policy;
 pub mod refusal;
 pub mod request;
+pub mod routes;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tollgate_core::decision::{HeaderWriter, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::routes::Rules;
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::Clock;
 
@@ -13,7 +14,6 @@ use super::problem::Problem;
 use crate::config::Config;
 use crate::engine::{Asked, Explaining, Explanation, explain, preset};
 use crate::patches::Resolved;
-use crate::routes::Rules;
 
 /// More counters than one request has.
 const MAX_KEYS: usize = 1000;

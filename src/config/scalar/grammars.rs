@@ -6,10 +6,10 @@ use std::str::FromStr;
 use tollgate_core::meter::Pointer;
 use tollgate_core::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
 use tollgate_core::request::PathPattern;
+use tollgate_core::routes::HostPattern;
 
 use super::text::{ScalarError, written_as_text};
 use crate::config::neighbours;
-use crate::routes::HostPattern;
 
 const KEYS: &str = "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, \
                     tls:subject, param:NAME, path, method, host, route, country, region, asn and \

@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 use http::HeaderValue;
 use tollgate_core::request::{PathPattern, Segment};
+use tollgate_core::routes::HostPattern;
 
 use super::address::port_number;
 use super::text::{ScalarError, written_as_text};
 use crate::message::Location;
-use crate::routes::HostPattern;
 
 /// The target of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::Policy;
+use tollgate_core::routes;
 
 use super::answers::{RawRedirect, RawRespond};
 use super::changes::{RawFieldEdits, RawRewrite};
@@ -20,7 +21,6 @@ use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
 use crate::proxy::RouteTimeouts;
-use crate::routes;
 use crate::snapshot::{Action, Changes, Handling};
 
 /// Which requests the route matches, which policies apply to them, and how they are handled.

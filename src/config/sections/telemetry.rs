@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_core::log_fields::FieldNames;
 
 use super::context::Context;
 use super::traces::RawTraces;
@@ -13,8 +14,8 @@ use crate::config::scalar::{Level, LineForm, Off, OutputPath, Percent};
 use crate::config::suggest;
 use crate::config::words::{Word, words};
 use crate::telemetry::{
-    AccessLogSettings, ClientAddress, FieldNames, Format, LineFormat, Output, TelemetrySettings,
-    Template, TemplateError,
+    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings, Template,
+    TemplateError,
 };
 
 /// Room for a few series, and bounded memory: a series of a worker takes up to 600 bytes.

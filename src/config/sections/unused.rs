@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use tollgate_core::policy::{KeyExpr, Policy};
 use tollgate_core::request::{PathPattern, Segment};
+use tollgate_core::routes;
 
 use super::context::Context;
 use super::counters::span_of;
@@ -14,7 +15,6 @@ use super::routes::{RawRoute, upstream_of};
 use crate::config::field::{Entries, Field, List};
 use crate::config::model::{Config, Route};
 use crate::config::node::TextSpan;
-use crate::routes;
 use crate::server::{ListenerSettings, TlsSettings};
 
 /// Each route is compared with at most this many earlier routes, because the time is quadratic.

@@ -17,6 +17,7 @@ use tollgate_core::decision::{
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::policy::{MaskedAddress, Policy, Subject};
 use tollgate_core::request::RequestView;
+use tollgate_core::routes::{Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
 
 use self::document::{ClientAddress, KeyText, RouteChoice, earliest};
@@ -24,7 +25,6 @@ use super::view::{PeerView, failure_of, view};
 use super::{Engine, Undecidable, place};
 use crate::message::Failure;
 use crate::patches::Resolved;
-use crate::routes::{Mismatch, PassedOver, Route, Rules};
 use crate::telemetry::source_word;
 
 pub(crate) use self::asked::{Asked, Description, DescriptionError, Fields};

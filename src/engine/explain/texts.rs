@@ -12,11 +12,11 @@ use tollgate_core::policy::{
     AddressOrigin, Cost, Exemption, ForwardedHeader, LimitChoice, Mode, Policy, Subject,
 };
 use tollgate_core::request::{RequestView, slashed_path};
+use tollgate_core::routes::{Route, Rules};
 use tollgate_core::store::Source;
 use tollgate_core::time::Span;
 
 use crate::patches::Resolved;
-use crate::routes::{Route, Rules};
 
 pub(super) const fn mode(mode: Mode) -> &'static str {
     match mode {

@@ -1,9 +1,10 @@
 //! The formats.
 
+use tollgate_core::log_fields::FieldNames;
+
 use super::fields::Parsed;
 use super::names::Names;
 use super::{alb, cloudfront, common, envoy, haproxy, own_text};
-use crate::telemetry::FieldNames;
 
 /// Further words, and the format that reads their lines.
 const OTHER_WORDS: [(&str, &str); 4] = [

@@ -1,9 +1,10 @@
 //! The parts of our own log that other logs do not have.
 
+use tollgate_core::log_fields::Field;
+
 use super::fields::{Known, KnownKey, Line, Mark, Moment};
 use super::json::Value;
 use super::text::number;
-use crate::telemetry::Field;
 
 /// A part that only our own log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

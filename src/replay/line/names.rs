@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use memchr::memmem;
+use tollgate_core::log_fields::{DROPPED_LINES, FIELDS, Field, FieldNames};
 
 use super::fields::{Line, Mark, Moment, Parsed};
 use super::json::{self, Value};
 use super::known::{KEY_PARTS, KnownReading, Part};
 use super::text::{client, last_forwarded, number, request_line};
 use super::{duration, time};
-use crate::telemetry::{DROPPED_LINES, FIELDS, Field, FieldNames};
 
 /// What a value of a JSON log says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow};
 use tollgate_core::policy::{ClientSettings, KeyExpr, Policy};
+use tollgate_core::routes::Route;
 use tollgate_core::time::Span;
 
 use super::*;
-use crate::routes::Route;
 
 fn setup() -> Setup {
     let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");

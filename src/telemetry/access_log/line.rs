@@ -4,6 +4,7 @@ use std::cell::Ref;
 use std::fmt::{self, Write as _};
 
 use http::Version;
+use tollgate_core::log_fields::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use tollgate_core::text::push_json;
 use tollgate_core::time::{Span, Timestamp};
 
@@ -11,7 +12,6 @@ use super::clock_text::ClockText;
 use super::terminal::Shown;
 use super::value::{Client, write_escaped};
 use super::visitor::{Json, Prefixes, Values, Visitor};
-use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
 use crate::telemetry::settings::{AccessLogSettings, LineFormat, Terminal};
 use crate::telemetry::template::{Part, Template};

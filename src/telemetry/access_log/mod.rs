@@ -15,7 +15,8 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::time::Instant;
 
-use super::field::FieldNames;
+use tollgate_core::log_fields::FieldNames;
+
 use super::lost_lines::LostLines;
 use super::record::Record;
 use super::settings::{AccessLogSettings, LineFormat, Terminal};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{HeaderValue, Method, Request, StatusCode};
 use smallvec::smallvec;
 use tollgate_core::digest::Principal;
+use tollgate_core::log_fields::{FIELDS, Named};
 use tollgate_core::time::{Span, Timestamp, monotonic};
 
 use super::super::record::{Name, PolicyRecord};
@@ -216,4 +217,21 @@ fn a_sample_leaves_out_only_ordinary_requests() {
     let many: Vec<_> = (0..1000).map(|_| admitted()).collect();
     let written = logged(half, &many).lines().count();
     assert!((350..650).contains(&written), "{written} of 1000");
+}
+
+#[test]
+fn the_documentation_has_the_same_table() {
+    let page = include_str!("../../../docs/logs.md");
+    let documented: Vec<&str> = page
+        .lines()
+        .skip_while(|line| *line != "| `own` | `otel` | `ecs` |")
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    let all = [FieldNames::Own, FieldNames::Otel, FieldNames::Ecs];
+    let row = |it: &Named| {
+        format!("| {} |", all.map(|names| format!("`{}`", it.name(names))).join(" | "))
+    };
+    let expected: Vec<String> = FIELDS.iter().map(row).collect();
+    assert_eq!(documented, expected, "copy these rows:\n{}", expected.join("\n"));
 }

@@ -1,9 +1,9 @@
 //! What receives the fields of a line, one after the other.
 
+use tollgate_core::log_fields::{FIELDS, Field, FieldNames};
 use tollgate_core::text::finish_json;
 
 use super::value::{Client, Value, push_number, write_json_keys};
-use crate::telemetry::field::{FIELDS, Field, FieldNames};
 use crate::telemetry::record::Record;
 
 /// Receives the fields that a line has, in the order of [`FIELDS`]. Each kind of value has

@@ -6,9 +6,9 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use tollgate_core::digest::Principal;
 use tollgate_core::policy::KeyExpr;
+use tollgate_core::routes::Rules;
 
 use super::problem::Problem;
-use crate::routes::Rules;
 
 /// The most words of a key in a question.
 const MAX_WORDS: usize = 64;

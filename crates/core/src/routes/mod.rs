@@ -1,7 +1,7 @@
 //! Selects the route of a request, and the policies that judge it. Pure: this module does
 //! no I/O and reads no clock.
 
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod guarded;
 mod host;
@@ -12,20 +12,18 @@ mod router;
 
 use std::sync::Arc;
 
+use crate::digest::{Principal, SharedSecret};
+use crate::policy::{ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject};
+use crate::request::{Params, RequestView, slashed_path};
+use crate::time::Timestamp;
 use http::{HeaderMap, HeaderName};
-use tollgate_core::digest::{Principal, SharedSecret};
-use tollgate_core::policy::{
-    ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject,
-};
-use tollgate_core::request::{Params, RequestView, slashed_path};
-use tollgate_core::time::Timestamp;
 
 use self::guarded::GuardedNames;
 use self::reading::Reading;
 use self::router::Router;
 
 pub use host::{HostPattern, HostPatternError};
-pub(crate) use passed_over::{Mismatch, PassedOver};
+pub use passed_over::{Mismatch, PassedOver};
 pub use route::Route;
 
 /// The routes, and the settings that identify clients. A snapshot contains them.
@@ -60,7 +58,7 @@ impl Rules {
 
     /// Also guards the names of these fields.
     #[must_use]
-    pub(crate) fn guarding(mut self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
+    pub fn guarding(mut self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
         edited.into_iter().for_each(|name| self.guarded.add(name));
         self
     }
@@ -68,7 +66,7 @@ impl Rules {
     /// The same rules with other policies, which have the same keys: `change` returns those
     /// that take the place of a policy.
     #[must_use]
-    pub(crate) fn changing(&self, change: impl Fn(&Arc<Policy>) -> Vec<Arc<Policy>>) -> Self {
+    pub fn changing(&self, change: impl Fn(&Arc<Policy>) -> Vec<Arc<Policy>>) -> Self {
         let changed = |route: &Route| Route {
             policies: route.policies.iter().flat_map(&change).collect(),
             ..route.clone()
@@ -83,12 +81,12 @@ impl Rules {
 
     /// Whether some backends treat the name of a field as that of a field that the rules
     /// use, or that a route edits.
-    pub(crate) fn has_disguised_name(&self, headers: &HeaderMap) -> bool {
+    pub fn has_disguised_name(&self, headers: &HeaderMap) -> bool {
         self.guarded.is_disguised_in(headers)
     }
 
     /// The fields that the rules use, or that a route edits.
-    pub(crate) fn guarded_names(&self) -> impl Iterator<Item = &HeaderName> {
+    pub fn guarded_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.guarded.iter()
     }
 
@@ -128,7 +126,7 @@ impl Rules {
     ///
     /// # Errors
     /// If no request can have this key, or it is not written as it should be.
-    pub(crate) fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
+    pub fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
         self.keys(|texts| texts.principal(key, text))
     }
 
@@ -137,7 +135,7 @@ impl Rules {
     ///
     /// # Errors
     /// If no request can have this key.
-    pub(crate) fn principal_of<'v>(
+    pub fn principal_of<'v>(
         &self,
         key: &KeyExpr,
         value: impl Fn(&KeyExpr) -> Option<&'v str>,
@@ -146,7 +144,7 @@ impl Rules {
     }
 
     /// The text of a key for operators, see [`KeyTexts::shown`].
-    pub(crate) fn shown_key(&self, key: &KeyExpr, text: &str) -> Option<String> {
+    pub fn shown_key(&self, key: &KeyExpr, text: &str) -> Option<String> {
         self.keys(|texts| texts.shown(key, text))
     }
 
@@ -157,23 +155,23 @@ impl Rules {
     }
 
     /// The policies of all routes.
-    pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.routes.iter().flat_map(|route| &route.policies)
     }
 
     /// The index of the route with this name.
-    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+    pub fn position(&self, name: &str) -> Option<usize> {
         self.routes.iter().position(|route| &*route.name == name)
     }
 
     /// The settings that identify clients.
-    pub(crate) fn clients(&self) -> &Clients {
+    pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
     /// The parameters of `path`, in normal form, under the route with this index. The path
     /// must match the route.
-    pub(crate) fn params<'p>(&'p self, index: usize, path: &'p str) -> Params<'p> {
+    pub fn params<'p>(&'p self, index: usize, path: &'p str) -> Params<'p> {
         let route = &self.routes[index];
         Params::new(&route.path, route.path_match, path)
     }

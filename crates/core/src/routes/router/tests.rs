@@ -1,8 +1,8 @@
 //! Compares the router with a linear search through the file.
 
+use crate::request::{PathMatch, RequestView};
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
-use tollgate_core::request::{PathMatch, RequestView};
 
 use super::*;
 use crate::routes::fuzzing::matches;
@@ -212,7 +212,7 @@ fn any_route() -> impl Strategy<Value = Route> {
             |(hosts, segments, end, methods, values, exact)| {
                 let path: String = segments.iter().map(|segment| format!("/{segment}")).collect();
                 let path = if path.is_empty() && end.is_empty() { "/".into() } else { path + end };
-                let pattern = path.parse::<tollgate_core::request::PathPattern>().ok()?;
+                let pattern = path.parse::<crate::request::PathPattern>().ok()?;
                 let version = http::HeaderName::from_static("x-version");
                 let mut route = route(&hosts, &path);
                 let [exact_case, exact_trailing_slash, exact_parameters] = exact;

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use tollgate_core::request::RequestView;
+use crate::request::RequestView;
 
 use super::reading::Reading;
 use super::router::Router;
@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 32;
 
 /// The part of a request that a route does not match, and how near the route is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mismatch {
+pub enum Mismatch {
     /// A header field of the route is absent, or has another value.
     Header(String),
     /// The method.
@@ -28,20 +28,16 @@ pub(crate) enum Mismatch {
 
 /// Routes that do not match a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PassedOver {
+pub struct PassedOver {
     /// The names of the nearest routes, in file order.
-    pub(crate) named: Vec<(String, Mismatch)>,
+    pub named: Vec<(String, Mismatch)>,
     /// The number of other routes.
-    pub(crate) others: usize,
+    pub others: usize,
 }
 
 impl Rules {
     /// The routes before the one with this index, or all, if none is selected.
-    pub(crate) fn passed_over(
-        &self,
-        request: &RequestView<'_>,
-        selected: Option<usize>,
-    ) -> PassedOver {
+    pub fn passed_over(&self, request: &RequestView<'_>, selected: Option<usize>) -> PassedOver {
         let before = &self.routes[..selected.unwrap_or(self.routes.len())];
         let (far, before) = before.split_at(before.len().saturating_sub(MAX_COMPARED));
         let mismatch = |route: &Route| Some((route.name.to_string(), route.mismatch(request)?));
@@ -67,7 +63,7 @@ impl Mismatch {
     }
 
     /// One word, or the name of the field.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::Header(name) => format!("header {name}"),
             Self::Method => "method".to_owned(),
@@ -102,11 +98,11 @@ impl Route {
 mod tests {
     use std::sync::Arc;
 
+    use crate::digest::{Secret, SharedSecret};
+    use crate::policy::ClientSettings;
+    use crate::request::PathMatch;
     use http::{HeaderMap, HeaderValue, Method};
     use proptest::prelude::*;
-    use tollgate_core::digest::{Secret, SharedSecret};
-    use tollgate_core::policy::ClientSettings;
-    use tollgate_core::request::PathMatch;
 
     use super::*;
     use crate::routes::fuzzing;

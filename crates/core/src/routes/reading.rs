@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use tollgate_core::request::RequestView;
+use crate::request::RequestView;
 
 /// A request with the path and the method of one interpretation.
 #[derive(Clone, Copy, Debug)]

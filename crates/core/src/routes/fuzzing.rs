@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Request, Uri, Version};
-use tollgate_core::request::{
+use crate::request::{
     Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,
     segments, without_parameters,
 };
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 
 use super::reading::Reading;
 use super::router::Router;

@@ -9,7 +9,7 @@
 mod hosts;
 mod paths;
 
-use tollgate_core::request::loose_path;
+use crate::request::loose_path;
 
 use self::hosts::HostIndex;
 use super::Route;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::policy::{KeyExpr, Policy, RouteView};
+use crate::request::{PathMatch, PathPattern, RequestView};
 use http::{HeaderName, HeaderValue, Method};
-use tollgate_core::policy::{KeyExpr, Policy, RouteView};
-use tollgate_core::request::{PathMatch, PathPattern, RequestView};
 
 use super::HostPattern;
 use super::reading::Reading;
@@ -53,7 +53,7 @@ impl Route {
     ///
     /// The check does not detect several earlier routes that only together match every
     /// request.
-    pub(crate) fn covers(&self, later: &Self) -> bool {
+    pub fn covers(&self, later: &Self) -> bool {
         let hosts = self.hosts.is_empty()
             || !later.hosts.is_empty()
                 && later.hosts.iter().all(|their| self.hosts.iter().any(|mine| mine.covers(their)));
@@ -66,7 +66,7 @@ impl Route {
     }
 
     /// The parts of the route that policies use.
-    pub(crate) fn view(&self) -> RouteView<'_> {
+    pub fn view(&self) -> RouteView<'_> {
         RouteView { name: &self.name, path: &self.path, path_match: self.path_match }
     }
 

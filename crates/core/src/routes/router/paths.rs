@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use tollgate_core::request::{PathPattern, Segment};
+use crate::request::{PathPattern, Segment};
 
 /// Routes by path.
 #[derive(Clone, Debug)]

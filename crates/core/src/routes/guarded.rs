@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
+use crate::request::{folded_name, is_plain_name};
 use http::{HeaderMap, HeaderName};
-use tollgate_core::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
-use tollgate_core::request::{folded_name, is_plain_name};
 
 use super::Route;
 
