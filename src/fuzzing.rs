@@ -8,11 +8,11 @@ pub use crate::check::fuzzing::{descriptors, families, leases, pointers, questio
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};
 pub use crate::proxy::fuzzing::responses;
-pub use crate::replay::fuzzing::logs;
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
 pub use tollgate_core::policy::fuzzing::jwt;
 pub use tollgate_core::routes::fuzzing::{hosts, paths};
 pub use tollgate_redis::fuzzing::redis;
+pub use tollgate_replay::fuzzing::logs;
 
 pub use clients::{forwarding, keys};
 

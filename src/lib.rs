@@ -2,8 +2,9 @@
 //!
 //! # Layout
 //!
-//! Decisions are made by the crate [`tollgate_core`], which any module may use. A module
-//! may use the modules of this crate below it, and none beside it:
+//! Decisions are made by the crate [`tollgate_core`], which any module may use. The commands
+//! `replay` and `top` are crates: [`tollgate_replay`] and [`tollgate_top`]. A module may use the
+//! modules of this crate below it, and none beside it:
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
@@ -11,7 +12,7 @@
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
-//! | 5 | `gateway`, `admin`; `replay` | the life of a request; what operators see and change; what limits would have done to a log |
+//! | 5 | `gateway`, `admin` | the life of a request; what operators see and change |
 //! | 6 | `check` | decisions for other proxies and services |
 //! | 7 | [`config`] | from `gateway.yaml` to settings |
 //! | 8 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
@@ -34,7 +35,6 @@ mod message;
 mod patches;
 mod platform;
 mod proxy;
-mod replay;
 mod server;
 mod snapshot;
 mod telemetry;

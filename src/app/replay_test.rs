@@ -17,11 +17,11 @@ use tollgate_core::request::RequestView;
 use tollgate_core::routes::Rules;
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::{Clock, Span, Timestamp, monotonic};
+use tollgate_replay::{Input, Job, Setup, replay};
 
 use crate::config::Config;
 use crate::engine::{Engine, Seen, Settlement};
 use crate::gateway::{record_decision, record_settlement};
-use crate::replay::{Input, Job, Setup, replay};
 use crate::telemetry::{
     AccessLog, AccessLogSettings, Forwarders, LineFormat, Metrics, Output, Record, Recording,
     RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,

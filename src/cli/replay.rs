@@ -5,10 +5,11 @@ mod progress;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tollgate_replay::{Format, Input, Job, MapError, Names, ReplayError, Report, Setup};
+
 use self::progress::Progress;
 use super::args::ReplayArgs;
 use crate::config::Config;
-use crate::replay::{self, Format, Input, Job, MapError, Names, ReplayError, Report, Setup};
 
 /// Why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -93,17 +94,17 @@ pub(super) fn run(
     // Limits are tried in a second reading, which standard input does not allow.
     let is_read_twice = job.suggest && !job.inputs.contains(&Input::Stdin);
     let mut progress = Progress::new(if is_read_twice { 2 } else { 1 });
-    let report = replay::replay(&job, &mut |read, of| progress.show(read, of));
+    let report = tollgate_replay::replay(&job, &mut |read, of| progress.show(read, of));
     progress.clear();
     let report = report?;
     if let Some(path) = &args.html {
-        std::fs::write(path, replay::page(&report))
+        std::fs::write(path, tollgate_replay::page(&report))
             .map_err(|error| Problem::Html { path: path.clone(), error })?;
     }
     let text = if args.json {
         serde_json::to_string_pretty(&report).expect("a report has text keys only")
     } else {
-        replay::text(&report)
+        tollgate_replay::text(&report)
     };
     let Report { is_mostly_unread, is_unjudged, .. } = report;
     Ok(Written { text, is_mostly_unread, is_unjudged })

@@ -108,6 +108,13 @@ pub(crate) const CRATES: &[Crate] = &[
         confined: OF_THE_GATEWAY,
     },
     Crate {
+        package: "tollgate-replay",
+        folder: "crates/replay/",
+        uses: &["tollgate-core"],
+        layers: &[],
+        confined: &[],
+    },
+    Crate {
         package: "tollgate-top",
         folder: "crates/top/",
         uses: &["tollgate-core"],
@@ -117,13 +124,19 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         package: "tollgate",
         folder: "",
-        uses: &["tollgate-core", "tollgate-redis", "tollgate-limiter", "tollgate-top"],
+        uses: &[
+            "tollgate-core",
+            "tollgate-redis",
+            "tollgate-limiter",
+            "tollgate-replay",
+            "tollgate-top",
+        ],
         layers: &[
             &["platform", "telemetry", "io", "message", "patches", "turn"],
             &["server", "engine"],
             &["proxy"],
             &["snapshot"],
-            &["gateway", "admin", "replay"],
+            &["gateway", "admin"],
             &["check"],
             &["config"],
             &["app", "embedded", "fuzzing"],
