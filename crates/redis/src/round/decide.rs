@@ -73,19 +73,22 @@ pub(crate) async fn planned(
 fn alone(store: &RedisStore, charges: &[Charge<'_>], now: Timestamp) -> Decided {
     let undecided: SmallVec<[Undecided<'_>; 4]> =
         charges.iter().map(|&charge| Undecided::without_store(charge)).collect();
-    let (nodes, at) = (store.nodes(), store.store_time(now));
-    Decided { at, answers: store.node.fallback.judge(&undecided, false, nodes, at) }
+    let at = store.store_time(now);
+    Decided { at, answers: store.node.fallback.judge(&undecided, false, store.nodes(), at) }
 }
 
 impl<'a> Round<'a> {
     /// Plans the charges. Returns when, by the store's clock.
     fn plan(&mut self, charges: &[Charge<'a>]) -> Timestamp {
-        let (store, store_now) = (&self.store, self.store_now());
+        let store = &self.store;
+        let store_now = self.store_now();
         let node = (store.nodes(), store.servers.is_up());
         let moment = (store_now, store.store_slack(self.now));
-        let plan = |it: &Charge<'a>| Slot::new(it, store.node.local.plan(it, node, moment));
+        let plan =
+            |charge: &Charge<'a>| Slot::new(charge, store.node.local.plan(charge, node, moment));
         self.slots.extend(charges.iter().map(plan));
-        (self.planned_at, self.at) = (Some(store_now), store_now);
+        self.planned_at = Some(store_now);
+        self.at = store_now;
         store_now
     }
 }
@@ -95,7 +98,8 @@ impl Round<'_> {
     /// all or nothing, also over several destinations. If the future is dropped, the calls that
     /// were sent are still settled.
     async fn ask(&mut self, deadline: Instant) {
-        (self.is_asked, self.is_open) = (true, true);
+        self.is_asked = true;
+        self.is_open = true;
         if self.spend_kept() {
             return;
         }
@@ -146,7 +150,8 @@ impl Round<'_> {
     /// What the deny cache knows of a request. While a server is away, its states are not
     /// asked for again.
     fn known(&self) -> Known {
-        let (store, now) = (&self.store, self.now);
+        let store = &self.store;
+        let now = self.now;
         let is_current = |key: &Key, asked| store.node.invalidations.is_current(key, asked, now);
         let fresh_for = if store.servers.is_up() { FRESH_FOR } else { MAX_AGE };
         store.denied.borrow().judge(self.remote(), &Trust { now, fresh_for, is_current })
@@ -177,7 +182,9 @@ impl Round<'_> {
         }
         let local = &self.store.node.local;
         for slot in self.slots.iter().filter(|_| !refused) {
-            slot.answer.iter().for_each(|it| local.foresee(&slot.charge(), it, store_now));
+            if let Some(answer) = &slot.answer {
+                local.foresee(&slot.charge(), answer, store_now);
+            }
         }
         let due = local.due_of(self.slots.iter().map(Slot::charge), store_now);
         self.store.report_due(&self.encoder, due, store_now);
@@ -185,7 +192,8 @@ impl Round<'_> {
 
     /// Withdraws the planned charge of a request that is refused or was dropped.
     pub(super) fn withdraw(&self, slot: &Slot<'_>, store_now: Timestamp) -> Option<Answer> {
-        let (store, charge) = (&self.store, slot.charge());
+        let store = &self.store;
+        let charge = slot.charge();
         let (answer, op) = store.node.local.withdraw(&charge, slot.planned, store_now);
         if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
             let destination = store.destination(&self.encoder, &charge.key);

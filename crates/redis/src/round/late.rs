@@ -57,8 +57,7 @@ impl Round<'_> {
             is_open: false,
         };
         round.asked_charges().for_each(|charge| self.store.node.local.ask(&charge));
-        let (is_admitted, judged) = (!self.is_refused(), self.store_now());
-        let overdue = Overdue { round, is_admitted, judged };
+        let overdue = Overdue { round, is_admitted: !self.is_refused(), judged: self.store_now() };
         self.store.background.begin(overdue.settle(reply));
     }
 }
@@ -97,10 +96,10 @@ impl Overdue {
     /// The store has certainly not counted the part.
     fn not_counted(&self) {
         let store = &self.round.store;
-        let (now, nodes, fallback) = (store.clock.now(), store.nodes(), &store.node.fallback);
-        let store_now = store.store_time(now);
+        let fallback = &store.node.fallback;
+        let store_now = store.store_time(store.clock.now());
         for (_, charge) in self.counted_locally() {
-            let since = fallback.since(&charge, nodes, store_now);
+            let since = fallback.since(&charge, store.nodes(), store_now);
             fallback.owe(&charge, charge.cost, since, store_now);
         }
     }
@@ -109,7 +108,7 @@ impl Overdue {
     fn counted(&mut self, heard: Heard) {
         let Heard { at, refused } = heard;
         let store = Rc::clone(&self.round.store);
-        let (now, nodes, fallback) = (store.clock.now(), store.nodes(), &store.node.fallback);
+        let now = store.clock.now();
         let store_now = store.store_time(now);
         self.round.parts[0].heard = Ok(heard);
         let round = &self.round;
@@ -124,9 +123,12 @@ impl Overdue {
         round.learn(refused);
         for (slot, charge) in self.counted_locally() {
             // A charge that does not bind may be refused in a request that is admitted.
-            let is_counted = slot.reply.as_ref().is_some_and(|it| it.verdict.admitted);
+            let is_counted = slot.reply.as_ref().is_some_and(|reply| reply.verdict.admitted);
             match !refused && is_counted {
-                true => fallback.counted_by_store(&charge, self.judged, nodes, store_now),
+                true => {
+                    let fallback = &store.node.fallback;
+                    fallback.counted_by_store(&charge, self.judged, store.nodes(), store_now);
+                }
                 false => store.charge_in_store(&round.encoder, &charge, charge.cost, now),
             }
         }

@@ -115,7 +115,8 @@ impl<'a> Round<'a> {
 
     /// Adds charges that the store decides, each by this operation.
     fn ask_for(&mut self, charges: &[Charge<'a>], ask: impl Fn(&Charge<'_>) -> Ask) {
-        self.slots.extend(charges.iter().map(|it| Slot::new(it, Planned::Ask(ask(it)))));
+        self.slots
+            .extend(charges.iter().map(|charge| Slot::new(charge, Planned::Ask(ask(charge)))));
     }
 
     /// Divides the charges for which there is something to ask by their destinations.
@@ -123,7 +124,8 @@ impl<'a> Round<'a> {
         let Self { store, encoder, slots, parts, .. } = self;
         parts.clear();
         for slot in slots {
-            (slot.part, slot.reply) = (None, None);
+            slot.part = None;
+            slot.reply = None;
             let Some(ask) = ask(slot) else { continue };
             let destination = store.destination(encoder, slot.key());
             let known = parts.iter().position(|part| part.destination == destination);
@@ -131,7 +133,8 @@ impl<'a> Round<'a> {
                 parts.push(Part::new(destination));
                 parts.len() - 1
             });
-            (slot.part, slot.ask) = (Some(part), ask);
+            slot.part = Some(part);
+            slot.ask = ask;
         }
     }
 }

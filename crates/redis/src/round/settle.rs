@@ -85,7 +85,9 @@ impl Round<'_> {
         if undecided.is_empty() {
             return refused;
         }
-        let (node, nodes, store_now) = (&self.store.node, self.store.nodes(), self.store_now());
+        let node = &self.store.node;
+        let nodes = self.store.nodes();
+        let store_now = self.store_now();
         for Undecided { charge, .. } in &undecided {
             if let Some(state) = node.local.known(charge) {
                 let Charge { key, algorithm, .. } = *charge;
@@ -148,7 +150,8 @@ impl Round<'_> {
     /// while the store is away. If `refused` is set, the units that the replies admit are given
     /// back.
     pub(super) fn learn(&self, refused: bool) {
-        let (fallback, nodes) = (&self.store.node.fallback, self.store.nodes());
+        let fallback = &self.store.node.fallback;
+        let nodes = self.store.nodes();
         let mut denied = self.store.denied.borrow_mut();
         let replies = || {
             let heard = self.parts.iter().enumerate();
@@ -165,7 +168,8 @@ impl Round<'_> {
         });
         let mut found = SmallVec::new();
         for (slot, reply, heard) in replies() {
-            let (charge, at) = (slot.charge(), heard.at);
+            let at = heard.at;
+            let charge = slot.charge();
             let Charge { key, algorithm, .. } = charge;
             let remaining = reply.verdict.remaining;
             let is_limit = Fallback::limits(algorithm, remaining, nodes);

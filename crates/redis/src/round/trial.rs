@@ -56,7 +56,8 @@ fn alone(store: &RedisStore, lost: &[Charge<'_>], now: Timestamp) -> Option<Box<
 impl Round<'_> {
     /// Asks the store for the states of one part.
     async fn read_states(&mut self, part: usize) -> Result<Heard, StoreError> {
-        let (store, asked) = (&self.store, self.asked(part));
+        let store = &self.store;
+        let asked = self.asked(part);
         let encoded = store.node.encode(&self.encoder, &asked, self.store_now());
         let call = store.servers.call(self.parts[part].destination, encoded, Repeat::IfLost);
         drop(asked);

@@ -71,7 +71,8 @@ impl Round<'_> {
     /// Updates the answers that this node knows. The charges whose states must be read are divided
     /// by destination. Returns the counter of the first of them.
     fn find_unknown(&mut self) -> Option<Key> {
-        let (store, is_asked) = (Rc::clone(&self.store), self.is_asked);
+        let store = Rc::clone(&self.store);
+        let is_asked = self.is_asked;
         let wait = self.wait().filter(|_| store.servers.is_up());
         let now = store.clock.now();
         let store_now = store.store_time(now);
@@ -129,7 +130,8 @@ impl Round<'_> {
 impl Refused {
     /// What is known of a charge of this request.
     fn known(&self, slot: &Slot<'_>, store: &RedisStore) -> Known {
-        let (local, charge) = (&store.node.local, &slot.charge());
+        let local = &store.node.local;
+        let charge = &slot.charge();
         // The store's answer, or the one that it gave before, lacks the units that this node
         // owes. They are counted later.
         let is_answered = slot.is_remote() && self.is_asked && !local.owes(charge);
@@ -167,7 +169,8 @@ impl Slot<'_> {
     /// Updates the answer by the state that was read at `at`.
     fn conclude_peek(&mut self, store: &RedisStore, at: Timestamp, clock: StoreClock) {
         let Some(before) = self.reply.take().map(|reply| reply.before) else { return };
-        let (local, charge) = (&store.node.local, self.charge());
+        let local = &store.node.local;
+        let charge = self.charge();
         local.learn_reply(&charge, self.ask, before.as_ref(), (false, false), at);
         let verdict = local.told(&charge, at).unwrap_or_else(|| {
             let estimate = local.known(&charge);
