@@ -174,7 +174,8 @@ impl Answer {
 
     /// The metrics.
     pub(super) fn metrics(text: String) -> Self {
-        let (status, body) = (StatusCode::OK, text.into());
+        let status = StatusCode::OK;
+        let body = text.into();
         Self { status, content_type: METRICS, body, change: None, is_page: false, etag: None }
     }
 
@@ -187,7 +188,8 @@ impl Answer {
 
     /// The document that describes the API.
     pub(super) fn api_document(text: &'static str) -> Self {
-        let (status, body) = (StatusCode::OK, Bytes::from_static(text.as_bytes()));
+        let status = StatusCode::OK;
+        let body = Bytes::from_static(text.as_bytes());
         Self { status, content_type: JSON, body, change: None, is_page: false, etag: None }
     }
 

@@ -58,7 +58,8 @@ impl AuditLog {
     /// Records a change, or the attempt.
     pub(super) fn change(&self, entry: Entry) {
         let Entry { actor, peer, call, status, change, .. } = &entry;
-        let (policy, key_id) = (change.policy.as_deref(), change.key_id.as_deref());
+        let policy = change.policy.as_deref();
+        let key_id = change.key_id.as_deref();
         info!(
             target: "audit", %actor, %peer, %call, status, policy, key_id,
             before = %change.before, after = %change.after, "audit: a call that changes something"
@@ -69,7 +70,8 @@ impl AuditLog {
     /// Records that whole keys were shown, or the attempt.
     pub(super) fn reveal(&self, entry: Entry) {
         let Entry { actor, peer, call, status, change, .. } = &entry;
-        let (policy, key_id) = (change.policy.as_deref(), change.key_id.as_deref());
+        let policy = change.policy.as_deref();
+        let key_id = change.key_id.as_deref();
         info!(
             target: "audit", %actor, %peer, %call, status, policy, key_id,
             after = %change.after, "audit: a call that shows whole keys"

@@ -128,7 +128,8 @@ impl Session {
         if let (Some(digest), None) = (&self.token, self.uid) {
             return by_token(settings, digest, wall).map(|actor| actor.role);
         }
-        let (uid, subject) = (self.uid, self.subject.as_deref());
+        let uid = self.uid;
+        let subject = self.subject.as_deref();
         let shown = Shown { uid, subject, token: Token::Absent };
         authenticate(settings, own_uid, shown, wall).ok().map(|actor| actor.role)
     }

@@ -98,13 +98,15 @@ pub(super) type MayRead = Box<dyn Fn() -> bool>;
 
 impl Events {
     pub(super) fn new() -> Self {
-        let (ticks, streams) = (watch::channel(Tick::default()).0, Semaphore::new(MAX_STREAMS));
+        let ticks = watch::channel(Tick::default()).0;
+        let streams = Semaphore::new(MAX_STREAMS);
         Self { ticks, streams: Arc::new(streams) }
     }
 
     /// Sends the figures and the state of this second. To be called once a second.
     pub(super) fn publish(&self, summary: &impl Serialize, state: &impl Serialize, phase: Phase) {
-        let (summary, state) = (event("summary", summary), event("state", state));
+        let summary = event("summary", summary);
+        let state = event("state", state);
         self.ticks.send_modify(|tick| {
             let number = tick.number + 1;
             *tick = Tick { number, summary, state, is_draining: phase == Phase::Draining };

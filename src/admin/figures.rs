@@ -98,7 +98,8 @@ struct Between {
 
 /// The last minutes in steps.
 pub(super) fn history(history: &History, call: &Call) -> Answer {
-    let (seconds, step) = (call.number("seconds"), call.number("step"));
+    let seconds = call.number("seconds");
+    let step = call.number("step");
     let step_s = u64::try_from(step).unwrap_or(u64::MAX);
     let most = call.number("policies");
     let steps = history.steps(seconds, step_s, most);

@@ -84,7 +84,8 @@ impl Admin {
         let admin = Rc::clone(self);
         let client = Rc::new(Client::new(peer, access));
         tower::service_fn(move |request: Request<ClientBody>| {
-            let (admin, client) = (Rc::clone(&admin), Rc::clone(&client));
+            let admin = Rc::clone(&admin);
+            let client = Rc::clone(&client);
             Box::pin(async move {
                 let name = API.name(request.method(), request.uri().path());
                 let response = admin.handle(&client, request).await;
@@ -147,7 +148,8 @@ impl Admin {
             false => self.answer(&view, &admitted, body).await,
             true => {
                 // A task of its own: a client that disconnects leaves nothing unrecorded.
-                let (admin, client) = (Rc::clone(self), Rc::clone(client));
+                let admin = Rc::clone(self);
+                let client = Rc::clone(client);
                 let recorded = spawn_local(async move {
                     let answered = admin.answer(&view, &admitted, body).await;
                     admin.record(&client, admitted, &answered);
@@ -177,7 +179,8 @@ impl Admin {
         if let Some(malformed) = head.extensions.get::<Malformed>() {
             return Err(Problem::bad_request(malformed.to_string()));
         }
-        let (path, query) = (head.uri.path(), head.uri.query());
+        let path = head.uri.path();
+        let query = head.uri.query();
         let found = API.find(&head.method, path);
         // A mistake in the parameters does not change whose call it is.
         let is_public = found.as_ref().is_ok_and(|spec| spec.is_public);

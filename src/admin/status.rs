@@ -148,7 +148,8 @@ impl Status {
     }
 
     fn present<'p>(view: &'p View, known: &'p Known, window: &'p Window) -> Present<'p> {
-        let (failure, upstreams) = (view.failure.as_ref(), &view.snapshot.upstreams);
+        let failure = view.failure.as_ref();
+        let upstreams = &view.snapshot.upstreams;
         let origin = view.origin.as_ref();
         Present { failure, origin, upstreams, known, window }
     }
@@ -161,12 +162,14 @@ impl Status {
 
     /// The answer to a call.
     pub(super) fn answer(&self, view: &View) -> State {
-        let (since, window) = (self.since.borrow(), self.window.borrow());
+        let since = self.since.borrow();
+        let window = self.window.borrow();
         let known = self.known.borrow();
         let present = Self::present(view, &known, &window);
         // What has begun after the last update has no time yet.
         let found = reasons(&present).filter_map(|(reason, value)| {
-            let (rule, since) = (&RULES[reason.0], since.get(&reason)?);
+            let rule = &RULES[reason.0];
+            let since = since.get(&reason)?;
             Some(ShownReason {
                 code: rule.code,
                 alert: rule.alert,

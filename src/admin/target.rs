@@ -6,7 +6,8 @@ use super::problem::Problem;
 
 /// Whether `path` matches `template`.
 pub(super) fn is_at(template: &str, path: &str) -> bool {
-    let (mut names, mut segments) = (template.split('/'), path.split('/'));
+    let mut names = template.split('/');
+    let mut segments = path.split('/');
     loop {
         match (names.next(), segments.next()) {
             (None, None) => return true,

@@ -42,7 +42,9 @@ impl Template {
         if !text.chars().all(is_printable) {
             return Err(TemplateError::Control);
         }
-        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
             let (before, brace) = rest.split_at(at);
             plain.push_str(before);

@@ -187,7 +187,8 @@ impl Cluster {
         others: impl Iterator<Item = (String, Option<(Vec<u8>, Duration)>)>,
     ) -> Self {
         let mut nodes = vec![answered(&own_id, true, Duration::ZERO, own.left_out)];
-        let (mut sum, mut missing) = (own, Vec::new());
+        let mut sum = own;
+        let mut missing = Vec::new();
         for (id, published) in others {
             let because = match published.map(|(text, age)| (Figures::decode(&text), age)) {
                 Some((Some(figures), age)) => {
@@ -200,7 +201,8 @@ impl Cluster {
             };
             missing.push(Missing { id, because });
         }
-        let (scope, source) = (Scope::Cluster, SourceWord::Store);
+        let scope = Scope::Cluster;
+        let source = SourceWord::Store;
         Self { about: About { scope, source, nodes, missing }, sum }
     }
 

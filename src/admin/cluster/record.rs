@@ -98,7 +98,9 @@ impl Figures {
     pub(super) fn encode(&self, most: usize) -> String {
         let mut by_use: Vec<_> = self.policies.iter().collect();
         by_use.sort_by_key(|(name, it)| (Reverse(it.outcomes.recent()), *name));
-        let (mut bytes, mut rows, mut chosen) = (FRAME_BYTES, Vec::new(), Vec::new());
+        let mut bytes = FRAME_BYTES;
+        let mut rows = Vec::new();
+        let mut chosen = Vec::new();
         for (name, figures) in by_use {
             let row = PolicyRow::of(name, figures);
             let more = row.longest(&figures.clients) + 1;

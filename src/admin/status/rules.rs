@@ -161,12 +161,12 @@ pub(super) const RULES: &[Rule] = &[
         bound: Bound::Above(0.2),
         values: |it| it.window.refusals(MANY).map(|it| (String::new(), it)).into_iter().collect(),
         text: |it, _, share| {
+            let share = percent(share);
             let policies = it.window.refusing_most(NAMED);
-            let policies: Vec<String> = policies.iter().map(|it| format!("{it:?}")).collect();
-            let (share, policies) = (percent(share), policies.join(", "));
+            let named = policies.iter().map(|it| format!("{it:?}")).collect::<Vec<_>>().join(", ");
             format!(
                 "{share} of all decisions in 5 minutes are refusals; the policies that refuse \
-                 most are {policies}"
+                 most are {named}"
             )
         },
         advice: "see their clients in GET /v1/top; if they are legitimate, raise the limits or \

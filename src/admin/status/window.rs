@@ -201,14 +201,16 @@ impl Window {
     /// The share of all decisions that are refusals, if there are `least` of them or more.
     pub(super) fn refusals(&self, least: f64) -> Option<f64> {
         let sum = |kind| self.growth(kind).values().sum::<f64>();
-        let (refused, judged) = (sum(Counted::Refused), sum(Counted::Judged));
+        let refused = sum(Counted::Refused);
+        let judged = sum(Counted::Judged);
         (refused >= least).then(|| refused / judged)
     }
 
     /// The share of all requests that name a client and are not believed; 0 without requests.
     pub(super) fn unbelieved_share(&self) -> f64 {
         let sum = |kind| self.growth(kind).values().sum::<f64>();
-        let (unbelieved, requests) = (sum(Counted::Unbelieved), sum(Counted::Requests));
+        let unbelieved = sum(Counted::Unbelieved);
+        let requests = sum(Counted::Requests);
         if requests > 0.0 { unbelieved / requests } else { 0.0 }
     }
 
@@ -229,7 +231,8 @@ impl Window {
             .map(|index| growth.get(&*index.to_string()).copied().unwrap_or_default())
             .collect();
         let rank = counts.iter().sum::<f64>() * 0.99;
-        let (mut below, mut lower) = (0.0, 0.0);
+        let mut below = 0.0;
+        let mut lower = 0.0;
         for (count, upper) in counts.iter().zip(&bounds) {
             if below + count >= rank && *count > 0.0 {
                 return Some(lower + (upper - lower) * (rank - below) / count);
@@ -254,7 +257,9 @@ fn counts_of(samples: &Samples) -> Counts {
         }
     };
     samples.each(&families::DECISIONS, |labels, numbers| {
-        let (policy, outcome, count) = (&labels[0], &*labels[2], numbers[0]);
+        let policy = &labels[0];
+        let outcome = &*labels[2];
+        let count = numbers[0];
         if !NOT_JUDGED.contains(&outcome) {
             add(Counted::Judged, policy, count);
         }

@@ -98,7 +98,8 @@ impl<'a> Line<'a> {
 
     /// Passes the fields that the request has to `to`, in the order of the table of fields.
     fn visit<'s>(&'s self, to: &mut impl Visitor<'s>) {
-        let (record, binding) = (self.record, self.binding);
+        let record = self.record;
+        let binding = self.binding;
         to.word(Field::Time, &self.time);
         to.text(Field::RequestId, record.request_id.to_str().unwrap_or_default());
         to.optional_text(Field::TraceId, record.trace_id());

@@ -75,7 +75,8 @@ pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result
     for (index, (policy, client)) in known.enumerate() {
         line.write_str(if index > 0 { ",{\"policy\":" } else { "{\"policy\":" })?;
         push_json(line, policy.name.as_str());
-        let (id, cost) = (PrincipalId::from(client), policy.cost.unwrap_or(0));
+        let id = PrincipalId::from(client);
+        let cost = policy.cost.unwrap_or(0);
         write!(line, ",\"id\":\"{id}\",\"cost\":{cost}")?;
         if let Some(plan) = policy.plan.as_ref().map(Name::as_str) {
             line.write_str(",\"plan\":")?;

@@ -57,7 +57,8 @@ impl Marks {
     /// What a policy has counted in the last `span`, rounded up to whole steps, or since the
     /// start, and in which time.
     pub(super) fn last(&self, name: &str, span: Span) -> (Span, PolicyCounts) {
-        let (mut us, mut counts) = (0_u64, PolicyCounts::default());
+        let mut us = 0_u64;
+        let mut counts = PolicyCounts::default();
         for step in std::iter::once(&self.open).chain(self.complete.iter().rev()) {
             if us >= span.as_micros() {
                 break;

@@ -63,7 +63,8 @@ fn write_histogram(text: &mut String, name: &str, labels: &str, bounds: Bounds, 
     for (upper, number) in bounds.upper.iter().zip(in_buckets) {
         count = count.wrapping_add(*number);
         let upper = float(*upper) / float(bounds.per_unit);
-        let (name, labels) = (format!("{name}_bucket"), format!("{labels}{comma}le=\"{upper}\""));
+        let name = format!("{name}_bucket");
+        let labels = format!("{labels}{comma}le=\"{upper}\"");
         write_sample(text, &name, &labels, float(count));
     }
     let count = float(count.wrapping_add(*last));

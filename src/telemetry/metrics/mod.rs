@@ -84,7 +84,8 @@ impl Metrics {
     pub(crate) fn worker(&self) -> WorkerMetrics {
         let series = Arc::new(WorkerSeries::default());
         self.0.workers.lock().push(Arc::clone(&series));
-        let (known, latest) = (Arc::clone(&self.0.known), Arc::clone(&self.0.latest));
+        let known = Arc::clone(&self.0.known);
+        let latest = Arc::clone(&self.0.latest);
         WorkerMetrics::new(series, known, latest)
     }
 

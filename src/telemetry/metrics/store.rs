@@ -77,7 +77,8 @@ impl StoreMetrics {
     /// Counts in the series of this worker.
     pub(crate) fn new(worker: &Rc<WorkerMetrics>) -> Self {
         let worker = Rc::clone(worker);
-        let (servers, lookups) = (RefCell::default(), RefCell::default());
+        let servers = RefCell::default();
+        let lookups = RefCell::default();
         Self { worker, servers, lookups, turn: Cell::new(0) }
     }
 

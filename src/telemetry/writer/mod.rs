@@ -69,7 +69,8 @@ struct State {
 
 impl State {
     fn new(kind: LogKind) -> Arc<Self> {
-        let (reopen, closing) = (AtomicBool::new(false), AtomicBool::new(false));
+        let reopen = AtomicBool::new(false);
+        let closing = AtomicBool::new(false);
         Arc::new(Self { kind, unreported: AtomicU64::new(0), reopen, closing })
     }
 

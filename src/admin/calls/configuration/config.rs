@@ -99,7 +99,8 @@ impl Running {
 
 /// The configuration that runs: as it is written, or what is true of it.
 pub(super) fn show(view: &View, call: &Call) -> Answer {
-    let (running, document) = (Running::of(view), view.document.as_ref());
+    let running = Running::of(view);
+    let document = view.document.as_ref();
     let effective = (call.parameter("view") == Some("effective")).then_some(document).flatten();
     let mut answer = match effective.map(|it| (it.effective)(&view.snapshot.patches)) {
         Some(effective) => Answer::json(&EffectiveConfiguration { running, effective }),

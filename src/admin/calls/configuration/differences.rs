@@ -68,7 +68,8 @@ impl Differences {
             text if text.len() > MAX_VALUE_BYTES => json!("…"),
             _ => value.clone(),
         };
-        let (before, after) = (shown(before), shown(after));
+        let before = shown(before);
+        let after = shown(after);
         self.changes.push(Difference { at: path.to_owned(), before, after });
     }
 }

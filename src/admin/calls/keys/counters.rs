@@ -208,7 +208,8 @@ impl Subject {
 
     /// The whole key, if a list or a refusal has kept it.
     fn whole_key(&self, node: &Node) -> Option<String> {
-        let (name, client) = (&*self.policy.name, self.principal);
+        let name = &*self.policy.name;
+        let client = self.principal;
         let kept = node.top.whole_key(name, client);
         let kept = kept.or_else(|| node.refusals.whole_key(name, client));
         kept.map(|key| key.as_str().to_owned())
@@ -230,7 +231,8 @@ impl Subject {
             Some(Override::Limited { units, window }) => {
                 // One that the policy cannot count is not in force.
                 if let Ok(limit) = policy.override_limit(units, window) {
-                    let (algorithm, counter) = (limit.algorithm, limit.counter);
+                    let algorithm = limit.algorithm;
+                    let counter = limit.counter;
                     return Ok(Some(Limit { algorithm, counter, from: "override".to_owned() }));
                 }
             }

@@ -242,7 +242,8 @@ fn with_changes(
     policy: &Policy,
     cluster: Option<&Cluster>,
 ) -> ShownPolicy {
-    let (snapshot, name) = (&view.snapshot, &*policy.name);
+    let snapshot = &view.snapshot;
+    let name = &*policy.name;
     let outcomes = match cluster {
         None => PolicyOutcomes::of(&node.history, name),
         Some(cluster) => cluster.outcomes(name),

@@ -86,7 +86,8 @@ pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Ans
         return show_cluster(&*node.cluster(now).await, call);
     }
     let top = &node.top;
-    let (minutes, most) = (call.number("minutes"), call.number("limit"));
+    let minutes = call.number("minutes");
+    let most = call.number("limit");
     if minutes == 0 && !top.read(now) {
         sleep(FIRST_LOOK).await;
     }
@@ -123,7 +124,8 @@ fn show_cluster(cluster: &Cluster, call: &Call) -> Result<Answer, Problem> {
             all.filter(|list| list.requests > 0).collect()
         }
     };
-    let (about, seconds) = (cluster.about(), cluster.clients_of());
+    let about = cluster.about();
+    let seconds = cluster.clients_of();
     Ok(Answer::json(&TopOfCluster { about, seconds, policies }))
 }
 
