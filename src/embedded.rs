@@ -105,7 +105,9 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
         None => None,
     };
     let store = Store::of_settings(config.store.max_keys, config.store.redis);
-    let (client, headers, clock) = (config.client, config.headers, Clock::system());
+    let client = config.client;
+    let headers = config.headers;
+    let clock = Clock::system();
     Ok(Parts { policies, client, store, clock, headers, overrides }.build()?)
 }
 

@@ -307,7 +307,8 @@ impl AdminListener {
 /// Has the figures of this node published while another node asks for them.
 pub(super) fn publish_figures(supervisor: &Supervisor, history: Option<Rc<History>>) {
     if let Some(control) = supervisor.patches().control().cloned() {
-        let (metrics, top) = (supervisor.metrics(), supervisor.top());
+        let metrics = supervisor.metrics();
+        let top = supervisor.top();
         spawn_local(Publisher { control, metrics, top, history }.publish());
     }
 }
@@ -350,7 +351,8 @@ fn readers(file: &Path) -> Readers {
     // Threads of its own: checks of files that do not answer keep no reload back.
     let work = Rc::new(FileWork::default());
     let check = move |text: String| {
-        let (file, work) = (file.clone(), Rc::clone(&work));
+        let file = file.clone();
+        let work = Rc::clone(&work);
         async move {
             let checked = work.run(CALL_LIMIT, move |progress| checked(&text, &file, progress));
             checked.await.map_err(|unfinished| unfinished.to_string())

@@ -64,7 +64,8 @@ impl FileWork {
         // Set by the one that is later: the end of the work, or the end of the time.
         let is_over = Arc::new(AtomicBool::new(false));
         let task = spawn_blocking({
-            let (progress, is_over) = (progress.clone(), Arc::clone(&is_over));
+            let progress = progress.clone();
+            let is_over = Arc::clone(&is_over);
             let late_end = Arc::clone(&self.late_end);
             move || {
                 let done = work(&progress);

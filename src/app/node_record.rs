@@ -66,7 +66,8 @@ impl NodeReporter {
             refusals_per_s: 0.0,
         };
         let clock = Clock::System;
-        let (started, rates) = (clock.wall(), RefCell::new(rates));
+        let started = clock.wall();
+        let rates = RefCell::new(rates);
         Rc::new(Self { patches, metrics, observed, clock, started, admin, rates })
     }
 
@@ -125,7 +126,8 @@ impl NodeReporter {
 
     /// The record of now.
     pub(super) fn record(&self) -> Value {
-        let (usage, rates) = (process_usage(), self.rates.borrow());
+        let usage = process_usage();
+        let rates = self.rates.borrow();
         let open: u64 =
             self.metrics.counts(&families::BREAKER_OPEN, None).iter().map(|it| it.1).sum();
         let ignored = self.patches.in_force();

@@ -77,7 +77,8 @@ impl Observed {
         snapshot: &Arc<Snapshot>,
         log: Option<LostLines>,
     ) -> Self {
-        let (snapshot, listeners) = (Arc::clone(snapshot), Vec::new());
+        let snapshot = Arc::clone(snapshot);
+        let listeners = Vec::new();
         let current = Current {
             snapshot,
             listeners,
@@ -207,11 +208,13 @@ impl Observed {
     /// What the store knows by counter. Counters of limits of single keys that have a window of
     /// their own belong to no policy here, and are left out.
     fn collect_counters(&self, snapshot: &Snapshot, samples: &mut Samples) {
-        let (promises, units) = (self.store.promises(), self.units());
+        let promises = self.store.promises();
+        let units = self.units();
         let by_name: BTreeMap<&str, &Arc<Policy>> =
             policies(snapshot).map(|policy| (&*policy.name, policy)).collect();
         for (name, policy) in by_name {
-            let (mut kept, mut sum) = (PromiseCounts::default(), Units::default());
+            let mut kept = PromiseCounts::default();
+            let mut sum = Units::default();
             for counter in policy.counters() {
                 let found = promises.get(&counter).copied().unwrap_or_default();
                 kept.kept += found.kept;

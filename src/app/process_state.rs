@@ -65,7 +65,9 @@ impl ProcessState {
             telemetry: config.telemetry.clone(),
         };
         let (store, redis) = shared_store(store, &secret);
-        let (top, refusals, forwarders) = (Arc::default(), Arc::default(), Arc::default());
+        let top = Arc::default();
+        let refusals = Arc::default();
+        let forwarders = Arc::default();
         Ok(Self {
             store,
             redis,

@@ -66,7 +66,8 @@ pub(super) enum Demand {
 impl Loaded {
     /// The configuration with this text, which was read from `file` and `others`.
     pub(super) fn new(file: &Path, others: Vec<NamedFile>, text: Arc<str>) -> Self {
-        let (watch, work) = (FileWatch::new(file, others), FileWork::default());
+        let watch = FileWatch::new(file, others);
+        let work = FileWork::default();
         Self { watch, work, text, tried: Source::File }
     }
 
@@ -141,7 +142,8 @@ async fn load(
     source: &Source,
 ) -> Result<Compiled, NotReloaded> {
     let file = loaded.watch.file().to_owned();
-    let (databases, source) = (supervisor.geo_files(), source.clone());
+    let databases = supervisor.geo_files();
+    let source = source.clone();
     let compiled = loaded.work.run(READ_LIMIT, move |progress| match source {
         Source::File => config::load_again(&file, &databases, progress),
         Source::Call(text, _) => Ok(config::load_text(&text, &file, &databases, progress)?),

@@ -159,7 +159,8 @@ impl Worker {
             request = request.header("x-plan", sent.plan);
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        let (peer, moment) = (IpAddr::from([192, 0, 2, sent.client]), self.clock.moment());
+        let peer = IpAddr::from([192, 0, 2, sent.client]);
+        let moment = self.clock.moment();
         let times = (moment.wall, moment.monotonic);
         let mut record = Record::new(&head, peer, times, HeaderValue::from_static("id"));
         let view = RequestView::of(&head, peer).expect("a view");
@@ -172,8 +173,8 @@ impl Worker {
         };
         let lease = std::mem::take(&mut judgement.decision.lease);
         record_decision(&mut record, self.rules.route(judgement.route), &judgement);
-        let (settlement, recording) =
-            (Settlement::new(&self.engine, lease), Recording::new(record, &self.sinks));
+        let settlement = Settlement::new(&self.engine, lease);
+        let recording = Recording::new(record, &self.sinks);
         let is_admitted = matches!(judgement.decision.outcome, Outcome::Admit);
         drop(judgement);
         let took_us = if is_admitted { sent.took_us } else { 0 };

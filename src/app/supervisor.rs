@@ -156,7 +156,8 @@ impl Supervisor {
             supervisor.metrics.add_source(Arc::clone(tracer.counts()) as _);
         }
         supervisor.warn_of_files();
-        let (base, patches) = (Arc::clone(&supervisor.base), Rc::clone(&supervisor.patches));
+        let base = Arc::clone(&supervisor.base);
+        let patches = Rc::clone(&supervisor.patches);
         join!(start_upstreams(&base.upstreams), first_keys.ended(), patches.begin());
         supervisor.snapshot = Arc::new(patches.patched(&base));
         supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
@@ -222,7 +223,8 @@ impl Supervisor {
     ) -> Result<Vec<&'static str>, BindError> {
         let needs_restart = self.state.needs_restart(&config);
         let store = config.store.clone();
-        let (wanted, drain_limit) = (wanted(&config), config.runtime.drain);
+        let wanted = wanted(&config);
+        let drain_limit = config.runtime.drain;
         let check = Arc::new(std::mem::take(&mut config.check));
         let geo_files = std::mem::take(&mut config.geo_files);
         let certificates = Arc::clone(&config.certificates);
@@ -343,7 +345,8 @@ impl Supervisor {
     /// allows. After a reload it warns again only if the sum has grown.
     fn warn_of_files(&mut self) {
         let wanted = self.listeners.iter().map(|(.., it)| it.settings().max_connections);
-        let (wanted, room) = (wanted.fold(0, usize::saturating_add), self.max_clients);
+        let wanted = wanted.fold(0, usize::saturating_add);
+        let room = self.max_clients;
         if wanted > room.max(self.warned_of) {
             self.warned_of = wanted;
             warn!(

@@ -65,7 +65,8 @@ impl FileWatch {
         });
         let path = path.to_owned();
         let file = NamedFile { stamp: FileStamp::of(&path), path: path.clone() };
-        let (file, others) = (Group::new(vec![file]), Group::new(others));
+        let file = Group::new(vec![file]);
+        let others = Group::new(others);
         Self { path, file, others, hints, _watcher: watcher.ok() }
     }
 

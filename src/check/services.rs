@@ -57,9 +57,11 @@ impl Services {
     ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
     + Clone
     + use<> {
-        let (services, peer) = (Rc::clone(self), Rc::new(peer));
+        let services = Rc::clone(self);
+        let peer = Rc::new(peer);
         tower::service_fn(move |request| {
-            let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
+            let gateway = services.gateway.get();
+            let peer = Rc::clone(&peer);
             let (services, settings) = (Rc::clone(&services), services.settings.borrow().clone());
             Box::pin(async move {
                 let Some(http) = &settings.http else { return Ok(over_http::closed()) };
@@ -76,7 +78,8 @@ impl Services {
         settings: &'s CheckSettings,
     ) -> Option<RateLimitService<'s>> {
         let grpc = settings.grpc.as_ref().filter(|it| it.services.ratelimit)?;
-        let (limits, metrics) = (&grpc.rate_limits, &self.rate_limits);
+        let limits = &grpc.rate_limits;
+        let metrics = &self.rate_limits;
         Some(RateLimitService { limits, metrics, drain: &self.drain })
     }
 
@@ -87,12 +90,15 @@ impl Services {
     ) -> impl Service<Request<ClientBody>, Response = Response<AnswerBody>, Error = Infallible>
     + Clone
     + use<> {
-        let (services, peer) = (Rc::clone(self), Rc::new(peer));
+        let services = Rc::clone(self);
+        let peer = Rc::new(peer);
         let metrics = Rc::clone(self.rate_limits.of(&self.gateway.get()));
         tower::service_fn(move |request| {
-            let (gateway, peer) = (services.gateway.get(), Rc::clone(&peer));
+            let gateway = services.gateway.get();
+            let peer = Rc::clone(&peer);
             let settings = services.settings.borrow().grpc.clone();
-            let (metrics, drain) = (Rc::clone(&metrics), services.drain.clone());
+            let metrics = Rc::clone(&metrics);
+            let drain = services.drain.clone();
             Box::pin(async move {
                 let Some(settings) = settings else { return Ok(grpc::closed()) };
                 let called = grpc::Called {

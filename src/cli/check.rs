@@ -61,7 +61,8 @@ fn as_json(path: &Path) -> Result<(), Failure> {
             (document(path, &[], &problems(&warnings, true), &counts.into()), true)
         }
         Err(LoadError::Mistakes(Mistakes { report, .. })) => {
-            let (errors, warnings) = (problems(&report, false), problems(&report, true));
+            let errors = problems(&report, false);
+            let warnings = problems(&report, true);
             (document(path, &errors, &warnings, &Value::Null), false)
         }
         Err(error @ LoadError::Unreadable { .. }) => {

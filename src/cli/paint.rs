@@ -64,7 +64,8 @@ pub(super) fn report(text: &str) -> String {
             }
             (Some((at, word)), _) => {
                 style = if word == "warning" { WARNING } else { BAD };
-                let (before, after) = (&line[..at], &line[at + word.len()..]);
+                let before = &line[..at];
+                let after = &line[at + word.len()..];
                 write!(painted, "{}{}{after}", paint(STRONG, before), paint(style, word))
             }
             (None, _) => write!(painted, "{line}"),

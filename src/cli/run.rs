@@ -80,7 +80,8 @@ struct Request {
 impl Request {
     fn of(config: &Config) -> Option<Self> {
         let limited = config.routes.iter().find(|it| !it.rule.policies.is_empty());
-        let (listener, route) = (config.listeners.first()?, limited.or(config.routes.first())?);
+        let listener = config.listeners.first()?;
+        let route = limited.or(config.routes.first())?;
         let host = route.written.hosts.first().map(|host| host.replacen('*', "www", 1));
         let path = &route.written.path;
         let segment = |it: &str| if it.starts_with('{') { "1".to_owned() } else { it.to_owned() };

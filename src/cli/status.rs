@@ -55,7 +55,8 @@ fn text(answer: &Value) -> String {
     let reasons = answer["reasons"].as_array().map_or(&[][..], Vec::as_slice);
     let mut text = format!("{}\n", word(&answer["state"]));
     for reason in reasons {
-        let (code, since) = (word(&reason["code"]), word(&reason["since"]));
+        let code = word(&reason["code"]);
+        let since = word(&reason["since"]);
         let _ = writeln!(text, "\n{code} since {since}");
         let lines = [word(&reason["text"]), word(&reason["advice"])];
         for line in lines.iter().flat_map(|it| it.lines()) {
@@ -77,7 +78,9 @@ fn text(answer: &Value) -> String {
         return text;
     }
     let each = |name: &str| rate(&rates["per_second"][name]);
-    let (requests, refused, errors) = (each("requests"), each("refused"), each("errors"));
+    let requests = each("requests");
+    let refused = each("refused");
+    let errors = each("errors");
     row("Requests", format!("{requests}, {refused} refused, {errors} with 5xx (last minute)"));
     if let Some(own) = quantile(&rates["own_us"]["p99"]) {
         row("Own time", format!("p99 {own}"));

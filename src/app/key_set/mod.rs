@@ -101,7 +101,8 @@ impl Refresher {
         fetch: impl AsyncFn(&KeySource) -> Result<Document, FetchError>,
         first: oneshot::Sender<()>,
     ) {
-        let (mut schedule, mut rng) = (Schedule::new(self.source.refresh), Rng::new());
+        let mut schedule = Schedule::new(self.source.refresh);
+        let mut rng = Rng::new();
         let mut first = Some(first);
         while let Some(refresh) = self.set.upgrade().map(|set| set.refresh()) {
             let outcome = self.apply(fetch(&self.source).await);
@@ -134,7 +135,8 @@ impl Refresher {
                 Err(error) => return self.failed(&shown(&error)),
             };
         if let Some(set) = self.set.upgrade() {
-            let (url, count) = (&self.source.shown, keys.len());
+            let url = &self.source.shown;
+            let count = keys.len();
             set.replace(keys);
             self.condition.set_left_out(&left_out);
             info!(url, keys = count, passed_over, "a new key set is in use");

@@ -186,7 +186,8 @@ impl PatchKeeper {
 
     /// Returns when other changes are to be in force, with their number.
     pub(super) async fn changed(&self) -> u64 {
-        let (mut wanted, applied) = (self.wanted.subscribe(), *self.applied.borrow());
+        let mut wanted = self.wanted.subscribe();
+        let applied = *self.applied.borrow();
         match wanted.wait_for(|number| *number > applied).await {
             Ok(number) => *number,
             // It fails only if the sender is gone, which is borrowed here.

@@ -56,7 +56,8 @@ pub(super) async fn run(command: &PasswordCommand) -> Result<Password, CommandEr
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| CommandError::Start(program.clone(), error))?;
-    let (output, messages) = (child.stdout.take(), child.stderr.take());
+    let output = child.stdout.take();
+    let messages = child.stderr.take();
     let all = async {
         join!(beginning(output, MAX_PASSWORD + 1), beginning(messages, MAX_MESSAGE), child.wait())
     };

@@ -160,7 +160,8 @@ impl Keeper {
                 self.node.report_credentials(None);
             }
             Err(error) => {
-                let (server, cause) = ("password_command", OutageCause::PasswordCommand);
+                let server = "password_command";
+                let cause = OutageCause::PasswordCommand;
                 let remedy = "run it as the user of the gateway, in the directory of the \
                               configuration";
                 let outage = Outage::new(server, cause, &error.to_string(), remedy);

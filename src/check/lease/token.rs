@@ -136,7 +136,8 @@ impl LeasedCharge {
     fn decode(reader: &mut Reader<'_>) -> Option<Self> {
         let [flags] = reader.array()?;
         let client = Principal::from_bits(u128::from_le_bytes(reader.array()?));
-        let (policy, cost) = (Counter::from_bits(reader.number()?), reader.number()?);
+        let policy = Counter::from_bits(reader.number()?);
+        let cost = reader.number()?;
         let [first, second] = [reader.number()?, reader.number()?];
         let limit = match flags & (PLAN | KEY) {
             0 => ChargedLimit::Own,
@@ -149,7 +150,8 @@ impl LeasedCharge {
         let dynamic = match flags & DYNAMIC {
             0 => None,
             _ => {
-                let (units, window) = (reader.number()?, Span::from_micros(reader.number()?));
+                let units = reader.number()?;
+                let window = Span::from_micros(reader.number()?);
                 Some(Dynamic { units, window, name: reader.name()? })
             }
         };

@@ -52,7 +52,8 @@ pub(crate) fn answer<'d>(
     switches: Switches,
     now: Timestamp,
 ) -> Answer<'d> {
-    let (mut statuses, mut tallies) = (SmallVec::new(), SmallVec::new());
+    let mut statuses = SmallVec::new();
+    let mut tallies = SmallVec::new();
     for (matched, hits) in plan.matched.iter().zip(&plan.hits) {
         let (status, tally) = match matched {
             Matched::None => (Status::UNMATCHED, None),
@@ -142,7 +143,9 @@ fn combined<'d>(
     tallies: SmallVec<[Option<Tally>; 4]>,
     switches: Switches,
 ) -> Answer<'d> {
-    let (mut failed, mut quotas, mut failed_quotas) = (false, 0_usize, 0_usize);
+    let mut failed = false;
+    let mut quotas = 0_usize;
+    let mut failed_quotas = 0_usize;
     let (mut closest, mut least): (Option<usize>, _) = (None, u32::MAX);
     let mut passed = SmallVec::new();
     for (index, (status, matched)) in statuses.iter().zip(&plan.matched).enumerate() {

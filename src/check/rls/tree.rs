@@ -148,7 +148,9 @@ impl Level {
 
     /// The limit of a descriptor with these entries.
     fn search(&self, entries: &[Entry<'_>]) -> Option<Found<'_>> {
-        let (mut level, mut name, mut steps) = (self, String::new(), SmallVec::new());
+        let mut level = self;
+        let mut name = String::new();
+        let mut steps = SmallVec::new();
         for entry in entries {
             let step = level.find(*entry, &mut name)?;
             level = &step.node.below;

@@ -31,13 +31,15 @@ impl Outcome {
 
     /// It cannot be used for this reason.
     pub(super) fn error(&mut self, what: impl Into<String>, advice: impl Into<String>) {
-        let (what, advice) = (what.into(), advice.into());
+        let what = what.into();
+        let advice = advice.into();
         self.problems.push(Problem { is_warning: false, what, advice });
     }
 
     /// It can be used, and most likely does something that is not intended.
     pub(super) fn warning(&mut self, what: impl Into<String>, advice: impl Into<String>) {
-        let (what, advice) = (what.into(), advice.into());
+        let what = what.into();
+        let advice = advice.into();
         self.problems.push(Problem { is_warning: true, what, advice });
     }
 

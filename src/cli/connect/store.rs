@@ -41,7 +41,8 @@ fn outcomes(settings: &RedisSettings, reports: &[ServerReport]) -> Vec<Outcome> 
     if let Some(first) = reports.iter().find(named) {
         for (report, outcome) in reports.iter().zip(&mut outcomes) {
             if named(&report) && report.names != first.names {
-                let (own, other) = (report.names.join(", "), first.names.join(", "));
+                let own = report.names.join(", ");
+                let other = first.names.join(", ");
                 let what = format!("it names the master {own}, and {} names {other}", first.server);
                 outcome.warning(what, "see SENTINEL MASTERS at both");
             }
@@ -86,7 +87,8 @@ fn outcome(field: &str, settings: &RedisSettings, report: &ServerReport) -> Outc
         && script * 2 > settings.timeout
         && outcome.is_good()
     {
-        let (script, timeout) = (ms(script), ms(settings.timeout));
+        let script = ms(script);
+        let timeout = ms(settings.timeout);
         let what = format!("a decision takes {script} on the way, and the timeout is {timeout}");
         let advice = "what takes longer is decided without Redis: raise store.redis.timeout";
         outcome.warning(what, advice);

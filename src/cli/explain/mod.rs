@@ -87,7 +87,8 @@ async fn online(args: &ExplainArgs) -> Result<Explained, Problem> {
 /// failure if another one does.
 async fn past(args: &ExplainArgs, id: &str) -> Result<Explained, Problem> {
     let path = format!("/v1/refusals/{}", percent_encoding::utf8_percent_encode(id, ID));
-    let (mut found, mut failure) = (Vec::new(), None);
+    let mut found = Vec::new();
+    let mut failure = None;
     for gateway in args.gateways.find()? {
         let url = &gateway.url;
         match gateway.client.get(&path).await {

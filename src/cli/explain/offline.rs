@@ -43,7 +43,8 @@ pub(super) async fn explained(
     let rules = Rules::new(routes, config.client, secret).guarding(edited);
     let memory = Arc::new(MemoryStore::new(MAX_KEYS));
     let limiter = RateLimiter::new(Store::Memory(Arc::clone(&memory)));
-    let (patches, headroom) = (Resolved::default(), |_| None);
+    let patches = Resolved::default();
+    let headroom = |_| None;
     let with =
         Explaining { rules: &rules, headers: &headers, patches: &patches, headroom: &headroom };
     let units = |policy: &str| {

@@ -94,7 +94,8 @@ async fn perform(command: &PolicyCommand) -> Result<Output, Problem> {
     match command {
         PolicyCommand::List { gateway, json } => {
             let gateway = gateway.find()?;
-            let (mut items, mut after) = (Vec::new(), String::new());
+            let mut items = Vec::new();
+            let mut after = String::new();
             loop {
                 let path = format!("/v1/policies?limit=1000{after}");
                 let mut page = gateway.client.get(&path).await.map_err(|it| gateway.problem(it))?;

@@ -19,7 +19,8 @@ pub(super) struct Changing<'c> {
 impl Changing<'_> {
     /// A limit was set.
     pub(super) fn set(&self, before: &Value, after: &Value) -> String {
-        let (old, new) = (limit(&before["limit"]), limit(&after["limit"]));
+        let old = limit(&before["limit"]);
+        let new = limit(&after["limit"]);
         let mut text = self.limits(&old, &new);
         let end = match (&after["patch"]["ends"], self.is_persistent) {
             (Value::String(ends), _) => format!("until {ends}"),

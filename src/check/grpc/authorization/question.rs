@@ -63,7 +63,8 @@ fn describe(head: &mut Parts, http: HttpRequest) -> Result<(), BadQuestion> {
     added.map_err(|fault| bad(FIELDS, fault))?;
     let host = HeaderValue::from_str(&host);
     fields.insert(HOST, host.map_err(|_| bad(AUTHORITY, Malformed::ControlCharacter))?);
-    let (method, path) = (Method::from_bytes(method.as_bytes()), Uri::try_from(path));
+    let method = Method::from_bytes(method.as_bytes());
+    let path = Uri::try_from(path);
     head.method = method.map_err(|_| bad(METHOD, Malformed::BadMethod))?;
     head.uri = path.map_err(|_| bad(PATH, Malformed::BadTarget))?;
     head.headers = fields;

@@ -42,7 +42,8 @@ pub(super) fn retry_after(answer: &Answer<'_>) -> Option<u64> {
 /// All limits, as draft-ietf-httpapi-ratelimit-headers has them. A limit without a name has that
 /// of its unit.
 fn ietf(answer: &Answer<'_>, fields: &mut Vec<HeaderValue>) {
-    let (mut policies, mut limits) = (String::new(), String::new());
+    let mut policies = String::new();
+    let mut limits = String::new();
     for status in &answer.statuses {
         let Some((requests, unit, name)) = status.limit else { continue };
         let name = quoted(if name.is_empty() { unit.map_or("limit", Unit::name) } else { name });

@@ -72,7 +72,8 @@ pub(in crate::check) async fn decide(
     let descriptors = question::descriptors(question)?;
     let snapshot = &**gateway.snapshot();
     let secret = snapshot.rules.clients().secret();
-    let (domain, mut switches) = (&*question.domain, limits.switches);
+    let domain = &*question.domain;
+    let mut switches = limits.switches;
     let plan = match limits.native.get(domain) {
         Some(rules) => {
             (switches.shadow, switches.quota) = (false, false);

@@ -86,7 +86,8 @@ impl Files {
     }
 
     fn with_imports(&self, index: usize) -> Vec<Vec<u8>> {
-        let (mut found, mut next) = (vec![index], 0);
+        let mut found = vec![index];
+        let mut next = 0;
         while let Some(index) = found.get(next) {
             for name in &self.files[*index].1 {
                 if let Some(import) = self.names.get(name).filter(|it| !found.contains(it)) {

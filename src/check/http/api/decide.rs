@@ -93,7 +93,8 @@ impl Check<'_> {
     fn ready<'r>(&'r self, questions: Vec<Prepared<'r>>) -> Result<Vec<Ready<'r>>, Problem> {
         let needs_place = |it: &Prepared<'_>| it.lease.is_some() && it.holds_units();
         let needed = questions.iter().filter(|it| needs_place(it)).count();
-        let (held, max) = (&self.state.shared.held, self.asking.leases.max);
+        let held = &self.state.shared.held;
+        let max = self.asking.leases.max;
         let mut places = held.reserve(needed, max).ok_or_else(|| {
             Problem::unavailable(format!(
                 "this node has too few places for {needed} leases of requests in progress: it \
@@ -145,7 +146,8 @@ impl Check<'_> {
         }
         let has_leases = questions.iter().any(|it| it.lease.is_some());
         let mut all = Claims::known([]);
-        let (mut keys, mut outcome) = (Vec::with_capacity(questions.len()), None);
+        let mut keys = Vec::with_capacity(questions.len());
+        let mut outcome = None;
         for (index, question) in questions.iter_mut().enumerate() {
             let claims = match std::mem::replace(&mut question.claims, Err(Outcome::Admit)) {
                 Ok(claims) => claims,
@@ -216,7 +218,8 @@ impl Check<'_> {
     ) {
         let is_admitted = matches!(decision.outcome, Outcome::Admit);
         let Some(ToLease { ttl, seal, place }) = to_lease.filter(|_| is_admitted) else { return };
-        let (engine, shared) = (self.asking.gateway.engine(), &self.state.shared);
+        let engine = self.asking.gateway.engine();
+        let shared = &self.state.shared;
         let taken = decision.lease.taken();
         let is_part = |key| keys.is_none_or(|keys| keys.contains(&key));
         let in_flight = decision.lease.take_in_flight(is_part);
@@ -227,7 +230,8 @@ impl Check<'_> {
         };
         let reports = decision.reports.iter().filter(|it| is_of(it, keys));
         let charge = |report: &Report<&Arc<Policy>>| {
-            let (charged, dynamic) = (Charged::of(report)?, question.dynamic.clone());
+            let charged = Charged::of(report)?;
+            let dynamic = question.dynamic.clone();
             Some(LeasedCharge { charged, is_shadow: report.policy.mode == Mode::Shadow, dynamic })
         };
         let issued = engine.clock().wall();

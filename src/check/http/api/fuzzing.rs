@@ -30,7 +30,9 @@ pub fn pointers(input: &[u8]) {
 
 /// The number of members in a JSON text, and whether the text ends in a string.
 fn structure(text: &[u8]) -> (usize, bool) {
-    let (mut members, mut in_string, mut is_escaped) = (0, false, false);
+    let mut members = 0;
+    let mut in_string = false;
+    let mut is_escaped = false;
     for byte in text {
         match byte {
             _ if is_escaped => is_escaped = false,

@@ -164,7 +164,8 @@ impl Drop for Pending {
 impl Kept {
     /// The answer in a response.
     pub(super) fn of(response: &Response<Bytes>) -> Self {
-        let (status, fields) = (response.status(), response.headers().clone());
+        let status = response.status();
+        let fields = response.headers().clone();
         Self { status, fields, body: response.body().clone() }
     }
 

@@ -34,7 +34,8 @@ impl AskedKey {
             Self::Text(text) => rules.principal(key, text),
             Self::Words(words) => {
                 if let Some((word, _)) = words.iter().find(|(word, _)| !key.has(word)) {
-                    let (word, form) = (word.form(), key.form());
+                    let word = word.form();
+                    let form = key.form();
                     return Err(wrong(format!("{word} is not a part of the policy's key, {form}")));
                 }
                 rules.principal_of(key, |word| {

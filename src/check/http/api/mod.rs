@@ -147,7 +147,9 @@ async fn to_its_end(
     call: Call,
     pending: Option<Pending>,
 ) -> Result<Response<Bytes>, Problem> {
-    let (state, gateway, settings) = (Rc::clone(state), Rc::clone(gateway), Arc::clone(settings));
+    let state = Rc::clone(state);
+    let gateway = Rc::clone(gateway);
+    let settings = Arc::clone(settings);
     let task = spawn_local(async move {
         let response = perform(&state, &gateway, &settings, call).await?;
         if let Some(pending) = pending {

@@ -95,7 +95,8 @@ impl Reply {
         name: impl Fn(&Policy) -> String,
     ) -> Self {
         let policies = reports.iter().map(|report| {
-            let (name, ruling) = (name(report.policy.borrow()), report.outcome());
+            let name = name(report.policy.borrow());
+            let ruling = report.outcome();
             PolicyReply { name, ruling }
         });
         let binding = binding(reports);

@@ -59,7 +59,8 @@ impl ApiState {
     /// runtime.
     pub(in crate::check) fn start(shared: &Arc<Shared>, gateway: &Rc<CurrentGateway>) -> Rc<Self> {
         let (owner, returned) = shared.held.join();
-        let (sealer, ends) = (Sealer::default(), RefCell::default());
+        let sealer = Sealer::default();
+        let ends = RefCell::default();
         let state = Rc::new(Self { shared: Arc::clone(shared), sealer, owner, ends });
         spawn_local(Rc::clone(&state).keep(Rc::clone(gateway), returned));
         state

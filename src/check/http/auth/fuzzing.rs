@@ -13,7 +13,8 @@ pub fn families(input: &[u8]) {
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (line, rest) = input.split_at(end);
     let Some(space) = line.iter().position(|byte| *byte == b' ') else { return };
-    let (method, target) = (&line[..space], &line[space + 1..]);
+    let method = &line[..space];
+    let target = &line[space + 1..];
     // The server has read both, and the limits of the head are its own.
     if check_request_line(method, target).is_err() {
         return;

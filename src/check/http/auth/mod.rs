@@ -38,8 +38,10 @@ pub(super) async fn answer(
     if let (None, Err(malformed)) = (fault, check_bounds(&head)) {
         head.extensions.insert(malformed);
     }
-    let (parts, asker) = (family.parts(), peer.address.ip());
-    let (client, answer_by) = (None, None);
+    let parts = family.parts();
+    let asker = peer.address.ip();
+    let client = None;
+    let answer_by = None;
     let question = Question { head, fault, parts, has_content, asker, client, answer_by };
     Ok(gateway.authorize(question, &family.answers(settings.statuses)).await)
 }

@@ -59,9 +59,11 @@ fn check_plan(question: &RateLimitRequest, switches: Switches) {
     let rules = Rules { domains: &DOMAINS, switches, secret: Secret::from_bytes([7; 16]) };
     let plan = rules.plan(&question.domain, &descriptors);
     assert_eq!(plan.matched.len(), descriptors.len(), "each descriptor has an answer");
-    let (mut charged, mut is_charged) = (HashSet::new(), vec![false; descriptors.len()]);
+    let mut charged = HashSet::new();
+    let mut is_charged = vec![false; descriptors.len()];
     for slot in &plan.slots {
-        let (policy, round) = (&slot.policy, slot.round);
+        let policy = &slot.policy;
+        let round = slot.round;
         let counter =
             (policy.counter.bits(), policy.algorithm.window().as_micros(), slot.principal);
         assert!(charged.insert((round, counter)), "a round charges a counter twice");

@@ -61,7 +61,8 @@ impl RateLimitService<'_> {
         match path {
             Path::Health => health(request.method(), self.drain.is_requested()),
             Path::Json => {
-                let (begun, metrics) = (monotonic(), self.metrics.of(gateway));
+                let begun = monotonic();
+                let metrics = self.metrics.of(gateway);
                 let answered = self.json(gateway, settings, metrics, request).await;
                 metrics.called(begun.elapsed(), answered.is_err());
                 match answered {
