@@ -148,7 +148,8 @@ impl Engine {
     ) -> Result<Judgement<'r>, Undecidable> {
         let Moment { now, wall, .. } = moment;
         let (index, subject) = place(rules, request, wall)?;
-        let (route, headroom) = (rules.route(index), headroom(index));
+        let route = rules.route(index);
+        let headroom = headroom(index);
         let Deciding { limiter, timer, seen, .. } = &*self.deciding;
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
@@ -181,7 +182,8 @@ impl Engine {
         until: Option<Instant>,
     ) -> Decision<&'r Arc<Policy>> {
         let Deciding { limiter, timer, .. } = &*self.deciding;
-        let (begun, now) = (timer.begin(), self.clock.now());
+        let begun = timer.begin();
+        let now = self.clock.now();
         let decision = match counts_all {
             true => limiter.count_known_by(claims, now, until).await,
             false => limiter.decide_known_by(claims, Headroom::default(), now, until).await,

@@ -72,7 +72,8 @@ impl Engine {
         headroom: Headroom,
         shown: impl Fn(&Report<&Arc<Policy>>) -> String,
     ) -> Decision<&'r Arc<Policy>> {
-        let (timer, top) = (&self.deciding.timer, &self.deciding.seen.top);
+        let timer = &self.deciding.timer;
+        let top = &self.deciding.seen.top;
         let begun = timer.begin();
         let limiter = &self.deciding.limiter;
         let decision = limiter.decide_claims(claims, headroom, self.clock.now()).await;

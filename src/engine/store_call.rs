@@ -31,7 +31,8 @@ impl Engine {
     /// Answers a question to the store. A reply that is not waited for any more is lost.
     /// Requests are explained with `explaining`.
     pub(crate) async fn answer(&self, call: StoreCall, explaining: &Explaining<'_>) {
-        let (store, now) = (self.deciding.limiter.store(), self.clock.now());
+        let store = self.deciding.limiter.store();
+        let now = self.clock.now();
         match call {
             StoreCall::Inspect(counters, reply) => {
                 let _ = reply.send(store.inspect(&counters, now).await);

@@ -41,7 +41,9 @@ enum Content {
 
 impl ResponseBody {
     fn new(content: Content) -> Self {
-        let (deadline, measurement, closing) = (None, None, Closing::NOTHING);
+        let deadline = None;
+        let measurement = None;
+        let closing = Closing::NOTHING;
         Self(Box::new(Inner { content, deadline, measurement, closing }))
     }
 

@@ -161,7 +161,8 @@ impl Gateway {
         if !decrement_max_forwards(&head.method, &mut head.headers) {
             return Ok(None);
         }
-        let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
+        let max_bytes = handling.max_body_bytes;
+        let filter = &self.filters.requests;
         let mut body = RequestBody::new(body, max_bytes, client.demand, filter)?;
         let expectation = hold_until_wanted(&head, &mut body);
         let wants_websocket = wants_websocket(&head);

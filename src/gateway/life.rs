@@ -76,7 +76,8 @@ impl Gateway {
         let policies = &self.snapshot.rules.route(judgement.route).policies;
         self.metrics.decided(policies, &judgement.decision);
         exchange.judged(judgement);
-        let (decision, limits) = (&judgement.decision, exchange.limits(&judgement.decision));
+        let decision = &judgement.decision;
+        let limits = exchange.limits(&judgement.decision);
         if let Some(failure) = engine::failure_of(&decision.outcome) {
             return answer(exchange.end(Err(failure), limits));
         }

@@ -19,7 +19,8 @@ use super::{
 /// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.
 pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     let lengths = [1 + usize::from(seed & 7), 1 + usize::from(seed >> 3) * 7];
-    let (mut rest, mut lengths) = (bytes, lengths.into_iter().cycle());
+    let mut rest = bytes;
+    let mut lengths = lengths.into_iter().cycle();
     iter::from_fn(move || {
         let length = lengths.next().unwrap_or(1).min(rest.len());
         let (piece, behind) = rest.split_at(length);
@@ -46,7 +47,8 @@ pub(crate) fn fields(text: &[u8]) -> HeaderMap {
 pub fn meters(input: &[u8]) {
     let Some((&[seed, kind], rest)) = input.split_first_chunk() else { return };
     let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return };
-    let (pointer, body) = (&rest[..end], &rest[end + 1..]);
+    let pointer = &rest[..end];
+    let body = &rest[end + 1..];
     let Ok(pointer) = std::str::from_utf8(pointer) else { return };
     let Ok(parsed) = pointer.parse::<Pointer>() else { return };
     let spec = match kind % 2 {

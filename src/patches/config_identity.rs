@@ -28,7 +28,8 @@ impl ConfigIdentity {
     /// The sections in which the configuration of another node differs. None: the versions of both
     /// nodes have no common format of digests.
     pub(crate) fn differs_in(&self, other: &Self) -> Option<Vec<&str>> {
-        let (own, other_sections) = (&self.config_sections, &other.config_sections);
+        let own = &self.config_sections;
+        let other_sections = &other.config_sections;
         let is_equal = |name: &str| own.get(name) == other_sections.get(name);
         if own.contains_key(FORMAT) && is_equal(FORMAT) {
             return Some(self.sections().filter(|name| !is_equal(name)).collect());

@@ -50,7 +50,8 @@ pub(super) async fn attempt(
         let connection = match connected {
             Ok(connection) => connection,
             Err(fault) => {
-                let (request, reach) = (Some(request), Reach::Unsent);
+                let request = Some(request);
+                let reach = Reach::Unsent;
                 return Err(AttemptError { fault, request, reach, is_idempotent });
             }
         };

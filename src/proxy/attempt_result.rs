@@ -62,7 +62,8 @@ impl Reach {
 impl AttemptError {
     /// The status of the response is a cause for a retry, so the response was dropped.
     pub(super) fn dropped_response(request: Box<Request<RequestBody>>) -> Self {
-        let (fault, reach) = (Fault::Closed, Reach::Answered);
+        let fault = Fault::Closed;
+        let reach = Reach::Answered;
         Self { fault, request: Some(request), reach, is_idempotent: true }
     }
 }
@@ -115,7 +116,8 @@ impl HeadCopy {
     /// A copy of the head of `request`.
     pub(super) fn of(request: &Request<RequestBody>) -> Self {
         let headers = FieldsCopy::of(request.headers());
-        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let method = request.method().clone();
+        let uri = request.uri().clone();
         Self::Copied(Box::new(Copied { method, uri, headers }))
     }
 

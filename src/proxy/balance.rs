@@ -69,7 +69,8 @@ impl Balancer {
             (Balance::LeastRequests | Balance::Hash, _) => {
                 // Both may be the same endpoint. With few endpoints this balances slightly
                 // less well, but it needs no loop.
-                let (one, other) = (self.draw(rng, total), self.draw(rng, total));
+                let one = self.draw(rng, total);
+                let other = self.draw(rng, total);
                 self.less_loaded(one, other, load)
             }
         })

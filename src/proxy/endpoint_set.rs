@@ -28,7 +28,8 @@ impl EndpointSet {
         traffic: &UpstreamTraffic,
         room: &Rc<IdleRoom>,
     ) -> Self {
-        let (generation, now_us) = (upstream.generation(), upstream.now_us());
+        let generation = upstream.generation();
+        let now_us = upstream.now_us();
         let settings = upstream.settings();
         let all = upstream.endpoints();
         let mut changes_at_us: Option<u64> = None;

@@ -146,7 +146,8 @@ impl Fault {
     }
 
     fn of_http2(error: &h2::Error) -> Self {
-        let (is_remote, is_library) = (error.is_remote(), error.is_library());
+        let is_remote = error.is_remote();
+        let is_library = error.is_library();
         match error.reason() {
             // Streams above the last one that a GOAWAY names. The others continue.
             _ if error.is_go_away() && is_remote => Self::Unprocessed,

@@ -30,7 +30,8 @@ impl Field {
     const BYTES: usize = 4 + 4 + 1;
 
     fn of(name: &HeaderName, value: &HeaderValue) -> Self {
-        let (name_bytes, value_bytes) = (name.as_str().len(), value.len());
+        let name_bytes = name.as_str().len();
+        let value_bytes = value.len();
         Self { name_bytes, value_bytes, is_sensitive: value.is_sensitive() }
     }
 
@@ -43,7 +44,8 @@ impl Field {
 
     fn from_bytes([a, b, c, d, e, f, g, h, is_sensitive]: [u8; Self::BYTES]) -> Self {
         let length = |bytes| usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
-        let (name_bytes, value_bytes) = (length([a, b, c, d]), length([e, f, g, h]));
+        let name_bytes = length([a, b, c, d]);
+        let value_bytes = length([e, f, g, h]);
         Self { name_bytes, value_bytes, is_sensitive: is_sensitive != 0 }
     }
 }

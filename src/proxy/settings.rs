@@ -79,7 +79,8 @@ pub(crate) struct CheckSettings {
 impl CheckSettings {
     /// Checks of `path` with defaults for all other settings.
     pub(crate) fn new(path: PathAndQuery) -> Self {
-        let (interval, timeout) = (Duration::from_secs(5), Duration::from_secs(1));
+        let interval = Duration::from_secs(5);
+        let timeout = Duration::from_secs(1);
         Self { path, interval, timeout, rise: 2, fall: 3 }
     }
 }

@@ -245,7 +245,8 @@ impl UpstreamShared {
             return;
         };
         self.generation.fetch_add(1, Ordering::Release);
-        let (upstream, address) = (&self.settings.name, &endpoint.address);
+        let upstream = &self.settings.name;
+        let address = &endpoint.address;
         match change {
             HealthChange::Down => warn!(upstream, %address, "an endpoint is down: checks fail"),
             HealthChange::Up => info!(upstream, %address, "an endpoint is back: checks succeed"),

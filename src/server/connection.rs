@@ -158,7 +158,8 @@ where
     let opened = monotonic();
     let version = detect(&mut stream, protocols, drain).await;
     if let (Version::Http2, Some(bounds)) = (version, settings.http2) {
-        let (ticks, drain) = (protocols.ticker.ticks(), drain.clone());
+        let ticks = protocols.ticker.ticks();
+        let drain = drain.clone();
         let service = service(peer, None, settings);
         let activity = activity(opened);
         let served = http2::serve(stream, bounds, settings, activity, ticks, drain, service);
@@ -190,7 +191,8 @@ async fn open(
     peer: Peer,
     protocols: &Protocols,
 ) -> Result<(Stream, Peer), &'static str> {
-    let (socket, address) = (Socket::new(transport), peer.address);
+    let socket = Socket::new(transport);
+    let address = peer.address;
     if !protocols.have_handshake() {
         return Ok((Either::Left(socket), peer));
     }

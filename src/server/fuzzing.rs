@@ -32,7 +32,8 @@ pub fn head(input: &[u8]) {
 }
 
 fn head_in_pieces(bytes: &[u8], seed: u8) -> Result<Option<Head>, Malformed> {
-    let (mut reader, mut come) = (HeadReader::default(), 0);
+    let mut reader = HeadReader::default();
+    let mut come = 0;
     for piece in pieces(bytes, seed) {
         come += piece.len();
         match reader.read(&bytes[..come], &BOUNDS) {
@@ -48,7 +49,8 @@ pub fn chunks(input: &[u8]) {
     let Some((&seed, bytes)) = input.split_first() else { return };
     let mut whole = Chunks::new();
     let verdict = whole.check(bytes, &BOUNDS);
-    let (mut chunks, mut passed) = (Chunks::new(), 0);
+    let mut chunks = Chunks::new();
+    let mut passed = 0;
     let mut in_pieces = Ok(());
     for piece in pieces(bytes, seed) {
         match chunks.check(piece, &BOUNDS) {
@@ -93,7 +95,8 @@ fn passed<'a>(pieces: impl Iterator<Item = &'a [u8]>, room: usize, granted: bool
     let mut guarded = Guarded::new();
     guarded.room = room;
     pieces.for_each(|piece| guarded.send(piece));
-    let (mut seen, mut broken) = (Vec::new(), None);
+    let mut seen = Vec::new();
+    let mut broken = None;
     loop {
         match guarded.read() {
             Ok(more) => seen.extend(more),
@@ -153,7 +156,9 @@ pub fn frames(input: &[u8]) {
 /// Counts the frames independently.
 fn count_frames(mut bytes: &[u8], limits: &Http2Settings) -> Result<(), Fault> {
     let mut is_first = true;
-    let (mut resets, mut control, mut updates) = (0, 0, 0);
+    let mut resets = 0;
+    let mut control = 0;
+    let mut updates = 0;
     while let Some((&[high, middle, low, kind, flags, _, _, _, _], rest)) =
         bytes.split_first_chunk()
     {

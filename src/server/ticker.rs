@@ -167,7 +167,8 @@ async fn run(
 ) {
     let steps = every(step, || state.advance());
     let looks = every(LOOK, || state.look());
-    let (mut begins, mut ends) = (drain.clone(), drain);
+    let mut begins = drain.clone();
+    let mut ends = drain;
     let begun = async {
         begins.requested().await;
         state.enter(&state.is_draining);

@@ -23,7 +23,8 @@ pub(crate) async fn preset(
     let peer = PeerView { address: asked.peer, may_forward: true, identity };
     let Ok(request) = view(&asked.head, peer, false) else { return };
     let Ok((index, subject)) = place(with.rules, &request, clock.wall()) else { return };
-    let (policies, now) = (&with.rules.route(index).policies, clock.now());
+    let policies = &with.rules.route(index).policies;
+    let now = clock.now();
     let peeked = limiter.peek(policies, &subject, Default::default(), now).await;
     for report in &peeked.decision.reports {
         let Some(units) = used(&report.policy.name) else { continue };

@@ -157,7 +157,8 @@ pub(super) fn warnings(
         warnings.push(text.to_owned());
     }
     for report in &decision.reports {
-        let (policy, name) = (report.policy, &report.policy.name);
+        let policy = report.policy;
+        let name = &report.policy.name;
         match policy.consistency.mode {
             StoreMode::Leased if is_running => warnings.push(format!(
                 "{name}: units that nodes have leased count as used, and their node still admits \

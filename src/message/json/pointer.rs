@@ -14,7 +14,8 @@ enum Open {
 /// wrong from there on.
 pub(crate) fn pointer_at(text: &[u8], length: usize) -> String {
     let text = &text[..length.min(text.len())];
-    let (mut open, mut at) = (Vec::new(), 0);
+    let mut open = Vec::new();
+    let mut at = 0;
     while let Some(&byte) = text.get(at) {
         at += 1;
         match byte {

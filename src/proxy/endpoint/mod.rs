@@ -290,8 +290,10 @@ impl Endpoint {
     async fn open_http2(&self) -> Result<(), Fault> {
         let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
         let opening = opening.unwrap_or_else(|| {
-            let (shared, limit) = (Arc::clone(&self.shared), self.connect_timeout);
-            let (pools, traffic) = (Rc::clone(&self.pools), self.traffic.clone());
+            let shared = Arc::clone(&self.shared);
+            let limit = self.connect_timeout;
+            let pools = Rc::clone(&self.pools);
+            let traffic = self.traffic.clone();
             // In a task, so that it continues if the request that began it is cancelled.
             let task = spawn_local(async move {
                 let opened = connect(&shared, limit, &traffic).await;

@@ -161,7 +161,8 @@ impl Balancer {
     /// Chooses this worker unless another has fewer connections. A handoff costs
     /// something, so with many connections the difference must be above an eighth.
     fn choose(&self) -> usize {
-        let (own, others) = (self.workers.open(self.own), self.workers.0.len() - 1);
+        let own = self.workers.open(self.own);
+        let others = self.workers.0.len() - 1;
         if own == 0 || others == 0 {
             return self.own;
         }

@@ -96,7 +96,8 @@ impl Listener {
         });
         let handle = ListenerHandle::new(config, capacity.clone(), open, own);
         let listener = |(socket, (balancer, handoff))| {
-            let (address, view) = (address.clone(), handle.view());
+            let address = address.clone();
+            let view = handle.view();
             Self { socket, address, view, balancer, handoff }
         };
         Ok((sockets.into_iter().zip(links).map(listener).collect(), handle))
@@ -142,7 +143,8 @@ where
     let server = ConnectionServer::new(config, drain.clone(), metrics, service);
     let accepting = async {
         let mut closed = pin!(close(&acceptor, drain.clone()));
-        let (mut warned, mut turned_away) = (None, None);
+        let mut warned = None;
+        let mut turned_away = None;
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -211,8 +213,10 @@ impl<F> ConnectionServer<F> {
             Ok(accepted) => accepted,
             Err(error) => return warn!(%error, "cannot hand off a connection; it is closed"),
         };
-        let (protocols, service) = (self.protocols(), Rc::clone(&self.service));
-        let (drain, place) = (self.drain.clone(), assignment.place());
+        let protocols = self.protocols();
+        let service = Rc::clone(&self.service);
+        let drain = self.drain.clone();
+        let place = assignment.place();
         // Boxed, because the runtime moves a task several times.
         spawn_local(Box::pin(async move {
             connection::serve(transport, (peer, place), protocols, drain, &*service).await;

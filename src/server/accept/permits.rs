@@ -93,7 +93,8 @@ impl Permits {
     ///
     /// Must run on a local runtime.
     pub(super) fn resize(&self, old: usize, new: usize) {
-        let (old, new) = (bounded(old), bounded(new));
+        let old = bounded(old);
+        let new = bounded(new);
         if new >= old {
             return self.listener.add_permits(new - old);
         }

@@ -22,10 +22,12 @@ pub(super) fn read_head(bytes: &[u8]) -> Option<Read> {
     let mut fields = [EMPTY_HEADER; MAX_FIELDS];
     let mut request = Request::new(&mut fields);
     let Ok(Status::Complete(len)) = request.parse(bytes) else { return None };
-    let (method, version) = (request.method?, request.version?);
+    let method = request.method?;
+    let version = request.version?;
     Method::from_bytes(method.as_bytes()).ok()?;
     Uri::try_from(request.path?).ok()?;
-    let (mut framing, mut asks_upgrade) = (Framing::Length(0), method == "CONNECT");
+    let mut framing = Framing::Length(0);
+    let mut asks_upgrade = method == "CONNECT";
     for field in &*request.headers {
         HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         let value = HeaderValue::from_bytes(field.value).ok()?;

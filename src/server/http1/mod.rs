@@ -92,7 +92,8 @@ impl Http1 {
         // Borrowed, because the library moves what it gets several times.
         let mut connection = self.builder.serve_connection(TokioIo::new(&mut guard), service);
         let drained = poll_fn(|_| self.poll_drained(&exchange));
-        let (polled, ticks) = (Pin::new(&mut connection), self.ticker.ticks());
+        let polled = Pin::new(&mut connection);
+        let ticks = self.ticker.ticks();
         let rests = |since: &Instant| monotonic().duration_since(*since) >= IDLE;
         let idle = || exchange.idle().filter(rests);
         let end = drive(polled, &*exchange, &settings.timeouts, ticks, drained, idle).await;
@@ -255,7 +256,8 @@ where
     service_fn(move |request: Request<Incoming>| {
         let (active, request) = state.begin(request);
         let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
-        let (responding, state) = (service.clone().call(request), Rc::clone(&state));
+        let responding = service.clone().call(request);
+        let state = Rc::clone(&state);
         async move {
             let response = responding.await?;
             let mut response = response.map(|body| TrackedBody::new(body, active));

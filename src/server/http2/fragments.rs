@@ -66,7 +66,8 @@ impl Fragments {
 impl State {
     /// The state after this byte, which is not part of a text.
     fn after(self, byte: &mut u8) -> Self {
-        let (low, is_high) = (usize::from(*byte & 0x7f), *byte & 0x80 != 0);
+        let low = usize::from(*byte & 0x7f);
+        let is_high = *byte & 0x80 != 0;
         match self {
             Self::Field => of_field(*byte),
             Self::Number(then) if is_high => Self::Number(then),
@@ -200,7 +201,9 @@ const ENDS: [u64; 31] = {
         0, 0, 0, 0, 0, 10, 26, 32, 6, 0, 5, 3, 2, 6, 2, 3, 0, 0, 0, 3, 8, 13, 26, 29, 12, 4, 15,
         19, 29, 0, 4,
     ];
-    let (mut ends, mut end, mut length) = ([0; 31], 0, 0);
+    let mut ends = [0; 31];
+    let mut end = 0;
+    let mut length = 0;
     while length < ends.len() {
         end = end * 2 + COUNTS[length];
         ends[length] = end;

@@ -292,7 +292,8 @@ pub(super) mod tests {
         params.not_after = date_time_ymd(2026, 2, 1);
         let made = params.self_signed(&pair).unwrap();
         let dates = CertificateDates::of(made.der()).unwrap();
-        let (from_s, until_s) = (1_767_225_600, 1_769_904_000);
+        let from_s = 1_767_225_600;
+        let until_s = 1_769_904_000;
         assert_eq!(dates, CertificateDates { name: "a.test".to_owned(), from_s, until_s });
         let at = |s: u64| dates.at(Timestamp::default().plus(Span::from_secs(s)));
         assert_eq!(

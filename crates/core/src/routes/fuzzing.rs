@@ -16,7 +16,9 @@ use super::{HostPattern, Route};
 const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
 fn route(hosts: Vec<HostPattern>, path: PathPattern) -> Route {
-    let (methods, headers, policies) = (Vec::new(), Vec::new(), Vec::new());
+    let methods = Vec::new();
+    let headers = Vec::new();
+    let policies = Vec::new();
     let path_match = PathMatch::default();
     Route { name: "r".into(), hosts, path, path_match, methods, headers, policies, affinity: None }
 }
@@ -80,7 +82,8 @@ fn spellings(normal: &str) -> Vec<String> {
 fn escaped(path: &str) -> String {
     let mut escaped = String::new();
     // The two digits after a `%` are part of an escape.
-    let (mut digits, mut is_second) = (0, false);
+    let mut digits = 0;
+    let mut is_second = false;
     for character in path.chars() {
         is_second = !is_second;
         if !"/%".contains(character) && digits == 0 && is_second {

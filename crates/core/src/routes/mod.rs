@@ -96,7 +96,8 @@ impl Rules {
     /// If no route matches, or backends may interpret the request in a way that selects
     /// another route.
     pub fn select(&self, request: &RequestView<'_>) -> Result<usize, Unmatched> {
-        let (path, method) = (request.path(), request.method());
+        let path = request.path();
+        let method = request.method();
         let select =
             |path, method| self.router.select(&self.routes, &Reading { request, path, method });
         let index = select(path, method);
@@ -104,7 +105,8 @@ impl Rules {
             index.is_some_and(|index| self.routes[index].path_match.exact_escaped_slash);
         let slashed = if tells_slashes_apart { None } else { slashed_path(path) };
         let overriding = request.overriding_method().map_err(|_| Unmatched::Ambiguous)?;
-        let (other_path, other_method) = (slashed.as_deref(), overriding.as_ref());
+        let other_path = slashed.as_deref();
+        let other_method = overriding.as_ref();
         let others = [
             other_path.map(|path| (path, method)),
             other_method.map(|method| (path, method)),
@@ -150,7 +152,8 @@ impl Rules {
 
     fn keys<T>(&self, read: impl FnOnce(KeyTexts<'_>) -> T) -> T {
         let is_route = |name: &str| self.routes.iter().any(|route| &*route.name == name);
-        let (client, secret) = (self.clients.settings(), self.clients.secret());
+        let client = self.clients.settings();
+        let secret = self.clients.secret();
         read(KeyTexts { client, secret, is_route: &is_route })
     }
 

@@ -32,8 +32,11 @@ impl Excess {
         address: &str,
         traffic: &UpstreamTraffic,
     ) -> Self {
-        let (upstream, address, traffic) = (upstream.into(), address.into(), traffic.clone());
-        let (suspected_until, warnings) = (Cell::new(None), Warnings::default());
+        let upstream = upstream.into();
+        let address = address.into();
+        let traffic = traffic.clone();
+        let suspected_until = Cell::new(None);
+        let warnings = Warnings::default();
         Self { upstream, address, traffic, suspected_until, warnings }
     }
 

@@ -169,7 +169,8 @@ struct ConnectionOptions {
 impl ConnectionOptions {
     /// Reads a line of the field. Returns whether the line has to be kept: it may say more.
     fn read(&mut self, line: &HeaderValue) -> bool {
-        let (close, keep_alive) = (has_token(line, "close"), has_token(line, "keep-alive"));
+        let close = has_token(line, "close");
+        let keep_alive = has_token(line, "keep-alive");
         self.has_close |= close;
         self.has_keep_alive |= keep_alive;
         !(close || keep_alive) || line.as_bytes().contains(&b',')

@@ -27,14 +27,17 @@ pub(super) fn write(
     forwarding: Option<&Forwarding>,
     text: &mut Vec<u8>,
 ) -> Framing {
-    let (uri, fields) = (request.uri(), request.headers());
+    let uri = request.uri();
+    let fields = request.headers();
     text.extend_from_slice(request.method().as_str().as_bytes());
     text.push(b' ');
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     text.extend_from_slice(target.as_bytes());
     text.extend_from_slice(b" HTTP/1.1\r\n");
     let has_body = !request.body().is_end_stream();
-    let (mut host, mut is_chunked, mut length) = (None, false, None);
+    let mut host = None;
+    let mut is_chunked = false;
+    let mut length = None;
     for (name, value) in fields {
         match *name {
             HOST => host = Some(value),

@@ -83,7 +83,8 @@ impl LocalExecutor {
 
     /// Runs a task that drives the connection.
     pub(super) fn run(&self, connection: impl Future + 'static) {
-        let (tasks, mut connection) = (Rc::clone(&self.0), Box::pin(connection));
+        let tasks = Rc::clone(&self.0);
+        let mut connection = Box::pin(connection);
         spawn_local(poll_fn(move |cx| {
             let polled = connection.as_mut().poll(cx);
             tasks.activity.notify_one();
@@ -126,7 +127,8 @@ impl StreamedBody {
         executor: &LocalExecutor,
     ) -> (UploadTask, Request<Self>) {
         let upload = UploadTask(request.body().progress().map(|_| Rc::default()));
-        let (of_body, executor) = (upload.clone(), executor.clone());
+        let of_body = upload.clone();
+        let executor = executor.clone();
         (upload, request.map(|body| Self { body, upload: of_body, executor }))
     }
 
