@@ -9,18 +9,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
-use smallvec::SmallVec;
 use tollgate_core::digest::{Counter, Key};
 use tollgate_core::store::overrides::{Marks, Override, ReadOverrides, Stored};
 use tollgate_core::store::{
-    Alone, Answer, Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark,
-    Marked, MemoryStore, Outage, OverrideFault, RemoteNode, RemoteOverrides, RemoteStore,
-    ServerState, Source, Standing, StoreUnavailable, Trial, Units,
+    Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark, Marked,
+    MemoryStore, Outage, OverrideFault, RemoteNode, RemoteOverrides, RemoteStore, ServerState,
+    Standing, StoreUnavailable, Trial, Units,
 };
 use tollgate_core::time::{Clock, Timestamp};
 
 use crate::overrides::Overrides;
-use crate::shared::fallback::{Fallback, Undecided};
 use crate::store::{NodeState, RedisStore};
 use crate::{inspect, once, round};
 
@@ -184,47 +182,5 @@ impl RemoteOverrides for Overrides {
         limit: Option<Override>,
     ) -> LocalBoxFuture<'_, Result<(), OverrideFault>> {
         Self::put(self, key, limit).map(|put| put.map_err(OverrideFault::from)).boxed_local()
-    }
-}
-
-/// What this node decides alone in a trial, because a part of the store does not answer.
-#[derive(Debug)]
-pub(crate) struct Unread {
-    /// A copy of this node's shares.
-    pub(crate) fallback: Fallback,
-    /// The number of nodes.
-    pub(crate) nodes: u64,
-    /// The counters that were not read.
-    pub(crate) keys: Vec<Key>,
-}
-
-impl Alone for Unread {
-    fn apply(&self, counters: &MemoryStore, charges: &[Charge<'_>], at: Timestamp) -> Decided {
-        let is_lost = |charge: &&Charge<'_>| self.keys.contains(&charge.key);
-        let (lost, found): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges.iter().partition(is_lost);
-        let refused = |charge: &Charge<'_>| charge.binding && !counters.look(charge, at).admitted;
-        let refused = found.iter().any(refused);
-        let undecided: SmallVec<[Undecided<'_>; 4]> =
-            lost.iter().map(|&charge| Undecided::without_store(charge)).collect();
-        let local = self.fallback.judge(&undecided, refused, self.nodes, at);
-        let refused = refused
-            || lost.iter().zip(&local).any(|(it, answer)| it.binding && !answer.verdict.admitted);
-        let counted = match refused {
-            true => found.iter().map(|charge| counters.look(charge, at)).collect(),
-            false => counters.apply(&found, at),
-        };
-        let (mut counted, mut local) = (counted.into_iter(), local.into_iter());
-        let answer = |charge: &Charge<'_>| match is_lost(&charge) {
-            true => local.next(),
-            false => counted.next().map(Answer::of_store),
-        };
-        Decided { at, answers: charges.iter().filter_map(answer).collect() }
-    }
-
-    fn correct(&self, correction: &Correction<'_>, at: Timestamp) -> bool {
-        if correction.source == Source::Local {
-            self.fallback.correct(correction, self.nodes, at);
-        }
-        correction.source != Source::Store
     }
 }

@@ -5,16 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
-use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
-use tollgate_core::consistency::StoreMode;
 use tollgate_core::digest::{Key, SharedSecret};
 use tollgate_core::store::{
-    Charge, Correction, Decided, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing,
+    Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing,
 };
 use tollgate_core::time::{Clock, Span, Timestamp};
 
@@ -26,7 +23,6 @@ use super::layout::Layout;
 use super::live_settings::{Latest, LiveSettings};
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outages::{Outages, ServerUse};
-use super::round;
 use super::script::Encoded;
 use super::server::{Destination, Servers};
 use super::settings::RedisSettings;
@@ -248,19 +244,6 @@ impl RedisStore {
     /// The deadline of a call that is made now.
     pub fn deadline(&self) -> Instant {
         self.servers.deadline()
-    }
-
-    /// See [`StoreRef::apply_by`](tollgate_core::store::StoreRef::apply_by).
-    pub fn apply<'a>(
-        self: &'a Rc<Self>,
-        charges: &'a [Charge<'a>],
-        now: Timestamp,
-        deadline: Instant,
-    ) -> LocalBoxFuture<'a, Decided> {
-        match charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
-            true => round::exact(self, charges, now, deadline).boxed_local(),
-            false => round::planned(self, charges, now, deadline).boxed_local(),
-        }
     }
 
     /// Updates the known state of a counter that is reset, or whose units are given back.

@@ -3,7 +3,10 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use smallvec::SmallVec;
+use tollgate_core::consistency::StoreMode;
 use tollgate_core::digest::Key;
 use tollgate_core::store::{Answer, Charge, Decided};
 use tollgate_core::time::Timestamp;
@@ -18,8 +21,23 @@ use crate::shared::invalidation::MAX_AGE;
 use crate::shared::{Known, Trust};
 use crate::store::RedisStore;
 
+impl RedisStore {
+    /// See [`StoreRef::apply_by`](tollgate_core::store::StoreRef::apply_by).
+    pub fn apply<'a>(
+        self: &'a Rc<Self>,
+        charges: &'a [Charge<'a>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> LocalBoxFuture<'a, Decided> {
+        match charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
+            true => exact(self, charges, now, deadline).boxed_local(),
+            false => planned(self, charges, now, deadline).boxed_local(),
+        }
+    }
+}
+
 /// Asks the store for all charges.
-pub(crate) async fn exact(
+async fn exact(
     store: &Rc<RedisStore>,
     charges: &[Charge<'_>],
     now: Timestamp,
@@ -47,7 +65,7 @@ pub(crate) async fn count(
 
 /// Asks the store for the charges that this node cannot decide. The futures that ask are boxed,
 /// so that a decision without a call stays small.
-pub(crate) async fn planned(
+async fn planned(
     store: &Rc<RedisStore>,
     charges: &[Charge<'_>],
     now: Timestamp,

@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 use tollgate_core::store::{Charge, Decided};
 use tollgate_core::time::Timestamp;
 
-pub(super) use self::decide::{count, exact, planned};
+pub(super) use self::decide::count;
 use self::slot::Slot;
 pub(super) use self::trial::trial;
 use super::codec::{Answered, Ask, Asked, Encoder};

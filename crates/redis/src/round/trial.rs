@@ -2,14 +2,18 @@
 
 use std::rc::Rc;
 
-use tollgate_core::store::{Alone, Charge, Trial};
+use smallvec::SmallVec;
+use tollgate_core::digest::Key;
+use tollgate_core::store::{
+    Alone, Answer, Charge, Correction, Decided, MemoryStore, Source, Trial,
+};
 use tollgate_core::time::Timestamp;
 
 use super::{Heard, Round, Slot};
 use crate::StoreError;
 use crate::batch::Repeat;
 use crate::codec::Ask;
-use crate::remote::Unread;
+use crate::shared::fallback::{Fallback, Undecided};
 use crate::store::RedisStore;
 
 /// See [`StoreRef::trial`](tollgate_core::store::StoreRef::trial). Units that this node has leased
@@ -51,6 +55,48 @@ fn alone(store: &RedisStore, lost: &[Charge<'_>], now: Timestamp) -> Option<Box<
         })
     };
     (!lost.is_empty()).then(alone)
+}
+
+/// What this node decides alone in a trial, because a part of the store does not answer.
+#[derive(Debug)]
+struct Unread {
+    /// A copy of this node's shares.
+    fallback: Fallback,
+    /// The number of nodes.
+    nodes: u64,
+    /// The counters that were not read.
+    keys: Vec<Key>,
+}
+
+impl Alone for Unread {
+    fn apply(&self, counters: &MemoryStore, charges: &[Charge<'_>], at: Timestamp) -> Decided {
+        let is_lost = |charge: &&Charge<'_>| self.keys.contains(&charge.key);
+        let (lost, found): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges.iter().partition(is_lost);
+        let refused = |charge: &Charge<'_>| charge.binding && !counters.look(charge, at).admitted;
+        let refused = found.iter().any(refused);
+        let undecided: SmallVec<[Undecided<'_>; 4]> =
+            lost.iter().map(|&charge| Undecided::without_store(charge)).collect();
+        let local = self.fallback.judge(&undecided, refused, self.nodes, at);
+        let refused = refused
+            || lost.iter().zip(&local).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+        let counted = match refused {
+            true => found.iter().map(|charge| counters.look(charge, at)).collect(),
+            false => counters.apply(&found, at),
+        };
+        let (mut counted, mut local) = (counted.into_iter(), local.into_iter());
+        let answer = |charge: &Charge<'_>| match is_lost(&charge) {
+            true => local.next(),
+            false => counted.next().map(Answer::of_store),
+        };
+        Decided { at, answers: charges.iter().filter_map(answer).collect() }
+    }
+
+    fn correct(&self, correction: &Correction<'_>, at: Timestamp) -> bool {
+        if correction.source == Source::Local {
+            self.fallback.correct(correction, self.nodes, at);
+        }
+        correction.source != Source::Store
+    }
 }
 
 impl Round<'_> {
