@@ -104,7 +104,8 @@ pub(super) async fn serve<S: RequestService>(
     let streams = Rc::new(Streams::new(activity));
     let guard = Guard::new(stream, &streams, Frames::new(bounds, monotonic()));
     let io = Coalesced::new(guard);
-    let (tunnel_drain, idle_limit) = (Rc::new(drain.clone()), settings.timeouts.tunnel);
+    let tunnel_drain = Rc::new(drain.clone());
+    let idle_limit = settings.timeouts.tunnel;
     let service = service_fn(|mut request: Request<Incoming>| {
         let active = streams.begin();
         if let Err(malformed) = check(&request, settings) {
@@ -113,7 +114,8 @@ pub(super) async fn serve<S: RequestService>(
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
         let request = request.map(ClientBody::of_http2);
-        let (responding, drain) = (service.clone().call(request), Rc::clone(&tunnel_drain));
+        let responding = service.clone().call(request);
+        let drain = Rc::clone(&tunnel_drain);
         async move {
             let response = responding.await?;
             let mut response = response.map(|body| TrackedBody::new(body, active));
@@ -122,7 +124,8 @@ pub(super) async fn serve<S: RequestService>(
                     grant_websocket(&mut response);
                     spawn_local(async move {
                         if let Ok(client) = client.await {
-                            let (client, mut drain) = (TokioIo::new(client), (*drain).clone());
+                            let client = TokioIo::new(client);
+                            let mut drain = (*drain).clone();
                             tunnel.carry(client, Bytes::new(), idle_limit, &mut drain).await;
                         }
                     });
