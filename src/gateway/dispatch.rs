@@ -94,7 +94,7 @@ impl Gateway {
             }
             Action::Forward(upstream) => {
                 let prepared =
-                    self.prepare_request(client, (admission, *upstream), head, body, exchange)?;
+                    self.prepare_request(client, admission, *upstream, head, body, exchange)?;
                 Ok(prepared.map_or_else(|| local(options_response()), Dispatch::Forward))
             }
         }
@@ -126,7 +126,7 @@ impl Gateway {
         };
         exchange.forwarding();
         let forwarding = client.as_ref().map(|client| &client.forwarding);
-        let options = options(admission, handling, (interim.as_ref(), forwarding), exchange);
+        let options = options(admission, handling, interim.as_ref(), forwarding, exchange);
         // The future is large. It is made where it is awaited, so that it is not moved there.
         let forward = || self.proxy.forward(upstream, request, &options);
         let response = match deadline {
@@ -152,7 +152,8 @@ impl Gateway {
     fn prepare_request(
         &self,
         client: &Rc<Client>,
-        (admission, upstream): (Admission, usize),
+        admission: Admission,
+        upstream: usize,
         mut head: Parts,
         body: ClientBody,
         exchange: &mut Exchange,
@@ -260,7 +261,8 @@ fn hold_until_wanted(head: &Parts, body: &mut RequestBody) -> Option<Expectation
 fn options<'a>(
     admission: Admission,
     handling: &'a Handling,
-    (interim, forwarding): (Option<&'a InterimRelay>, Option<&'a Forwarding>),
+    interim: Option<&'a InterimRelay>,
+    forwarding: Option<&'a Forwarding>,
     exchange: &'a Exchange,
 ) -> ForwardOptions<'a> {
     ForwardOptions {

@@ -211,7 +211,7 @@ impl Exchange {
             settlement.answered(&response);
         }
         if let Some(recording) = &mut self.closing.recording {
-            record_response(&mut recording.record, (failure, took), &mut response);
+            record_response(&mut recording.record, failure, took, &mut response);
         }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
@@ -224,7 +224,8 @@ impl Exchange {
 /// `took`: from the head of the request until now.
 fn record_response(
     record: &mut Record,
-    (failure, took): (Option<Failure>, Duration),
+    failure: Option<Failure>,
+    took: Duration,
     response: &mut Response<ResponseBody>,
 ) {
     if let Some(failure) = failure {

@@ -70,7 +70,7 @@ pub(super) async fn attempt(
                 let copy = head.zip(body).map(|(head, body)| RequestCopy { head, body });
                 return Ok(EndpointResponse { connection, response, copy });
             }
-            Err(failed) => failed.attempt_error((head, body), is_idempotent),
+            Err(failed) => failed.attempt_error(head, body, is_idempotent),
         };
         if is_for_tunnel {
             error.fault = error.fault.in_handshake();
@@ -175,7 +175,8 @@ impl Failed {
     /// connection has left of it, or from a copy.
     fn attempt_error(
         self,
-        (head, body): (Option<HeadCopy>, Option<BodyCopy>),
+        head: Option<HeadCopy>,
+        body: Option<BodyCopy>,
         is_idempotent: bool,
     ) -> AttemptError {
         let Self { mut fault, reach, request } = self;

@@ -106,7 +106,8 @@ impl HandshakeError {
 /// counts it. If it has a place that another connection takes, it ends at once.
 pub(super) async fn serve<F, S>(
     transport: Transport,
-    (peer, place): (Peer, Option<Arc<Place>>),
+    peer: Peer,
+    place: Option<Arc<Place>>,
     protocols: Rc<Protocols>,
     mut drain: Drain,
     service: &F,
@@ -115,7 +116,7 @@ pub(super) async fn serve<F, S>(
     S: RequestService,
 {
     let ended = {
-        let served = serve_requests(transport, (peer, &place), &protocols, &mut drain, service);
+        let served = serve_requests(transport, peer, &place, &protocols, &mut drain, service);
         let mut served = pin!(served);
         match &place {
             None => served.await,
@@ -137,7 +138,8 @@ pub(super) async fn serve<F, S>(
 /// Serves one connection. Returns how it has ended.
 async fn serve_requests<F, S>(
     transport: Transport,
-    (peer, place): (Peer, &Option<Arc<Place>>),
+    peer: Peer,
+    place: &Option<Arc<Place>>,
     protocols: &Protocols,
     drain: &mut Drain,
     service: &F,

@@ -125,7 +125,7 @@ impl ClusterFigures {
             return Rc::clone(last);
         }
         let alone = |id: String, scope, source| {
-            let cluster = Cluster::of((id, own.figures(now)), [].into_iter());
+            let cluster = Cluster::of(id, own.figures(now), [].into_iter());
             Cluster { about: About { scope, source, ..cluster.about }, ..cluster }
         };
         let cluster = Rc::new(match control {
@@ -173,7 +173,7 @@ impl State {
             let waits = told.iter().any(|it| is_late(&it.published));
             if !waits || monotonic().saturating_duration_since(began) >= PATIENCE {
                 let told = told.into_iter().map(|it| (it.id, it.published));
-                return Ok(Cluster::of((own_id, own.figures(now)), told));
+                return Ok(Cluster::of(own_id, own.figures(now), told));
             }
             sleep(LOOK).await;
         }
@@ -183,7 +183,8 @@ impl State {
 impl Cluster {
     /// The sum of this node, and of what the others have published.
     fn of(
-        (own_id, own): (String, Figures),
+        own_id: String,
+        own: Figures,
         others: impl Iterator<Item = (String, Option<(Vec<u8>, Duration)>)>,
     ) -> Self {
         let mut nodes = vec![answered(&own_id, true, Duration::ZERO, own.left_out)];
@@ -252,7 +253,7 @@ mod tests {
             ("c".to_owned(), Some((newer, age))),
             ("d".to_owned(), None),
         ];
-        let cluster = Cluster::of(("a".to_owned(), own), told.into_iter());
+        let cluster = Cluster::of("a".to_owned(), own, told.into_iter());
         let about = json!(cluster.about());
         let ids = |of: &str| -> Vec<Value> {
             about[of].as_array().expect("a list").iter().map(|it| it["id"].clone()).collect()

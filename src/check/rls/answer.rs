@@ -70,7 +70,7 @@ pub(crate) fn answer<'d>(
         for &index in &slot.descriptors {
             let Matched::Limited(limited) = &plan.matched[index] else { continue };
             let hits = plan.hits[index].added();
-            let (status, tally) = of_slot(limited, counted, (slot.hits.added(), hits), now);
+            let (status, tally) = of_slot(limited, counted, slot.hits.added(), hits, now);
             (statuses[index], tallies[index]) = (status, tally);
         }
     }
@@ -92,7 +92,8 @@ fn of_none<'d>(limited: &Limited<'d>, hits: Hits, now: Timestamp) -> (Status<'d>
 fn of_slot<'d>(
     limited: &Limited<'d>,
     counted: &Counted,
-    (all, hits): (u64, u64),
+    all: u64,
+    hits: u64,
     now: Timestamp,
 ) -> (Status<'d>, Option<Tally>) {
     let own = u64::from(limited.requests);

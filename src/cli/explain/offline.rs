@@ -52,7 +52,7 @@ pub(super) async fn explained(
         let all = |it: &&Used| it.policy.is_none();
         used.iter().rev().find(of).or_else(|| used.iter().rev().find(all)).map(|it| it.units)
     };
-    preset((&limiter, &memory), clock, &with, asked, units).await;
+    preset(&limiter, &memory, clock, &with, asked, units).await;
     let mut explanation = explain(&limiter, clock, &with, asked).await;
     if has_overrides {
         explanation

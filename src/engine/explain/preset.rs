@@ -13,7 +13,8 @@ use super::{Asked, Explaining};
 /// Counts units for the client of a request, under each policy of its route for which `used`
 /// returns a number. `memory` is the store of `limiter`.
 pub(crate) async fn preset(
-    (limiter, memory): (&RateLimiter, &MemoryStore),
+    limiter: &RateLimiter,
+    memory: &MemoryStore,
     clock: &Clock,
     with: &Explaining<'_>,
     asked: &Asked,

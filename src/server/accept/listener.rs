@@ -219,7 +219,7 @@ impl<F> ConnectionServer<F> {
         let place = assignment.place();
         // Boxed, because the runtime moves a task several times.
         spawn_local(Box::pin(async move {
-            connection::serve(transport, (peer, place), protocols, drain, &*service).await;
+            connection::serve(transport, peer, place, protocols, drain, &*service).await;
             drop(assignment);
         }));
     }

@@ -91,7 +91,7 @@ impl RateLimitMetrics {
     }
 
     /// Hits on the descriptor with these labels: domain, first and second key.
-    pub(crate) fn hits(&self, (domain, key1, key2): (&str, &str, &str), hits: [u64; 5]) {
+    pub(crate) fn hits(&self, domain: &str, key1: &str, key2: &str, hits: [u64; 5]) {
         let mut all = self.series.borrow_mut();
         if !all.contains_key(domain) {
             all.insert(domain.into(), HashMap::new());

@@ -55,7 +55,7 @@ impl Places {
 
     /// Takes a place for a refusal of this key: the place of the oldest one of the key, or of
     /// all, if there are too many. Else it is a new place, which is the last one.
-    pub(super) fn take(&mut self, key: Principal, (sequence, time): (u64, Timestamp)) -> usize {
+    pub(super) fn take(&mut self, key: Principal, sequence: u64, time: Timestamp) -> usize {
         let place = match self.oldest_of(key).or_else(|| self.oldest()) {
             Some(place) => {
                 self.leave(place);
@@ -144,7 +144,7 @@ mod tests {
                 // Half of the refusals are of few keys.
                 let key = if draw % 2 == 0 { draw % 5 } else { draw % many };
                 let time = Timestamp::from_micros(sequence);
-                let place = places.take(Principal::from_bits(key.into()), (sequence, time));
+                let place = places.take(Principal::from_bits(key.into()), sequence, time);
                 prop_assert_eq!(place, expected(&slots, key));
                 slots.resize(slots.len().max(place + 1), (0, 0));
                 slots[place] = (key, sequence);
@@ -170,7 +170,7 @@ mod tests {
                 let principal = Principal::from_bits(key.into());
                 prop_assert_eq!(places.admits(principal, now), is_kept);
                 if is_kept {
-                    prop_assert_eq!(places.take(principal, (sequence, now)), place);
+                    prop_assert_eq!(places.take(principal, sequence, now), place);
                     slots.resize(slots.len().max(place + 1), (0, 0));
                     times.resize(slots.len(), now);
                     (slots[place], times[place]) = ((key, sequence), now);
@@ -184,7 +184,7 @@ mod tests {
         let (mut places, key) = (Places::default(), Principal::from_bits(7));
         let time = Timestamp::from_micros(1 << 40);
         for sequence in 0..8 {
-            places.take(key, (sequence, time));
+            places.take(key, sequence, time);
         }
         assert!(!places.admits(key, time.plus(Span::from_millis(99))));
         assert!(places.admits(key, time.plus(LASTS)));

@@ -25,7 +25,7 @@ impl Ring {
 
     /// Keeps a refusal instead of the oldest one of its key, or of all, if there are too many.
     pub(super) fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
-        let place = self.places.take(refused.client, (sequence, refused.time));
+        let place = self.places.take(refused.client, sequence, refused.time);
         match self.refusals.get_mut(place) {
             None => self.refusals.push(Arc::new(refused.numbered(sequence))),
             Some(kept) => match Arc::get_mut(kept) {

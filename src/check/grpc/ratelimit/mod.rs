@@ -100,7 +100,7 @@ fn count(metrics: &RateLimitMetrics, domain: &str, plan: &Plan<'_>, answer: &Ans
         if let (Matched::Limited(limited), Some(it)) = (matched, tally) {
             let key2 = limited.series.key2.as_deref().unwrap_or("");
             let hits = [it.total, it.over, it.near, it.within, it.shadow];
-            metrics.hits((domain, &limited.series.key1, key2), hits);
+            metrics.hits(domain, &limited.series.key1, key2, hits);
         }
     }
     if answer.is_shadowed {

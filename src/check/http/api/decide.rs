@@ -52,7 +52,7 @@ impl Check<'_> {
         let is_alone =
             |call: &Question| *call == Question { together: call.together, ..Question::default() };
         let (questions, is_batch) =
-            parts(call, ("checks", MAX_CHECKS), |it| it.checks.take(), is_alone)?;
+            parts(call, "checks", MAX_CHECKS, |it| it.checks.take(), is_alone)?;
         let at = |index: usize| if is_batch { format!("/checks/{index}") } else { String::new() };
         if together && !is_batch {
             return Err(Problem::bad_request("\"together\" needs \"checks\"").at("/together"));
@@ -204,7 +204,7 @@ impl Check<'_> {
             let stated = question.dynamic.as_ref().map(|stated| stated.name.clone());
             stated.unwrap_or_else(|| policy.name.to_string())
         };
-        Reply::new(&decision.outcome, (decision.delay, question.is_peek), &reports, name)
+        Reply::new(&decision.outcome, decision.delay, question.is_peek, &reports, name)
     }
 
     /// Adds the lease of a question, if it asks for one and is admitted.

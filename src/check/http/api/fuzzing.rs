@@ -52,7 +52,7 @@ pub fn questions(input: &[u8]) {
         if let Some(Ok(ttl)) = question.ttl.as_deref().map(|it| question::ttl(it, Span::DAY)) {
             assert!((Span::SECOND..=Span::DAY).contains(&ttl), "a lease of {ttl}");
         }
-        let found = parts(question, ("checks", MAX_CHECKS), |it| it.checks.take(), is_alone);
+        let found = parts(question, "checks", MAX_CHECKS, |it| it.checks.take(), is_alone);
         if let Ok((list, is_batch)) = found {
             assert!((1..=MAX_CHECKS).contains(&list.len()) && (is_batch || list.len() == 1));
             assert!(list.iter().all(|it| it.checks.is_none()), "a list in a list");
@@ -60,7 +60,7 @@ pub fn questions(input: &[u8]) {
     }
     if let Some(call) = read_or_point(input, read::<LeaseCall>) {
         let is_alone = |it: &LeaseCall| *it == LeaseCall::default();
-        drop(parts(call, ("leases", MAX_CHECKS), |it| it.leases.take(), is_alone));
+        drop(parts(call, "leases", MAX_CHECKS, |it| it.leases.take(), is_alone));
     }
 }
 

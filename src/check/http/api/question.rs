@@ -107,7 +107,8 @@ pub(in crate::check::http) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T
 /// If there is none, if there are more than `max`, or if one contains others.
 pub(super) fn parts<T>(
     call: T,
-    (list, max): (&'static str, usize),
+    list: &'static str,
+    max: usize,
     inner: impl Fn(&mut T) -> Option<Vec<T>>,
     is_alone: impl FnOnce(&T) -> bool,
 ) -> Result<(Vec<T>, bool), Problem> {
@@ -203,7 +204,7 @@ mod tests {
             let question = read::<Question>(body.as_bytes()).expect("it is one");
             let is_alone =
                 |it: &Question| *it == Question { together: it.together, ..Question::default() };
-            let found = parts(question, ("checks", 2), |it| it.checks.take(), is_alone);
+            let found = parts(question, "checks", 2, |it| it.checks.take(), is_alone);
             found.map(|(list, is_batch)| (list.len(), is_batch)).map_err(|it| it.pointer)
         };
         assert_eq!(parts(r#"{"policy": "a"}"#), Ok((1, false)));

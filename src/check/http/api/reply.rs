@@ -90,7 +90,8 @@ impl Reply {
     /// of each policy is that of `name`.
     pub(super) fn new<P: Borrow<Arc<Policy>>>(
         outcome: &Outcome<P>,
-        (delay, is_peek): (Span, bool),
+        delay: Span,
+        is_peek: bool,
         reports: &[&Report<P>],
         name: impl Fn(&Policy) -> String,
     ) -> Self {

@@ -58,8 +58,7 @@ impl Ending<'_> {
     /// If the call has a mistake, or its only lease cannot be ended.
     pub(super) async fn answer(&self, call: LeaseCall) -> Result<Response<Bytes>, Problem> {
         let is_alone = |call: &LeaseCall| *call == LeaseCall::default();
-        let (calls, is_batch) =
-            parts(call, ("leases", MAX_CHECKS), |it| it.leases.take(), is_alone)?;
+        let (calls, is_batch) = parts(call, "leases", MAX_CHECKS, |it| it.leases.take(), is_alone)?;
         let mut wishes = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
             let at = if is_batch { format!("/leases/{index}") } else { String::new() };
