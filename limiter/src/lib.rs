@@ -4,10 +4,9 @@
 //! use tollgate_limiter::{Key, Limiter, Policy};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-//! let limiter = Limiter::builder()
-//!     .policy(Policy::new("per-user", Key::User, "100/minute".parse()?))
-//!     .build()?;
-//! let decision = limiter.check(&limiter.policy("per-user")?, "ann", 1)?.await;
+//! let policy = Policy::new("per-tenant", Key::Custom, "100/minute".parse()?);
+//! let (limiter, [per_tenant]) = Limiter::builder().build_with([policy])?;
+//! let decision = limiter.check(&per_tenant, "tenant-42").await;
 //! assert!(decision.is_admitted());
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # })?;

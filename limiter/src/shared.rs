@@ -19,7 +19,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 pub(crate) use self::check::Check;
@@ -112,10 +111,7 @@ impl SharedLimiter {
         let (now, headroom) = (own.clock.now(), Headroom::default());
         match &own.storage {
             Storage::Memory(memory) => {
-                let mut claims = claims;
-                let judgement = Judge::in_memory(memory.at(now)).judge(&mut claims, headroom, now);
-                let decision =
-                    judgement.now_or_never().expect("a judgement in memory is ready at once");
+                let decision = Judge::judge_now(memory.at(now), claims, headroom, now);
                 Check::ready(limiter, decision)
             }
             Storage::Lanes(lanes) => {

@@ -41,7 +41,7 @@ fn limiter(algorithm: Algorithm, dialects: &[Dialect]) -> (Limiter, PolicyHandle
 
 fn checks(c: &mut Criterion) {
     let mut group = c.benchmark_group("check");
-    println!("a Check has {} bytes", size_of::<tollgate_limiter::Check>());
+    println!("a Decision has {} bytes", size_of::<tollgate_limiter::Decision>());
     for (name, algorithm) in
         [("sliding_window", Algorithm::SlidingWindow), ("token_bucket", Algorithm::TokenBucket)]
     {
@@ -57,8 +57,15 @@ fn checks(c: &mut Criterion) {
         });
         group.bench_function(format!("tollgate check of a text, {name}"), |b| {
             b.iter(|| {
-                let check = limiter.check(&policy, "192.0.2.7", 1).expect("a key");
+                let check = limiter.check_text(&policy, "192.0.2.7", 1).expect("a key");
                 black_box(check.now_or_never().expect("ready").is_admitted())
+            });
+        });
+        group.bench_function(format!("tollgate check of an own value, {name}"), |b| {
+            b.iter(|| {
+                let IpAddr::V4(value) = peers.next().expect("endless") else { unreachable!() };
+                let decision = limiter.check(&policy, value.octets()).now();
+                black_box(decision.is_some_and(|decision| decision.is_admitted()))
             });
         });
     }

@@ -195,7 +195,7 @@ async fn the_cost_that_a_response_states_is_settled() {
     let handle = limiter.policy("p").unwrap();
     for (cost, remaining) in [("30", 970), ("400", 570)] {
         ask(&service, request(&[("x-cost", cost)])).await;
-        let decision = limiter.check(&handle, "192.0.2.7", 0).unwrap().await;
+        let decision = limiter.check_text(&handle, "192.0.2.7", 0).unwrap().await;
         assert_eq!(decision.reports().next().unwrap().remaining(), remaining);
     }
 }

@@ -14,7 +14,7 @@ use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_core::time;
 
 use super::handle::Inner;
-use super::{BuildError, Client, Clock, Limiter, Policy, Store};
+use super::{BuildError, Client, Clock, Limiter, Policy, PolicyHandle, Store};
 use crate::shared::SharedLimiter;
 
 /// Builds a [`Limiter`].
@@ -105,6 +105,34 @@ impl LimiterBuilder {
         let (policies, client) = self.compile()?;
         let Self { store, clock, headers, .. } = self;
         Parts { policies, client, store, clock, headers, overrides: None }.build()
+    }
+
+    /// Builds the limiter with these policies besides those that were added, and returns a handle
+    /// of each.
+    ///
+    /// ```
+    /// use tollgate_limiter::{Key, Limiter, Policy};
+    ///
+    /// let (limiter, [mails, jobs]) = Limiter::builder().build_with([
+    ///     Policy::new("mails", Key::Custom, "100/day".parse()?),
+    ///     Policy::new("jobs", Key::Custom, "10/s".parse()?),
+    /// ])?;
+    /// assert_eq!((mails.name(), jobs.name()), ("mails", "jobs"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    pub fn build_with<const N: usize>(
+        mut self,
+        policies: [Policy; N],
+    ) -> Result<(Limiter, [PolicyHandle; N]), BuildError> {
+        let first = self.policies.len();
+        self.policies.extend(policies);
+        let limiter = self.build()?;
+        let handle = |index: usize| PolicyHandle(Arc::clone(&limiter.0.policies[first + index]));
+        let handles = std::array::from_fn(handle);
+        Ok((limiter, handles))
     }
 
     /// The policies as a gateway has them, and how it recognises clients. Not part of the stable
@@ -241,12 +269,12 @@ impl Limiter {
         };
         let secret = Arc::new(SharedSecret::new(secret));
         let has_overrides = policies.iter().any(|policy| policy.overrides.is_some());
-        let shared = shared(&store, (overrides, has_overrides), &secret, clock.0)?;
+        let shared = shared(&store, (overrides, has_overrides), &secret, clock.time().clone())?;
         let keys = policies.iter().flat_map(|policy| policy.keys());
         let reads_tokens = client.reads_tokens();
         let clients = Clients::new(client, keys, secret);
         let headers = HeaderWriter::new(&headers);
-        Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_tokens })))
+        Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_tokens, clock })))
     }
 }
 

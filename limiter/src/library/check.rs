@@ -12,8 +12,8 @@ use crate::shared;
 /// ```
 /// # use tollgate_limiter::{Key, Limiter, Policy};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-/// let check = limiter.check(&limiter.policy("p")?, "ann", 1)?;
+/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+/// let check = limiter.check(&limiter.policy("p")?, "ann");
 /// assert!(check.await.is_admitted());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })?;
@@ -34,6 +34,22 @@ impl Check {
         is_cross_origin: bool,
     ) -> Self {
         Self { check, missing, is_cross_origin }
+    }
+
+    /// The decision, if it is there already: with counters in memory it always is. Otherwise the
+    /// check can still be awaited. It must not be awaited after the decision.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// let policy = Policy::new("jobs", Key::Custom, "5/s".parse()?);
+    /// let (limiter, [jobs]) = Limiter::builder().build_with([policy])?;
+    /// let decision = limiter.check(&jobs, "tenant-42").now().expect("it is in memory");
+    /// assert!(decision.is_admitted());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn now(&mut self) -> Option<Decision> {
+        let (judged, limiter) = self.check.now()?;
+        Some(Decision::new(judged, limiter, self.missing, self.is_cross_origin))
     }
 }
 

@@ -1,8 +1,11 @@
 //! The time of decisions.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::time::{self, Timestamp};
+use tokio::sync::Notify;
+use tollgate_core::time::{self, Span, Timestamp};
 
 /// Where a manual clock begins: 2026-01-01 in UTC, at the start of a minute, an hour and a day.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
@@ -15,20 +18,24 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let clock = Clock::manual();
-/// let policy = Policy::new("jobs", Key::User, "1/minute".parse()?)
+/// let policy = Policy::new("jobs", Key::Custom, "1/minute".parse()?)
 ///     .algorithm(Algorithm::FixedWindow);
 /// let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build()?;
 /// let jobs = limiter.policy("jobs")?;
-/// assert!(limiter.check(&jobs, "ann", 1)?.await.is_admitted());
-/// assert!(!limiter.check(&jobs, "ann", 1)?.await.is_admitted());
+/// assert!(limiter.check(&jobs, "ann").await.is_admitted());
+/// assert!(!limiter.check(&jobs, "ann").await.is_admitted());
 /// clock.advance(Duration::from_secs(60));
-/// assert!(limiter.check(&jobs, "ann", 1)?.await.is_admitted());
+/// assert!(limiter.check(&jobs, "ann").await.is_admitted());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Clock(pub(super) time::Clock);
+pub struct Clock {
+    time: time::Clock,
+    /// Wakes those that wait for a manual clock.
+    advanced: Option<Arc<Notify>>,
+}
 
 impl Clock {
     /// The system's clock. It runs evenly, and follows the system's real-time clock slowly.
@@ -39,7 +46,7 @@ impl Clock {
     /// # Ok::<_, tollgate_limiter::BuildError>(())
     /// ```
     pub const fn system() -> Self {
-        Self(time::Clock::System)
+        Self { time: time::Clock::System, advanced: None }
     }
 
     /// A clock that stands still at the beginning of a day until it is advanced. Clones show
@@ -50,7 +57,7 @@ impl Clock {
     /// clock.advance(std::time::Duration::from_secs(1));
     /// ```
     pub fn manual() -> Self {
-        Self(time::Clock::manual(START))
+        Self { time: time::Clock::manual(START), advanced: Some(Arc::default()) }
     }
 
     /// Advances a manual clock. It has no effect on the system's clock.
@@ -60,6 +67,35 @@ impl Clock {
     /// clock.advance(std::time::Duration::from_millis(1500));
     /// ```
     pub fn advance(&self, by: Duration) {
-        self.0.advance(by.into());
+        self.time.advance(by.into());
+        if let Some(advanced) = &self.advanced {
+            advanced.notify_waiters();
+        }
+    }
+
+    pub(super) const fn time(&self) -> &time::Clock {
+        &self.time
+    }
+
+    /// Returns when so much time has passed.
+    pub(super) async fn sleep(&self, wait: Span) {
+        let until = self.time.now().plus(wait);
+        match &self.advanced {
+            None => {
+                // A timer may be early by the difference of two clocks.
+                while self.time.now() < until {
+                    tokio::time::sleep(until.since(self.time.now()).into()).await;
+                }
+            }
+            Some(advanced) => loop {
+                let mut advance = pin!(advanced.notified());
+                // From here on, no advance is missed.
+                advance.as_mut().enable();
+                if self.time.now() >= until {
+                    return;
+                }
+                advance.await;
+            },
+        }
     }
 }

@@ -76,8 +76,8 @@ pub enum Missing {
 /// ```
 /// # use tollgate_limiter::{Key, Limiter, Policy};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-/// let decision = limiter.check(&limiter.policy("p")?, "ann", 1)?.await;
+/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+/// let decision = limiter.check(&limiter.policy("p")?, "ann").await;
 /// for report in decision.reports() {
 ///     println!("{report}");
 /// }
@@ -108,8 +108,8 @@ impl Decision {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Outcome, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-    /// let too_much = limiter.check(&limiter.policy("p")?, "ann", 6)?.await;
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+    /// let too_much = limiter.check_n(&limiter.policy("p")?, "ann", 6).await;
     /// assert_eq!(too_much.outcome(), Outcome::Refuse { retry: None });
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
@@ -135,8 +135,8 @@ impl Decision {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-    /// assert!(limiter.check(&limiter.policy("p")?, "ann", 5)?.await.is_admitted());
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+    /// assert!(limiter.check_n(&limiter.policy("p")?, "ann", 5).await.is_admitted());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -180,8 +180,8 @@ impl Decision {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-    /// let decision = limiter.check(&limiter.policy("p")?, "ann", 2)?.await;
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+    /// let decision = limiter.check_n(&limiter.policy("p")?, "ann", 2).await;
     /// let remaining: Vec<u64> = decision.reports().map(|report| report.remaining()).collect();
     /// assert_eq!(remaining, [3]);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -198,9 +198,9 @@ impl Decision {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
     /// let mut fields = http::HeaderMap::new();
-    /// limiter.check(&limiter.policy("p")?, "ann", 1)?.await.write_headers(&mut fields);
+    /// limiter.check(&limiter.policy("p")?, "ann").await.write_headers(&mut fields);
     /// assert_eq!(fields["x-ratelimit-remaining"], "4");
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
@@ -215,10 +215,10 @@ impl Decision {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
     /// let policy = limiter.policy("p")?;
-    /// limiter.check(&policy, "ann", 5)?.await.into_lease().give_back();
-    /// assert!(limiter.check(&policy, "ann", 5)?.await.is_admitted());
+    /// limiter.check_n(&policy, "ann", 5).await.into_lease().give_back();
+    /// assert!(limiter.check_n(&policy, "ann", 5).await.is_admitted());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -129,7 +129,7 @@ pub struct UnknownPolicy(pub(super) String);
 ///
 /// let limiter =
 ///     Limiter::builder().policy(Policy::new("p", Key::Ip, "5/s".parse()?)).build()?;
-/// let error = limiter.check(&limiter.policy("p")?, "localhost", 1).unwrap_err();
+/// let error = limiter.check_text(&limiter.policy("p")?, "localhost", 1).unwrap_err();
 /// assert!(error.to_string().contains("write an address, like 192.0.2.7"));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```

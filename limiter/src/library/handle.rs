@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::policy::{Clients, Policy};
-use tollgate_core::time::Clock;
+use tollgate_core::time;
 
+use super::Clock;
 use crate::shared::SharedLimiter;
 
 /// Decides on requests by policies. Clones share their counters.
@@ -19,13 +20,13 @@ use crate::shared::SharedLimiter;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let limiter = Limiter::builder()
-///     .policy(Policy::new("mails", Key::User, "2/day".parse()?))
+///     .policy(Policy::new("mails", Key::Custom, "2/day".parse()?))
 ///     .build()?;
 /// let mails = limiter.policy("mails")?;
 /// for _ in 0..2 {
-///     assert!(limiter.check(&mails, "ann", 1)?.await.is_admitted());
+///     assert!(limiter.check(&mails, "ann").await.is_admitted());
 /// }
-/// let refused = limiter.check(&mails, "ann", 1)?.await;
+/// let refused = limiter.check(&mails, "ann").await;
 /// assert!(matches!(refused.outcome(), Outcome::Refuse { retry: Some(_) }));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })?;
@@ -40,6 +41,8 @@ pub(super) struct Inner {
     pub(super) clients: Clients,
     pub(super) policies: Vec<Arc<Policy>>,
     pub(super) headers: HeaderWriter,
+    /// By which waits end.
+    pub(super) clock: Clock,
     /// Whether the time decides which tokens are valid.
     pub(super) reads_tokens: bool,
 }
@@ -86,7 +89,7 @@ impl fmt::Debug for Limiter {
 
 impl Limiter {
     /// The time of decisions.
-    pub(super) fn clock(&self) -> &Clock {
+    pub(super) fn clock(&self) -> &time::Clock {
         self.0.shared.clock()
     }
 

@@ -21,8 +21,10 @@ pub enum Key {
     Ip,
     /// The API key, from the parts of a request that [`Client`](crate::Client) names.
     ApiKey,
-    /// The user, from the source that [`Client`](crate::Client) names. It is also the key for
-    /// values of your own, which you pass to [`Limiter::check`](crate::Limiter::check).
+    /// A value of your own, which you pass to [`Limiter::check`](crate::Limiter::check). A request
+    /// does not have it, and it is not a part of other keys.
+    Custom,
+    /// The user, from the source that [`Client`](crate::Client) names.
     User,
     /// The value of the cookie with this name.
     Cookie(String),
@@ -89,6 +91,7 @@ impl FromStr for Key {
             | KeyExpr::Country
             | KeyExpr::Region
             | KeyExpr::Asn
+            | KeyExpr::Custom
             | KeyExpr::First(_)
             | KeyExpr::All(_) => return Err(ParseKeyError::new(text, None)),
         })
@@ -102,6 +105,7 @@ impl Key {
         match self {
             Self::Ip => Ok(KeyExpr::Ip),
             Self::ApiKey => Ok(KeyExpr::ApiKey),
+            Self::Custom => Ok(KeyExpr::Custom),
             Self::User => Ok(KeyExpr::User),
             Self::Cookie(name) => format!("cookie:{name}").parse(),
             Self::Header(name) => format!("header:{name}").parse(),

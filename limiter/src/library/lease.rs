@@ -15,13 +15,13 @@ use crate::shared::SharedLimiter;
 /// use tollgate_limiter::{Algorithm, Key, Limiter, Policy};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let policy = Policy::new("uploads", Key::User, "1".parse()?).algorithm(Algorithm::Concurrency);
+/// let policy = Policy::new("uploads", Key::Custom, "1".parse()?).algorithm(Algorithm::Concurrency);
 /// let limiter = Limiter::builder().policy(policy).build()?;
 /// let uploads = limiter.policy("uploads")?;
-/// let lease = limiter.check(&uploads, "ann", 1)?.await.into_lease();
-/// assert!(!limiter.check(&uploads, "ann", 1)?.await.is_admitted());
+/// let lease = limiter.check(&uploads, "ann").await.into_lease();
+/// assert!(!limiter.check(&uploads, "ann").await.is_admitted());
 /// drop(lease);
-/// assert!(limiter.check(&uploads, "ann", 1)?.await.is_admitted());
+/// assert!(limiter.check(&uploads, "ann").await.is_admitted());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -45,10 +45,10 @@ impl Lease {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "9/day".parse()?)).build()?;
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "9/day".parse()?)).build()?;
     /// let policy = limiter.policy("p")?;
-    /// limiter.check(&policy, "ann", 5)?.await.into_lease().settle(2);
-    /// let decision = limiter.check(&policy, "ann", 0)?.await;
+    /// limiter.check_n(&policy, "ann", 5).await.into_lease().settle(2);
+    /// let decision = limiter.check_n(&policy, "ann", 0).await;
     /// assert_eq!(decision.reports().next().map(|report| report.remaining()), Some(7));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
@@ -65,10 +65,10 @@ impl Lease {
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "9/day".parse()?)).build()?;
+    /// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "9/day".parse()?)).build()?;
     /// let policy = limiter.policy("p")?;
-    /// limiter.check(&policy, "ann", 9)?.await.into_lease().give_back();
-    /// assert!(limiter.check(&policy, "ann", 9)?.await.is_admitted());
+    /// limiter.check_n(&policy, "ann", 9).await.into_lease().give_back();
+    /// assert!(limiter.check_n(&policy, "ann", 9).await.is_admitted());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -57,7 +57,12 @@ impl Limit {
 ///
 /// ```
 /// let error = "100/".parse::<tollgate_limiter::Limit>().unwrap_err();
-/// assert!(error.to_string().starts_with("\"100/\" is not a limit"));
+/// assert_eq!(error.text(), "100/");
+/// assert_eq!(
+///     error.to_string(),
+///     "\"100/\" is not a limit: write a count per time, like 100/minute or 1_000/15m, or a count \
+///      of requests in progress, like 20"
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitError {
@@ -66,17 +71,33 @@ pub struct LimitError {
     out_of_range: Option<QuotaError>,
 }
 
+impl LimitError {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What is wrong with it.
+    pub fn message(&self) -> String {
+        self.out_of_range.map_or_else(|| "it is not a count".to_owned(), |why| why.to_string())
+    }
+
+    /// What would be right. It is empty if the message says it.
+    pub const fn advice(&self) -> &'static str {
+        match self.out_of_range {
+            Some(_) => "",
+            None => {
+                "write a count per time, like 100/minute or 1_000/15m, or a count of requests in \
+                 progress, like 20"
+            }
+        }
+    }
+}
+
 impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.text;
-        match self.out_of_range {
-            Some(error) => write!(f, "\"{text}\" is not a limit: {error}"),
-            None => write!(
-                f,
-                "\"{text}\" is not a limit: write a count per time, like 100/minute or \
-                 1_000/15m, or a count of requests in progress, like 20"
-            ),
-        }
+        let why = self.out_of_range.map(|why| why.to_string());
+        write!(f, "\"{}\" is not a limit: {}", self.text, why.as_deref().unwrap_or(self.advice()))
     }
 }
 

@@ -7,7 +7,8 @@ use http::header::ORIGIN;
 use http::request;
 use tollgate_core::algorithm::MAX_LIMIT;
 use tollgate_core::decision::{Claims, Outcome};
-use tollgate_core::policy::{KeyTexts, Policy};
+use tollgate_core::digest::Principal;
+use tollgate_core::policy::{Cost, KeyTexts, Policy};
 use tollgate_core::request::RequestView;
 use tollgate_core::store::Outage;
 use tollgate_core::time::Timestamp;
@@ -57,22 +58,69 @@ impl Limiter {
         self.0.policies.iter().cloned().map(PolicyHandle)
     }
 
-    /// Charges `cost` units for `key` under one policy, without a request. The plans, exemptions
-    /// and costs of the policy, which depend on requests, have no effect.
+    /// Charges what the policy costs for a value of your own, such as a tenant or a job. It cannot
+    /// fail: any value has a counter of its own, and so has each policy. The plans and exemptions
+    /// of the policy, which depend on requests, have no effect. Of a cost that depends on the
+    /// request or its response, the part that is known before counts: the default or the reserve.
     ///
-    /// The key is written as for `tollgate override`: the value alone, or
-    /// `user=ann&path=/orders` for a policy whose key has several parts. A request with this key
-    /// has the same counter.
+    /// The policy has the key [`Key::Custom`](crate::Key::Custom). If it has another key, the value
+    /// has a counter apart from those of requests: see [`check_text`](Self::check_text).
     ///
     /// ```
     /// # use tollgate_limiter::{Key, Limiter, Policy};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let limiter = Limiter::builder()
-    ///     .policy(Policy::new("tokens", Key::User, "100k/minute".parse()?))
-    ///     .build()?;
-    /// let decision = limiter.check(&limiter.policy("tokens")?, "ann", 2000)?.await;
+    /// let policy = Policy::new("jobs", Key::Custom, "2/minute".parse()?);
+    /// let (limiter, [jobs]) = Limiter::builder().build_with([policy])?;
+    /// assert!(limiter.check(&jobs, "tenant-42").await.is_admitted());
+    /// // With counters in memory, there is nothing to wait for.
+    /// let decision = limiter.check(&jobs, "tenant-42").now().expect("it is in memory");
+    /// assert!(decision.is_admitted());
+    /// assert!(!limiter.check(&jobs, "tenant-42").await.is_admitted());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(&self, policy: &PolicyHandle, value: impl AsRef<[u8]>) -> Check {
+        let units = match policy.0.cost {
+            Cost::Fixed(units) => units,
+            Cost::Field { default, .. } => default,
+            Cost::Body { .. } => 1,
+            Cost::Metered { reserve, .. } => reserve,
+        };
+        self.check_n(policy, value, units)
+    }
+
+    /// Charges `units` for a value of your own. See [`check`](Self::check).
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let policy = Policy::new("tokens", Key::Custom, "100k/minute".parse()?);
+    /// let (limiter, [tokens]) = Limiter::builder().build_with([policy])?;
+    /// let decision = limiter.check_n(&tokens, "tenant-42", 2000).await;
     /// assert!(decision.is_admitted());
     /// decision.into_lease().settle(1500);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_n(&self, policy: &PolicyHandle, value: impl AsRef<[u8]>, units: u64) -> Check {
+        self.check_principal(policy, self.0.clients.custom(value.as_ref()), units)
+    }
+
+    /// Charges `units` for the counter of requests with this key, without a request. The plans and
+    /// exemptions of the policy, which depend on requests, have no effect.
+    ///
+    /// The key is written as for `tollgate override`: the value alone, or
+    /// `user=ann&path=/orders` for a policy whose key has several parts.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Key, Limiter, Policy};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let policy = Policy::new("per-client", Key::Ip, "100/minute".parse()?);
+    /// let (limiter, [per_client]) = Limiter::builder().build_with([policy])?;
+    /// let decision = limiter.check_text(&per_client, "192.0.2.7", 1)?.await;
+    /// assert!(decision.is_admitted());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -80,14 +128,23 @@ impl Limiter {
     ///
     /// # Errors
     /// If the policy cannot have this key.
-    pub fn check(&self, policy: &PolicyHandle, key: &str, cost: u64) -> Result<Check, KeyError> {
+    pub fn check_text(
+        &self,
+        policy: &PolicyHandle,
+        key: &str,
+        units: u64,
+    ) -> Result<Check, KeyError> {
         let clients = &self.0.clients;
         let (client, secret) = (clients.settings(), clients.secret());
         let texts = KeyTexts { client, secret, is_route: &|_| false };
         let principal = texts.principal(&policy.0.key, key)?;
+        Ok(self.check_principal(policy, principal, units))
+    }
+
+    fn check_principal(&self, policy: &PolicyHandle, client: Principal, units: u64) -> Check {
         // No limit admits more than the largest limit.
-        let claims = Claims::of_client(&policy.0, principal, cost.min(MAX_LIMIT + 1));
-        Ok(Check::new(SharedLimiter::check(self.clone(), claims), None, false))
+        let claims = Claims::of_client(&policy.0, client, units.min(MAX_LIMIT + 1));
+        Check::new(SharedLimiter::check(self.clone(), claims), None, false)
     }
 
     /// Judges a request by these policies together: all of them admit it, or none counts it. A

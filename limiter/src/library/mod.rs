@@ -23,6 +23,7 @@ mod report;
 mod store;
 #[cfg(test)]
 mod tests;
+mod until_ready;
 mod values;
 mod words;
 

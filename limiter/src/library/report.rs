@@ -16,8 +16,8 @@ use tollgate_core::store::Source;
 /// ```
 /// # use tollgate_limiter::{Key, Limiter, Policy};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-/// let decision = limiter.check(&limiter.policy("p")?, "ann", 2)?.await;
+/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+/// let decision = limiter.check_n(&limiter.policy("p")?, "ann", 2).await;
 /// let report = decision.reports().next().ok_or("one policy")?;
 /// assert_eq!(report.to_string(), "p: admitted, 2 used of 5, costs 2");
 /// assert_eq!((report.policy(), report.limit(), report.used()), ("p", 5, 2));
@@ -99,8 +99,8 @@ impl fmt::Display for Report<'_> {
 /// ```
 /// # use tollgate_limiter::{Key, Limiter, Policy};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::User, "5/s".parse()?)).build()?;
-/// let decision = limiter.check(&limiter.policy("p")?, "ann", 1)?.await;
+/// # let limiter = Limiter::builder().policy(Policy::new("p", Key::Custom, "5/s".parse()?)).build()?;
+/// let decision = limiter.check(&limiter.policy("p")?, "ann").await;
 /// assert_eq!(decision.reports().len(), 1);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # })?;

@@ -1,6 +1,7 @@
 //! The library as an application uses it.
 
 mod gateway;
+mod own;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn head(fields: &[(&str, &str)]) -> Head {
 }
 
 async fn remaining(limiter: &Limiter, policy: &PolicyHandle) -> u64 {
-    let decision = limiter.check(policy, "ann", 0).unwrap().await;
+    let decision = limiter.check_text(policy, "ann", 0).unwrap().await;
     decision.reports().next().unwrap().remaining()
 }
 
@@ -61,7 +62,7 @@ async fn a_request_and_the_text_of_its_key_have_one_counter() {
     let (limiter, policy) = limiter(Policy::new("p", Key::Ip, limit("3/day")));
     let handles = [policy.clone()];
     assert!(limiter.check_request(&handles, &head(&[]), PEER).await.is_admitted());
-    let decision = limiter.check(&policy, "192.0.2.7", 2).unwrap().await;
+    let decision = limiter.check_text(&policy, "192.0.2.7", 2).unwrap().await;
     assert_eq!(decision.reports().next().unwrap().remaining(), 0);
     let refused = limiter.check_request(&handles, &head(&[]), PEER).await;
     assert!(matches!(refused.outcome(), Outcome::Refuse { retry: Some(_) }));
@@ -72,7 +73,7 @@ async fn a_request_and_the_text_of_its_key_have_one_counter() {
 #[tokio::test]
 async fn any_cost_can_be_settled_or_given_back() {
     let (limiter, policy) = limiter(per_user("10/day"));
-    let lease = async |cost| limiter.check(&policy, "ann", cost).unwrap().await.into_lease();
+    let lease = async |cost| limiter.check_text(&policy, "ann", cost).unwrap().await.into_lease();
     lease(5).await.settle(2);
     assert_eq!(remaining(&limiter, &policy).await, 8);
     lease(5).await.give_back();
@@ -90,9 +91,9 @@ async fn any_cost_can_be_settled_or_given_back() {
 #[tokio::test]
 async fn extreme_costs_are_counted_like_the_largest_ones() {
     let (limiter, policy) = limiter(per_user("10/day"));
-    let never = limiter.check(&policy, "ann", u64::MAX).unwrap().await;
+    let never = limiter.check_text(&policy, "ann", u64::MAX).unwrap().await;
     assert_eq!(never.outcome(), Outcome::Refuse { retry: None });
-    let one = limiter.check(&policy, "ann", 1).unwrap().await;
+    let one = limiter.check_text(&policy, "ann", 1).unwrap().await;
     one.into_lease().settle(u64::MAX);
     assert_eq!(remaining(&limiter, &policy).await, 0);
 }
@@ -100,7 +101,7 @@ async fn extreme_costs_are_counted_like_the_largest_ones() {
 #[tokio::test]
 async fn units_in_flight_end_with_the_decision_or_its_lease() {
     let (limiter, policy) = limiter(per_user("1").algorithm(Algorithm::Concurrency));
-    let check = async || limiter.check(&policy, "ann", 1).unwrap().await;
+    let check = async || limiter.check_text(&policy, "ann", 1).unwrap().await;
     let decision = check().await;
     assert!(!check().await.is_admitted());
     drop(decision);
@@ -108,7 +109,7 @@ async fn units_in_flight_end_with_the_decision_or_its_lease() {
     assert!(!check().await.is_admitted());
     lease.settle(1);
     assert!(check().await.is_admitted());
-    drop(limiter.check(&policy, "ann", 1).unwrap());
+    drop(limiter.check_text(&policy, "ann", 1).unwrap());
     assert!(check().await.is_admitted(), "the check was not awaited");
 }
 
@@ -144,7 +145,7 @@ async fn without_a_peer_no_forwarding_field_is_believed() {
     assert_eq!(decision.missing(), Some(Missing::Peer));
     let proxy = Some([10, 0, 0, 1].into());
     assert!(limiter.check_request(&handles, &forged, proxy).await.is_admitted());
-    let decision = limiter.check(&handles[0], "192.0.2.9", 0).unwrap().await;
+    let decision = limiter.check_text(&handles[0], "192.0.2.9", 0).unwrap().await;
     assert_eq!(decision.reports().next().unwrap().remaining(), 8);
 }
 
@@ -158,7 +159,7 @@ async fn a_policy_that_is_named_twice_counts_once_and_all_count_or_none() {
     let handles = [wide.clone(), narrow, wide.clone()];
     assert!(limiter.check_request(&handles, &head(&[]), PEER).await.is_admitted());
     assert!(!limiter.check_request(&handles, &head(&[]), PEER).await.is_admitted());
-    let decision = limiter.check(&wide, "global", 0).unwrap().await;
+    let decision = limiter.check_text(&wide, "global", 0).unwrap().await;
     assert_eq!(decision.reports().next().unwrap().remaining(), 8);
 }
 
@@ -181,9 +182,9 @@ async fn a_clock_that_is_set_back_far_does_not_refuse_for_ever() {
     let policy = per_user("1/minute");
     let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build().unwrap();
     let policy = limiter.policy("p").unwrap();
-    let check = async || limiter.check(&policy, "ann", 1).unwrap().await.is_admitted();
+    let check = async || limiter.check_text(&policy, "ann", 1).unwrap().await.is_admitted();
     assert!(check().await && !check().await);
-    let time::Clock::Manual(us) = &clock.0 else { panic!("the clock is manual") };
+    let time::Clock::Manual(us) = clock.time() else { panic!("the clock is manual") };
     us.fetch_sub(Span::from_secs(7200).as_micros(), Ordering::Relaxed);
     assert!(check().await);
     assert!(!check().await);
@@ -195,7 +196,7 @@ async fn a_delay_is_part_of_the_outcome() {
         .algorithm(Algorithm::LeakyBucket)
         .max_delay(Duration::from_secs(2));
     let (limiter, policy) = limiter(policy);
-    let outcome = async || limiter.check(&policy, "ann", 1).unwrap().await.outcome();
+    let outcome = async || limiter.check_text(&policy, "ann", 1).unwrap().await.outcome();
     assert_eq!(outcome().await, Outcome::Admit { delay: Duration::ZERO });
     assert_eq!(outcome().await, Outcome::Admit { delay: Duration::from_millis(100) });
 }
@@ -257,7 +258,7 @@ async fn a_key_that_is_refused_too_often_is_banned() {
     let policy = per_user("1/s").penalty(limit("2/minute"), Duration::from_secs(60));
     let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build().unwrap();
     let policy = limiter.policy("p").unwrap();
-    let check = async |key| limiter.check(&policy, key, 1).unwrap().await;
+    let check = async |key| limiter.check_text(&policy, key, 1).unwrap().await;
     assert!(check("ann").await.is_admitted());
     assert!(!check("ann").await.is_admitted());
     let banned = check("ann").await;
@@ -335,7 +336,7 @@ fn a_text_that_is_no_limit_is_refused() {
 #[tokio::test]
 async fn decisions_can_be_shared_and_their_limiter_may_end_before_them() {
     let (limiter, policy) = limiter(per_user("1").algorithm(Algorithm::Concurrency));
-    let decision = Arc::new(limiter.check(&policy, "ann", 1).unwrap().await);
+    let decision = Arc::new(limiter.check_text(&policy, "ann", 1).unwrap().await);
     drop((limiter, policy));
     assert!(decision.is_admitted());
 }

@@ -1,5 +1,6 @@
 //! The decision on a request, for any thread.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -51,6 +52,19 @@ impl<L: AsRef<SharedLimiter>> Check<L> {
     }
 }
 
+impl<L: AsRef<SharedLimiter>> Check<L> {
+    /// The answer, if it is ready. It must not be asked for again then.
+    pub(crate) fn now(&mut self) -> Option<(OwnedDecision, L)> {
+        if !matches!(self.answer, Answer::Ready(_)) {
+            return None;
+        }
+        match mem::replace(&mut self.answer, Answer::Taken) {
+            Answer::Ready(decision) => Some((decision, self.limiter.take()?)),
+            Answer::Coming(..) | Answer::Taken => None,
+        }
+    }
+}
+
 impl<L: AsRef<SharedLimiter> + Unpin> Future for Check<L> {
     type Output = (OwnedDecision, L);
 
@@ -63,7 +77,7 @@ impl<L: AsRef<SharedLimiter> + Unpin> Future for Check<L> {
                 self.answer = Answer::Taken;
                 decision
             }
-            answer => match std::mem::replace(answer, Answer::Taken) {
+            answer => match mem::replace(answer, Answer::Taken) {
                 Answer::Ready(decision) => decision,
                 Answer::Coming(..) | Answer::Taken => {
                     panic!("a check must not be polled after it was ready")
@@ -90,6 +104,6 @@ impl<L: AsRef<SharedLimiter>> Drop for Check<L> {
             }
             Answer::Taken => return,
         };
-        limiter.as_ref().end(std::mem::take(&mut decision.lease), &Ending::ABANDONED);
+        limiter.as_ref().end(mem::take(&mut decision.lease), &Ending::ABANDONED);
     }
 }

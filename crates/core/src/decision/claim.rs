@@ -139,15 +139,28 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         let mut next = || answers.next().expect("a store gives one answer for each charge");
         let counted = next();
         let ban = self.policy().penalty.is_some().then(next);
-        match self.widest() {
+        self.report(&self.estimated(counted, holding), ban)
+    }
+
+    /// The report of a policy without bans from the answer of its counter.
+    pub(super) fn counted(&self, counted: &Answer, holding: &HoldingTimes) -> Report<P>
+    where
+        P: Clone,
+    {
+        self.report(&self.estimated(counted, holding), None)
+    }
+
+    /// The answer with the expected wait, if the algorithm cannot know the wait, because it does
+    /// not depend on time.
+    fn estimated(&self, counted: &Answer, holding: &HoldingTimes) -> Answer {
+        let Answer { verdict, source } = *counted;
+        let verdict = match self.widest() {
             Algorithm::Concurrency(_) => {
-                let Answer { verdict, source } = *counted;
-                let wait = holding.wait(self.within().key.counter);
-                let verdict = estimated(verdict, wait);
-                self.report(&Answer { verdict, source }, ban)
+                estimated(verdict, holding.wait(self.within().key.counter))
             }
-            _ => self.report(counted, ban),
-        }
+            _ => verdict,
+        };
+        Answer { verdict, source }
     }
 
     /// Whether the policy lets the request go beyond its limit.

@@ -2,20 +2,23 @@
 //! room at the upstream or a penalty can change the result.
 
 use std::borrow::Borrow;
-use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
+use std::{mem, slice};
 
-use smallvec::SmallVec;
+use futures_util::FutureExt as _;
+use smallvec::{SmallVec, smallvec};
 
 use super::claim::{Charges, Claim};
 use super::moment::Moment;
 use super::overrides::{self, Misfits};
-use super::{Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, Report, Reports, Ruling};
+use super::{
+    Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, OwnedDecision, Report, Reports, Ruling,
+};
 use crate::algorithm::{Op, Retry};
 use crate::policy::Policy;
 use crate::store::overrides::Overrides;
-use crate::store::{Answer, Charge, Correction, StoreRef};
+use crate::store::{Answer, Charge, Correction, MemoryStore, StoreRef};
 use crate::time::Timestamp;
 
 /// Judges claims by the counters of one store.
@@ -114,6 +117,33 @@ impl<'s> Judge<'s> {
             Box::pin(self.punish(claims, reports, (now, deadline))).await;
         }
         mem::take(&mut undecided.lease)
+    }
+
+    /// The same by counters in memory, at once. A claim of one policy is judged without the space
+    /// that several need, which takes longer to move than the judgement takes.
+    pub fn judge_now(
+        memory: &MemoryStore,
+        mut claims: Claims<Arc<Policy>>,
+        headroom: Headroom,
+        now: Timestamp,
+    ) -> OwnedDecision {
+        let is_plain = |claim: &Claim<Arc<Policy>>| {
+            claim.policy.penalty.is_none() && claim.policy.elastic.is_none()
+        };
+        match &*claims.list {
+            [claim] if is_plain(claim) => {
+                let verdict = memory.take(&claim.within(), now);
+                let report = claim.counted(&Answer::of_store(verdict), memory.holding());
+                let (claim, reports) = (slice::from_ref(claim), slice::from_ref(&report));
+                let lease = Lease::new(claim, reports, claims.settles, [now, now]);
+                let lease = lease.with_spread(claims.spread());
+                Decision::combine(smallvec![report], claims.lacking, lease)
+            }
+            _ => {
+                let judgement = Judge::in_memory(memory).judge(&mut claims, headroom, now);
+                judgement.now_or_never().expect("a judgement in memory is ready at once")
+            }
+        }
     }
 
     /// Sends the charges once more, with the refused costs counted beyond the limits.

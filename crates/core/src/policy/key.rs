@@ -47,6 +47,8 @@ pub enum KeyExpr {
     Asn,
     /// `global`: one counter for all.
     Global,
+    /// A value that an application passes itself. No request has it, and no text names it.
+    Custom,
     /// `{ first: [...] }`: the first one that the request has.
     First(Vec<KeyExpr>),
     /// `{ all: [...] }`: all of them together; absent if one of them is absent.

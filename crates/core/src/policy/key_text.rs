@@ -197,6 +197,7 @@ impl KeyTexts<'_> {
             }
             KeyExpr::Jwt(claim) => Single::named(Tag::Jwt, claim, plain()),
             KeyExpr::TlsSubject => Single::new(Tag::TlsSubject, plain()),
+            KeyExpr::Custom => Single::new(Tag::Custom, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
             KeyExpr::Path => Single::new(Tag::Path, key_path(&path(text)?)),
             KeyExpr::Method => match Method::from_bytes(plain()) {
@@ -334,6 +335,7 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Region => f.write_str("region"),
             KeyExpr::Asn => f.write_str("asn"),
             KeyExpr::Global => f.write_str("global"),
+            KeyExpr::Custom => f.write_str("custom"),
             KeyExpr::First(_) => f.write_str("first"),
             KeyExpr::All(_) => f.write_str("all"),
         }

@@ -13,7 +13,7 @@ use http::{HeaderName, HeaderValue};
 use super::cidr;
 use super::fields::Lack;
 use super::value::{Single, Tag};
-use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Preflights, Subject};
+use super::{ClientSettings, Clients, Exempt, KeyExpr, MissingKey, Policy, Preflights, Subject};
 use crate::digest::{Digest, Key, Principal, Secret};
 use crate::policy::TokenFault;
 
@@ -134,6 +134,14 @@ impl Subject<'_, '_> {
         }
         let is_exempt = !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip());
         is_exempt.then_some(Exemption::Address)
+    }
+}
+
+impl Clients {
+    /// The principal of a value that an application passes itself. No request has it.
+    pub fn custom(&self, value: &[u8]) -> Principal {
+        let digest = with_value(self.secret().digest(), Tag::Custom, value);
+        Principal::from_bits(digest.finish())
     }
 }
 

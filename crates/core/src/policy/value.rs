@@ -36,6 +36,7 @@ pub(super) enum Tag {
     Country = 17,
     Region = 18,
     Asn = 19,
+    Custom = 20,
 }
 
 /// One value of a request.
@@ -108,7 +109,7 @@ impl Subject<'_, '_> {
             KeyExpr::Asn => code(Tag::Asn, &self.place().asn),
             KeyExpr::Global => Ok(Single::new(Tag::Global, &b""[..])),
             KeyExpr::First(keys) => self.first(keys, |key| self.single(key)),
-            KeyExpr::All(_) => Err(Lack::Absent),
+            KeyExpr::Custom | KeyExpr::All(_) => Err(Lack::Absent),
         }
     }
 

@@ -110,7 +110,7 @@ proptest! {
             let head = request.head();
             let ours = runtime.block_on(limiter.check_request(&chosen, &head, Some(request.peer())));
             let view = RequestView::of(&head, request.peer()).unwrap();
-            let now = clock.0.now();
+            let now = clock.time().now();
             let subject = clients.subject(&view, None, now);
             let decided = worker.decide(&own, &subject, Headroom::default(), now);
             let theirs = runtime.block_on(decided);

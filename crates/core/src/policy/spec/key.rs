@@ -69,6 +69,11 @@ impl KeyExpr {
                 Some(Remark::new(message, user))
             }
             _ if self.is_place() && !has.place => Some(self.without_places()),
+            Self::First(keys) | Self::All(keys) if keys.contains(&Self::Custom) => {
+                let message = "an own value cannot be combined with other keys";
+                let advice = "write Key::Custom alone, and put the other parts into the value";
+                Some(Remark::new(message, advice))
+            }
             Self::First(keys) | Self::All(keys) if !(1..=MAX_KEYS).contains(&keys.len()) => {
                 let message = format!("a list of keys must have from 1 to {MAX_KEYS} of them");
                 Some(Remark::new(message, ""))

@@ -1,9 +1,9 @@
-//! A policy as somebody wrote it, and its compilation.
+//! A policy in its written form, and its compilation.
 //!
 //! `gateway.yaml`, changes at run time, questions of other proxies, the replay and the library
 //! fill a [`PolicySpec`]. [`PolicySpec::compile`] makes the [`Policy`] of it, or reports all that
-//! is wrong, each fault with its [`Field`]. So the same policy means the same everywhere. Who
-//! fills the specification reports texts that cannot be read, and marks their fields as
+//! is wrong, each fault with its [`Field`]. So the same policy means the same everywhere. The code
+//! that fills the specification reports texts that cannot be read, and marks their fields as
 //! [unreadable](Written::Unreadable).
 
 mod algorithms;
@@ -31,7 +31,7 @@ use crate::consistency::{OnFailure, StoreMode};
 use crate::meter::MeterSpec;
 use crate::time::Span;
 
-/// A policy as somebody wrote it.
+/// A policy in its written form.
 #[derive(Clone, Debug, Default)]
 pub struct PolicySpec {
     /// Its name in responses and logs.

@@ -1,6 +1,6 @@
 //! One field of a specification.
 
-/// A field as somebody wrote it.
+/// A field of a specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Written<T> {
     /// It is not written.

@@ -110,7 +110,14 @@ impl MemoryStore {
 
     /// See [`Store::apply`](super::Store::apply).
     pub fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
-        let [charge] = charges else { return self.apply_together(charges, now) };
+        match charges {
+            [charge] => smallvec![self.take(charge, now)],
+            _ => self.apply_together(charges, now),
+        }
+    }
+
+    /// The same for a single charge.
+    pub(crate) fn take(&self, charge: &Charge<'_>, now: Timestamp) -> Verdict {
         let place = self.place(charge.key);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
@@ -119,7 +126,7 @@ impl MemoryStore {
             shard.promises.judged((&place, sample), charge, &verdict, now);
         }
         keep(&mut shard, &place, slot, charge.algorithm, next, verdict.remaining, now);
-        smallvec![verdict]
+        verdict
     }
 
     fn apply_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
