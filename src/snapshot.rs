@@ -18,35 +18,35 @@ use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
 
 /// The configuration that one request uses. All workers share it.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// The routes with their policies.
-    pub(crate) rules: Rules,
+    pub rules: Rules,
     /// How the requests of each route are handled, by the route's index.
-    pub(crate) routes: Vec<Handling>,
+    pub routes: Vec<Handling>,
     /// All policies with an effect, in the order of the file.
-    pub(crate) policies: Vec<Arc<Policy>>,
+    pub policies: Vec<Arc<Policy>>,
     /// The policies as the file defines them.
-    pub(crate) definitions: Arc<Definitions>,
+    pub definitions: Arc<Definitions>,
     /// The changes of policies at run time that are in force.
-    pub(crate) patches: Arc<Resolved>,
+    pub patches: Arc<Resolved>,
     /// The upstreams by their index.
-    pub(crate) upstreams: Vec<Arc<UpstreamShared>>,
+    pub upstreams: Vec<Arc<UpstreamShared>>,
     /// Writes the fields that inform clients about their limits.
     pub headers: HeaderWriter,
     /// The formats of the gateway's own responses.
-    pub(crate) offer: Offer,
+    pub offer: Offer,
 }
 
 impl Snapshot {
     /// The names of the policies of each route.
-    pub(crate) fn policy_names(&self) -> Vec<Vec<Arc<str>>> {
+    pub fn policy_names(&self) -> Vec<Vec<Arc<str>>> {
         let routes = (0..self.routes.len()).map(|index| self.rules.route(index));
         let names = |it: &Route| it.policies.iter().map(|it| Arc::clone(&it.name)).collect();
         routes.map(names).collect()
     }
 
     /// This configuration, which is that of the file, with changed policies.
-    pub(crate) fn patched(&self, patches: Arc<Resolved>) -> Self {
+    pub fn patched(&self, patches: Arc<Resolved>) -> Self {
         let changed = |policy: &Policy| patches.changed.get(&*policy.name);
         let live = |policy: &Arc<Policy>| {
             let patch = changed(policy).and_then(|it| it.patch.as_ref());
@@ -72,35 +72,35 @@ impl Snapshot {
 
 /// How the requests of one route are handled.
 #[derive(Clone, Debug)]
-pub(crate) struct Handling {
+pub struct Handling {
     /// The action for admitted requests.
-    pub(crate) action: Action,
+    pub action: Action,
     /// The time limit of a request.
-    pub(crate) timeouts: RouteTimeouts,
+    pub timeouts: RouteTimeouts,
     /// When a request is retried. None: once, if its method is idempotent.
-    pub(crate) retries: Option<RetrySettings>,
+    pub retries: Option<RetrySettings>,
     /// The largest request body in bytes. None: no bound.
-    pub(crate) max_body_bytes: Option<u64>,
+    pub max_body_bytes: Option<u64>,
     /// The changes of messages. Boxed, because most routes change nothing.
-    pub(crate) changes: Option<Box<Changes>>,
+    pub changes: Option<Box<Changes>>,
 }
 
 /// The changes that a route makes in messages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// Changes of the request's target.
-    pub(crate) rewrite: Rewrite,
+    pub rewrite: Rewrite,
     /// Changes of the request's fields for the upstream. They can also replace the fields
     /// with which the gateway tells the upstream about the client.
-    pub(crate) request: FieldEdits,
+    pub request: FieldEdits,
     /// Changes of the response's fields. The fields about limits and the request's id are
     /// written later, so they cannot be removed.
-    pub(crate) response: FieldEdits,
+    pub response: FieldEdits,
 }
 
 /// The action for an admitted request.
 #[derive(Clone, Debug)]
-pub(crate) enum Action {
+pub enum Action {
     /// It is forwarded to the upstream with this index.
     Forward(usize),
     /// It gets a fixed response.
@@ -111,18 +111,18 @@ pub(crate) enum Action {
 
 /// A response that never changes.
 #[derive(Clone, Debug)]
-pub(crate) struct FixedResponse {
+pub struct FixedResponse {
     /// Its status.
-    pub(crate) status: StatusCode,
+    pub status: StatusCode,
     /// `Content-Type` of the body.
-    pub(crate) content_type: HeaderValue,
+    pub content_type: HeaderValue,
     /// The body.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
 }
 
 impl FixedResponse {
     /// The response.
-    pub(crate) fn response(&self) -> Response<Bytes> {
+    pub fn response(&self) -> Response<Bytes> {
         let mut response = Response::new(self.body.clone());
         *response.status_mut() = self.status;
         response.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());

@@ -12,17 +12,17 @@ thread_local! {
 
 /// A turn of this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn(u64);
+pub struct Turn(u64);
 
 impl Turn {
     /// The turn of now. If an earlier value differs from it, the runtime has asked the system since
     /// then. A runtime that does not call [`Turn::end`] stays in one turn.
-    pub(crate) fn current() -> Self {
+    pub fn current() -> Self {
         Self(CURRENT.get())
     }
 
     /// The runtime of this thread asks the system next.
-    pub(crate) fn end() {
+    pub fn end() {
         CURRENT.set(CURRENT.get().wrapping_add(1));
     }
 }

@@ -56,16 +56,15 @@ const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// The body of a response that is a stream of events.
-pub(super) type EventBody =
-    StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>>>>>;
+pub type EventBody = StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>>>>>;
 
 /// The body of a response.
-pub(super) type AdminBody = Either<Full<Bytes>, EventBody>;
+pub type AdminBody = Either<Full<Bytes>, EventBody>;
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "PageOf{T}")]
-pub(super) struct Page<T> {
+pub struct Page<T> {
     items: Vec<T>,
     /// What `after` is for the next page. Null: this is the last one.
     next: Option<String>,
@@ -76,7 +75,7 @@ impl<T> Page<T> {
     ///
     /// # Errors
     /// 400, if there is no item with the name in `after`.
-    pub(super) fn of(items: Vec<(String, T)>, call: &Call) -> Result<Self, Problem> {
+    pub fn of(items: Vec<(String, T)>, call: &Call) -> Result<Self, Problem> {
         let mut rest = items.into_iter();
         if let Some(after) = call.parameter("after")
             && !rest.by_ref().any(|(name, _)| name == after)
@@ -93,8 +92,8 @@ impl<T> Page<T> {
 
 /// Whether the gateway is well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Health {
-    pub(super) status: HealthWord,
+pub struct Health {
+    pub status: HealthWord,
     /// What the gateway serves without, though it is ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without: Vec<Without>,
@@ -114,7 +113,7 @@ struct Without {
 /// `alive` and `ready` have the status 200, `draining` has 503.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum HealthWord {
+pub enum HealthWord {
     Alive,
     Ready,
     Draining,
@@ -122,35 +121,35 @@ pub(super) enum HealthWord {
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub struct Answer {
     status: StatusCode,
     content_type: HeaderValue,
     body: Bytes,
     /// What was changed, for the audit log.
-    pub(super) change: Option<Change>,
+    pub change: Option<Change>,
     is_page: bool,
     /// The contents of the entity tag.
-    pub(super) etag: Option<String>,
+    pub etag: Option<String>,
 }
 
 impl Answer {
     /// A JSON document.
-    pub(super) fn json<T: Serialize + JsonSchema>(body: &T) -> Self {
+    pub fn json<T: Serialize + JsonSchema>(body: &T) -> Self {
         Self::document(StatusCode::OK, JSON, body)
     }
 
     /// A JSON document about a change.
-    pub(super) fn changed<T: Serialize + JsonSchema>(body: &T, change: Change) -> Self {
+    pub fn changed<T: Serialize + JsonSchema>(body: &T, change: Change) -> Self {
         Self { change: Some(change), ..Self::json(body) }
     }
 
     /// Whether the gateway is well.
-    pub(super) fn health(status: HealthWord) -> Self {
+    pub fn health(status: HealthWord) -> Self {
         Self::health_without(status, [])
     }
 
     /// The same of a gateway whose store has servers that are not used, for these causes.
-    pub(super) fn health_without(
+    pub fn health_without(
         status: HealthWord,
         store: impl IntoIterator<Item = OutageCause>,
     ) -> Self {
@@ -168,33 +167,33 @@ impl Answer {
     }
 
     /// The same, with what the audit log is told.
-    pub(super) fn recorded(self, change: Option<Change>) -> Self {
+    pub fn recorded(self, change: Option<Change>) -> Self {
         Self { change, ..self }
     }
 
     /// The metrics.
-    pub(super) fn metrics(text: String) -> Self {
+    pub fn metrics(text: String) -> Self {
         let status = StatusCode::OK;
         let body = text.into();
         Self { status, content_type: METRICS, body, change: None, is_page: false, etag: None }
     }
 
     /// A file of the page.
-    pub(super) fn page_file(file: PageFile) -> Self {
+    pub fn page_file(file: PageFile) -> Self {
         let content_type = HeaderValue::from_static(file.content_type);
         let body = Bytes::from_static(file.text.as_bytes());
         Self { status: StatusCode::OK, content_type, body, change: None, is_page: true, etag: None }
     }
 
     /// The document that describes the API.
-    pub(super) fn api_document(text: &'static str) -> Self {
+    pub fn api_document(text: &'static str) -> Self {
         let status = StatusCode::OK;
         let body = Bytes::from_static(text.as_bytes());
         Self { status, content_type: JSON, body, change: None, is_page: false, etag: None }
     }
 
     /// A stream of events.
-    pub(super) fn events(body: EventBody) -> Response<AdminBody> {
+    pub fn events(body: EventBody) -> Response<AdminBody> {
         let mut response = Response::new(Either::Right(body));
         response.headers_mut().extend(ALWAYS);
         response.headers_mut().insert(CONTENT_TYPE, EVENTS);
@@ -209,7 +208,7 @@ impl Answer {
     }
 
     /// A page of a list. Each item has a name, by which the next page is found.
-    pub(super) fn page<T: Serialize + JsonSchema>(
+    pub fn page<T: Serialize + JsonSchema>(
         items: Vec<(String, T)>,
         call: &Call,
     ) -> Result<Self, Problem> {
@@ -217,12 +216,12 @@ impl Answer {
     }
 
     /// The status, for the audit log.
-    pub(super) const fn status(&self) -> StatusCode {
+    pub const fn status(&self) -> StatusCode {
         self.status
     }
 
     /// The response.
-    pub(super) fn into_response(self) -> Response<AdminBody> {
+    pub fn into_response(self) -> Response<AdminBody> {
         let mut response = Response::new(Either::Left(Full::new(self.body)));
         *response.status_mut() = self.status;
         response.headers_mut().extend(ALWAYS);
@@ -238,7 +237,7 @@ impl Answer {
 
 impl Problem {
     /// The response.
-    pub(super) fn into_response(self) -> Response<AdminBody> {
+    pub fn into_response(self) -> Response<AdminBody> {
         let answer = Answer::document(self.status, PROBLEM_JSON, &self.document());
         let mut response = answer.into_response();
         let headers = response.headers_mut();

@@ -15,48 +15,48 @@ const MAX_ENTRIES: usize = 256;
 /// One entry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
-pub(super) struct Entry {
+pub struct Entry {
     /// Counts up from the start of the process.
-    pub(super) number: u64,
+    pub number: u64,
     /// When, by the wall clock (RFC 3339).
-    pub(super) time: String,
+    pub time: String,
     /// The name of the credential.
-    pub(super) actor: String,
+    pub actor: String,
     /// The address of the client.
-    pub(super) peer: String,
+    pub peer: String,
     /// The method and the path, with names in braces for the values; and `?reveal=true` of a call
     /// that shows whole keys.
-    pub(super) call: String,
+    pub call: String,
     /// The status of the answer.
-    pub(super) status: u16,
+    pub status: u16,
     /// What was changed.
     #[serde(flatten)]
-    pub(super) change: Change,
+    pub change: Change,
 }
 
 /// What a call has changed. Of a call that shows whole keys, `after` says how many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Change {
+pub struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) policy: Option<String>,
+    pub policy: Option<String>,
     /// The id of the key, which does not tell the key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) key_id: Option<String>,
+    pub key_id: Option<String>,
     #[serde(skip_serializing_if = "Value::is_null")]
-    pub(super) before: Value,
+    pub before: Value,
     #[serde(skip_serializing_if = "Value::is_null")]
-    pub(super) after: Value,
+    pub after: Value,
 }
 
 /// The last entries.
 #[derive(Debug, Default)]
-pub(super) struct AuditLog {
+pub struct AuditLog {
     entries: RefCell<VecDeque<Entry>>,
 }
 
 impl AuditLog {
     /// Records a change, or the attempt.
-    pub(super) fn change(&self, entry: Entry) {
+    pub fn change(&self, entry: Entry) {
         let Entry { actor, peer, call, status, change, .. } = &entry;
         let policy = change.policy.as_deref();
         let key_id = change.key_id.as_deref();
@@ -68,7 +68,7 @@ impl AuditLog {
     }
 
     /// Records that whole keys were shown, or the attempt.
-    pub(super) fn reveal(&self, entry: Entry) {
+    pub fn reveal(&self, entry: Entry) {
         let Entry { actor, peer, call, status, change, .. } = &entry;
         let policy = change.policy.as_deref();
         let key_id = change.key_id.as_deref();
@@ -80,7 +80,7 @@ impl AuditLog {
     }
 
     /// Records a failed login.
-    pub(super) fn failed_login(&self, entry: Entry) {
+    pub fn failed_login(&self, entry: Entry) {
         let Entry { peer, call, .. } = &entry;
         warn!(target: "audit", %peer, %call, "audit: a login failed: the token is not valid");
         self.keep(entry);
@@ -96,7 +96,7 @@ impl AuditLog {
     }
 
     /// The entries, the last one first.
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<Entry> {
         self.entries.borrow().iter().rev().cloned().collect()
     }
 }

@@ -12,10 +12,7 @@ use crate::server::ClientBody;
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bodies have one of these types, which no HTML form can send. None: a body is ignored.
-pub(super) fn check_content_type(
-    allowed: Option<&[&str]>,
-    headers: &HeaderMap,
-) -> Result<(), Problem> {
+pub fn check_content_type(allowed: Option<&[&str]>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(allowed) = allowed else { return Ok(()) };
     if has_content_type(headers, allowed) {
         return Ok(());
@@ -25,7 +22,7 @@ pub(super) fn check_content_type(
 }
 
 /// The whole body.
-pub(super) async fn read(body: ClientBody) -> Result<Bytes, Problem> {
+pub async fn read(body: ClientBody) -> Result<Bytes, Problem> {
     read_body(body, MAX_BODY_BYTES).await.map_err(|error| match error {
         BodyError::TooLarge => {
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 4 MiB")
@@ -38,7 +35,7 @@ pub(super) async fn read(body: ClientBody) -> Result<Bytes, Problem> {
 ///
 /// # Errors
 /// 400, if it cannot be read.
-pub(super) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     json::read(body).map_err(|json::Mistake { pointer, detail }| {
         let place = if pointer.is_empty() { pointer } else { format!("{pointer}: ") };
         Problem::bad_request(format!("the body is not as it should be: {place}{detail}"))

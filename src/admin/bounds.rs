@@ -24,7 +24,7 @@ const IPV6_PREFIX: u32 = 64;
 
 /// The counters.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub struct Bounds {
     store: MemoryStore,
     secret: Secret,
     wrong_tokens: Algorithm,
@@ -41,7 +41,7 @@ enum Kind {
 }
 
 impl Bounds {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             store: MemoryStore::new(MAX_KEYS),
             secret: Secret::random(),
@@ -56,14 +56,14 @@ impl Bounds {
     ///
     /// # Errors
     /// How long it is not.
-    pub(super) fn may_try(&self, address: IpAddr, now: Timestamp) -> Result<(), Span> {
+    pub fn may_try(&self, address: IpAddr, now: Timestamp) -> Result<(), Span> {
         let address = network(address);
         let charge = self.charge(Kind::WrongTokens, &address, &self.wrong_tokens);
         waiting(self.store.look(&charge, now).retry)
     }
 
     /// Counts a wrong token of this address. Returns whether it is recorded.
-    pub(super) fn count_wrong_token(&self, address: IpAddr, now: Timestamp) -> bool {
+    pub fn count_wrong_token(&self, address: IpAddr, now: Timestamp) -> bool {
         let address = network(address);
         let charge = self.charge(Kind::WrongTokens, &address, &self.wrong_tokens);
         self.store.apply(&[charge], now);
@@ -75,7 +75,7 @@ impl Bounds {
     ///
     /// # Errors
     /// How long the client must wait, if there were too many.
-    pub(super) fn count_call(&self, credential: &str, now: Timestamp) -> Result<(), Span> {
+    pub fn count_call(&self, credential: &str, now: Timestamp) -> Result<(), Span> {
         let charge = self.charge(Kind::Calls, credential.as_bytes(), &self.calls);
         waiting(self.store.apply(&[charge], now)[0].retry)
     }

@@ -15,7 +15,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Why a request is refused: what a foreign web page could have sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Foreign {
+pub enum Foreign {
     #[error("the request has no Host, or more than one")]
     NoHost,
     #[error("this Host is not allowed; add it to admin.hosts")]
@@ -28,24 +28,24 @@ pub(super) enum Foreign {
 
 /// What requests may be addressed to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own<'s> {
+pub struct Own<'s> {
     /// The names that the configuration allows, in lower case.
-    pub(super) hosts: &'s [String],
+    pub hosts: &'s [String],
     /// The address at which the client reached the listener.
-    pub(super) local: IpAddr,
+    pub local: IpAddr,
     /// Whether the client uses TLS.
-    pub(super) is_encrypted: bool,
+    pub is_encrypted: bool,
 }
 
 impl Own<'_> {
     /// Refuses a Host that is not allowed, and returns one that is.
-    pub(super) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Authority, Foreign> {
+    pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Authority, Foreign> {
         let host = authority(uri, headers).ok_or(Foreign::NoHost)?;
         if self.allows(host.host()) { Ok(host) } else { Err(Foreign::Host) }
     }
 
     /// Refuses what a foreign web page could have sent.
-    pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
         let host = self.check_host(uri, headers)?;
         for origin in headers.get_all(ORIGIN) {
             let scheme = if self.is_encrypted { "https://" } else { "http://" };

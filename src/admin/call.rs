@@ -9,18 +9,18 @@ use super::target::{decoded, pairs};
 
 /// A call with the values of its path and its query.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) method: &'static str,
+pub struct Call {
+    pub method: &'static str,
     /// The path, with names in braces for the values.
-    pub(super) path: &'static str,
+    pub path: &'static str,
     /// The values of the names in braces.
     values: Vec<String>,
     parameters: &'static [Parameter],
     query: Vec<(String, String)>,
     /// The field `If-Match`. Several lines are one list.
-    pub(super) if_match: Option<String>,
+    pub if_match: Option<String>,
     /// The name of the credential.
-    pub(super) actor: String,
+    pub actor: String,
 }
 
 impl Call {
@@ -29,7 +29,7 @@ impl Call {
     ///
     /// # Errors
     /// 400, if it cannot be read.
-    pub(super) fn read(
+    pub fn read(
         method: &'static str,
         template: &'static str,
         parameters: &'static [Parameter],
@@ -64,7 +64,7 @@ impl Call {
     }
 
     /// The same call with its fields, by this actor.
-    pub(super) fn by(self, actor: &str, headers: &HeaderMap) -> Self {
+    pub fn by(self, actor: &str, headers: &HeaderMap) -> Self {
         let lines = headers.get_all(IF_MATCH).iter();
         let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap_or_default()).collect();
         let if_match = (!lines.is_empty()).then(|| lines.join(","));
@@ -72,29 +72,29 @@ impl Call {
     }
 
     /// The values of `{policy}` and `{key}`; empty where the path has none.
-    pub(super) fn value(&self, index: usize) -> &str {
+    pub fn value(&self, index: usize) -> &str {
         self.values.get(index).map_or("", String::as_str)
     }
 
     /// A parameter of the query.
-    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+    pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
     /// A number of the query, or the one that holds if none is given.
-    pub(super) fn number(&self, name: &str) -> usize {
+    pub fn number(&self, name: &str) -> usize {
         let parameter = self.parameters.iter().find(|it| it.name == name);
         parameter.map_or(0, |it| it.number(self.parameter(name)))
     }
 
     /// The words of a list in the query, or those that hold if none is given.
-    pub(super) fn words(&self, name: &str) -> Vec<&str> {
+    pub fn words(&self, name: &str) -> Vec<&str> {
         let parameter = self.parameters.iter().find(|it| it.name == name);
         parameter.map_or_else(Vec::new, |it| it.words(self.parameter(name)))
     }
 
     /// The policy that the call is about. None: all policies, or none of them.
-    pub(super) fn policy(&self) -> Option<&str> {
+    pub fn policy(&self) -> Option<&str> {
         let mut names = self.path.split('/').filter(|name| name.starts_with('{'));
         match names.position(|name| name == "{policy}") {
             Some(index) => Some(self.value(index)),
@@ -103,7 +103,7 @@ impl Call {
     }
 
     /// Whether it shows whole keys.
-    pub(super) fn reveals(&self) -> bool {
+    pub fn reveals(&self) -> bool {
         self.parameter("reveal") == Some("true")
     }
 }

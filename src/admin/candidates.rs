@@ -12,7 +12,7 @@ use crate::telemetry::{Metrics, families};
 
 /// The counts at which the present candidates began.
 #[derive(Debug, Default)]
-pub(super) struct CandidateCounts(RefCell<BTreeMap<String, Begun>>);
+pub struct CandidateCounts(RefCell<BTreeMap<String, Begun>>);
 
 /// When a candidate was made, in microseconds, and what its name had counted before.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Begun {
 
 impl CandidateCounts {
     /// Notes candidates that are new, and forgets those that are gone. To be called regularly.
-    pub(super) fn update(&self, metrics: &Metrics, view: &View) {
+    pub fn update(&self, metrics: &Metrics, view: &View) {
         let changed = view.snapshot.patches.changed.values();
         let present: BTreeMap<&str, u64> = changed
             .filter_map(|it| it.candidate.as_ref())
@@ -41,7 +41,7 @@ impl CandidateCounts {
 
     /// The decisions of the candidate of this name by outcome, and its disagreements with the
     /// policies that decide.
-    pub(super) fn since(&self, metrics: &Metrics, name: &str, since_us: u64) -> Counted {
+    pub fn since(&self, metrics: &Metrics, name: &str, since_us: u64) -> Counted {
         let begun = self.0.borrow();
         let Some(begun) = begun.get(name).filter(|it| it.since_us == since_us) else {
             return Counted::new();

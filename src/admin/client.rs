@@ -12,20 +12,20 @@ use crate::server::Peer;
 
 /// What all calls of one connection have in common.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) address: SocketAddr,
-    pub(super) local: SocketAddr,
-    pub(super) is_encrypted: bool,
+pub struct Client {
+    pub address: SocketAddr,
+    pub local: SocketAddr,
+    pub is_encrypted: bool,
     /// The user of its process, over a Unix socket.
-    pub(super) uid: Option<u32>,
+    pub uid: Option<u32>,
     /// The subject of its certificate.
     subject: Option<Arc<str>>,
-    pub(super) access: Access,
+    pub access: Access,
 }
 
 /// Which calls a listener serves to which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub enum Access {
     /// All calls, to clients with a credential.
     Full,
     /// Health, and the metrics if this is true, to all clients.
@@ -34,7 +34,7 @@ pub(crate) enum Access {
 
 impl Client {
     /// The client at the other end of a connection.
-    pub(super) fn new(peer: Peer, access: Access) -> Self {
+    pub fn new(peer: Peer, access: Access) -> Self {
         Self {
             address: peer.address,
             local: peer.local,
@@ -46,12 +46,12 @@ impl Client {
     }
 
     /// By what a call of this client is admitted.
-    pub(super) fn shown<'c>(&'c self, headers: &'c HeaderMap) -> Shown<'c> {
+    pub fn shown<'c>(&'c self, headers: &'c HeaderMap) -> Shown<'c> {
         Shown { uid: self.uid, subject: self.subject.as_deref(), token: Token::of(headers) }
     }
 
     /// What the audit log says of a call of this client, without its actor.
-    pub(super) fn entry(&self, method: &Method, path: &str, status: u16, now: Timestamp) -> Entry {
+    pub fn entry(&self, method: &Method, path: &str, status: u16, now: Timestamp) -> Entry {
         let peer = match self.uid {
             Some(uid) => format!("uid {uid}"),
             None => self.address.ip().to_string(),

@@ -9,20 +9,20 @@ use crate::patches::{IfMatch, NewPatch, Rejected};
 
 /// A change, and where the result goes.
 #[derive(Debug)]
-pub(crate) struct ConfigCall {
+pub struct ConfigCall {
     /// What is to be done.
-    pub(crate) requested: ConfigRequest,
+    pub requested: ConfigRequest,
     /// The states in which it may be done.
-    pub(crate) if_match: IfMatch,
+    pub if_match: IfMatch,
     /// The credential that asks.
-    pub(crate) actor: String,
+    pub actor: String,
     /// The result.
-    pub(crate) reply: oneshot::Sender<Result<Replaced, Refused>>,
+    pub reply: oneshot::Sender<Result<Replaced, Refused>>,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub(crate) enum ConfigRequest {
+pub enum ConfigRequest {
     /// Read the file again, and run it.
     Reload,
     /// Run this configuration.
@@ -40,20 +40,20 @@ pub(crate) enum ConfigRequest {
 
 /// The new configuration runs, or could run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Replaced {
+pub struct Replaced {
     /// The configuration that ran before.
-    pub(crate) before: MaskedConfig,
+    pub before: MaskedConfig,
     /// The configuration that runs.
-    pub(crate) after: MaskedConfig,
+    pub after: MaskedConfig,
     /// The names of changes that need a restart.
-    pub(crate) needs_restart: Vec<&'static str>,
+    pub needs_restart: Vec<&'static str>,
     /// The warnings about it.
-    pub(crate) warnings: Vec<ConfigProblem>,
+    pub warnings: Vec<ConfigProblem>,
 }
 
 /// Why a configuration is not replaced.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// Another configuration runs than the one that the caller has seen.
     Stale,
     /// It has these mistakes.
@@ -78,12 +78,12 @@ pub(crate) enum Refused {
 
 impl Refused {
     /// What does not allow it.
-    pub(crate) fn conflict(why: impl Into<String>) -> Self {
+    pub fn conflict(why: impl Into<String>) -> Self {
         Self::Conflict { why: why.into(), paste: None }
     }
 
     /// The answer about the policy of this name, or about the configuration.
-    pub(super) fn problem(self, policy: &str) -> Problem {
+    pub fn problem(self, policy: &str) -> Problem {
         match self {
             Self::Stale => {
                 let detail = "another configuration runs than that of If-Match; look at it again";
@@ -105,7 +105,7 @@ impl Refused {
 }
 
 /// The answer about a configuration with mistakes.
-pub(super) fn invalid(problems: &[ConfigProblem]) -> Problem {
+pub fn invalid(problems: &[ConfigProblem]) -> Problem {
     let errors = problems.iter().filter(|it| !it.is_warning).cloned().map(Into::into).collect();
     let detail = "the configuration has mistakes";
     Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }

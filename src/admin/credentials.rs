@@ -15,18 +15,18 @@ use crate::server::is_allowed;
 
 /// What a caller shows of itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shown<'c> {
+pub struct Shown<'c> {
     /// Over a Unix socket: the user of its process.
-    pub(super) uid: Option<u32>,
+    pub uid: Option<u32>,
     /// The subject of its certificate.
-    pub(super) subject: Option<&'c str>,
+    pub subject: Option<&'c str>,
     /// Its token.
-    pub(super) token: Token<'c>,
+    pub token: Token<'c>,
 }
 
 /// What `Authorization` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Token<'c> {
+pub enum Token<'c> {
     /// Nothing.
     #[default]
     Absent,
@@ -38,7 +38,7 @@ pub(crate) enum Token<'c> {
 
 impl<'c> Token<'c> {
     /// The token in these fields.
-    pub(crate) fn of(headers: &'c HeaderMap) -> Self {
+    pub fn of(headers: &'c HeaderMap) -> Self {
         let mut fields = headers.get_all(AUTHORIZATION).iter();
         let Some(first) = fields.next() else { return Self::Absent };
         let bytes = first.as_bytes();
@@ -55,15 +55,15 @@ impl<'c> Token<'c> {
 
 /// A caller that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Actor {
+pub struct Actor {
     /// Its name in the audit log.
-    pub(super) name: String,
-    pub(super) role: Role,
+    pub name: String,
+    pub role: Role,
 }
 
 /// Why a caller is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Denied {
+pub enum Denied {
     #[error("this call needs a token: Authorization: Bearer TOKEN")]
     Missing,
     #[error("Authorization is not one bearer token")]
@@ -76,7 +76,7 @@ pub(super) enum Denied {
 
 /// The actor that a caller is at `wall`, the time of the wall clock. `own_uid` is the user of
 /// this process.
-pub(super) fn authenticate(
+pub fn authenticate(
     settings: &AdminSettings,
     own_uid: u32,
     shown: Shown<'_>,
@@ -102,7 +102,7 @@ pub(super) fn authenticate(
 
 /// The credential of a caller that stays, without its token.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub struct Session {
     uid: Option<u32>,
     subject: Option<Arc<str>>,
     token: Option<TokenDigest>,
@@ -110,7 +110,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Of a caller that has been authenticated by what it has `shown`.
-    pub(super) fn of(shown: Shown<'_>) -> Self {
+    pub fn of(shown: Shown<'_>) -> Self {
         let token = match shown.token {
             Token::Bearer(token) => Some(TokenDigest::of(token)),
             Token::Absent | Token::Unreadable => None,
@@ -119,12 +119,7 @@ impl Session {
     }
 
     /// Its role at `wall`, the time of the wall clock. None: it is no longer known.
-    pub(super) fn role(
-        &self,
-        settings: &AdminSettings,
-        own_uid: u32,
-        wall: Timestamp,
-    ) -> Option<Role> {
+    pub fn role(&self, settings: &AdminSettings, own_uid: u32, wall: Timestamp) -> Option<Role> {
         if let (Some(digest), None) = (&self.token, self.uid) {
             return by_token(settings, digest, wall).map(|actor| actor.role);
         }

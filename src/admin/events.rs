@@ -35,26 +35,26 @@ const HEARTBEAT_TEXT: &str = ": still here\n\n";
 /// How much a client was not sent, because it was slow or because not all of a flood is kept: the
 /// event `lost`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Lost {
+pub struct Lost {
     summaries: u64,
     refusals: u64,
 }
 
 /// The refusals of the last second: the event `refusals`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct NewRefusals {
+pub struct NewRefusals {
     items: Vec<ShownRefusal>,
 }
 
 /// Why a stream ends: the event `end`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct End {
+pub struct End {
     because: String,
 }
 
 /// What all streams send.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct Events {
     ticks: watch::Sender<Tick>,
     streams: Arc<Semaphore>,
 }
@@ -94,17 +94,17 @@ struct Subscription {
 }
 
 /// Tells whether the credential of a client is still valid. It is asked once a second.
-pub(super) type MayRead = Box<dyn Fn() -> bool>;
+pub type MayRead = Box<dyn Fn() -> bool>;
 
 impl Events {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let ticks = watch::channel(Tick::default()).0;
         let streams = Semaphore::new(MAX_STREAMS);
         Self { ticks, streams: Arc::new(streams) }
     }
 
     /// Sends the figures and the state of this second. To be called once a second.
-    pub(super) fn publish(&self, summary: &impl Serialize, state: &impl Serialize, phase: Phase) {
+    pub fn publish(&self, summary: &impl Serialize, state: &impl Serialize, phase: Phase) {
         let summary = event("summary", summary);
         let state = event("state", state);
         self.ticks.send_modify(|tick| {
@@ -117,7 +117,7 @@ impl Events {
     ///
     /// # Errors
     /// 503, if there are too many streams.
-    pub(super) fn stream(
+    pub fn stream(
         &self,
         call: &Call,
         refusals: &Arc<RefusalRings>,

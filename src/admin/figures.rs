@@ -15,7 +15,7 @@ use crate::telemetry::{Bucket, Buckets, History, Period, PolicySteps};
 /// The last minutes in steps, the oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "History")]
-pub(super) struct HistoryAnswer {
+pub struct HistoryAnswer {
     scope: Scope,
     /// The length of a step in seconds.
     step: usize,
@@ -40,7 +40,7 @@ struct PolicyHistory {
 
 /// The figures of some time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Figures {
+pub struct Figures {
     /// When it ended (RFC 3339).
     time: String,
     /// How long it was.
@@ -97,7 +97,7 @@ struct Between {
 }
 
 /// The last minutes in steps.
-pub(super) fn history(history: &History, call: &Call) -> Answer {
+pub fn history(history: &History, call: &Call) -> Answer {
     let seconds = call.number("seconds");
     let step = call.number("step");
     let step_s = u64::try_from(step).unwrap_or(u64::MAX);
@@ -109,7 +109,7 @@ pub(super) fn history(history: &History, call: &Call) -> Answer {
 }
 
 /// The rates of the last minute; none in the first second of a process.
-pub(super) fn rates(history: &History) -> Option<Figures> {
+pub fn rates(history: &History) -> Option<Figures> {
     history.last(60).as_ref().map(Figures::of)
 }
 
@@ -127,7 +127,7 @@ impl PolicyHistory {
 
 impl Figures {
     /// The figures of some time.
-    pub(super) fn of(period: &Period) -> Self {
+    pub fn of(period: &Period) -> Self {
         let Period { ended, took, counts, active, workers, busy_us } = period;
         let requests = counts.by_class.sum();
         let refused = counts.refused;

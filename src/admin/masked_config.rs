@@ -6,11 +6,11 @@ use serde_json::Value;
 
 /// A configuration without its secrets, which can be compared with others.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct MaskedConfig {
+pub struct MaskedConfig {
     /// As it is written.
-    pub(crate) written: Arc<Value>,
+    pub written: Arc<Value>,
     /// The same with keyed digests in the places of secrets.
-    pub(crate) identity: Arc<Value>,
+    pub identity: Arc<Value>,
     /// A keyed digest of `identity`: it changes with every secret. Each process has its own key.
-    pub(crate) keyed_digest: String,
+    pub keyed_digest: String,
 }

@@ -37,16 +37,14 @@ mod status;
 mod target;
 mod words;
 
-pub(crate) use client::Access;
-pub(crate) use cluster::{ClusterFigures, Publisher};
-pub(crate) use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
-pub(crate) use credentials::Token;
-pub(crate) use masked_config::MaskedConfig;
-pub(crate) use node::{
-    Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View,
-};
-pub(crate) use problem::ConfigProblem;
-pub(crate) use service::Admin;
-pub(crate) use settings::{
+pub use client::Access;
+pub use cluster::{ClusterFigures, Publisher};
+pub use config_call::{ConfigCall, ConfigRequest, Refused, Replaced};
+pub use credentials::Token;
+pub use masked_config::MaskedConfig;
+pub use node::{Checked, EffectiveConfig, Node, Origins, Phase, PutBy, Readers, ShownConfig, View};
+pub use problem::ConfigProblem;
+pub use service::Admin;
+pub use settings::{
     AdminSettings, ClientSettings, ProbeSettings, Role, TokenDigest, TokenSettings,
 };

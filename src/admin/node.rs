@@ -27,7 +27,7 @@ use crate::telemetry::{Forwarders, History, Metrics, RefusalRings, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// It serves requests.
     Serving,
     /// It finishes the requests in progress, and then ends.
@@ -36,57 +36,57 @@ pub(crate) enum Phase {
 
 /// The state of the gateway.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
+pub struct View {
     /// What the gateway does.
-    pub(crate) phase: Phase,
+    pub phase: Phase,
     /// The configuration in use.
-    pub(crate) snapshot: Arc<Snapshot>,
+    pub snapshot: Arc<Snapshot>,
     /// Which callers are admitted, and how.
-    pub(crate) settings: Arc<AdminSettings>,
+    pub settings: Arc<AdminSettings>,
     /// The text in use. None: the gateway runs without one.
-    pub(crate) document: Option<ShownConfig>,
+    pub document: Option<ShownConfig>,
     /// The call that gave the configuration in use. None: it is that of the file.
-    pub(crate) origin: Option<PutBy>,
+    pub origin: Option<PutBy>,
     /// The names of settings that are not in force before a restart.
-    pub(crate) needs_restart: Vec<&'static str>,
+    pub needs_restart: Vec<&'static str>,
     /// How many configurations have been in use.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// The time since which this one is.
-    pub(crate) loaded: Timestamp,
+    pub loaded: Timestamp,
     /// Why the last reload failed, and when.
-    pub(crate) failure: Option<(Timestamp, String)>,
+    pub failure: Option<(Timestamp, String)>,
 }
 
 /// A configuration as it is shown.
 #[derive(Clone)]
-pub(crate) struct ShownConfig {
+pub struct ShownConfig {
     /// The configuration without its secrets.
-    pub(crate) masked: MaskedConfig,
+    pub masked: MaskedConfig,
     /// What is true of it with these patches.
-    pub(crate) effective: Arc<dyn Fn(&Resolved) -> EffectiveConfig + Send + Sync>,
+    pub effective: Arc<dyn Fn(&Resolved) -> EffectiveConfig + Send + Sync>,
     /// Identifies the text: the contents of an entity tag.
-    pub(crate) tag: String,
+    pub tag: String,
 }
 
 /// What is true of a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct EffectiveConfig {
+pub struct EffectiveConfig {
     /// The file with its defaults and the patches in force, without secrets.
-    pub(crate) effective: Value,
-    pub(crate) origins: Origins,
+    pub effective: Value,
+    pub origins: Origins,
 }
 
 /// Where the values come from that are not written in the file, as JSON Pointers (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Origins {
+pub struct Origins {
     /// Fields that the file leaves out.
-    pub(crate) default: Vec<String>,
+    pub default: Vec<String>,
     /// Fields that patches have changed.
-    pub(crate) patch: Vec<String>,
+    pub patch: Vec<String>,
     /// Fields whose value comes from `${...}`, and is shown.
-    pub(crate) reference: Vec<String>,
+    pub reference: Vec<String>,
     /// Fields whose value is not shown.
-    pub(crate) secret: Vec<String>,
+    pub secret: Vec<String>,
 }
 
 impl fmt::Debug for ShownConfig {
@@ -97,30 +97,30 @@ impl fmt::Debug for ShownConfig {
 
 /// A call that has replaced the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PutBy {
+pub struct PutBy {
     /// The name of its credential.
-    pub(crate) actor: String,
+    pub actor: String,
     /// When it was made.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
 }
 
 /// What the check of a configuration has found.
 #[derive(Clone, Debug)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// The configuration without secrets, if it can be used.
-    pub(crate) document: Option<MaskedConfig>,
+    pub document: Option<MaskedConfig>,
     /// Its mistakes and warnings.
-    pub(crate) problems: Vec<ConfigProblem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 /// Reads what is written as in a configuration.
 #[derive(Clone)]
-pub(crate) struct Readers {
+pub struct Readers {
     /// Checks the text of a configuration, for a bounded time. The error says which file does not
     /// answer.
-    pub(crate) check: Rc<dyn Fn(String) -> LocalBoxFuture<'static, Result<Checked, String>>>,
+    pub check: Rc<dyn Fn(String) -> LocalBoxFuture<'static, Result<Checked, String>>>,
     /// The limit of a single key.
-    pub(crate) limit: fn(&str) -> Result<Override, String>,
+    pub limit: fn(&str) -> Result<Override, String>,
 }
 
 impl fmt::Debug for Readers {
@@ -130,37 +130,37 @@ impl fmt::Debug for Readers {
 }
 
 /// The ways to the gateway.
-pub(crate) struct Node {
+pub struct Node {
     /// The state of the gateway.
-    pub(crate) view: watch::Receiver<View>,
+    pub view: watch::Receiver<View>,
     /// Questions to the store.
-    pub(crate) store: mpsc::Sender<StoreCall>,
+    pub store: mpsc::Sender<StoreCall>,
     /// Changes of policies.
-    pub(crate) patches: mpsc::Sender<PatchCall>,
+    pub patches: mpsc::Sender<PatchCall>,
     /// Changes of the configuration.
-    pub(crate) configs: mpsc::Sender<ConfigCall>,
+    pub configs: mpsc::Sender<ConfigCall>,
     /// What all nodes share besides counters. None: there is one node.
-    pub(crate) control: Option<Rc<ControlStore>>,
+    pub control: Option<Rc<ControlStore>>,
     /// What this node says of itself to the others.
-    pub(crate) own_record: Rc<dyn Fn() -> Value>,
+    pub own_record: Rc<dyn Fn() -> Value>,
     /// The file of overrides, if there is one.
-    pub(crate) overrides: Option<OverridesFile>,
+    pub overrides: Option<OverridesFile>,
     /// All metrics.
-    pub(crate) metrics: Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.
-    pub(crate) top: Arc<TopHistory>,
+    pub top: Arc<TopHistory>,
     /// The figures of the last minutes.
-    pub(crate) history: Rc<History>,
+    pub history: Rc<History>,
     /// The figures of all nodes, if they were asked for.
-    pub(crate) cluster: ClusterFigures,
+    pub cluster: ClusterFigures,
     /// The last refusals of all workers.
-    pub(crate) refusals: Arc<RefusalRings>,
+    pub refusals: Arc<RefusalRings>,
     /// Peers that name clients and are not trusted.
-    pub(crate) forwarders: Arc<Forwarders>,
+    pub forwarders: Arc<Forwarders>,
     /// The other processes that listen on an address of this one.
-    pub(crate) other_listeners: Rc<dyn Fn() -> Arc<[OtherListener]>>,
+    pub other_listeners: Rc<dyn Fn() -> Arc<[OtherListener]>>,
     /// Reads configurations.
-    pub(crate) readers: Readers,
+    pub readers: Readers,
 }
 
 impl fmt::Debug for Node {
@@ -171,12 +171,12 @@ impl fmt::Debug for Node {
 
 impl Node {
     /// The state of the gateway now.
-    pub(super) fn view(&self) -> View {
+    pub fn view(&self) -> View {
         self.view.borrow().clone()
     }
 
     /// The figures of all nodes.
-    pub(super) async fn cluster(&self, now: Timestamp) -> Rc<Cluster> {
+    pub async fn cluster(&self, now: Timestamp) -> Rc<Cluster> {
         let own = Own { history: &self.history, top: &self.top };
         self.cluster.collect(self.control.as_deref(), own, now).await
     }
@@ -185,7 +185,7 @@ impl Node {
     ///
     /// # Errors
     /// 503, if too many questions wait, or no worker answers.
-    pub(super) async fn ask<T>(
+    pub async fn ask<T>(
         &self,
         call: impl FnOnce(oneshot::Sender<T>) -> StoreCall,
     ) -> Result<T, Problem> {

@@ -12,22 +12,22 @@ const NEAR: u64 = 800;
 
 /// The outcomes of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PolicyOutcomes {
+pub struct PolicyOutcomes {
     /// Those of the last minute, and how long it was.
-    pub(super) minute: (Span, ByOutcome),
+    pub minute: (Span, ByOutcome),
     /// The same of five minutes.
-    pub(super) five_minutes: (Span, ByOutcome),
+    pub five_minutes: (Span, ByOutcome),
     /// All since the process began.
-    pub(super) total: ByOutcome,
+    pub total: ByOutcome,
     /// Of the decisions of five minutes, those after which the use of the limit was measured.
-    pub(super) measured: u64,
+    pub measured: u64,
     /// Of these, those after which a client had used more than 80 %.
-    pub(super) near: u64,
+    pub near: u64,
 }
 
 /// The decisions of a policy by outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Outcomes {
+pub struct Outcomes {
     /// Those since the process began.
     total: Counted,
     #[serde(rename = "1m")]
@@ -48,7 +48,7 @@ struct Recent {
 /// How much of their limits the clients of a policy have used, over five minutes: one decision of
 /// 16 is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Use {
+pub struct Use {
     /// The decisions that were measured.
     measured: u64,
     /// The share of these after which a client had used more than 80 % of its limit.
@@ -57,7 +57,7 @@ pub(super) struct Use {
 
 impl PolicyOutcomes {
     /// Those of one policy on this node.
-    pub(super) fn of(history: &History, name: &str) -> Self {
+    pub fn of(history: &History, name: &str) -> Self {
         let (minute, in_minute) = history.policy(name, Span::from_secs(60));
         let (five_minutes, counts) = history.policy(name, Span::from_secs(300));
         Self {
@@ -70,7 +70,7 @@ impl PolicyOutcomes {
     }
 
     /// Adds those of another node.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (period, more) in
             [(&mut self.minute, &other.minute), (&mut self.five_minutes, &other.five_minutes)]
         {
@@ -83,14 +83,14 @@ impl PolicyOutcomes {
     }
 
     /// Decisions of the last five minutes.
-    pub(super) fn recent(&self) -> u64 {
+    pub fn recent(&self) -> u64 {
         self.five_minutes.1.sum()
     }
 }
 
 impl Outcomes {
     /// The outcomes as an answer shows them.
-    pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
+    pub fn of(outcomes: &PolicyOutcomes) -> Self {
         let recent = |(span, counts): &(Span, ByOutcome)| {
             let seconds = ratio(span.as_micros(), 1_000_000);
             Recent { seconds, outcomes: named(counts.named()) }
@@ -105,20 +105,20 @@ impl Outcomes {
 
 impl Use {
     /// The use as an answer shows it.
-    pub(super) fn of(outcomes: &PolicyOutcomes) -> Self {
+    pub fn of(outcomes: &PolicyOutcomes) -> Self {
         let PolicyOutcomes { measured, near, .. } = *outcomes;
         Self { measured, near: ratio(near, measured) }
     }
 }
 
 /// The numbers with their names; zeros are left out.
-pub(super) fn named(numbers: impl Iterator<Item = (&'static str, u64)>) -> Counted {
+pub fn named(numbers: impl Iterator<Item = (&'static str, u64)>) -> Counted {
     let counted = numbers.filter(|(_, number)| *number > 0);
     counted.map(|(name, number)| (name.to_owned(), number)).collect()
 }
 
 /// A quotient with three decimals; none if there is none.
 #[expect(clippy::cast_precision_loss, reason = "three decimals are shown")]
-pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
+pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64 * 1000.0).round() / 1000.0)
 }

@@ -7,10 +7,10 @@ use super::problem::Problem;
 
 /// A file of the page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PageFile {
+pub struct PageFile {
     name: &'static str,
-    pub(super) content_type: &'static str,
-    pub(super) text: &'static str,
+    pub content_type: &'static str,
+    pub text: &'static str,
 }
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -49,7 +49,7 @@ const FILES: &[PageFile] = files! {
 };
 
 /// The names of all files.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|file| file.name)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// 404, if there is none.
-pub(super) fn file(name: &str) -> Result<PageFile, Problem> {
+pub fn file(name: &str) -> Result<PageFile, Problem> {
     let found = FILES.iter().find(|file| file.name == name);
     found.copied().ok_or_else(|| Problem::not_found("the page has no such file"))
 }

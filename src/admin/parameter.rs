@@ -6,27 +6,27 @@ use super::problem::Problem;
 
 /// A parameter of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parameter {
-    pub(super) name: &'static str,
+pub struct Parameter {
+    pub name: &'static str,
     /// What it means: one line for the document.
-    pub(super) about: &'static str,
-    pub(super) values: Values,
+    pub about: &'static str,
+    pub values: Values,
 }
 
 /// A name in braces in a path, which stands for one segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PathName {
-    pub(super) name: &'static str,
+pub struct PathName {
+    pub name: &'static str,
     /// What it means: one line for the document.
-    pub(super) about: &'static str,
-    pub(super) example: &'static str,
+    pub about: &'static str,
+    pub example: &'static str,
     /// The values that it can have. None: any.
-    pub(super) known: Option<fn() -> Vec<&'static str>>,
+    pub known: Option<fn() -> Vec<&'static str>>,
 }
 
 /// The values that a parameter can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Values {
+pub enum Values {
     /// A number between two bounds, and the one that holds if none is given.
     Number { least: usize, most: usize, default: usize },
     /// One of these words. The first holds if none is given.
@@ -38,42 +38,42 @@ pub(super) enum Values {
 }
 
 /// Where a list goes on.
-pub(super) const AFTER: Parameter =
+pub const AFTER: Parameter =
     Parameter { name: "after", about: "`next` of the page before", values: Values::Text };
 /// How many items a page has.
-pub(super) const LIMIT: Parameter = number("limit", "the most items of the page", (1, 1000), 100);
+pub const LIMIT: Parameter = number("limit", "the most items of the page", (1, 1000), 100);
 /// One policy of a list.
-pub(super) const POLICY: Parameter =
+pub const POLICY: Parameter =
     Parameter { name: "policy", about: "only those of this policy", values: Values::Text };
 
 /// Whose figures an answer has.
-pub(super) const SCOPE: Parameter = Parameter {
+pub const SCOPE: Parameter = Parameter {
     name: "scope",
     about: "whose figures: those of this node, or the sums of all nodes that share the store",
     values: Values::Word(&["node", "cluster"]),
 };
 
 /// Whether whole keys are shown.
-pub(super) const REVEAL: Parameter = Parameter {
+pub const REVEAL: Parameter = Parameter {
     name: "reveal",
     about: "whether whole keys are shown, with the role `operate` and `admin.reveal_keys: true`",
     values: Values::Word(&["false", "true"]),
 };
 
 /// The parameters of lists.
-pub(super) const PAGE: &[Parameter] = &[AFTER, LIMIT];
+pub const PAGE: &[Parameter] = &[AFTER, LIMIT];
 
 /// What calls with `scope` have in common.
-pub(super) const CLUSTER: &str = "With `scope=cluster` the answer has the sums of all nodes, and \
+pub const CLUSTER: &str = "With `scope=cluster` the answer has the sums of all nodes, and \
                                   says which nodes are missing. The first such call waits for \
                                   them, 2.5 s at most.";
 
 /// The name of a policy in a path.
-pub(super) const POLICY_NAME: PathName =
+pub const POLICY_NAME: PathName =
     PathName { name: "policy", about: "the name of a policy", example: "per-client", known: None };
 
 /// A number from `least` to `most`.
-pub(super) const fn number(
+pub const fn number(
     name: &'static str,
     about: &'static str,
     (least, most): (usize, usize),
@@ -87,7 +87,7 @@ impl Parameter {
     ///
     /// # Errors
     /// 400.
-    pub(super) fn check(&self, value: &str) -> Result<(), Problem> {
+    pub fn check(&self, value: &str) -> Result<(), Problem> {
         let is_good = match self.values {
             Values::Number { least, most, .. } => {
                 number_of(value).is_some_and(|it| (least..=most).contains(&it))
@@ -100,13 +100,13 @@ impl Parameter {
     }
 
     /// The number that this value means.
-    pub(super) fn number(&self, value: Option<&str>) -> usize {
+    pub fn number(&self, value: Option<&str>) -> usize {
         let Values::Number { default, .. } = self.values else { return 0 };
         value.and_then(number_of).unwrap_or(default)
     }
 
     /// The words that this value means.
-    pub(super) fn words<'v>(&self, value: Option<&'v str>) -> Vec<&'v str> {
+    pub fn words<'v>(&self, value: Option<&'v str>) -> Vec<&'v str> {
         match (value, self.values) {
             (Some(value), _) => value.split(',').collect(),
             (None, Values::Words(words)) => words.split_last().map_or(&[][..], |it| it.1).to_vec(),

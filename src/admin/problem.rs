@@ -9,52 +9,52 @@ use crate::patches;
 
 /// Why a call is not answered as asked.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Problem {
-    pub(super) status: StatusCode,
+pub struct Problem {
+    pub status: StatusCode,
     /// What is wrong, and what to do.
-    pub(super) detail: String,
+    pub detail: String,
     /// The mistakes of a configuration.
-    pub(super) errors: Vec<Mistake>,
+    pub errors: Vec<Mistake>,
     /// The methods that the path has, if the method is wrong.
-    pub(super) allow: Option<String>,
+    pub allow: Option<String>,
     /// When to try again.
-    pub(super) retry_after: Option<Span>,
+    pub retry_after: Option<Span>,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         Self { status, detail, errors: Vec::new(), allow: None, retry_after: None }
     }
 
     /// The call has a mistake.
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// There is no such thing.
-    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+    pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     /// The configuration does not allow it.
-    pub(super) fn conflict(detail: impl Into<String>) -> Self {
+    pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
     /// It may work later.
-    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+    pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
     /// There were too many.
-    pub(super) fn too_many(detail: impl Into<String>, retry_after: Span) -> Self {
+    pub fn too_many(detail: impl Into<String>, retry_after: Span) -> Self {
         let retry_after = Some(retry_after);
         Self { retry_after, ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
 
     /// The document.
-    pub(super) fn document(&self) -> ProblemDocument<'_> {
+    pub fn document(&self) -> ProblemDocument<'_> {
         ProblemDocument {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -68,7 +68,7 @@ impl Problem {
 /// Why a call is not answered as asked (RFC 9457).
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-pub(super) struct ProblemDocument<'p> {
+pub struct ProblemDocument<'p> {
     /// Always `about:blank`: the status tells the kind.
     #[serde(rename = "type")]
     kind: &'p str,
@@ -86,7 +86,7 @@ pub(super) struct ProblemDocument<'p> {
 
 /// A mistake of a configuration or of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Mistake {
+pub struct Mistake {
     /// The line of a configuration from 1; 0 for the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
@@ -101,7 +101,7 @@ pub(super) struct Mistake {
 
 impl Mistake {
     /// A mistake that has no place.
-    pub(super) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { line: None, column: None, message: message.into(), help: help.into() }
     }
 }
@@ -122,16 +122,16 @@ impl From<patches::Mistake> for Mistake {
 /// A mistake in a configuration, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Warning")]
-pub(crate) struct ConfigProblem {
+pub struct ConfigProblem {
     /// Whether it is only a warning.
     #[serde(skip)]
-    pub(crate) is_warning: bool,
+    pub is_warning: bool,
     /// The line from 1; 0 for the whole file.
-    pub(crate) line: u64,
+    pub line: u64,
     /// The column from 1; 0 for the whole file.
-    pub(crate) column: u64,
+    pub column: u64,
     /// What is wrong.
-    pub(crate) message: String,
+    pub message: String,
     /// What would be right.
-    pub(crate) help: String,
+    pub help: String,
 }

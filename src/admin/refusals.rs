@@ -14,7 +14,7 @@ use crate::telemetry::{Refusal, RefusalRings};
 
 /// The last refusals, the newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Refusals {
+pub struct Refusals {
     scope: Scope,
     items: Vec<ShownRefusal>,
     /// What `after` is for the next page. Null: this is the last one.
@@ -23,7 +23,7 @@ pub(super) struct Refusals {
 
 /// The refusals of requests with one id.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct RefusalsOfRequest {
+pub struct RefusalsOfRequest {
     scope: Scope,
     items: Vec<ShownRefusal>,
 }
@@ -31,7 +31,7 @@ pub(super) struct RefusalsOfRequest {
 /// One refusal.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Refusal")]
-pub(super) struct ShownRefusal {
+pub struct ShownRefusal {
     /// Counts up from the start of the process.
     sequence: u64,
     /// When it was (RFC 3339).
@@ -66,7 +66,7 @@ struct RefusedKey {
 ///
 /// # Errors
 /// 400, if a parameter is not valid.
-pub(super) fn list(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
+pub fn list(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
     let before = call.parameter("after").map(str::parse).transpose();
     let before =
         before.map_err(|_| Problem::bad_request("after is not the next of an earlier page"))?;
@@ -101,7 +101,7 @@ fn reveal_of(items: &[ShownRefusal], call: &Call) -> Option<Change> {
 ///
 /// # Errors
 /// 404, if there are none.
-pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
+pub fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Problem> {
     let refusals = rings.of_request(call.value(0));
     let items = shown(&refusals, call);
     if items.is_empty() {
@@ -121,7 +121,7 @@ pub(super) fn of_request(rings: &RefusalRings, call: &Call) -> Result<Answer, Pr
 
 impl ShownRefusal {
     /// This refusal, with the masked text.
-    pub(super) fn of(refusal: &Refusal) -> Self {
+    pub fn of(refusal: &Refusal) -> Self {
         Self {
             sequence: refusal.sequence,
             time: refusal.time.to_string(),

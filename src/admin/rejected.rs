@@ -6,7 +6,7 @@ use super::problem::Problem;
 use crate::patches::Rejected;
 
 /// The answer about a change that is not made.
-pub(super) fn problem(rejected: Rejected, policy: &str) -> Problem {
+pub fn problem(rejected: Rejected, policy: &str) -> Problem {
     match rejected {
         Rejected::UnknownPolicy => Problem::not_found(format!("there is no policy {policy:?}")),
         Rejected::Nothing => Problem::not_found("there is none that could be removed"),

@@ -13,7 +13,7 @@ use super::problem::Problem;
 ///
 /// # Errors
 /// 403, if the configuration does not allow it, and 400, if those of all nodes are asked for.
-pub(super) fn check(view: &View, call: &Call) -> Result<(), Problem> {
+pub fn check(view: &View, call: &Call) -> Result<(), Problem> {
     if !view.settings.reveal_keys {
         let detail = "whole keys are not kept: admin.reveal_keys is not true in the file";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
@@ -27,7 +27,7 @@ pub(super) fn check(view: &View, call: &Call) -> Result<(), Problem> {
 }
 
 /// What the audit log says of whole keys that are shown: this many.
-pub(super) fn shown(call: &Call, count: usize, key_id: Option<String>) -> Change {
+pub fn shown(call: &Call, count: usize, key_id: Option<String>) -> Change {
     let policy = call.policy().map(str::to_owned);
     Change { policy, key_id, after: json!({ "whole_keys": count }), ..Change::default() }
 }

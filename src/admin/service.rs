@@ -41,7 +41,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The admin listener.
 #[derive(Debug)]
-pub(crate) struct Admin {
+pub struct Admin {
     state: AdminState,
     /// The user of this process.
     own_uid: u32,
@@ -59,7 +59,7 @@ struct Admitted {
 
 impl Admin {
     /// Serves what `node` tells. `own_uid` is the user of this process.
-    pub(crate) fn new(node: Node, clock: Clock, own_uid: u32) -> Self {
+    pub fn new(node: Node, clock: Clock, own_uid: u32) -> Self {
         let metrics = AdminMetrics::new(&node.metrics);
         let state = AdminState {
             events: Events::new(),
@@ -74,7 +74,7 @@ impl Admin {
     }
 
     /// The service for one connection from `peer`.
-    pub(crate) fn service(
+    pub fn service(
         self: &Rc<Self>,
         peer: Peer,
         access: Access,
@@ -96,7 +96,7 @@ impl Admin {
     }
 
     /// Updates the status for ever.
-    pub(crate) async fn watch(self: Rc<Self>) {
+    pub async fn watch(self: Rc<Self>) {
         let AdminState { node, clock, status, candidates, .. } = &self.state;
         loop {
             let asked = timeout(STATUS_INTERVAL, node.ask(StoreCall::Standing)).await;
@@ -114,7 +114,7 @@ impl Admin {
     }
 
     /// Reads the counters once a second for ever, and tells the streams of events.
-    pub(crate) async fn observe(self: Rc<Self>) {
+    pub async fn observe(self: Rc<Self>) {
         let AdminState { node, clock, status, events, .. } = &self.state;
         let mut seconds = interval(STATUS_INTERVAL);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);

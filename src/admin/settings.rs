@@ -9,31 +9,31 @@ use crate::server::{ListenAddress, ListenerSettings};
 
 /// The admin listener, and what its clients may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AdminSettings {
+pub struct AdminSettings {
     /// Where it listens, with its bounds.
-    pub(crate) listener: ListenerSettings,
+    pub listener: ListenerSettings,
     /// Names that requests may have in `Host`, in lower case, besides the loopback and the
     /// address of the listener.
-    pub(crate) hosts: Vec<String>,
+    pub hosts: Vec<String>,
     /// The tokens, each with a name of its own.
-    pub(crate) tokens: Vec<TokenSettings>,
+    pub tokens: Vec<TokenSettings>,
     /// The clients with certificates.
-    pub(crate) clients: Vec<ClientSettings>,
+    pub clients: Vec<ClientSettings>,
     /// The users whose processes may use a Unix socket, besides root and the gateway's own.
-    pub(crate) uids: Vec<u32>,
+    pub uids: Vec<u32>,
     /// A second listener, for health checks without a token.
-    pub(crate) probe: Option<ProbeSettings>,
+    pub probe: Option<ProbeSettings>,
     /// Whether calls may write the configuration file.
-    pub(crate) write_config: bool,
+    pub write_config: bool,
     /// Whether whole keys are kept, and shown to operators that ask for them.
-    pub(crate) reveal_keys: bool,
+    pub reveal_keys: bool,
     /// Whether no file has them: they are for the terminal that has started the process.
-    pub(crate) is_temporary: bool,
+    pub is_temporary: bool,
 }
 
 /// What a credential allows. Each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
+pub enum Role {
     /// To read the metrics.
     Metrics,
     /// To read everything.
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 
 impl Role {
     /// Its name in the configuration.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Metrics => "metrics",
             Self::Read => "read",
@@ -55,49 +55,49 @@ impl Role {
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TokenSettings {
+pub struct TokenSettings {
     /// The name by which the audit log knows its owner.
-    pub(crate) name: String,
+    pub name: String,
     /// What it allows.
-    pub(crate) role: Role,
+    pub role: Role,
     /// The digest by which it is compared.
-    pub(crate) digest: TokenDigest,
+    pub digest: TokenDigest,
     /// The time from which on it is not valid.
-    pub(crate) expires: Option<Timestamp>,
+    pub expires: Option<Timestamp>,
 }
 
 /// A client with a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ClientSettings {
+pub struct ClientSettings {
     /// The subject of its certificate.
-    pub(crate) subject: String,
+    pub subject: String,
     /// What it may do.
-    pub(crate) role: Role,
+    pub role: Role,
 }
 
 /// The listener for health checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProbeSettings {
+pub struct ProbeSettings {
     /// Where it listens.
-    pub(crate) address: ListenAddress,
+    pub address: ListenAddress,
     /// Whether it also serves the metrics.
-    pub(crate) metrics: bool,
+    pub metrics: bool,
 }
 
 /// The digest of a token (SHA-256). The token itself is not kept.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct TokenDigest([u8; 32]);
+pub struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
     /// The digest of `token`.
-    pub(crate) fn of(token: &[u8]) -> Self {
+    pub fn of(token: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, token).as_ref());
         Self(bytes)
     }
 
     /// The digest itself.
-    pub(crate) const fn bytes(&self) -> &[u8; 32] {
+    pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }

@@ -22,91 +22,91 @@ use super::target::is_at;
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// To read the metrics.
-pub(super) const METRICS: Option<Role> = Some(Role::Metrics);
+pub const METRICS: Option<Role> = Some(Role::Metrics);
 /// To read everything.
-pub(super) const READ: Option<Role> = Some(Role::Read);
+pub const READ: Option<Role> = Some(Role::Read);
 /// To change something.
-pub(super) const OPERATE: Option<Role> = Some(Role::Operate);
+pub const OPERATE: Option<Role> = Some(Role::Operate);
 
 /// The type of most bodies.
-pub(super) const JSON: &[&str] = &["application/json"];
+pub const JSON: &[&str] = &["application/json"];
 /// The types of a configuration.
-pub(super) const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
+pub const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 
 /// The calls of the API.
 #[derive(Debug)]
-pub(super) struct Api {
-    pub(super) groups: &'static [Group],
+pub struct Api {
+    pub groups: &'static [Group],
 }
 
 /// Calls about the same things. The order of the methods of a path is that of `Allow`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub struct Group {
     /// The name.
-    pub(super) tag: &'static str,
+    pub tag: &'static str,
     /// What it is about, in a line.
-    pub(super) about: &'static str,
-    pub(super) calls: &'static [CallSpec],
+    pub about: &'static str,
+    pub calls: &'static [CallSpec],
 }
 
 /// One call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CallSpec {
-    pub(super) method: &'static str,
+pub struct CallSpec {
+    pub method: &'static str,
     /// Names in braces stand for one segment.
-    pub(super) path: &'static str,
+    pub path: &'static str,
     /// What the caller must have. None: no credential.
-    pub(super) role: Option<Role>,
+    pub role: Option<Role>,
     /// What makes the answer.
-    pub(super) run: Run,
+    pub run: Run,
     /// The longest time of the call.
-    pub(super) longest: Duration,
+    pub longest: Duration,
     /// The names in braces of the path.
-    pub(super) names: &'static [PathName],
+    pub names: &'static [PathName],
     /// The parameters that the query may have.
-    pub(super) query: &'static [Parameter],
+    pub query: &'static [Parameter],
     /// The body that it must have. None: a body is ignored.
-    pub(super) body: Option<Body>,
+    pub body: Option<Body>,
     /// Whether it changes something, and so is recorded.
-    pub(super) is_change: bool,
+    pub is_change: bool,
     /// Whether it is a part of the program, which contains nothing of this gateway.
-    pub(super) is_public: bool,
+    pub is_public: bool,
     /// The name of the operation in the document, which no other call has.
-    pub(super) id: &'static str,
+    pub id: &'static str,
     /// What it does, in a line.
-    pub(super) summary: &'static str,
+    pub summary: &'static str,
     /// What else a caller should know.
-    pub(super) about: &'static str,
+    pub about: &'static str,
     /// What an answer with the status 200 means.
-    pub(super) done: &'static str,
-    pub(super) answer: Content,
+    pub done: &'static str,
+    pub answer: Content,
     /// Whether an answer can have an entity tag.
-    pub(super) has_tag: bool,
+    pub has_tag: bool,
     /// Whether it needs `If-Match`.
-    pub(super) needs_match: bool,
+    pub needs_match: bool,
     /// The statuses of its problems besides those that follow from the rest.
-    pub(super) problems: &'static [StatusCode],
+    pub problems: &'static [StatusCode],
     /// Other statuses than 200 that are no problems, what each means, and its answer.
-    pub(super) others: &'static [(StatusCode, &'static str, SchemaOf)],
+    pub others: &'static [(StatusCode, &'static str, SchemaOf)],
 }
 
 /// What a function of the table of calls gets.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) state: &'a AdminState,
+pub struct Asked<'a> {
+    pub state: &'a AdminState,
     /// The calls that there are.
-    pub(super) api: &'static Api,
-    pub(super) node: &'a Node,
+    pub api: &'static Api,
+    pub node: &'a Node,
     /// The gateway as it was when the call came.
-    pub(super) view: &'a View,
-    pub(super) call: &'a Call,
+    pub view: &'a View,
+    pub call: &'a Call,
     /// The body; empty, if the call has none.
-    pub(super) body: Bytes,
+    pub body: Bytes,
 }
 
 /// What makes the answer of a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Run {
+pub enum Run {
     /// Something that is known.
     Now(fn(Asked<'_>) -> Result<Answer, Problem>),
     /// Something that waits, such as for the store.
@@ -116,11 +116,11 @@ pub(super) enum Run {
 }
 
 /// Makes the schema of one type.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What an answer contains.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Content {
+pub enum Content {
     Json(SchemaOf),
     /// Text of one of these types.
     Text(&'static [&'static str]),
@@ -130,17 +130,17 @@ pub(super) enum Content {
 
 /// What the body of a request contains.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Body {
+pub struct Body {
     /// Its types.
-    pub(super) types: &'static [&'static str],
-    pub(super) schema: SchemaOf,
+    pub types: &'static [&'static str],
+    pub schema: SchemaOf,
     /// Bodies in JSON by name. A test sends each of them.
-    pub(super) examples: &'static [(&'static str, &'static str)],
+    pub examples: &'static [(&'static str, &'static str)],
 }
 
 impl CallSpec {
     /// A call that `run` answers. The table says its id, its summary and its answer.
-    pub(super) const fn new(
+    pub const fn new(
         method: &'static str,
         path: &'static str,
         role: Option<Role>,
@@ -170,7 +170,7 @@ impl CallSpec {
     }
 
     /// A call that reads something.
-    pub(super) const fn get(path: &'static str, role: Option<Role>, run: Run) -> Self {
+    pub const fn get(path: &'static str, role: Option<Role>, run: Run) -> Self {
         Self::new("GET", path, role, run)
     }
 
@@ -178,24 +178,24 @@ impl CallSpec {
     ///
     /// # Errors
     /// 400, if it cannot be read.
-    pub(super) fn read(&self, path: &str, query: Option<&str>) -> Result<Call, Problem> {
+    pub fn read(&self, path: &str, query: Option<&str>) -> Result<Call, Problem> {
         Call::read(self.method, self.path, self.query, path, query)
     }
 
     /// What the caller must have for this call. None: no credential.
-    pub(super) fn role_for(&self, call: &Call) -> Option<Role> {
+    pub fn role_for(&self, call: &Call) -> Option<Role> {
         if call.reveals() { Some(Role::Operate) } else { self.role }
     }
 
     /// Whether this call is recorded: it changes something, or shows whole keys.
-    pub(super) fn is_recorded(&self, call: &Call) -> bool {
+    pub fn is_recorded(&self, call: &Call) -> bool {
         self.is_change || call.reveals()
     }
 }
 
 impl Api {
     /// All calls.
-    pub(super) fn calls(&self) -> impl Iterator<Item = &'static CallSpec> + Clone + use<> {
+    pub fn calls(&self) -> impl Iterator<Item = &'static CallSpec> + Clone + use<> {
         self.groups.iter().flat_map(|group| group.calls)
     }
 
@@ -203,7 +203,7 @@ impl Api {
     ///
     /// # Errors
     /// 404, or 405 with the methods of the path, if there is none.
-    pub(super) fn find(&self, method: &Method, path: &str) -> Result<&'static CallSpec, Problem> {
+    pub fn find(&self, method: &Method, path: &str) -> Result<&'static CallSpec, Problem> {
         // A response to HEAD is that to GET, without its body.
         let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
         let at_path = self.calls().filter(|it| is_at(it.path, path));
@@ -222,7 +222,7 @@ impl Api {
 
     /// The name in metrics of a call of this method at this path: never a name that only a
     /// client knows.
-    pub(super) fn name(&self, method: &Method, path: &str) -> String {
+    pub fn name(&self, method: &Method, path: &str) -> String {
         match self.find(method, path) {
             Ok(known) => format!("{} {}", known.method, known.path),
             Err(_) => "unknown".to_owned(),

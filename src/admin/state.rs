@@ -11,13 +11,13 @@ use super::status::Status;
 
 /// What the admin listener keeps between calls.
 #[derive(Debug)]
-pub(super) struct AdminState {
-    pub(super) node: Node,
-    pub(super) clock: Clock,
-    pub(super) audit: AuditLog,
-    pub(super) status: Status,
-    pub(super) events: Events,
-    pub(super) candidates: CandidateCounts,
+pub struct AdminState {
+    pub node: Node,
+    pub clock: Clock,
+    pub audit: AuditLog,
+    pub status: Status,
+    pub events: Events,
+    pub candidates: CandidateCounts,
     /// Checks of configurations that run, of which there is one at a time.
-    pub(super) checks: Semaphore,
+    pub checks: Semaphore,
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tollgate_core::store::OutageCause;
 use tollgate_core::time::Timestamp;
 
-pub(super) use self::present::Known;
+pub use self::present::Known;
 use self::present::Present;
 use self::rules::RULES;
 use self::window::Window;
@@ -25,7 +25,7 @@ use crate::telemetry::{Metrics, Samples};
 
 /// The state of the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct State {
+pub struct State {
     state: StateWord,
     reasons: Vec<ShownReason>,
     version: &'static str,
@@ -64,16 +64,16 @@ struct ShownReason {
 /// The state of the gateway with its rates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Status")]
-pub(super) struct StatusAnswer {
+pub struct StatusAnswer {
     #[serde(flatten)]
-    pub(super) state: State,
+    pub state: State,
     /// The figures of the last minute. Null in the first second of a process.
-    pub(super) rates: Option<Figures>,
+    pub rates: Option<Figures>,
 }
 
 /// An upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Upstream {
+pub struct Upstream {
     name: String,
     in_flight: Option<usize>,
     max_in_flight: Option<usize>,
@@ -105,7 +105,7 @@ type Reason = (usize, String);
 
 /// The reasons of now, each with the time since which it is one.
 #[derive(Debug)]
-pub(super) struct Status {
+pub struct Status {
     since: RefCell<BTreeMap<Reason, Timestamp>>,
     known: RefCell<Known>,
     window: RefCell<Window>,
@@ -122,7 +122,7 @@ fn reasons(present: &Present<'_>) -> impl Iterator<Item = (Reason, f64)> {
 
 impl Status {
     /// Nothing is known yet. What policies refused before becomes one of `metrics`.
-    pub(super) fn new(metrics: &Metrics) -> Self {
+    pub fn new(metrics: &Metrics) -> Self {
         let window = Window::default();
         metrics.add_source(window.source());
         Self { since: RefCell::default(), known: RefCell::default(), window: RefCell::new(window) }
@@ -130,7 +130,7 @@ impl Status {
 
     /// Updates the reasons. To be called regularly. `learn` replaces what is known, and `samples`
     /// reads all metrics.
-    pub(super) fn update(
+    pub fn update(
         &self,
         view: &View,
         learn: impl FnOnce(&mut Known),
@@ -155,13 +155,13 @@ impl Status {
     }
 
     /// Why servers of the store are not used, each cause once.
-    pub(super) fn store_causes(&self) -> BTreeSet<OutageCause> {
+    pub fn store_causes(&self) -> BTreeSet<OutageCause> {
         let known = self.known.borrow();
         known.store.iter().flat_map(|it| &it.outages).map(|outage| outage.cause).collect()
     }
 
     /// The answer to a call.
-    pub(super) fn answer(&self, view: &View) -> State {
+    pub fn answer(&self, view: &View) -> State {
         let since = self.since.borrow();
         let window = self.window.borrow();
         let known = self.known.borrow();
@@ -205,7 +205,7 @@ fn note(since: &mut BTreeMap<Reason, Timestamp>, present: &Present<'_>, now: Tim
 }
 
 /// All upstreams with their endpoints, by name.
-pub(super) fn upstreams(view: &View) -> Vec<(String, Upstream)> {
+pub fn upstreams(view: &View) -> Vec<(String, Upstream)> {
     let upstream = |upstream: &UpstreamShared| {
         let endpoints = upstream
             .health()

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use super::problem::Problem;
 
 /// Whether `path` matches `template`.
-pub(super) fn is_at(template: &str, path: &str) -> bool {
+pub fn is_at(template: &str, path: &str) -> bool {
     let mut names = template.split('/');
     let mut segments = path.split('/');
     loop {
@@ -23,14 +23,14 @@ pub(super) fn is_at(template: &str, path: &str) -> bool {
 }
 
 /// The text of a part that is percent-encoded.
-pub(super) fn decoded(text: &str) -> Result<String, Problem> {
+pub fn decoded(text: &str) -> Result<String, Problem> {
     let decoded = percent_decode_str(text).decode_utf8();
     let wrong = |_| Problem::bad_request("the target is not UTF-8 text");
     decoded.map(|text| text.into_owned()).map_err(wrong)
 }
 
 /// The names and values of a query.
-pub(super) fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
+pub fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
     let parts = query.unwrap_or_default().split('&').filter(|part| !part.is_empty());
     let pair = |part: &str| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));

@@ -7,12 +7,12 @@ use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
 
 /// Numbers by their names. Zeros may be left out.
-pub(super) type Counted = BTreeMap<String, u64>;
+pub type Counted = BTreeMap<String, u64>;
 
 /// Whether something is true of the asked node alone, or of all nodes that share the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Scope {
+pub enum Scope {
     Node,
     Cluster,
 }
@@ -21,14 +21,14 @@ pub(super) enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(super) enum SourceWord {
+pub enum SourceWord {
     Store,
     Local,
 }
 
 /// A limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Limit {
+pub struct Limit {
     /// The units that the window admits.
     units: u64,
     /// The length of the window in milliseconds; 0 if there is none.
@@ -40,7 +40,7 @@ pub(super) struct Limit {
 /// The word for the absence of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Unlimited {
+pub enum Unlimited {
     Unlimited,
 }
 
@@ -48,14 +48,14 @@ pub(super) enum Unlimited {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-pub(super) enum OrUnlimited<T> {
+pub enum OrUnlimited<T> {
     Limited(T),
     Unlimited(Unlimited),
 }
 
 impl Limit {
     /// The limit of this algorithm.
-    pub(super) fn of(algorithm: &Algorithm) -> Self {
+    pub fn of(algorithm: &Algorithm) -> Self {
         Self {
             units: algorithm.limit(),
             window_ms: algorithm.window().as_millis_ceil(),
@@ -66,5 +66,5 @@ impl Limit {
 
 impl<T> OrUnlimited<T> {
     /// No limit.
-    pub(super) const UNLIMITED: Self = Self::Unlimited(Unlimited::Unlimited);
+    pub const UNLIMITED: Self = Self::Unlimited(Unlimited::Unlimited);
 }

@@ -37,14 +37,14 @@ use crate::telemetry::{History, RefusalRings, TopHistory};
 const MAX_STORE_CALLS: usize = 64;
 
 /// The sockets of the admin listener, before it serves.
-pub(super) struct BoundAdmin {
+pub struct BoundAdmin {
     settings: AdminSettings,
     listener: (Listener, ListenerHandle),
     probe: Option<(Listener, ListenerHandle)>,
 }
 
 /// The admin listener while it serves.
-pub(super) struct AdminListener {
+pub struct AdminListener {
     view: watch::Sender<View>,
     tags: Tags,
     handle: ListenerHandle,
@@ -61,7 +61,7 @@ impl BoundAdmin {
     ///
     /// # Errors
     /// If an address or TLS cannot be used.
-    pub(super) fn bind(settings: AdminSettings) -> Result<Self, RunError> {
+    pub fn bind(settings: AdminSettings) -> Result<Self, RunError> {
         let listener = bind(settings.listener.clone())?;
         let probe = settings.probe.as_ref().map(|probe| {
             let bounds = settings.listener.clone();
@@ -77,7 +77,7 @@ impl BoundAdmin {
     }
 
     /// Its address.
-    pub(super) fn address(&self) -> &ListenAddress {
+    pub fn address(&self) -> &ListenAddress {
         self.listener.0.address()
     }
 
@@ -86,7 +86,7 @@ impl BoundAdmin {
     ///
     /// # Errors
     /// If the system refuses a task.
-    pub(super) fn serve(
+    pub fn serve(
         self,
         supervisor: &Supervisor,
         reporter: &Rc<NodeReporter>,
@@ -173,7 +173,7 @@ fn spawn_probe(
 impl AdminListener {
     /// The configuration has been replaced, by a call if `origin` is one. What the listener itself
     /// needs a restart for, is logged and stays. Returns the names of all such changes.
-    pub(super) fn reloaded(
+    pub fn reloaded(
         &self,
         settings: Option<AdminSettings>,
         snapshot: Arc<Snapshot>,
@@ -246,39 +246,39 @@ impl AdminListener {
     }
 
     /// Policies were changed at run time.
-    pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
+    pub fn patched(&self, snapshot: Arc<Snapshot>) {
         self.view.send_modify(|view| view.snapshot = snapshot);
     }
 
     /// The entity tag of the configuration in use.
-    pub(super) fn tag(&self) -> String {
+    pub fn tag(&self) -> String {
         self.view.borrow().document.as_ref().map_or_else(String::new, |it| it.tag.clone())
     }
 
     /// The configuration in use, without secrets.
-    pub(super) fn masked(&self) -> MaskedConfig {
+    pub fn masked(&self) -> MaskedConfig {
         let view = self.view.borrow();
         view.document.as_ref().map(|it| it.masked.clone()).unwrap_or_default()
     }
 
     /// A reload has failed.
-    pub(super) fn reload_failed(&self, why: String) {
+    pub fn reload_failed(&self, why: String) {
         let failure = (Clock::System.wall(), why);
         self.view.send_modify(|view| view.failure = Some(failure));
     }
 
     /// The gateway is about to end.
-    pub(super) fn draining(&self) {
+    pub fn draining(&self) {
         self.view.send_modify(|view| view.phase = Phase::Draining);
     }
 
     /// Its address.
-    pub(super) const fn address(&self) -> &ListenAddress {
+    pub const fn address(&self) -> &ListenAddress {
         &self.address
     }
 
     /// The address of the page, and a command to try.
-    pub(super) fn how_to_ask(&self) -> String {
+    pub fn how_to_ask(&self) -> String {
         // The terminal shows the link with the token.
         if self.view.borrow().settings.is_temporary {
             return self.address.to_string();
@@ -305,7 +305,7 @@ impl AdminListener {
 }
 
 /// Has the figures of this node published while another node asks for them.
-pub(super) fn publish_figures(supervisor: &Supervisor, history: Option<Rc<History>>) {
+pub fn publish_figures(supervisor: &Supervisor, history: Option<Rc<History>>) {
     if let Some(control) = supervisor.patches().control().cloned() {
         let metrics = supervisor.metrics();
         let top = supervisor.top();

@@ -30,7 +30,7 @@ enum Notice {
 struct Told(BTreeMap<String, Notice>);
 
 /// Looks at the certificates until the task is dropped.
-pub(super) async fn watch(observed: Arc<Observed>) {
+pub async fn watch(observed: Arc<Observed>) {
     let mut told = Told::default();
     loop {
         for (certificate, notice) in told.news(&observed.certificates(), Clock::System.wall()) {

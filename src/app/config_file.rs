@@ -14,7 +14,7 @@ use crate::platform::is_mount;
 
 /// A text on the disk beside the file that it is to replace. It is removed if it does not.
 #[derive(Debug)]
-pub(super) struct NewFile {
+pub struct NewFile {
     path: PathBuf,
     target: PathBuf,
     /// The old text, which can come back. None: this one is to come back.
@@ -27,7 +27,7 @@ impl NewFile {
     /// # Errors
     /// If the file is no regular one; if it or its directory is read-only, is mounted itself, or has
     /// no room; or if the new file cannot have the owner of the old one.
-    pub(super) fn write(path: &Path, text: &str) -> io::Result<Self> {
+    pub fn write(path: &Path, text: &str) -> io::Result<Self> {
         let target = fs::canonicalize(path)?;
         let about = fs::metadata(&target)?;
         check_regular(&about)?;
@@ -71,7 +71,7 @@ impl NewFile {
     ///
     /// # Errors
     /// If the system refuses it. Then the file is as it was.
-    pub(super) fn replace(mut self) -> io::Result<(Option<FileStamp>, Option<Box<Self>>)> {
+    pub fn replace(mut self) -> io::Result<(Option<FileStamp>, Option<Box<Self>>)> {
         let stamp = FileStamp::of(&self.path);
         fs::rename(&self.path, &self.target)?;
         // The name itself is on the disk only with its directory. The text is there either way.

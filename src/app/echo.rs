@@ -17,7 +17,7 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A service that responds to each request with its method, target, fields and the length
 /// of its body, as JSON.
-pub(super) fn service()
+pub fn service()
 -> impl Service<Request<ClientBody>, Response = Response<Full<Bytes>>, Error = Infallible> + Clone {
     tower::service_fn(|request: Request<ClientBody>| async {
         let (head, body) = request.into_parts();

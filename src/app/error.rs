@@ -9,7 +9,7 @@ use crate::telemetry::Output;
 
 /// Why the process cannot run.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
+pub enum RunError {
     /// A listener cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),

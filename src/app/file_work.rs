@@ -18,20 +18,20 @@ use crate::config::Progress;
 
 /// How long work for a call of the admin API may take. It is shorter than the time that a call has,
 /// so that its answer says what the matter is.
-pub(super) const CALL_LIMIT: Duration = Duration::from_secs(4);
+pub const CALL_LIMIT: Duration = Duration::from_secs(4);
 /// Threads that work or were left behind.
 const MAX_THREADS: usize = 4;
 
 /// Does work on files.
 #[derive(Debug)]
-pub(super) struct FileWork {
+pub struct FileWork {
     threads: Arc<Semaphore>,
     late_end: Arc<Notify>,
 }
 
 /// Why work has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unfinished {
+pub enum Unfinished {
     /// It takes longer than the limit, and is at this file.
     Late(Duration, Option<PathBuf>),
     /// As many threads as may be were left behind.
@@ -53,7 +53,7 @@ impl FileWork {
     ///
     /// # Errors
     /// If it does not end in time. It may still end later.
-    pub(super) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         &self,
         limit: Duration,
         work: impl FnOnce(&Progress) -> T + Send + 'static,
@@ -88,7 +88,7 @@ impl FileWork {
     }
 
     /// Returns when work has ended that was left behind.
-    pub(super) async fn late_end(&self) {
+    pub async fn late_end(&self) {
         self.late_end.notified().await;
     }
 }

@@ -19,7 +19,7 @@ const LOOKS: usize = 300;
 const MAX_TOLD: usize = 64;
 
 /// Looks at the peers until the task is dropped. Each of them is told of once.
-pub(super) async fn watch(forwarders: Arc<Forwarders>) {
+pub async fn watch(forwarders: Arc<Forwarders>) {
     let mut told = BTreeSet::<IpAddr>::new();
     loop {
         for _ in 0..LOOKS {

@@ -58,10 +58,10 @@ use supervisor::{Outputs, Shutdown, Supervisor};
 use systemd::InheritedSockets;
 use traces::Traces;
 
-pub(crate) use error::RunError;
-pub(crate) use key_set::{KeyCount, count_keys};
-pub(crate) use runtime::local_runtime;
-pub(crate) use store_access::{CommandError, settings_with_password};
+pub use error::RunError;
+pub use key_set::{KeyCount, count_keys};
+pub use runtime::local_runtime;
+pub use store_access::{CommandError, settings_with_password};
 
 /// The longest time for which outputs that accept nothing delay the end of the process.
 const LOGS_LIMIT: Duration = Duration::from_secs(1);
@@ -74,22 +74,22 @@ const MAX_CONFIG_CALLS: usize = 4;
 
 /// The files of a configuration.
 #[derive(Debug)]
-pub(crate) struct ConfigFiles {
+pub struct ConfigFiles {
     /// The file that was loaded.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// The files that it names and whose contents are part of the configuration.
-    pub(crate) others: Vec<NamedFile>,
+    pub others: Vec<NamedFile>,
     /// What the file contains.
-    pub(crate) document: Document,
+    pub document: Document,
 }
 
 /// Where a gateway serves.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub struct Started {
     /// The first listener for requests.
-    pub(crate) gateway: Option<ListenAddress>,
+    pub gateway: Option<ListenAddress>,
     /// The admin listener.
-    pub(crate) admin: Option<ListenAddress>,
+    pub admin: Option<ListenAddress>,
 }
 
 impl Started {
@@ -108,7 +108,7 @@ impl Started {
 ///
 /// # Errors
 /// If it cannot start. Later errors are logged, and the gateway continues.
-pub(crate) fn run(
+pub fn run(
     config: Config,
     source: Option<ConfigFiles>,
     started: impl FnOnce(&Started),

@@ -30,7 +30,7 @@ const MAX_CHARS: usize = 120;
 const MAX_BYTES: usize = 4096;
 
 /// Describes this node.
-pub(super) struct NodeReporter {
+pub struct NodeReporter {
     patches: Rc<PatchKeeper>,
     metrics: Arc<Metrics>,
     observed: Arc<Observed>,
@@ -52,7 +52,7 @@ struct Rates {
 
 impl NodeReporter {
     /// The node whose admin listener has this address.
-    pub(super) fn new(
+    pub fn new(
         patches: Rc<PatchKeeper>,
         metrics: Arc<Metrics>,
         observed: Arc<Observed>,
@@ -73,7 +73,7 @@ impl NodeReporter {
 
     /// Writes a record at intervals, and compares those of the others, until the task is
     /// dropped.
-    pub(super) async fn keep(self: Rc<Self>) {
+    pub async fn keep(self: Rc<Self>) {
         let mut written = None;
         for turn in 0.. {
             if turn % WRITE_EVERY == 0 {
@@ -125,7 +125,7 @@ impl NodeReporter {
     }
 
     /// The record of now.
-    pub(super) fn record(&self) -> Value {
+    pub fn record(&self) -> Value {
         let usage = process_usage();
         let rates = self.rates.borrow();
         let open: u64 =

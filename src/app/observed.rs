@@ -26,7 +26,7 @@ const UNITS_REMEMBERED: Duration = Duration::from_secs(10);
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The state of the process, as metrics show it.
-pub(super) struct Observed {
+pub struct Observed {
     store: SharedStore,
     max_keys: usize,
     keys: Mutex<KeyCount>,
@@ -63,20 +63,16 @@ struct Current {
 
 /// How many of the nodes that share the store have another configuration.
 #[derive(Clone, Debug)]
-pub(super) struct OtherConfigs {
+pub struct OtherConfigs {
     /// By the section that differs. Sections that are equal everywhere are there, too.
-    pub(super) differ: BTreeMap<String, u64>,
+    pub differ: BTreeMap<String, u64>,
     /// Nodes whose version does not say enough to be compared.
-    pub(super) unknown: u64,
+    pub unknown: u64,
 }
 
 impl Observed {
     /// The state at the start.
-    pub(super) fn new(
-        state: &ProcessState,
-        snapshot: &Arc<Snapshot>,
-        log: Option<LostLines>,
-    ) -> Self {
+    pub fn new(state: &ProcessState, snapshot: &Arc<Snapshot>, log: Option<LostLines>) -> Self {
         let snapshot = Arc::clone(snapshot);
         let listeners = Vec::new();
         let current = Current {
@@ -105,7 +101,7 @@ impl Observed {
     }
 
     /// The listeners are these now, and one of them serves the rate limit service or not.
-    pub(super) fn set_listeners<'h>(
+    pub fn set_listeners<'h>(
         &self,
         listeners: impl Iterator<Item = &'h ListenerHandle> + Clone,
         serves_rate_limits: bool,
@@ -117,77 +113,77 @@ impl Observed {
     }
 
     /// The listeners for operators have these sockets.
-    pub(super) fn set_admin_sockets(&self, sockets: Vec<OwnSockets>) {
+    pub fn set_admin_sockets(&self, sockets: Vec<OwnSockets>) {
         self.current.lock().admin_sockets = sockets;
     }
 
     /// The sockets of all listeners.
-    pub(super) fn own_sockets(&self) -> Vec<OwnSockets> {
+    pub fn own_sockets(&self) -> Vec<OwnSockets> {
         let current = self.current.lock();
         current.sockets.iter().chain(&current.admin_sockets).cloned().collect()
     }
 
     /// These processes listen on an address of this one now.
-    pub(super) fn set_other_listeners(&self, others: Arc<[OtherListener]>) {
+    pub fn set_other_listeners(&self, others: Arc<[OtherListener]>) {
         self.current.lock().others = others;
     }
 
     /// The other processes that listen on an address of this one.
-    pub(super) fn other_listeners(&self) -> Arc<[OtherListener]> {
+    pub fn other_listeners(&self) -> Arc<[OtherListener]> {
         Arc::clone(&self.current.lock().others)
     }
 
     /// The gateway shows these certificates now.
-    pub(super) fn set_certificates(&self, certificates: Arc<[CertificateDates]>) {
+    pub fn set_certificates(&self, certificates: Arc<[CertificateDates]>) {
         self.current.lock().certificates = certificates;
     }
 
     /// The certificates that the gateway shows.
-    pub(super) fn certificates(&self) -> Arc<[CertificateDates]> {
+    pub fn certificates(&self) -> Arc<[CertificateDates]> {
         Arc::clone(&self.current.lock().certificates)
     }
 
     /// The keys for tokens are those of this set now.
-    pub(super) fn set_key_set(&self, key_set: Option<Arc<Condition>>) {
+    pub fn set_key_set(&self, key_set: Option<Arc<Condition>>) {
         self.current.lock().key_set = key_set;
     }
 
     /// Another configuration is in use.
-    pub(super) fn renew(&self, snapshot: Arc<Snapshot>) {
+    pub fn renew(&self, snapshot: Arc<Snapshot>) {
         let mut current = self.current.lock();
         current.snapshot = snapshot;
         current.generation += 1;
     }
 
     /// Policies were changed at run time.
-    pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
+    pub fn patched(&self, snapshot: Arc<Snapshot>) {
         self.current.lock().snapshot = snapshot;
     }
 
     /// These nodes have another configuration.
-    pub(super) fn set_other_configs(&self, nodes: OtherConfigs) {
+    pub fn set_other_configs(&self, nodes: OtherConfigs) {
         self.current.lock().other_configs = Some(nodes);
     }
 
     /// A reload has ended.
-    pub(super) fn reloaded(&self, is_successful: bool) {
+    pub fn reloaded(&self, is_successful: bool) {
         let mut current = self.current.lock();
         current.is_reload_successful = is_successful;
         current.reloads[usize::from(!is_successful)] += 1;
     }
 
     /// The configuration in use is that of the file, or is not.
-    pub(super) fn set_from_file(&self, is_from_file: bool) {
+    pub fn set_from_file(&self, is_from_file: bool) {
         self.current.lock().is_from_file = is_from_file;
     }
 
     /// Whether the configuration in use is that of the file.
-    pub(super) fn is_from_file(&self) -> bool {
+    pub fn is_from_file(&self) -> bool {
         self.current.lock().is_from_file
     }
 
     /// Counts the keys of the store, a part at a time, until the task is dropped.
-    pub(super) async fn count_keys(self: Arc<Self>) {
+    pub async fn count_keys(self: Arc<Self>) {
         loop {
             self.store.memory().count_keys(&mut self.keys.lock(), Clock::System.now());
             sleep(COUNT_INTERVAL).await;

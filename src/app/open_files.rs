@@ -12,7 +12,7 @@ const IDLE_OF_WORKER: usize = 16_384;
 
 /// Raises the soft limit to the hard limit and returns the new limit. Many systems begin
 /// with 1,024, for programs that use `select`; this program does not.
-pub(super) fn raise() -> usize {
+pub fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     // macOS refuses an unlimited number, but accepts this one.
@@ -24,14 +24,14 @@ pub(super) fn raise() -> usize {
 
 /// How many of `files` may be connections of clients: three quarters, so that idle clients
 /// leave files for the connections to upstreams.
-pub(super) fn for_clients(files: usize, workers: usize) -> usize {
+pub fn for_clients(files: usize, workers: usize) -> usize {
     let rest = files.saturating_sub(OWN).saturating_sub(OF_WORKER.saturating_mul(workers));
     (rest / 4).saturating_mul(3).max(workers)
 }
 
 /// How many of `files` may be idle connections of each worker to upstreams, above those that each
 /// endpoint may have in any case: all workers may use what the clients leave.
-pub(super) fn for_idle(files: usize, workers: usize) -> usize {
+pub fn for_idle(files: usize, workers: usize) -> usize {
     (files / 4 / workers.max(1)).min(IDLE_OF_WORKER)
 }
 

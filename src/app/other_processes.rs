@@ -16,7 +16,7 @@ use crate::platform::{OtherListener, OtherListeners};
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Looks for other processes until the task is dropped. The first look is at once.
-pub(super) async fn watch(observed: Arc<Observed>) {
+pub async fn watch(observed: Arc<Observed>) {
     let mut looks = OtherListeners::default();
     let mut known = Arc::<[OtherListener]>::default();
     loop {

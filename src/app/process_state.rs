@@ -20,19 +20,19 @@ use super::error::RunError;
 
 /// The state that lasts as long as the process: the store of all workers, the secret of
 /// the keys, and the settings that apply until a restart.
-pub(super) struct ProcessState {
-    pub(super) store: SharedStore,
+pub struct ProcessState {
+    pub store: SharedStore,
     /// This node's part of the store in Redis, if the counters are there.
-    pub(super) redis: Option<Arc<NodeState>>,
-    pub(super) overrides: Option<SharedOverrides>,
+    pub redis: Option<Arc<NodeState>>,
+    pub overrides: Option<SharedOverrides>,
     /// The file of the overrides, if they are in one.
-    pub(super) overrides_file: Option<OverridesFile>,
+    pub overrides_file: Option<OverridesFile>,
     /// The heaviest clients of the last minutes.
-    pub(super) top: Arc<TopHistory>,
+    pub top: Arc<TopHistory>,
     /// The last refusals of all workers.
-    pub(super) refusals: Arc<RefusalRings>,
+    pub refusals: Arc<RefusalRings>,
     /// Peers that name clients and are not trusted.
-    pub(super) forwarders: Arc<Forwarders>,
+    pub forwarders: Arc<Forwarders>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -51,11 +51,7 @@ impl ProcessState {
     ///
     /// # Errors
     /// If the file of overrides cannot be used.
-    pub(super) fn new(
-        config: &Config,
-        store: &StoreSettings,
-        echo: SocketAddr,
-    ) -> Result<Self, RunError> {
+    pub fn new(config: &Config, store: &StoreSettings, echo: SocketAddr) -> Result<Self, RunError> {
         let overrides_file = overrides_file(config)?;
         let (overrides, secret) = overrides(config, overrides_file.clone())?;
         let secret = Arc::new(SharedSecret::new(secret));
@@ -84,7 +80,7 @@ impl ProcessState {
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in
     /// `before` with the same settings is kept, with its state.
-    pub(super) fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
+    pub fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
         let (rules, routes): (Vec<_>, Vec<Handling>) =
             config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
         let edited = routes.iter().filter_map(|route| route.changes.as_ref());
@@ -117,12 +113,12 @@ impl ProcessState {
     }
 
     /// The most keys that the memory of this node keeps.
-    pub(super) fn max_keys(&self) -> usize {
+    pub fn max_keys(&self) -> usize {
         self.settings.store.max_keys
     }
 
     /// The names of the changes in `config` that need a restart.
-    pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
+    pub fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
         let RestartSettings { store, workers, telemetry } = &self.settings;
         let differ = [
             ("store", !store.can_become(&config.store)),

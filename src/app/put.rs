@@ -20,7 +20,7 @@ use crate::patches::{IfMatch, Values};
 
 /// Makes a change, and replies. If the caller stops waiting before it begins, it is not made. If
 /// the future is dropped, the workers have the whole new configuration or nothing of it.
-pub(super) async fn answer(
+pub async fn answer(
     supervisor: &mut Supervisor,
     loaded: &mut Loaded,
     admin: &AdminListener,

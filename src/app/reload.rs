@@ -21,18 +21,18 @@ use crate::config::{self, Compiled, LoadError, Mistakes, NamedFile, Report};
 const READ_LIMIT: Duration = Duration::from_secs(15);
 
 /// The configuration in use, and where it comes from.
-pub(super) struct Loaded {
-    pub(super) watch: FileWatch,
-    pub(super) work: FileWork,
+pub struct Loaded {
+    pub watch: FileWatch,
+    pub work: FileWork,
     /// The text in use.
-    pub(super) text: Arc<str>,
+    pub text: Arc<str>,
     /// What was tried last. It is tried again when a file changes that it names.
-    pub(super) tried: Source,
+    pub tried: Source,
 }
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub enum Source {
     /// The file.
     File,
     /// A call, with this text.
@@ -41,11 +41,11 @@ pub(super) enum Source {
 
 /// Why a configuration does not run.
 #[derive(Debug)]
-pub(super) struct NotReloaded {
+pub struct NotReloaded {
     /// The reason, in lines.
-    pub(super) why: String,
+    pub why: String,
     /// The mistakes of the configuration, if these are the reason.
-    pub(super) problems: Vec<ConfigProblem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 impl From<String> for NotReloaded {
@@ -56,7 +56,7 @@ impl From<String> for NotReloaded {
 
 /// What the files demand.
 #[derive(Debug)]
-pub(super) enum Demand {
+pub enum Demand {
     /// This is to be applied.
     Apply(Source),
     /// Changes of files are not noticed, for this reason.
@@ -65,7 +65,7 @@ pub(super) enum Demand {
 
 impl Loaded {
     /// The configuration with this text, which was read from `file` and `others`.
-    pub(super) fn new(file: &Path, others: Vec<NamedFile>, text: Arc<str>) -> Self {
+    pub fn new(file: &Path, others: Vec<NamedFile>, text: Arc<str>) -> Self {
         let watch = FileWatch::new(file, others);
         let work = FileWork::default();
         Self { watch, work, text, tried: Source::File }
@@ -73,7 +73,7 @@ impl Loaded {
 
     /// Returns when a file has changed, or does not answer. A changed configuration file replaces
     /// what a call gave.
-    pub(super) async fn changed(&mut self) -> Demand {
+    pub async fn changed(&mut self) -> Demand {
         let changed = tokio::select! {
             changed = self.watch.changed() => changed,
             // Files that were read too slowly, or did not answer, have been read.
@@ -94,7 +94,7 @@ impl Loaded {
 /// Reads the configuration again and applies it to the workers and the admin listener. If it
 /// cannot run, the log says why, and nothing changes. If the future is dropped, the workers have
 /// the whole new configuration or nothing of it. What is returned has no documents.
-pub(super) async fn reload(
+pub async fn reload(
     supervisor: &mut Supervisor,
     loaded: &mut Loaded,
     admin: Option<&AdminListener>,
@@ -125,7 +125,7 @@ async fn load_and_apply(
 }
 
 /// Reports that the files are not in use, for the reason `why`.
-pub(super) fn failed(supervisor: &Supervisor, admin: Option<&AdminListener>, why: String) {
+pub fn failed(supervisor: &Supervisor, admin: Option<&AdminListener>, why: String) {
     supervisor.reloaded(false);
     // The report of mistakes has lines of its own.
     let separator = if why.contains('\n') { '\n' } else { ' ' };
@@ -171,7 +171,7 @@ async fn load(
 
 /// Runs a configuration, and returns the names of changes that need a restart. The error says why
 /// it cannot run.
-pub(super) async fn apply(
+pub async fn apply(
     supervisor: &mut Supervisor,
     loaded: &mut Loaded,
     admin: Option<&AdminListener>,

@@ -10,7 +10,7 @@ use crate::turn::Turn;
 ///
 /// # Errors
 /// If the system refuses it.
-pub(crate) fn local_runtime() -> io::Result<LocalRuntime> {
+pub fn local_runtime() -> io::Result<LocalRuntime> {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().on_thread_park(Turn::end).build_local(Default::default())
 }

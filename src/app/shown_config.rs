@@ -9,10 +9,10 @@ use crate::admin::{ConfigProblem, EffectiveConfig, MaskedConfig, Origins, ShownC
 use crate::config::{Document, Effective, Report, Reported};
 
 /// Makes entity tags. Without the random bytes, a tag says nothing of the text.
-pub(super) struct Tags([u8; 32]);
+pub struct Tags([u8; 32]);
 
 impl Tags {
-    pub(super) fn random() -> Self {
+    pub fn random() -> Self {
         let mut bytes = [0; 32];
         rand::fill(&mut bytes).expect("the system has random bytes");
         Self(bytes)
@@ -27,7 +27,7 @@ impl Tags {
     }
 
     /// The configuration of this document without its secrets.
-    pub(super) fn masked(&self, document: &Document) -> MaskedConfig {
+    pub fn masked(&self, document: &Document) -> MaskedConfig {
         MaskedConfig {
             written: Arc::clone(&document.written),
             identity: Arc::clone(&document.identity),
@@ -36,7 +36,7 @@ impl Tags {
     }
 
     /// The configuration of this document.
-    pub(super) fn shown(&self, document: Document) -> ShownConfig {
+    pub fn shown(&self, document: Document) -> ShownConfig {
         ShownConfig {
             masked: self.masked(&document),
             tag: self.of(&document.text),
@@ -53,7 +53,7 @@ fn effective(effective: Effective) -> EffectiveConfig {
 }
 
 /// The mistakes and warnings of a report.
-pub(super) fn problems(report: &Report) -> Vec<ConfigProblem> {
+pub fn problems(report: &Report) -> Vec<ConfigProblem> {
     let problem = |it: Reported<'_>| ConfigProblem {
         is_warning: it.is_warning,
         line: it.line,

@@ -9,11 +9,11 @@ use crate::server::{Listener, ListenerSettings};
 /// Identifies a listener among all that this process has opened. An address does not: a
 /// listener may be removed, and another one opened at its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ListenerId(pub(super) u64);
+pub struct ListenerId(pub u64);
 
 /// What the connections of a listener are served with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// Requests are forwarded.
     Gateway,
     /// Questions are answered over HTTP.
@@ -24,7 +24,7 @@ pub(super) enum Purpose {
 
 impl Purpose {
     /// How the log calls it.
-    pub(super) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
             Self::CheckHttp => "check.http",
@@ -34,7 +34,7 @@ impl Purpose {
 }
 
 /// The listeners of a configuration.
-pub(super) fn wanted(config: &Config) -> Vec<(Purpose, ListenerSettings)> {
+pub fn wanted(config: &Config) -> Vec<(Purpose, ListenerSettings)> {
     let check = &config.check;
     let http = check.http.iter().map(|it| (Purpose::CheckHttp, &it.listener));
     let grpc = check.grpc.iter().map(|it| (Purpose::CheckGrpc, &it.listener));
@@ -43,14 +43,14 @@ pub(super) fn wanted(config: &Config) -> Vec<(Purpose, ListenerSettings)> {
 }
 
 /// The sockets of a listener, one for each worker.
-pub(super) type Sockets = (ListenerId, Purpose, Vec<Listener>);
+pub type Sockets = (ListenerId, Purpose, Vec<Listener>);
 
 /// The sockets of one worker.
-pub(super) type Share = Vec<(ListenerId, Purpose, Listener)>;
+pub type Share = Vec<(ListenerId, Purpose, Listener)>;
 
 /// The index of the running listener for each wanted one: the first with its purpose and address
 /// that matches no earlier one. Several listeners may have port 0, which means any free port.
-pub(super) fn matching(
+pub fn matching(
     running: &[(Purpose, Arc<ListenerSettings>)],
     wanted: &[(Purpose, ListenerSettings)],
 ) -> Vec<Option<usize>> {
@@ -70,7 +70,7 @@ pub(super) fn matching(
 }
 
 /// The sockets for each worker, one of each listener.
-pub(super) fn by_worker(opened: Vec<Sockets>, workers: usize) -> Vec<Share> {
+pub fn by_worker(opened: Vec<Sockets>, workers: usize) -> Vec<Share> {
     let mut shares: Vec<Share> = (0..workers).map(|_| Vec::new()).collect();
     for (id, purpose, listeners) in opened {
         for (share, listener) in shares.iter_mut().zip(listeners) {

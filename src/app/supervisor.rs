@@ -42,7 +42,7 @@ use crate::telemetry::{AccessLog, Metrics, Tracer};
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// All workers and all listeners.
-pub(super) struct Supervisor {
+pub struct Supervisor {
     state: ProcessState,
     inherited: InheritedSockets,
     /// What the file says.
@@ -74,14 +74,14 @@ pub(super) struct Supervisor {
 
 /// Where records of requests go.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Outputs<'a> {
-    pub(super) log: Option<&'a AccessLog>,
-    pub(super) tracer: Option<&'a Tracer>,
+pub struct Outputs<'a> {
+    pub log: Option<&'a AccessLog>,
+    pub tracer: Option<&'a Tracer>,
 }
 
 /// How the workers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shutdown {
+pub enum Shutdown {
     /// All workers have ended.
     Complete,
     /// Some workers still run and end with the process.
@@ -94,7 +94,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// If an address, a file or a thread is not available.
-    pub(super) async fn start(
+    pub async fn start(
         mut config: Config,
         inherited: InheritedSockets,
         echo: SocketAddr,
@@ -216,7 +216,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// If a listener cannot be opened. Then nothing has changed.
-    pub(super) async fn reload(
+    pub async fn reload(
         &mut self,
         mut config: Config,
         keys: Option<Fetched>,
@@ -257,7 +257,7 @@ impl Supervisor {
     }
 
     /// Gives the workers the changes of policies that are to be in force now.
-    pub(super) async fn apply_patches(&mut self) {
+    pub async fn apply_patches(&mut self) {
         self.snapshot = Arc::new(self.patches.patched(&self.base));
         self.observed.patched(Arc::clone(&self.snapshot));
         self.reload_workers(Vec::new(), &[]).await;
@@ -380,7 +380,7 @@ impl Supervisor {
     }
 
     /// Stops all workers.
-    pub(super) async fn stop(self, stop: Stop) -> Shutdown {
+    pub async fn stop(self, stop: Stop) -> Shutdown {
         if !stop.finish(self.drain_limit + DRAIN_GRACE).await {
             return Shutdown::Forced;
         }

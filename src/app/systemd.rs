@@ -12,11 +12,11 @@ use crate::server::{ListenAddress, OpenSocket};
 /// The sockets that were opened for this process. They stay open as long as it runs,
 /// because a reload may remove a listener and a later one may add it again.
 #[derive(Debug, Default)]
-pub(super) struct InheritedSockets(Vec<(ListenAddress, OpenSocket)>);
+pub struct InheritedSockets(Vec<(ListenAddress, OpenSocket)>);
 
 impl InheritedSockets {
     /// Takes the sockets that the environment names. To be called once.
-    pub(super) fn take() -> Self {
+    pub fn take() -> Self {
         let with_address = |socket: io::Result<OpenSocket>| {
             socket.and_then(|socket| Ok((socket.address()?, socket)))
         };
@@ -31,18 +31,18 @@ impl InheritedSockets {
     }
 
     /// The socket at this address.
-    pub(super) fn at(&self, address: &ListenAddress) -> Option<&OpenSocket> {
+    pub fn at(&self, address: &ListenAddress) -> Option<&OpenSocket> {
         self.0.iter().find(|(known, _)| known == address).map(|(_, socket)| socket)
     }
 
     /// The addresses of all sockets.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
+    pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
         self.0.iter().map(|(address, _)| address)
     }
 }
 
 /// Reports the state of the process to the service manager, if there is one.
-pub(super) fn report(state: ServiceState) {
+pub fn report(state: ServiceState) {
     if let Err(error) = report_service_state(state) {
         warn!("cannot report the state \"{state:?}\" to the service manager: {error}");
     }

@@ -32,7 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Watches one file, and the files that it names.
-pub(super) struct FileWatch {
+pub struct FileWatch {
     path: PathBuf,
     file: Group,
     others: Group,
@@ -43,7 +43,7 @@ pub(super) struct FileWatch {
 
 /// What has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Changed {
+pub enum Changed {
     /// The file, and perhaps others.
     File,
     /// Only files that it names.
@@ -54,7 +54,7 @@ pub(super) enum Changed {
 
 impl FileWatch {
     /// Watches the file at `path` from its current state on, and `others`.
-    pub(super) fn new(path: &Path, others: Vec<NamedFile>) -> Self {
+    pub fn new(path: &Path, others: Vec<NamedFile>) -> Self {
         // One waiting hint is enough.
         let (sender, hints) = mpsc::channel(1);
         let watcher = watch_directory(path, sender).inspect_err(|error| {
@@ -71,27 +71,27 @@ impl FileWatch {
     }
 
     /// The path of the file.
-    pub(super) fn file(&self) -> &Path {
+    pub fn file(&self) -> &Path {
         &self.path
     }
 
     /// Replaces the other files that are watched.
-    pub(super) fn set_others(&mut self, others: Vec<NamedFile>) {
+    pub fn set_others(&mut self, others: Vec<NamedFile>) {
         self.others.replace(others);
     }
 
     /// The state of the file when it was looked at last.
-    pub(super) fn seen(&self) -> Option<FileStamp> {
+    pub fn seen(&self) -> Option<FileStamp> {
         self.file.files[0].stamp
     }
 
     /// This process has written the file, which has this stamp now: that is no change.
-    pub(super) fn wrote(&mut self, stamp: Option<FileStamp>) {
+    pub fn wrote(&mut self, stamp: Option<FileStamp>) {
         self.file.set_first(stamp);
     }
 
     /// Returns when one of the files has changed, or does not answer.
-    pub(super) async fn changed(&mut self) -> Changed {
+    pub async fn changed(&mut self) -> Changed {
         loop {
             match timeout(LOOK_INTERVAL, self.hints.recv()).await {
                 Ok(Some(())) => sleep(SETTLE).await,

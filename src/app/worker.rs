@@ -38,30 +38,30 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 const RELEASE_TICKS: usize = 10;
 
 /// One worker, before it runs.
-pub(super) struct Worker {
-    pub(super) listeners: Share,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
-    pub(super) snapshot: Arc<Snapshot>,
+pub struct Worker {
+    pub listeners: Share,
+    pub commands: mpsc::UnboundedReceiver<Command>,
+    pub snapshot: Arc<Snapshot>,
     /// See [`Proxy::new`].
-    pub(super) max_idle: usize,
-    pub(super) check: Arc<CheckSettings>,
-    pub(super) check_state: Arc<SharedState>,
-    pub(super) store: SharedStore,
-    pub(super) overrides: Option<SharedOverrides>,
-    pub(super) log: Option<WorkerLog>,
-    pub(super) tracer: Option<Tracer>,
+    pub max_idle: usize,
+    pub check: Arc<CheckSettings>,
+    pub check_state: Arc<SharedState>,
+    pub store: SharedStore,
+    pub overrides: Option<SharedOverrides>,
+    pub log: Option<WorkerLog>,
+    pub tracer: Option<Tracer>,
     /// Its number, beginning with 0.
-    pub(super) index: usize,
-    pub(super) metrics: WorkerMetrics,
-    pub(super) top: Arc<TopHistory>,
-    pub(super) refusals: Arc<RefusalRings>,
-    pub(super) forwarders: Arc<Forwarders>,
-    pub(super) drain: Drain,
-    pub(super) drain_limit: Duration,
+    pub index: usize,
+    pub metrics: WorkerMetrics,
+    pub top: Arc<TopHistory>,
+    pub refusals: Arc<RefusalRings>,
+    pub forwarders: Arc<Forwarders>,
+    pub drain: Drain,
+    pub drain_limit: Duration,
 }
 
 /// What the supervisor asks of a worker.
-pub(super) enum Command {
+pub enum Command {
     /// Apply another configuration, and then reply.
     Reload(Reload, oneshot::Sender<()>),
     /// Answer a question to the store, while requests go on.
@@ -69,17 +69,17 @@ pub(super) enum Command {
 }
 
 /// Another configuration for a worker.
-pub(super) struct Reload {
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) check: Arc<CheckSettings>,
-    pub(super) open: Share,
-    pub(super) close: Vec<ListenerId>,
-    pub(super) drain_limit: Duration,
+pub struct Reload {
+    pub snapshot: Arc<Snapshot>,
+    pub check: Arc<CheckSettings>,
+    pub open: Share,
+    pub close: Vec<ListenerId>,
+    pub drain_limit: Duration,
 }
 
 impl Worker {
     /// Runs on this thread until it has been drained.
-    pub(super) fn run(self) {
+    pub fn run(self) {
         let result = local_runtime().and_then(|runtime| runtime.block_on(self.serve()));
         if let Err(error) = result {
             error!(%error, "a worker cannot run");

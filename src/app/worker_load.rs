@@ -8,14 +8,14 @@ use tollgate_core::time::{Span, monotonic};
 use crate::telemetry::{Counter, Histogram, WorkerMetrics, families};
 
 /// The load of the worker on whose thread it is made.
-pub(super) struct WorkerLoad {
+pub struct WorkerLoad {
     busy: Counter,
     lag: Histogram,
 }
 
 impl WorkerLoad {
     /// For the worker with this number.
-    pub(super) fn new(metrics: &WorkerMetrics, worker: usize) -> Self {
+    pub fn new(metrics: &WorkerMetrics, worker: usize) -> Self {
         let load = Self {
             busy: metrics.counter(&families::WORKER_BUSY, &[&worker.to_string()]),
             lag: metrics.histogram(&families::WORKER_LAG, &[]),
@@ -25,7 +25,7 @@ impl WorkerLoad {
     }
 
     /// Measures it when a timer has fired that was set to `due`.
-    pub(super) fn measure(&self, due: Instant) {
+    pub fn measure(&self, due: Instant) {
         self.busy.set(processor_time_us());
         self.lag.observe(Span::from(monotonic().saturating_duration_since(due)).as_micros());
     }

@@ -5,19 +5,19 @@
 //! decided by the same policies and counters. The answers are all that differs.
 
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod grpc;
 mod http;
 mod lease;
 mod metrics;
-pub(crate) mod rls;
+pub mod rls;
 mod services;
 mod settings;
 mod wildcard;
 
-pub(crate) use http::Shared as SharedState;
-pub(crate) use services::Services;
-pub(crate) use settings::{
+pub use http::Shared as SharedState;
+pub use services::Services;
+pub use settings::{
     CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, RpcServices, Statuses,
 };
-pub(crate) use wildcard::Wildcard;
+pub use wildcard::Wildcard;

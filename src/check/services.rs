@@ -20,7 +20,7 @@ use crate::server::{ClientBody, Peer};
 /// The services of one worker that answer questions. A question keeps the configuration with
 /// which it began.
 #[derive(Debug)]
-pub(crate) struct Services {
+pub struct Services {
     gateway: Rc<CurrentGateway>,
     settings: RefCell<Arc<CheckSettings>>,
     api: Rc<ApiState>,
@@ -31,7 +31,7 @@ pub(crate) struct Services {
 impl Services {
     /// Decides with this gateway, until `drain` begins. The workers of a node have `shared` in
     /// common. It must be called in the worker's runtime.
-    pub(crate) fn new(
+    pub fn new(
         gateway: &Rc<CurrentGateway>,
         settings: Arc<CheckSettings>,
         (shared, drain): (&Arc<SharedState>, Drain),
@@ -46,12 +46,12 @@ impl Services {
     }
 
     /// New questions see these settings from now on.
-    pub(crate) fn reload(&self, settings: Arc<CheckSettings>) {
+    pub fn reload(&self, settings: Arc<CheckSettings>) {
         self.settings.replace(settings);
     }
 
     /// The service for one connection over HTTP.
-    pub(crate) fn http(
+    pub fn http(
         self: &Rc<Self>,
         peer: Peer,
     ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
@@ -84,7 +84,7 @@ impl Services {
     }
 
     /// The service for one connection over gRPC.
-    pub(crate) fn grpc(
+    pub fn grpc(
         self: &Rc<Self>,
         peer: Peer,
     ) -> impl Service<Request<ClientBody>, Response = Response<AnswerBody>, Error = Infallible>

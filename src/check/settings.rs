@@ -12,81 +12,81 @@ use crate::server::ListenerSettings;
 
 /// The listeners that answer questions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CheckSettings {
+pub struct CheckSettings {
     /// Over HTTP. None: there is no such listener.
-    pub(crate) http: Option<Arc<HttpSettings>>,
+    pub http: Option<Arc<HttpSettings>>,
     /// Over gRPC. None: there is no such listener.
-    pub(crate) grpc: Option<Arc<GrpcSettings>>,
+    pub grpc: Option<Arc<GrpcSettings>>,
 }
 
 impl CheckSettings {
     /// The listeners that there are.
-    pub(crate) fn listeners(&self) -> impl Iterator<Item = &ListenerSettings> {
+    pub fn listeners(&self) -> impl Iterator<Item = &ListenerSettings> {
         let http = self.http.iter().map(|it| &it.listener);
         http.chain(self.grpc.iter().map(|it| &it.listener))
     }
 
     /// Whether the rate limit service is served.
-    pub(crate) fn serves_rate_limits(&self) -> bool {
+    pub fn serves_rate_limits(&self) -> bool {
         self.grpc.as_ref().is_some_and(|it| it.services.ratelimit)
     }
 }
 
 /// The listener for questions over HTTP.
 #[derive(Clone, Debug)]
-pub(crate) struct HttpSettings {
+pub struct HttpSettings {
     /// Where it listens, with its bounds. Its callers are the peers that may ask.
-    pub(crate) listener: ListenerSettings,
+    pub listener: ListenerSettings,
     /// The tokens, one of which each call of the JSON API needs. None: it needs no token.
-    pub(crate) tokens: Vec<CheckToken>,
+    pub tokens: Vec<CheckToken>,
     /// The statuses of answers about requests of other proxies.
-    pub(crate) statuses: Statuses,
+    pub statuses: Statuses,
     /// The bounds of leases.
-    pub(crate) leases: LeaseSettings,
+    pub leases: LeaseSettings,
 }
 
 /// The listener for questions over gRPC.
 #[derive(Clone, Debug)]
-pub(crate) struct GrpcSettings {
+pub struct GrpcSettings {
     /// Where it listens, with its bounds. Its callers are the peers that may ask.
-    pub(crate) listener: ListenerSettings,
+    pub listener: ListenerSettings,
     /// The services that it serves.
-    pub(crate) services: RpcServices,
+    pub services: RpcServices,
     /// Whether it tells what the services and their messages are.
-    pub(crate) reflection: bool,
+    pub reflection: bool,
     /// What the rate limit service knows.
-    pub(crate) rate_limits: RateLimits,
+    pub rate_limits: RateLimits,
 }
 
 /// The services of the listener for gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RpcServices {
+pub struct RpcServices {
     /// `envoy.service.ratelimit.v3.RateLimitService`.
-    pub(crate) ratelimit: bool,
+    pub ratelimit: bool,
     /// `envoy.service.auth.v3.Authorization`.
-    pub(crate) authorization: bool,
+    pub authorization: bool,
 }
 
 /// A token for the JSON API, and what it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CheckToken {
+pub struct CheckToken {
     /// The digest by which it is compared.
-    pub(crate) digest: TokenDigest,
+    pub digest: TokenDigest,
     /// The policies that its owner may charge. None: all.
-    pub(crate) policies: Option<Vec<Wildcard>>,
+    pub policies: Option<Vec<Wildcard>>,
     /// Whether its owner may state limits in the question.
-    pub(crate) dynamic: bool,
+    pub dynamic: bool,
 }
 
 /// The statuses of answers about requests of other proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Statuses {
+pub struct Statuses {
     /// The request may pass.
-    pub(crate) admitted: StatusCode,
+    pub admitted: StatusCode,
     /// A limit refuses it.
-    pub(crate) refused: StatusCode,
+    pub refused: StatusCode,
     /// No decision was possible, and a policy refuses such requests.
-    pub(crate) unavailable: StatusCode,
+    pub unavailable: StatusCode,
 }
 
 impl Default for Statuses {
@@ -101,13 +101,13 @@ impl Default for Statuses {
 
 /// The bounds of leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseSettings {
+pub struct LeaseSettings {
     /// How long a lease lasts if the question does not say it.
-    pub(crate) ttl: Duration,
+    pub ttl: Duration,
     /// The longest time for which a question may have a lease.
-    pub(crate) max_ttl: Duration,
+    pub max_ttl: Duration,
     /// The most leases that a node keeps.
-    pub(crate) max: usize,
+    pub max: usize,
 }
 
 impl Default for LeaseSettings {

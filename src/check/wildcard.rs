@@ -2,20 +2,20 @@
 
 /// A pattern of which some parts may be any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wildcard {
+pub struct Wildcard {
     /// The fixed texts: those before, between and after the stars.
     fixed: Box<[Box<str>]>,
 }
 
 impl Wildcard {
     /// The pattern of this text. Without a `*` only the text itself fits it.
-    pub(crate) fn new(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         Self { fixed: text.split('*').map(Box::from).collect() }
     }
 
     /// Whether the whole of `text` fits the pattern. The time is at most the product of both
     /// lengths.
-    pub(crate) fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let (first, middle, last) = match &*self.fixed {
             [first, middle @ .., last] => (first, middle, last),
             [only] => return **only == *text,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-pub(super) use http::Method;
+pub use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode, Uri};
@@ -35,7 +35,7 @@ const TOKEN: &str = "TOLLGATE_ADMIN_TOKEN";
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AdminError {
+pub enum AdminError {
     /// The text is not the URL of an admin listener.
     #[error("write the URL as http://HOST:PORT, https://HOST:PORT or unix:/PATH")]
     Url,
@@ -81,22 +81,22 @@ fn lines(mistakes: &[String]) -> String {
 
 impl AdminError {
     /// Whether the fault is in the arguments.
-    pub(super) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Url | Self::File { .. } | Self::Token | Self::NoToken)
     }
 
     /// Whether other calls may have an answer nevertheless.
-    pub(super) fn is_of_one_call(&self) -> bool {
+    pub fn is_of_one_call(&self) -> bool {
         matches!(self, Self::Answer { status, .. } if *status != StatusCode::UNAUTHORIZED)
     }
 
     /// Whether there is nothing of this name.
-    pub(super) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Answer { status, .. } if *status == StatusCode::NOT_FOUND)
     }
 
     /// Whether the gateway was not reached, or does not let this caller in.
-    pub(super) fn is_shut(&self) -> bool {
+    pub fn is_shut(&self) -> bool {
         let statuses = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
         match self {
             Self::Connect(_) | Self::NoToken => true,
@@ -108,17 +108,17 @@ impl AdminError {
 
 /// What commands need besides a URL to call admin listeners.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct CredentialArgs {
+pub struct CredentialArgs {
     /// The file with the token for the admin listener [default: TOLLGATE_ADMIN_TOKEN]
     #[arg(long, value_name = "FILE")]
-    pub(super) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// The certificates of the authorities of the admin listener, in PEM
     #[arg(long, value_name = "FILE")]
-    pub(super) cacert: Option<PathBuf>,
+    pub cacert: Option<PathBuf>,
 }
 
 /// A client of one admin listener. Each call has a connection of its own.
-pub(super) struct AdminClient {
+pub struct AdminClient {
     target: Target,
     token: Option<HeaderValue>,
     patience: Duration,
@@ -126,10 +126,10 @@ pub(super) struct AdminClient {
 
 /// An answer that is no error.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) document: Value,
+pub struct Answer {
+    pub document: Value,
     /// The entity tag.
-    pub(super) tag: Option<String>,
+    pub tag: Option<String>,
 }
 
 enum Target {
@@ -151,7 +151,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If the URL or a file cannot be used.
-    pub(super) fn new(
+    pub fn new(
         url: &str,
         credentials: &CredentialArgs,
         known: Option<String>,
@@ -174,17 +174,17 @@ impl AdminClient {
     }
 
     /// The same, with another longest time of a call.
-    pub(super) fn waiting(self, patience: Duration) -> Self {
+    pub fn waiting(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
     /// The longest time of a call.
-    pub(super) const fn patience(&self) -> Duration {
+    pub const fn patience(&self) -> Duration {
         self.patience
     }
 
     /// The process that has opened the Unix socket, if it is one and the system tells it.
-    pub(super) async fn process(&self) -> Option<i32> {
+    pub async fn process(&self) -> Option<i32> {
         let Target::Unix(path) = &self.target else { return None };
         let stream = UnixStream::connect(path).await.ok()?;
         // Zero means a process of another namespace.
@@ -195,7 +195,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer, or it is an error.
-    pub(super) async fn get(&self, path: &str) -> Result<Value, AdminError> {
+    pub async fn get(&self, path: &str) -> Result<Value, AdminError> {
         Ok(self.call(Method::GET, path, None, None).await?.document)
     }
 
@@ -203,7 +203,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer, or it is an error.
-    pub(super) async fn tagged(&self, path: &str) -> Result<Answer, AdminError> {
+    pub async fn tagged(&self, path: &str) -> Result<Answer, AdminError> {
         self.call(Method::GET, path, None, None).await
     }
 
@@ -211,7 +211,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer, or it is an error.
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, AdminError> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, AdminError> {
         Ok(self.call(Method::POST, path, Some(body), None).await?.document)
     }
 
@@ -219,7 +219,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer, or it is an error.
-    pub(super) async fn post_nothing(&self, path: &str) -> Result<Value, AdminError> {
+    pub async fn post_nothing(&self, path: &str) -> Result<Value, AdminError> {
         Ok(self.call(Method::POST, path, None, None).await?.document)
     }
 
@@ -227,7 +227,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer, or it is an error.
-    pub(super) async fn delete(&self, path: &str) -> Result<Value, AdminError> {
+    pub async fn delete(&self, path: &str) -> Result<Value, AdminError> {
         Ok(self.call(Method::DELETE, path, None, None).await?.document)
     }
 
@@ -235,7 +235,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer, or it is an error.
-    pub(super) async fn change(
+    pub async fn change(
         &self,
         method: Method,
         path: &str,
@@ -249,7 +249,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// If there is no answer.
-    pub(super) async fn look(&self, path: &str) -> Result<(StatusCode, Value), AdminError> {
+    pub async fn look(&self, path: &str) -> Result<(StatusCode, Value), AdminError> {
         let reply = self.reply(self.request(Method::GET, path, None, None)?).await?;
         Ok((reply.status, reply.document.unwrap_or_default()))
     }
@@ -396,7 +396,7 @@ impl Reply {
 }
 
 /// A mistake, or a warning, in a line.
-pub(super) fn mistake(it: &Value) -> String {
+pub fn mistake(it: &Value) -> String {
     let place = match (it["line"].as_u64(), it["column"].as_u64()) {
         (Some(line @ 1..), Some(column)) => format!("line {line}, column {column}: "),
         _ => String::new(),

@@ -20,16 +20,16 @@ use crate::proxy::TlsError;
 /// A rate-limiting API gateway whose limits are true.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, arg_required_else_help = true)]
-pub(super) struct Args {
+pub struct Args {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub command: Command,
     /// When text has colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub(super) color: Colour,
+    pub color: Colour,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub enum Command {
     /// Run the gateway until SIGTERM or SIGINT
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
@@ -131,7 +131,7 @@ Example:
 
 /// The configuration of a command that may also have it as its only word.
 #[derive(Debug, ClapArgs)]
-pub(super) struct ConfigArgs {
+pub struct ConfigArgs {
     /// The configuration; - is standard input [default: gateway.yaml]
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
@@ -142,32 +142,32 @@ pub(super) struct ConfigArgs {
 
 impl ConfigArgs {
     /// The file.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         let named = self.config.as_ref().or(self.file.as_ref());
         named.map_or(Path::new(DEFAULT_CONFIG), PathBuf::as_path)
     }
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct CheckArgs {
+pub struct CheckArgs {
     #[command(flatten)]
-    pub(super) config: ConfigArgs,
+    pub config: ConfigArgs,
     /// Print what was found as JSON
     #[arg(long, conflicts_with_all = ["routes", "connect"])]
-    pub(super) json: bool,
+    pub json: bool,
     /// Print the routes as a table, with their policies
     #[arg(long)]
-    pub(super) routes: bool,
+    pub routes: bool,
     /// Connect to the store, the key set and the upstreams, and report what a gateway would find
     /// there: exit code 1 if one cannot be reached or lacks a right
     #[arg(long)]
-    pub(super) connect: bool,
+    pub connect: bool,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct RunArgs {
+pub struct RunArgs {
     #[command(flatten)]
-    pub(super) config: ConfigArgs,
+    pub config: ConfigArgs,
     /// Without a file: forward everything to this backend
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "file"], requires = "limit")]
     to: Option<Endpoint>,
@@ -192,49 +192,49 @@ enum NoPage {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct ReplayArgs {
+pub struct ReplayArgs {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    pub(super) config: PathBuf,
+    pub config: PathBuf,
     /// The logs, also compressed with gzip or zstd; `-` is standard input
     #[arg(value_name = "LOG", required = true)]
-    pub(super) logs: Vec<PathBuf>,
+    pub logs: Vec<PathBuf>,
     /// The format, if it is not to be recognised: common, combined, vhost_combined, apisix,
     /// tollgate, tollgate-otel, tollgate-ecs, tollgate-text, caddy, traefik, envoy, istio,
     /// envoy-json, haproxy, alb or cloudfront
     #[arg(long, value_name = "FORMAT", conflicts_with = "map")]
-    pub(super) format: Option<String>,
+    pub format: Option<String>,
     /// The names in another JSON log, such as time=ts,client=remote.ip,path=url
     #[arg(long, value_name = "FIELD=NAME,...")]
-    pub(super) map: Option<String>,
+    pub map: Option<String>,
     /// The host of requests for which the log has none
     #[arg(long, value_name = "NAME")]
-    pub(super) host: Option<String>,
+    pub host: Option<String>,
     /// Compare with the limits of this configuration
     #[arg(long, value_name = "FILE")]
-    pub(super) against: Option<PathBuf>,
+    pub against: Option<PathBuf>,
     /// Suggest limits by what each key has used, and try them
     #[arg(long)]
-    pub(super) suggest: bool,
+    pub suggest: bool,
     /// Write the report to this file as a page, too
     #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
+    pub html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct OverrideArgs {
+pub struct OverrideArgs {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    pub(super) config: PathBuf,
+    pub config: PathBuf,
     #[command(subcommand)]
-    pub(super) command: OverrideCommand,
+    pub command: OverrideCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum OverrideCommand {
+pub enum OverrideCommand {
     /// Print the limit that applies to a key
     Get {
         /// The policy
@@ -262,7 +262,7 @@ pub(super) enum OverrideCommand {
 
 impl OverrideCommand {
     /// The policy and the key.
-    pub(super) fn subject(&self) -> (&str, &str) {
+    pub fn subject(&self) -> (&str, &str) {
         match self {
             Self::Get { policy, key }
             | Self::Set { policy, key, .. }
@@ -273,7 +273,7 @@ impl OverrideCommand {
 
 impl RunArgs {
     /// Whether a user at a terminal may have a page.
-    pub(super) const fn has_page(&self) -> bool {
+    pub const fn has_page(&self) -> bool {
         self.admin.is_none()
     }
 
@@ -281,7 +281,7 @@ impl RunArgs {
     ///
     /// # Errors
     /// If the backend uses `https`, and the system has no certificate authorities.
-    pub(super) fn without_file(&self) -> Result<Option<Config>, TlsError> {
+    pub fn without_file(&self) -> Result<Option<Config>, TlsError> {
         let Some((to, limit)) = self.to.clone().zip(self.limit) else { return Ok(None) };
         Config::single(self.listen.0.clone(), to.0, limit, self.key.0.clone()).map(Some)
     }

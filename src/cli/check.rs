@@ -16,7 +16,7 @@ use crate::config::{self, Compiled, Config, LoadError, Mistakes, Report, Reporte
 ///
 /// # Errors
 /// If it cannot be used, or a server that it names cannot.
-pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
+pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let path = args.config.path();
     if args.json {
         return as_json(path);

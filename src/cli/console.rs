@@ -7,7 +7,7 @@ use super::paint;
 use crate::config::{self, Compiled, LoadError, Report};
 
 /// Loads a file, and prints the warnings about it.
-pub(super) fn load(path: &Path) -> Result<Compiled, LoadError> {
+pub fn load(path: &Path) -> Result<Compiled, LoadError> {
     let compiled = config::load(path)?;
     if !Report::is_empty(&compiled.warnings) {
         say(&paint::report(&compiled.warnings.to_string()));
@@ -16,7 +16,7 @@ pub(super) fn load(path: &Path) -> Result<Compiled, LoadError> {
 }
 
 /// Prints to standard error. If that is closed, the text is lost.
-pub(super) fn say(text: &str) {
+pub fn say(text: &str) {
     // In one piece, because the log is written by another thread.
     let _ = anstream::stderr().lock().write_all(format!("{}\n", text.trim_end()).as_bytes());
 }

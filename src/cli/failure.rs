@@ -20,7 +20,7 @@ error: there is no gateway.yaml in this directory; write one of these:
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] LoadError),
@@ -89,7 +89,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// The exit code of the process.
-    pub(super) fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::Shown(_) | Self::Told | Self::Tls(_) | Self::Init(_) => {
                 ExitCode::from(2)
@@ -118,7 +118,7 @@ impl Failure {
 }
 
 /// The text of a failure. In a report each line has its own prefix.
-pub(super) fn prefixed(failure: &Failure) -> String {
+pub fn prefixed(failure: &Failure) -> String {
     match failure {
         Failure::Shown(report) => report.clone(),
         Failure::Config(LoadError::Unreadable { path, error })

@@ -10,7 +10,7 @@ use super::admin_client::AdminError;
 use super::which::{GatewayArgs, Problem};
 use crate::app::local_runtime;
 
-pub(super) const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   tollgate health                    ready, draining or unreachable
   tollgate health --live             alive or unreachable
@@ -20,7 +20,7 @@ Exit code 0: ready or alive; 1: not. The answer takes 2 s at most, and needs no 
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct HealthArgs {
+pub struct HealthArgs {
     #[command(flatten)]
     gateway: GatewayArgs,
     /// Ask whether the process runs, also while it drains
@@ -29,19 +29,19 @@ pub(super) struct HealthArgs {
 }
 
 /// The state of a gateway.
-pub(super) struct Health {
+pub struct Health {
     /// The state in a word.
-    pub(super) word: String,
-    pub(super) is_good: bool,
+    pub word: String,
+    pub is_good: bool,
     /// Why the gateway could not be asked.
-    pub(super) why: Option<Problem>,
+    pub why: Option<Problem>,
 }
 
 /// Asks the gateway, or its listener for health checks if the file names one.
 ///
 /// # Errors
 /// If an argument or the configuration cannot be used.
-pub(super) fn run(args: &HealthArgs) -> Result<Health, Problem> {
+pub fn run(args: &HealthArgs) -> Result<Health, Problem> {
     let mut gateway = args.gateway.find()?.waiting(PATIENCE);
     if let Some(probe) = gateway.probe.take() {
         gateway = gateway.at(&probe)?;

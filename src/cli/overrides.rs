@@ -16,7 +16,7 @@ use crate::config::Config;
 
 /// Why an override could not be read or changed.
 #[derive(Debug, Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// There is no such policy.
     #[error("there is no policy \"{name}\"; {}", overridable_policies(overridable))]
     NoPolicy {
@@ -58,7 +58,7 @@ pub(super) enum Problem {
 
 impl Problem {
     /// Whether the fault is in the arguments or the configuration.
-    pub(super) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         match self {
             Self::NoPolicy { .. } | Self::NotOverridable(_) | Self::Key(_) | Self::Limit(_) => true,
             Self::Kept(_) | Self::Read(_) | Self::File(_) | Self::Redis(_) => false,
@@ -75,7 +75,7 @@ fn overridable_policies(names: &[String]) -> String {
 }
 
 /// Runs the command. Returns the limit that then applies to the key, as a text.
-pub(super) fn run(command: &OverrideCommand, config: &Config) -> Result<String, Problem> {
+pub fn run(command: &OverrideCommand, config: &Config) -> Result<String, Problem> {
     local_runtime().map_err(Problem::Start)?.block_on(apply(command, config))
 }
 

@@ -8,19 +8,19 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
 /// What is as it should be.
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// What needs a look.
-pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// What is wrong, or refused.
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Names and titles.
-pub(super) const STRONG: Style = Style::new().bold();
+pub const STRONG: Style = Style::new().bold();
 /// What helps to read the rest.
-pub(super) const FAINT: Style = Style::new().dimmed();
+pub const FAINT: Style = Style::new().dimmed();
 
 /// When text has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Colour {
+pub enum Colour {
     /// At a terminal, unless NO_COLOR forbids them, or if CLICOLOR_FORCE demands them
     #[default]
     Auto,
@@ -32,7 +32,7 @@ pub(super) enum Colour {
 
 impl Colour {
     /// Makes this the choice for all streams of the process.
-    pub(super) fn apply(self) {
+    pub fn apply(self) {
         let choice = match self {
             Self::Auto => ColorChoice::Auto,
             Self::Always => ColorChoice::Always,
@@ -43,12 +43,12 @@ impl Colour {
 }
 
 /// The text in this style.
-pub(super) fn paint(style: Style, text: impl Display) -> String {
+pub fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
 /// A report of mistakes and warnings: what they are, and the carets under their places.
-pub(super) fn report(text: &str) -> String {
+pub fn report(text: &str) -> String {
     let mut painted = String::with_capacity(text.len() * 2);
     let mut style = BAD;
     for (index, line) in text.lines().enumerate() {
@@ -93,7 +93,7 @@ fn paint_carets(style: Style, text: &str) -> String {
 }
 
 /// A text whose lines begin with what has been decided, as that of `explain` does.
-pub(super) fn decisions(text: &str) -> String {
+pub fn decisions(text: &str) -> String {
     let line = |line: &str| {
         for (word, style) in [("Admitted", GOOD), ("Refused", BAD)] {
             if let Some(rest) = line.strip_prefix(word) {

@@ -17,7 +17,7 @@ use super::which::{self, By, Gateway, GatewayArgs};
 use crate::app::local_runtime;
 use crate::platform::handles_hangup;
 
-pub(super) const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   tollgate reload                    asks the admin listener, and prints what has changed
   tollgate reload -c /etc/tollgate/gateway.yaml
@@ -29,7 +29,7 @@ configuration stays.";
 const PATIENCE: Duration = Duration::from_secs(35);
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct ReloadArgs {
+pub struct ReloadArgs {
     #[command(flatten)]
     gateway: GatewayArgs,
     /// The process of the gateway, which gets SIGHUP if its admin listener does not answer
@@ -39,7 +39,7 @@ pub(super) struct ReloadArgs {
 
 /// Why a gateway has not read its file.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// The gateway does not answer, or its file has mistakes.
     #[error(transparent)]
     Gateway(#[from] which::Problem),
@@ -66,7 +66,7 @@ pub(super) enum Problem {
 ///
 /// # Errors
 /// If the gateway cannot be reached, or its file has mistakes.
-pub(super) fn run(args: &ReloadArgs) -> Result<String, Problem> {
+pub fn run(args: &ReloadArgs) -> Result<String, Problem> {
     let gateway = args.gateway.find()?.waiting(PATIENCE);
     let runtime = local_runtime().map_err(Problem::Start)?;
     runtime.block_on(async {

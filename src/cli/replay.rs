@@ -13,7 +13,7 @@ use crate::config::Config;
 
 /// Why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// The log cannot be read or understood.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -49,15 +49,15 @@ pub(super) enum Problem {
 
 impl Problem {
     /// Whether the fault is in the arguments.
-    pub(super) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Map(_) | Self::Format(..) | Self::Twice)
     }
 }
 
 /// A report, written.
-pub(super) struct Written {
+pub struct Written {
     /// The text for standard output.
-    pub(super) text: String,
+    pub text: String,
     is_mostly_unread: bool,
     is_unjudged: bool,
 }
@@ -65,7 +65,7 @@ pub(super) struct Written {
 impl Written {
     /// # Errors
     /// If too many lines could not be read, or nothing was judged.
-    pub(super) const fn says_enough(&self) -> Result<(), Problem> {
+    pub const fn says_enough(&self) -> Result<(), Problem> {
         match self {
             Self { is_mostly_unread: true, .. } => Err(Problem::Unread),
             Self { is_unjudged: true, .. } => Err(Problem::Unjudged),
@@ -78,11 +78,7 @@ impl Written {
 ///
 /// # Errors
 /// If the arguments are wrong, a log cannot be read, or the page cannot be written.
-pub(super) fn run(
-    args: &ReplayArgs,
-    config: Config,
-    against: Option<Config>,
-) -> Result<Written, Problem> {
+pub fn run(args: &ReplayArgs, config: Config, against: Option<Config>) -> Result<Written, Problem> {
     let job = Job {
         inputs: inputs(&args.logs)?,
         format: format(args)?,

@@ -13,7 +13,7 @@ use crate::snapshot::Action;
 const ANY: &str = "any";
 
 /// All routes in their order, and the handling of other requests.
-pub(super) fn table(config: &Config) -> String {
+pub fn table(config: &Config) -> String {
     let heads = ["ORDER", "NAME", "HOSTS", "METHODS", "FIELDS", "PATH", "POLICIES", "ACTION"];
     let mut rows = vec![heads.map(str::to_owned)];
     let routes = config.routes.iter().enumerate();

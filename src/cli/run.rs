@@ -27,7 +27,7 @@ const PAGE_PORT: u16 = 9901;
 ///
 /// # Errors
 /// If the configuration cannot be used, or the gateway cannot start.
-pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let (mut config, files) = match args.without_file()? {
         Some(config) => (config, None),
         None => {

@@ -11,7 +11,7 @@ use super::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 use super::which::{GatewayArgs, Problem};
 use crate::app::local_runtime;
 
-pub(super) const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   tollgate status
   tollgate status --admin http://127.0.0.1:9901
@@ -19,7 +19,7 @@ Examples:
 Exit code 0: the gateway is well; 1: it is not, or does not answer.";
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct StatusArgs {
+pub struct StatusArgs {
     #[command(flatten)]
     gateway: GatewayArgs,
     /// Print the answer as JSON
@@ -28,18 +28,18 @@ pub(super) struct StatusArgs {
 }
 
 /// The state of a gateway.
-pub(super) struct Status {
+pub struct Status {
     /// The text for standard output.
-    pub(super) text: String,
+    pub text: String,
     /// Whether nothing is wrong.
-    pub(super) is_good: bool,
+    pub is_good: bool,
 }
 
 /// Asks the gateway.
 ///
 /// # Errors
 /// If an argument or the configuration cannot be used, or the gateway does not answer.
-pub(super) fn run(args: &StatusArgs) -> Result<Status, Problem> {
+pub fn run(args: &StatusArgs) -> Result<Status, Problem> {
     let gateway = args.gateway.find()?;
     let runtime = local_runtime().map_err(|error| gateway.problem(AdminError::Connect(error)))?;
     let answer = runtime.block_on(async { gateway.client.get("/v1/status").await });

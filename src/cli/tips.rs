@@ -57,7 +57,7 @@ const WORDS: &[(&[&str], &str)] = &[
 ];
 
 /// The tip for wrong usage, if its word is one that people try.
-pub(super) fn of(error: &clap::Error) -> Option<String> {
+pub fn of(error: &clap::Error) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,

@@ -10,7 +10,7 @@ use super::which::{self, GatewaysArgs};
 use crate::app::local_runtime;
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct TopArgs {
+pub struct TopArgs {
     #[command(flatten)]
     gateways: GatewaysArgs,
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub(super) struct TopArgs {
 
 /// Why figures cannot be shown.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// An argument cannot be used.
     #[error(transparent)]
     Which(#[from] which::Problem),
@@ -36,7 +36,7 @@ pub(super) enum Problem {
 
 impl Problem {
     /// Whether the fault is in the arguments.
-    pub(super) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         match self {
             Self::Which(problem) => problem.is_usage(),
             Self::SeveralScopes => true,
@@ -49,7 +49,7 @@ impl Problem {
 ///
 /// # Errors
 /// If the arguments are wrong, or the terminal cannot be used.
-pub(super) fn run(args: &TopArgs) -> Result<Shown, Problem> {
+pub fn run(args: &TopArgs) -> Result<Shown, Problem> {
     if args.options.is_of_cluster() && args.gateways.has_several() {
         return Err(Problem::SeveralScopes);
     }

@@ -20,11 +20,11 @@ const SOCKET: &str = "/run/tollgate/admin.sock";
 /// The address of the examples.
 const USUAL: &str = "http://127.0.0.1:9901";
 /// The configuration that commands read if none is named.
-pub(super) const DEFAULT_CONFIG: &str = "gateway.yaml";
+pub const DEFAULT_CONFIG: &str = "gateway.yaml";
 
 /// Why no gateway can be asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// The configuration cannot be read.
     #[error(transparent)]
     Config(#[from] LoadError),
@@ -42,7 +42,7 @@ pub(super) enum Problem {
 
 impl Problem {
     /// Whether the fault is in the arguments or the configuration.
-    pub(super) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         match self {
             Self::Config(_) => true,
             Self::Call { error, .. } => error.is_usage(),
@@ -52,7 +52,7 @@ impl Problem {
 
 /// What names an admin listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub enum By {
     Argument,
     Variable,
     File(PathBuf),
@@ -74,7 +74,7 @@ fn named_by(by: &By) -> impl fmt::Display {
 
 /// One running gateway.
 #[derive(Clone, Debug, Args)]
-pub(super) struct GatewayArgs {
+pub struct GatewayArgs {
     /// The admin listener of the gateway [default: TOLLGATE_ADMIN, admin of the configuration, or
     /// unix:/run/tollgate/admin.sock]
     #[arg(long, value_name = "URL")]
@@ -89,7 +89,7 @@ pub(super) struct GatewayArgs {
 
 /// Some running gateways.
 #[derive(Clone, Debug, Args)]
-pub(super) struct GatewaysArgs {
+pub struct GatewaysArgs {
     /// The admin listener of a running gateway; of several gateways, all are asked [default:
     /// TOLLGATE_ADMIN, admin of gateway.yaml, or unix:/run/tollgate/admin.sock]
     #[arg(long, value_name = "URL")]
@@ -100,12 +100,12 @@ pub(super) struct GatewaysArgs {
 
 /// A running gateway that was found.
 #[derive(Debug)]
-pub(super) struct Gateway {
-    pub(super) url: String,
-    pub(super) by: By,
-    pub(super) client: AdminClient,
+pub struct Gateway {
+    pub url: String,
+    pub by: By,
+    pub client: AdminClient,
     /// The listener for health checks, if the file names one.
-    pub(super) probe: Option<String>,
+    pub probe: Option<String>,
 }
 
 impl GatewayArgs {
@@ -113,7 +113,7 @@ impl GatewayArgs {
     ///
     /// # Errors
     /// If an argument or the configuration cannot be used.
-    pub(super) fn find(&self) -> Result<Gateway, Problem> {
+    pub fn find(&self) -> Result<Gateway, Problem> {
         find(self.admin.as_deref(), self.config.as_deref(), &self.credentials)
     }
 }
@@ -123,7 +123,7 @@ impl GatewaysArgs {
     ///
     /// # Errors
     /// If an argument or the configuration cannot be used.
-    pub(super) fn find(&self) -> Result<Vec<Gateway>, Problem> {
+    pub fn find(&self) -> Result<Vec<Gateway>, Problem> {
         match &self.admin[..] {
             [] => Ok(vec![find(None, None, &self.credentials)?]),
             named => named.iter().map(|url| find(Some(url), None, &self.credentials)).collect(),
@@ -131,17 +131,17 @@ impl GatewaysArgs {
     }
 
     /// Whether a gateway is named.
-    pub(super) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         !self.admin.is_empty()
     }
 
     /// Whether several are named.
-    pub(super) fn has_several(&self) -> bool {
+    pub fn has_several(&self) -> bool {
         self.admin.len() > 1
     }
 
     /// Whether there is a credential, or what it needs.
-    pub(super) fn has_credentials(&self) -> bool {
+    pub fn has_credentials(&self) -> bool {
         self.credentials.token_file.is_some() || self.credentials.cacert.is_some()
     }
 }
@@ -149,7 +149,7 @@ impl GatewaysArgs {
 impl Gateway {
     /// The arguments by which a command finds the same gateway, each after a space. Nothing, if it
     /// needs none in the same place.
-    pub(super) fn arguments(&self) -> String {
+    pub fn arguments(&self) -> String {
         match &self.by {
             By::Argument => format!(" --admin {}", self.url),
             By::File(file) if file != Path::new(DEFAULT_CONFIG) => {
@@ -160,7 +160,7 @@ impl Gateway {
     }
 
     /// What has gone wrong with a call.
-    pub(super) fn problem(&self, error: AdminError) -> Problem {
+    pub fn problem(&self, error: AdminError) -> Problem {
         Problem::Call { url: self.url.clone(), by: self.by.clone(), error }
     }
 
@@ -168,14 +168,14 @@ impl Gateway {
     ///
     /// # Errors
     /// If the URL cannot be used.
-    pub(super) fn at(self, url: &str) -> Result<Self, Problem> {
+    pub fn at(self, url: &str) -> Result<Self, Problem> {
         let client = AdminClient::new(url, &CredentialArgs::default(), None);
         let client = client.map_err(|error| self.problem(error))?.waiting(self.client.patience());
         Ok(Self { url: url.to_owned(), client, ..self })
     }
 
     /// The same gateway, for calls that take another time.
-    pub(super) fn waiting(self, patience: std::time::Duration) -> Self {
+    pub fn waiting(self, patience: std::time::Duration) -> Self {
         Self { client: self.client.waiting(patience), ..self }
     }
 }

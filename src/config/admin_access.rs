@@ -21,7 +21,7 @@ use super::{
 ///
 /// # Errors
 /// If the file cannot be read, or is not YAML.
-pub(crate) fn admin_access(path: &Path) -> Result<Option<AdminAccess>, LoadError> {
+pub fn admin_access(path: &Path) -> Result<Option<AdminAccess>, LoadError> {
     let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
     let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
     let progress = Progress::default();

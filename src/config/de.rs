@@ -21,10 +21,7 @@ use super::problem::Problems;
 use super::suggest;
 
 /// Reads a `T` from `node`. None with a recorded mistake if `node` is not a `T`.
-pub(super) fn read<'de, T: Deserialize<'de>>(
-    node: &'de Node,
-    problems: &'de Problems,
-) -> Option<T> {
+pub fn read<'de, T: Deserialize<'de>>(node: &'de Node, problems: &'de Problems) -> Option<T> {
     let reader = Reader { node, problems };
     T::deserialize(reader).map_err(|mistake| reader.record(mistake)).ok()
 }
@@ -32,7 +29,7 @@ pub(super) fn read<'de, T: Deserialize<'de>>(
 /// Why a value is refused: what is wrong, and what would be right. A message that passes through
 /// serde contains both, separated by a newline.
 #[derive(Debug)]
-pub(super) struct Mistake {
+pub struct Mistake {
     message: String,
     advice: String,
     /// Whether the message may quote the value.

@@ -28,7 +28,7 @@ use crate::patches::{
 
 /// The policies of `config`, which was compiled from `raw`, which was read from `tree`.
 /// `document` shows the whole file.
-pub(super) fn definitions(
+pub fn definitions(
     tree: &Node,
     document: &Document,
     raw: RawConfig,
@@ -127,7 +127,7 @@ fn owner_admits(field: &str, algorithm: &str) -> bool {
 }
 
 /// A definition with other values.
-pub(super) fn replaced(mut node: Node, values: &Values) -> Result<Node, Vec<Mistake>> {
+pub fn replaced(mut node: Node, values: &Values) -> Result<Node, Vec<Mistake>> {
     let Values { limit, burst, soft, mode, algorithm, plans } = values;
     for (name, value) in
         [("limit", limit), ("soft", soft), ("mode", mode), ("algorithm", algorithm)]
@@ -195,7 +195,7 @@ fn digest_of(node: &Node) -> String {
 }
 
 /// The field of this name of a map.
-pub(super) fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+pub fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     let Value::Map(entries) = &node.value else { return None };
     entries.iter().find(|entry| entry.name() == name).map(|entry| &entry.value)
 }

@@ -18,21 +18,21 @@ use crate::patches::Resolved;
 
 /// The text of a configuration, and what of it may be shown.
 #[derive(Clone)]
-pub(crate) struct Document {
+pub struct Document {
     /// The text itself, with its secrets.
-    pub(crate) text: Arc<str>,
+    pub text: Arc<str>,
     /// As JSON: with `${...}` as they are written, and without secrets.
-    pub(crate) written: Arc<Value>,
+    pub written: Arc<Value>,
     /// The same with keyed digests in the places of secrets. It differs if only a secret differs, and
     /// says nothing of the secret.
-    pub(crate) identity: Arc<Value>,
+    pub identity: Arc<Value>,
     /// The same with the values of `${...}`. It is not to be shown as it is.
-    pub(super) expanded: Arc<Value>,
+    pub expanded: Arc<Value>,
 }
 
 impl Document {
     /// The document of a tree in which `${...}` were replaced. `written`: the tree as JSON before.
-    pub(super) fn new(text: &str, written: Value, tree: &Node) -> Self {
+    pub fn new(text: &str, written: Value, tree: &Node) -> Self {
         Self {
             text: text.into(),
             written: Arc::new(written),
@@ -42,7 +42,7 @@ impl Document {
     }
 
     /// What is true of the configuration while these patches are in force.
-    pub(crate) fn effective(&self, patches: &Resolved) -> Effective {
+    pub fn effective(&self, patches: &Resolved) -> Effective {
         Effective::new(&self.written, &self.expanded, patches)
     }
 }
@@ -56,7 +56,7 @@ impl fmt::Debug for Document {
 
 /// The report on texts that were masked when the configuration was shown, so that no secret is
 /// replaced by its mask. None: there are none.
-pub(crate) fn masked(text: &str, name: &str) -> Option<Report> {
+pub fn masked(text: &str, name: &str) -> Option<Report> {
     let problems = Problems::default();
     let mut tree = yaml::parse(text, &Problems::default())?;
     short_forms::expand(&mut tree, &Problems::default());

@@ -15,18 +15,18 @@ use crate::patches::Values;
 
 /// Why the values cannot take the places of the old ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NotInPlace {
+pub struct NotInPlace {
     /// The reason, as the end of a sentence about the file.
-    pub(crate) because: String,
+    pub because: String,
     /// What would have to be written, in YAML.
-    pub(crate) paste: String,
+    pub paste: String,
 }
 
 /// `text` with these values of a policy.
 ///
 /// # Errors
 /// If more than the values themselves would have to change.
-pub(crate) fn edited(text: &str, policy: &str, values: &Values) -> Result<String, NotInPlace> {
+pub fn edited(text: &str, policy: &str, values: &Values) -> Result<String, NotInPlace> {
     let refuse = |because: String| NotInPlace { because, paste: paste(policy, values) };
     let parse = |text: &str| {
         let mut tree = yaml::parse(text, &Problems::default())?;

@@ -21,7 +21,7 @@ const BETWEEN: [char; 11] = [' ', '\t', '-', ':', ',', '{', '}', '[', ']', '"', 
 
 /// Which parts of a file may be shown, and which are secret.
 #[derive(Debug, Default)]
-pub(super) struct Excerpts {
+pub struct Excerpts {
     /// The names of fields.
     names: HashSet<&'static str>,
     /// Sorted by their positions.
@@ -36,13 +36,13 @@ enum Show {
 
 impl Excerpts {
     /// Of a file whose fields have these names, and whose values are not known.
-    pub(super) fn of_names(names: &HashSet<&'static str>) -> Self {
+    pub fn of_names(names: &HashSet<&'static str>) -> Self {
         Self { names: names.clone(), spans: Vec::new() }
     }
 
     /// The same with the values of this tree, in which secrets are marked and `${...}` are as they
     /// are written.
-    pub(super) fn with_values(mut self, tree: &Node) -> Self {
+    pub fn with_values(mut self, tree: &Node) -> Self {
         self.node(tree);
         self.spans.sort();
         self
@@ -69,7 +69,7 @@ impl Excerpts {
     }
 
     /// The part of a line that is shown for a mistake at `span`.
-    pub(super) fn of(&self, line: &str, span: TextSpan) -> Excerpt {
+    pub fn of(&self, line: &str, span: TextSpan) -> Excerpt {
         let chars: Vec<char> = line.chars().collect();
         let mut shown = vec![false; chars.len()];
         self.names(&chars, |range| shown[range].fill(true));
@@ -92,7 +92,7 @@ impl Excerpts {
     }
 
     /// Whether the file is not YAML.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
@@ -175,15 +175,15 @@ impl Masked {
 
 /// The part of a line that is shown, and the position of the carets in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Excerpt {
-    pub(super) text: String,
-    pub(super) indent: usize,
-    pub(super) carets: usize,
+pub struct Excerpt {
+    pub text: String,
+    pub indent: usize,
+    pub carets: usize,
 }
 
 impl Excerpt {
     /// Of a line as it is, with its secrets.
-    pub(super) fn whole(line: &str, span: TextSpan) -> Self {
+    pub fn whole(line: &str, span: TextSpan) -> Self {
         Self::new(&line.chars().collect::<Vec<_>>(), columns(span))
     }
 
@@ -202,7 +202,7 @@ impl Excerpt {
 }
 
 /// A blank instead of a character that is not printable.
-pub(super) fn printable(c: char) -> char {
+pub fn printable(c: char) -> char {
     if is_printable(c) { c } else { ' ' }
 }
 

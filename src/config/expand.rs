@@ -21,7 +21,7 @@ const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
 const BODY: &str = "body";
 
 /// Replaces references in every text of `root`, but not in the keys of maps.
-pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
+pub fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
     let (left_bytes, span) = (MAX_TOTAL_BYTES, root.span);
     Expander { around, problems, left_bytes, span, is_shown: true }.node(root);
 }

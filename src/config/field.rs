@@ -16,41 +16,41 @@ use super::words::Word;
 
 /// With this name, a [`Field`] asks the deserializer for the value, the position and the original
 /// text.
-pub(super) const FIELD: &str = "$field";
+pub const FIELD: &str = "$field";
 /// With this name, an [`Either`] asks the deserializer for its variant.
-pub(super) const EITHER: &str = "$either";
+pub const EITHER: &str = "$either";
 
 /// A value and its position.
 #[derive(Clone, Debug)]
-pub(super) struct Spanned<T> {
-    pub(super) value: T,
-    pub(super) span: TextSpan,
+pub struct Spanned<T> {
+    pub value: T,
+    pub span: TextSpan,
     /// The original text, if a `${...}` was replaced in it.
-    pub(super) written: Option<String>,
+    pub written: Option<String>,
 }
 
 impl Spanned<String> {
     /// The text in a form that messages may show: with `${...}`, never with its value.
-    pub(super) fn shown(&self) -> &str {
+    pub fn shown(&self) -> &str {
         self.written.as_deref().unwrap_or(&self.value)
     }
 }
 
 impl<T> Spanned<T> {
     /// Another value that is written in the same place.
-    pub(super) fn with<U>(&self, value: U) -> Spanned<U> {
+    pub fn with<U>(&self, value: U) -> Spanned<U> {
         Spanned { value, span: self.span, written: self.written.clone() }
     }
 
     /// The form that messages may show, if `text` is the value.
-    pub(super) fn shown_as(&self, text: impl fmt::Display) -> String {
+    pub fn shown_as(&self, text: impl fmt::Display) -> String {
         self.written.clone().unwrap_or_else(|| text.to_string())
     }
 }
 
 /// A field of the file.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Field<T> {
+pub enum Field<T> {
     /// The field is not in the file.
     #[default]
     Absent,
@@ -62,7 +62,7 @@ pub(super) enum Field<T> {
 
 impl<T> Field<T> {
     /// The value and its position, if it is given and not broken.
-    pub(super) fn given(&self) -> Option<&Spanned<T>> {
+    pub fn given(&self) -> Option<&Spanned<T>> {
         match self {
             Self::Given(spanned) => Some(spanned),
             Self::Absent | Self::Broken => None,
@@ -70,29 +70,29 @@ impl<T> Field<T> {
     }
 
     /// The value, if it is given and not broken.
-    pub(super) fn value(&self) -> Option<&T> {
+    pub fn value(&self) -> Option<&T> {
         self.given().map(|spanned| &spanned.value)
     }
 
     /// Whether it has a mistake.
-    pub(super) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken)
     }
 
     /// Whether it is not in the file.
-    pub(super) const fn is_absent(&self) -> bool {
+    pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 }
 
 impl<T> Field<T> {
     /// The field of a specification, whose value `read` makes of this one.
-    pub(super) fn written<U>(&self, read: impl FnOnce(&T) -> U) -> Written<U> {
+    pub fn written<U>(&self, read: impl FnOnce(&T) -> U) -> Written<U> {
         self.read(|given| Some(read(&given.value)))
     }
 
     /// The field of a specification. It cannot be read if `read` returns None.
-    pub(super) fn read<U>(&self, read: impl FnOnce(&Spanned<T>) -> Option<U>) -> Written<U> {
+    pub fn read<U>(&self, read: impl FnOnce(&Spanned<T>) -> Option<U>) -> Written<U> {
         match self {
             Self::Absent => Written::Absent,
             Self::Broken => Written::Unreadable,
@@ -101,42 +101,42 @@ impl<T> Field<T> {
     }
 
     /// Where it is written, if it is given and not broken.
-    pub(super) fn span(&self) -> Option<TextSpan> {
+    pub fn span(&self) -> Option<TextSpan> {
         self.given().map(|given| given.span)
     }
 }
 
 impl<T: Copy> Field<T> {
     /// A copy of the value, if it is given and not broken.
-    pub(super) fn copied(&self) -> Option<T> {
+    pub fn copied(&self) -> Option<T> {
         self.value().copied()
     }
 }
 
 impl<T: Copy> Field<Word<T>> {
     /// The value of the word, if it is given and not broken.
-    pub(super) fn word(&self) -> Option<T> {
+    pub fn word(&self) -> Option<T> {
         self.value().map(|Word(value)| *value)
     }
 }
 
 impl<T> Field<Entries<T>> {
     /// The named values. Empty if there is no map.
-    pub(super) fn entries(&self) -> &[(Spanned<String>, Field<T>)] {
+    pub fn entries(&self) -> &[(Spanned<String>, Field<T>)] {
         self.value().map_or(&[], |entries| &entries.0)
     }
 }
 
 impl<T> List<T> {
     /// The items of a list that are not broken. Empty if there is no list.
-    pub(super) fn items(&self) -> impl Iterator<Item = &Spanned<T>> {
+    pub fn items(&self) -> impl Iterator<Item = &Spanned<T>> {
         self.value().into_iter().flatten().filter_map(Field::given)
     }
 }
 
 impl<T> OneOrMore<T> {
     /// The items of a list that are not broken, or the single value.
-    pub(super) fn one_or_more(&self) -> impl Iterator<Item = &T> {
+    pub fn one_or_more(&self) -> impl Iterator<Item = &T> {
         let (one, more) = match self.value() {
             Some(Either::Short(one)) => (Some(one), None),
             Some(Either::Long(more)) => (None, Some(more)),
@@ -147,20 +147,20 @@ impl<T> OneOrMore<T> {
 }
 
 /// A list in which each item may be broken independently of the others.
-pub(super) type List<T> = Field<Vec<Field<T>>>;
+pub type List<T> = Field<Vec<Field<T>>>;
 
 /// A single value, or a list of them.
-pub(super) type OneOrMore<T> = Field<Either<T, Vec<Field<T>>>>;
+pub type OneOrMore<T> = Field<Either<T, Vec<Field<T>>>>;
 
 /// Named values in the order of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Entries<T>(pub(super) Vec<(Spanned<String>, Field<T>)>);
+pub struct Entries<T>(pub Vec<(Spanned<String>, Field<T>)>);
 
 /// A short form, which is a scalar, or a long form, which is not.
 #[derive(Clone, Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename = "$either")]
 #[schemars(untagged, inline)]
-pub(super) enum Either<S, L> {
+pub enum Either<S, L> {
     Short(S),
     Long(L),
 }

@@ -27,7 +27,7 @@ pub struct FileStamp {
 
 impl FileStamp {
     /// The stamp of the file behind all links. None if it cannot be read.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|file| Self::new(&file))
     }
 
@@ -47,12 +47,12 @@ pub struct GeoFile {
     path: PathBuf,
     stamp: FileStamp,
     /// The database.
-    pub(crate) database: Arc<dyn Places>,
+    pub database: Arc<dyn Places>,
 }
 
 impl GeoFile {
     /// The path of the file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -60,7 +60,7 @@ impl GeoFile {
     ///
     /// # Errors
     /// The reason, as the end of a sentence about the file.
-    pub(super) fn read(path: PathBuf, known: &[Self]) -> Result<Self, String> {
+    pub fn read(path: PathBuf, known: &[Self]) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("it cannot be read: {error}");
         let file = regular_file::open(&path).map_err(unreadable)?;
         let before = FileStamp::new(&file.metadata().map_err(unreadable)?);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::sections::RawConfig;
 
 /// The JSON Schema of the file (draft 2020-12).
-pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let mut schema = schemars::schema_for!(RawConfig).to_value();
     describe_defaults(&mut schema);
     if let Some(sections) = schema["$defs"].as_object_mut() {
@@ -23,7 +23,7 @@ pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 });
 
 /// The names of all fields of the file.
-pub(super) static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+pub static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let sections = SCHEMA["$defs"].as_object().into_iter().flat_map(|defs| defs.values());
     std::iter::once(&*SCHEMA).chain(sections).flat_map(fields).map(|(name, _)| name).collect()
 });
@@ -34,12 +34,12 @@ const PLAIN_FORMS: [&str; 8] =
 
 /// The schema of the whole file.
 #[derive(Clone, Copy)]
-pub(super) struct Schema<'s> {
+pub struct Schema<'s> {
     root: &'s Value,
 }
 
 /// What may be written in a place of the file.
-pub(super) enum Kind<'s> {
+pub enum Kind<'s> {
     /// A map with these fields.
     Section(&'s Value),
     /// A list of this.
@@ -59,17 +59,17 @@ pub(super) enum Kind<'s> {
 }
 
 /// The form of a text, by its name in the schema. None: it has no form of its own.
-pub(super) fn form(value: &Value) -> Option<&str> {
+pub fn form(value: &Value) -> Option<&str> {
     value["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
 impl<'s> Schema<'s> {
-    pub(super) const fn new(root: &'s Value) -> Self {
+    pub const fn new(root: &'s Value) -> Self {
         Self { root }
     }
 
     /// What `value`, or the definition that it refers to, allows.
-    pub(super) fn kind(self, value: &'s Value) -> Kind<'s> {
+    pub fn kind(self, value: &'s Value) -> Kind<'s> {
         if let Some(reference) = value["$ref"].as_str() {
             let name = reference.trim_start_matches("#/$defs/").replace("%20", " ");
             return match self.kind(&self.root["$defs"][&name]) {
@@ -96,35 +96,35 @@ impl<'s> Schema<'s> {
 }
 
 /// The fields of a section, by name.
-pub(super) fn fields(section: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub fn fields(section: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let fields = section["properties"].as_object().into_iter().flatten();
     fields.map(|(name, field)| (&**name, field))
 }
 
 /// The value of a field that is absent. None: it has none that could be written.
-pub(super) fn default(field: &Value) -> Option<&Value> {
+pub fn default(field: &Value) -> Option<&Value> {
     field.get("default")
 }
 
 /// Whether a field has neither a value nor a section that could be shown.
-pub(super) fn is_absent_by_default(field: &Value) -> bool {
+pub fn is_absent_by_default(field: &Value) -> bool {
     field["x-default"].is_string()
 }
 
 /// Whether a section cannot be empty.
-pub(super) fn has_required(section: &Value) -> bool {
+pub fn has_required(section: &Value) -> bool {
     section["required"].as_array().is_some_and(|names| !names.is_empty())
         || section["minProperties"].as_u64().is_some_and(|fields| fields > 0)
 }
 
 /// Whether a field belongs to policies with this algorithm.
-pub(super) fn belongs_to(field: &Value, algorithm: &str) -> bool {
+pub fn belongs_to(field: &Value, algorithm: &str) -> bool {
     let owners = field["x-algorithms"].as_array();
     owners.is_none_or(|owners| owners.iter().any(|owner| owner == algorithm))
 }
 
 /// Whether a field of a section with these fields cannot be written, even with its default.
-pub(super) fn is_excluded(name: &str, fields: &Map<String, Value>) -> bool {
+pub fn is_excluded(name: &str, fields: &Map<String, Value>) -> bool {
     match name {
         // Of `cost`: what a request without the header costs.
         "default" => !fields.contains_key("header"),

@@ -30,39 +30,39 @@ use crate::telemetry::TelemetrySettings;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The listeners of the gateway. There is at least one, or one in `check`.
-    pub(crate) listeners: Vec<ListenerSettings>,
+    pub listeners: Vec<ListenerSettings>,
     /// How clients are identified.
-    pub(crate) client: ClientSettings,
+    pub client: ClientSettings,
     /// The files of the databases in `client`.
-    pub(crate) geo_files: Vec<GeoFile>,
+    pub geo_files: Vec<GeoFile>,
     /// Where the keys for tokens are fetched from, if they are fetched.
-    pub(crate) key_source: Option<KeySource>,
+    pub key_source: Option<KeySource>,
     /// The set of keys for tokens that is in a file, if there is one.
-    pub(crate) key_file: Option<KeyFile>,
+    pub key_file: Option<KeyFile>,
     /// Where the counters are kept.
-    pub(crate) store: StoreSettings,
+    pub store: StoreSettings,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
     /// The same policies as they are written, which can be changed at run time.
-    pub(crate) definitions: Arc<Definitions>,
+    pub definitions: Arc<Definitions>,
     /// All routes, in the order of the file. The first match applies.
-    pub(crate) routes: Vec<Route>,
+    pub routes: Vec<Route>,
     /// All upstreams, in the order of the file.
-    pub(crate) upstreams: Vec<UpstreamSettings>,
+    pub upstreams: Vec<UpstreamSettings>,
     /// The header fields that tell clients about their limits.
     pub headers: HeaderSettings,
     /// Whether the gateway's own errors are problem+json (RFC 9457) or plain text.
-    pub(crate) problem_json: bool,
+    pub problem_json: bool,
     /// Logs.
-    pub(crate) telemetry: TelemetrySettings,
+    pub telemetry: TelemetrySettings,
     /// The process.
-    pub(crate) runtime: RuntimeSettings,
+    pub runtime: RuntimeSettings,
     /// The listeners that answer questions of other proxies and services.
-    pub(crate) check: CheckSettings,
+    pub check: CheckSettings,
     /// The admin listener. None: there is none.
-    pub(crate) admin: Option<AdminSettings>,
+    pub admin: Option<AdminSettings>,
     /// The dates of all certificates that the gateway shows to clients and servers.
-    pub(crate) certificates: Arc<[CertificateDates]>,
+    pub certificates: Arc<[CertificateDates]>,
 }
 
 impl Config {
@@ -71,7 +71,7 @@ impl Config {
     ///
     /// # Errors
     /// If `to` needs TLS, and the system has no list of trusted authorities.
-    pub(crate) fn single(
+    pub fn single(
         listen: ListenAddress,
         to: Target,
         Rate(quota): Rate,
@@ -129,11 +129,11 @@ impl Config {
 }
 
 /// The section `client`, compiled.
-pub(super) struct Client {
+pub struct Client {
     /// How clients are identified, without the databases of `geo_files`.
-    pub(super) settings: ClientSettings,
-    pub(super) geo_files: Vec<GeoFile>,
-    pub(super) key_source: Option<KeySource>,
+    pub settings: ClientSettings,
+    pub geo_files: Vec<GeoFile>,
+    pub key_source: Option<KeySource>,
 }
 
 /// Where browsers look for the icon of a site.
@@ -149,7 +149,7 @@ fn no_icon() -> FixedResponse {
 
 /// How clients are identified if the file does not say it. Forwarded headers are not believed. An
 /// IPv6 client is a /64, which is what one customer of a provider has.
-pub(super) fn default_client() -> ClientSettings {
+pub fn default_client() -> ClientSettings {
     ClientSettings {
         api_key: ApiKeySettings {
             headers: vec![HeaderName::from_static("x-api-key")],
@@ -164,33 +164,33 @@ pub(super) fn default_client() -> ClientSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
     /// The document with the set.
-    pub(crate) document: DocumentSource,
+    pub document: DocumentSource,
     /// The algorithms of the keys that are used. Other keys are ignored.
-    pub(crate) algorithms: Vec<jsonwebtoken::Algorithm>,
+    pub algorithms: Vec<jsonwebtoken::Algorithm>,
     /// The longest time between two attempts to fetch it.
-    pub(crate) refresh: Duration,
+    pub refresh: Duration,
     /// The URL in a form that logs may show.
-    pub(crate) shown: String,
+    pub shown: String,
 }
 
 /// A set of keys for tokens that is in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyFile {
+pub struct KeyFile {
     /// The file.
-    pub(crate) name: String,
+    pub name: String,
     /// How many of its keys cannot be used.
-    pub(crate) left_out: usize,
+    pub left_out: usize,
 }
 
 /// A route: which requests it matches, and how it handles them.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Which requests it matches, and which policies apply to them.
-    pub(crate) rule: routes::Route,
+    pub rule: routes::Route,
     /// How it handles them.
-    pub(crate) handling: Handling,
+    pub handling: Handling,
     /// Which requests it matches, as written in the file.
-    pub(crate) written: Written,
+    pub written: Written,
 }
 
 /// What a route matches, as written in the file, because the value of a `${...}` may be secret.
@@ -206,32 +206,32 @@ pub struct Written {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// How many keys are kept in the memory of this process.
-    pub(crate) max_keys: usize,
+    pub max_keys: usize,
     /// The servers that all nodes share. None if there is only one node.
-    pub(crate) redis: Option<RedisSettings>,
+    pub redis: Option<RedisSettings>,
     /// The command that prints the password of the servers, if it is not in the file.
-    pub(crate) password_command: Option<PasswordCommand>,
+    pub password_command: Option<PasswordCommand>,
     /// The file for the limits of single keys, if there is no Redis.
-    pub(crate) overrides: Option<PathBuf>,
+    pub overrides: Option<PathBuf>,
 }
 
 /// A command that prints a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordCommand {
     /// The program, by its name or path.
-    pub(crate) program: String,
+    pub program: String,
     /// Its arguments. They are passed on as they are, without a shell.
-    pub(crate) arguments: Vec<String>,
+    pub arguments: Vec<String>,
     /// The directory in which it runs: that of the configuration.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
     /// How long a password is valid from the end of the command on.
-    pub(crate) lifetime: Duration,
+    pub lifetime: Duration,
 }
 
 impl StoreSettings {
     /// Whether a running store with these settings can adopt the others: they differ only in
     /// credentials, TLS settings and the number of connections.
-    pub(crate) fn can_become(&self, other: &Self) -> bool {
+    pub fn can_become(&self, other: &Self) -> bool {
         let same_servers = match (&self.redis, &other.redis) {
             (Some(own), Some(others)) => own.with_connections_of(others) == *others,
             (own, others) => own.is_none() && others.is_none(),
@@ -250,9 +250,9 @@ impl Default for StoreSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeSettings {
     /// The number of worker threads. None means one for each core.
-    pub(crate) workers: Option<usize>,
+    pub workers: Option<usize>,
     /// How long requests in progress may take after the signal to stop.
-    pub(crate) drain: Duration,
+    pub drain: Duration,
 }
 
 impl Default for RuntimeSettings {
@@ -263,15 +263,15 @@ impl Default for RuntimeSettings {
 
 /// How a command reaches an admin listener, as a file says it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct AdminAccess {
+pub struct AdminAccess {
     /// Where it listens.
-    pub(crate) address: ListenAddress,
+    pub address: ListenAddress,
     /// Whether it uses TLS.
-    pub(crate) is_encrypted: bool,
+    pub is_encrypted: bool,
     /// The token with the most rights.
-    pub(crate) token: Option<String>,
+    pub token: Option<String>,
     /// The listener for health checks.
-    pub(crate) probe: Option<ListenAddress>,
+    pub probe: Option<ListenAddress>,
 }
 
 /// Without the token.

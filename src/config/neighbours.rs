@@ -4,7 +4,7 @@
 //! list of all names that exist here would not help their users.
 
 /// What to write instead of a field that a section of this name does not have.
-pub(super) fn field(section: &str, name: &str) -> Option<&'static str> {
+pub fn field(section: &str, name: &str) -> Option<&'static str> {
     match section {
         "policy" => policy(name),
         "route" => route(name),
@@ -13,7 +13,7 @@ pub(super) fn field(section: &str, name: &str) -> Option<&'static str> {
 }
 
 /// What to write instead of a field of a policy.
-pub(super) fn policy(name: &str) -> Option<&'static str> {
+pub fn policy(name: &str) -> Option<&'static str> {
     Some(match name {
         "average"
         | "rate"
@@ -88,7 +88,7 @@ fn route(name: &str) -> Option<&'static str> {
 }
 
 /// What to write instead of a key of another gateway.
-pub(super) fn key(word: &str) -> Option<&'static str> {
+pub fn key(word: &str) -> Option<&'static str> {
     Some(match word {
         "$binary_remote_addr" | "$remote_addr" => "write key: ip, with limit: 100/minute",
         "remote_address"
@@ -122,7 +122,7 @@ pub(super) fn key(word: &str) -> Option<&'static str> {
 
 /// The name of the variable, if a text is a reference to one as Caddy, Kubernetes or a shell
 /// writes it: `$NAME`, `$(NAME)`, `{$NAME}` or `{env.NAME}`.
-pub(super) fn variable(text: &str) -> Option<&str> {
+pub fn variable(text: &str) -> Option<&str> {
     let within = |begin: &str, end: &str| text.strip_prefix(begin)?.strip_suffix(end);
     let of_shell = || text.strip_prefix('$');
     let name = within("{env.", "}")

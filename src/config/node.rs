@@ -9,32 +9,32 @@ use super::secrecy::{MASK, Secrecy};
 
 /// A position in the file, counted in characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TextSpan {
+pub struct TextSpan {
     /// The line. 0 means the whole file.
-    pub(super) line: u64,
+    pub line: u64,
     /// The column of the first character.
-    pub(super) column: u64,
+    pub column: u64,
     /// The number of characters, which may exceed the line.
-    pub(super) length: u64,
+    pub length: u64,
 }
 
 impl TextSpan {
     /// The whole file, for mistakes that do not belong to a line.
-    pub(super) const FILE: Self = Self { line: 0, column: 0, length: 0 };
+    pub const FILE: Self = Self { line: 0, column: 0, length: 0 };
 }
 
 /// A value and its position.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) span: TextSpan,
+pub struct Node {
+    pub value: Value,
+    pub span: TextSpan,
     /// What of it may be shown.
-    pub(super) secrecy: Secrecy,
+    pub secrecy: Secrecy,
 }
 
 /// The value of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub enum Value {
     /// Nothing, as after `key:`.
     Null,
     /// `true` or `false`, not quoted.
@@ -53,36 +53,36 @@ pub(super) enum Value {
 
 /// A text, possibly with values from outside of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub struct Text {
     /// The value.
-    pub(super) value: String,
+    pub value: String,
     /// The original text, if a `${...}` was replaced in it. Then `value` may be secret.
-    pub(super) written: Option<String>,
+    pub written: Option<String>,
 }
 
 /// A field of a map.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     /// A text, or a number, which is a mistake.
-    pub(super) key: Node,
-    pub(super) value: Node,
+    pub key: Node,
+    pub value: Node,
 }
 
 impl Entry {
     /// The field's name.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.key.scalar().unwrap_or_default()
     }
 
     /// The name in the form that messages may show.
-    pub(super) fn shown_name(&self) -> Cow<'_, str> {
+    pub fn shown_name(&self) -> Cow<'_, str> {
         self.key.shown().unwrap_or_else(|| self.name().into())
     }
 }
 
 impl Node {
     /// The text of a scalar. None for other values.
-    pub(super) fn scalar(&self) -> Option<&str> {
+    pub fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Bool(true) => Some("true"),
             Value::Bool(false) => Some("false"),
@@ -93,7 +93,7 @@ impl Node {
     }
 
     /// The original text, if a `${...}` was replaced in it.
-    pub(super) fn written(&self) -> Option<&str> {
+    pub fn written(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => text.written.as_deref(),
             _ => None,
@@ -102,7 +102,7 @@ impl Node {
 
     /// The form of a scalar that messages show instead of its value: with `${...}` as they are
     /// written, and without secrets. None: they may show the value.
-    pub(super) fn shown(&self) -> Option<Cow<'_, str>> {
+    pub fn shown(&self) -> Option<Cow<'_, str>> {
         match &self.value {
             Value::Text(Text { value, written }) => {
                 let text = written.as_ref().unwrap_or(value);
@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// Whether it is most likely a text that begins with a brace, such as `{id}` or JSON.
-    pub(super) fn is_text_in_braces(&self) -> bool {
+    pub fn is_text_in_braces(&self) -> bool {
         let Value::Map(entries) = &self.value else { return false };
         entries.first().is_some_and(|Entry { key, value }| {
             let chars = key.scalar().map_or(0, |name| name.chars().count());
@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// What kind of value this is, for messages.
-    pub(super) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "nothing",
             Value::Bool(_) => "true or false",

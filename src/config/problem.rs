@@ -41,7 +41,7 @@ struct Problem {
 
 /// The problems found so far. Shared by all passes over one file.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub struct Problems {
     kept: RefCell<Vec<Problem>>,
     left_out: Cell<usize>,
     errors: Cell<usize>,
@@ -49,23 +49,23 @@ pub(super) struct Problems {
 
 impl Problems {
     /// Records a mistake, and the advice that is shown after the carets.
-    pub(super) fn error(&self, span: TextSpan, message: &str, advice: &str) {
+    pub fn error(&self, span: TextSpan, message: &str, advice: &str) {
         self.errors.set(self.errors.get() + 1);
         self.record(Severity::Error, span, message, advice);
     }
 
     /// Records something that is most likely not intended.
-    pub(super) fn warning(&self, span: TextSpan, message: &str, advice: &str) {
+    pub fn warning(&self, span: TextSpan, message: &str, advice: &str) {
         self.record(Severity::Warning, span, message, advice);
     }
 
     /// Whether there was any error.
-    pub(super) fn any_errors(&self) -> bool {
+    pub fn any_errors(&self) -> bool {
         self.errors.get() > 0
     }
 
     /// Whether more problems are only counted, so that they need no advice.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.kept.borrow().len() >= MAX_PROBLEMS
     }
 
@@ -79,7 +79,7 @@ impl Problems {
     }
 
     /// The report on the file `name` with this `text`.
-    pub(super) fn report(self, name: &str, text: &str, excerpts: &Excerpts) -> Report {
+    pub fn report(self, name: &str, text: &str, excerpts: &Excerpts) -> Report {
         let mut problems = self.kept.into_inner();
         // A mistake in an alias is recorded once for each use.
         problems.sort();
@@ -166,7 +166,7 @@ pub struct Reported<'r> {
 impl Report {
     /// The same, but if the file is not YAML, with the lines as they are, secrets included: only for
     /// the terminal of an operator who can read the file.
-    pub(crate) fn with_whole_lines(&self) -> impl fmt::Display {
+    pub fn with_whole_lines(&self) -> impl fmt::Display {
         struct Whole<'r>(&'r Report);
         impl fmt::Display for Whole<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -15,7 +15,7 @@ const INDICATORS: [char; 6] = ['*', '&', '!', '%', '@', '`'];
 
 /// Advice for a mistake that the YAML parser found at `place` in `text`. Empty if quotes would not
 /// correct it.
-pub(super) fn advice(text: &str, place: TextSpan) -> &'static str {
+pub fn advice(text: &str, place: TextSpan) -> &'static str {
     let (before, here) = around(line(text, place.line), place.column);
     let last = before.chars().last().unwrap_or(' ');
     if here.starts_with(INDICATORS) {
@@ -33,7 +33,7 @@ pub(super) fn advice(text: &str, place: TextSpan) -> &'static str {
 
 /// Reports values of `root`, which was read from `text`, that end too early because they are not in
 /// quotes.
-pub(super) fn check(root: &mut Node, text: &str, problems: &Problems) {
+pub fn check(root: &mut Node, text: &str, problems: &Problems) {
     Checker { lines: text.lines().collect(), problems }.node(root);
 }
 

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 ///
 /// # Errors
 /// If it cannot be opened, or is no regular file; then the error says what it is.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     // Looked at before it is opened, because that alone does something with some devices.
     check(&fs::metadata(path)?)?;
     // Another file may have taken its place in between.
@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// # Errors
 /// If this is no regular file; the error says what it is.
-pub(crate) fn check(about: &Metadata) -> io::Result<()> {
+pub fn check(about: &Metadata) -> io::Result<()> {
     if about.is_file() {
         return Ok(());
     }

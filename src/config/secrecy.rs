@@ -2,15 +2,15 @@
 //! messages.
 
 /// The fields whose values are secret.
-pub(super) const SECRET_FIELDS: [&str; 3] = ["password", "secret", "token"];
+pub const SECRET_FIELDS: [&str; 3] = ["password", "secret", "token"];
 /// Replaces a text that is not shown.
-pub(super) const MASK: &str = "***";
+pub const MASK: &str = "***";
 /// What a private key contains if it stands in the file itself, instead of its path (RFC 7468).
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// What of a text is secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Secrecy {
+pub enum Secrecy {
     /// The credentials and the query of a URL.
     #[default]
     OfUrl,
@@ -22,7 +22,7 @@ pub(super) enum Secrecy {
 
 impl Secrecy {
     /// The form of a text that may be shown. `text` has its `${...}` as they are written.
-    pub(super) fn form(self, text: &str) -> String {
+    pub fn form(self, text: &str) -> String {
         let is_hidden = match self {
             Self::All => !is_reference(text),
             Self::OfUrl | Self::OfTarget => text.contains(PRIVATE_KEY),
@@ -38,12 +38,12 @@ impl Secrecy {
     }
 
     /// Whether all of a text may be shown.
-    pub(super) fn shows_all(self, text: &str) -> bool {
+    pub fn shows_all(self, text: &str) -> bool {
         self.form(text) == text
     }
 
     /// Whether a text lacks what was masked when the file was shown.
-    pub(super) fn is_mask(self, text: &str) -> bool {
+    pub fn is_mask(self, text: &str) -> bool {
         match self {
             Self::All => text == MASK,
             Self::OfUrl | Self::OfTarget => text != MASK && is_masked(text),
@@ -52,17 +52,17 @@ impl Secrecy {
 }
 
 /// Whether a text contains the name of a secret, which may follow.
-pub(super) fn contains_secret_field(text: &str) -> bool {
+pub fn contains_secret_field(text: &str) -> bool {
     SECRET_FIELDS.iter().any(|secret| text.contains(secret))
 }
 
 /// Whether a text that was shown is not shown whole.
-pub(super) fn is_masked(text: &str) -> bool {
+pub fn is_masked(text: &str) -> bool {
     text.starts_with(MASK) || text.contains("://***@") || text.ends_with("?***")
 }
 
 /// Whether a text is one reference without a default, which tells only where the value is.
-pub(super) fn is_reference(text: &str) -> bool {
+pub fn is_reference(text: &str) -> bool {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| match inner.strip_prefix("file:") {
         Some(path) => !path.contains(['{', '}']),

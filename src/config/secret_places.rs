@@ -24,7 +24,7 @@ const SHORT_SECTION: &str = "redis";
 const MIN_SECRET_CHARS: usize = 16;
 
 /// Marks what may be secret in the tree of a whole file.
-pub(super) fn mark(root: &mut Node) {
+pub fn mark(root: &mut Node) {
     place(root, &SCHEMA, Secrecy::OfUrl);
 }
 

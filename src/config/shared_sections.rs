@@ -32,7 +32,7 @@ const OF_ONE_NODE: [&str; 10] = [
 
 /// The digests by the names of sections, with the format. `expanded`: the file with the values of
 /// `${...}`, without secrets.
-pub(super) fn digests(expanded: &Json, config: &Config) -> BTreeMap<String, String> {
+pub fn digests(expanded: &Json, config: &Config) -> BTreeMap<String, String> {
     let mut shared = expanded.clone();
     OF_ONE_NODE.iter().for_each(|pointer| remove(&mut shared, pointer));
     let grpc = &expanded["check"]["grpc"];

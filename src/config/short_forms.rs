@@ -9,7 +9,7 @@ use super::problem::Problems;
 use super::secrecy::{Secrecy, is_reference};
 
 /// Replaces all short forms of the tree of a whole file.
-pub(super) fn expand(root: &mut Node, problems: &Problems) {
+pub fn expand(root: &mut Node, problems: &Problems) {
     let mut written = Vec::new();
     for section in entries(root) {
         match section.name() {

@@ -20,13 +20,13 @@ static KEY: LazyLock<Key> = LazyLock::new(|| {
 });
 
 /// The tree as JSON.
-pub(super) fn shown(node: &Node) -> Json {
+pub fn shown(node: &Node) -> Json {
     tree(node, &|node, text| Json::from(node.secrecy.form(text)))
 }
 
 /// The same after the replacement of `${...}`, with the values in its places. A value may be
 /// secret where no field says so: it is not to be shown as it is.
-pub(super) fn shown_expanded(node: &Node) -> Json {
+pub fn shown_expanded(node: &Node) -> Json {
     let mut node = node.clone();
     forget_references(&mut node);
     shown(&node)
@@ -34,7 +34,7 @@ pub(super) fn shown_expanded(node: &Node) -> Json {
 
 /// The tree as JSON with keyed digests in the places of secrets: two trees are equal in this form
 /// if their secrets are equal, too. `${...}` must have been replaced.
-pub(super) fn identity(node: &Node) -> Json {
+pub fn identity(node: &Node) -> Json {
     tree(node, &|node, text| {
         if node.secrecy != Secrecy::All && node.secrecy.shows_all(text) {
             return Json::from(text);
@@ -48,7 +48,7 @@ pub(super) fn identity(node: &Node) -> Json {
 
 /// The digest of a tree: 32 hexadecimal digits. The order of fields does not count, because
 /// serde_json sorts them.
-pub(super) fn digest(tree: &Json) -> String {
+pub fn digest(tree: &Json) -> String {
     let bytes = aws_lc_rs::digest::digest(&SHA256, tree.to_string().as_bytes());
     bytes.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -83,7 +83,7 @@ fn tree(node: &Node, scalar: &dyn Fn(&Node, &str) -> Json) -> Json {
 }
 
 /// Where a file has texts that were masked when it was shown: it lacks the secrets themselves.
-pub(super) fn masks(node: &Node) -> Vec<TextSpan> {
+pub fn masks(node: &Node) -> Vec<TextSpan> {
     let mut found = Vec::new();
     find_masks(node, &mut found);
     found

@@ -16,7 +16,7 @@ const MAX_LISTED: usize = 24;
 /// The advice for an unknown `name`: the most similar of the `known` names, or a list of them that
 /// begins with `listed`. If several are equally similar, the first is suggested. Where there is a
 /// default, it comes first.
-pub(super) fn advice<'a>(
+pub fn advice<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str> + Clone,
     listed: &str,

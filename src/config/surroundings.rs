@@ -20,37 +20,37 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The environment and the files around a configuration file.
-pub(super) struct Surroundings<'a> {
+pub struct Surroundings<'a> {
     /// The environment variables.
-    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The directory of the file, where relative paths begin.
-    pub(super) directory: &'a Path,
+    pub directory: &'a Path,
     /// The present time, by which certificates have expired or not.
-    pub(super) now: Timestamp,
+    pub now: Timestamp,
     /// The files that were read, or that do not exist, each once.
-    pub(super) files: RefCell<Vec<NamedFile>>,
+    pub files: RefCell<Vec<NamedFile>>,
     /// The certificates that the gateway shows, each once.
-    pub(super) certificates: RefCell<Vec<CertificateDates>>,
+    pub certificates: RefCell<Vec<CertificateDates>>,
     /// The set of keys for tokens that is in a file.
-    pub(super) key_file: RefCell<Option<KeyFile>>,
+    pub key_file: RefCell<Option<KeyFile>>,
     /// The databases in use, which need not be read again.
-    pub(super) databases: &'a [GeoFile],
+    pub databases: &'a [GeoFile],
     /// Which file is being read.
-    pub(super) progress: &'a Progress,
+    pub progress: &'a Progress,
 }
 
 /// A file that a configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
     /// Its path.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its state before it was read. None: it could not be found.
-    pub(crate) stamp: Option<FileStamp>,
+    pub stamp: Option<FileStamp>,
 }
 
 impl<'a> Surroundings<'a> {
     /// Those of the file `name`. Nothing has been read from it yet.
-    pub(super) fn new(
+    pub fn new(
         name: &'a str,
         env: &'a dyn Fn(&str) -> Option<String>,
         databases: &'a [GeoFile],
@@ -75,7 +75,7 @@ impl Surroundings<'_> {
     ///
     /// # Errors
     /// A sentence with the path, but without the contents.
-    pub(super) fn read(&self, path: &str) -> Result<String, String> {
+    pub fn read(&self, path: &str) -> Result<String, String> {
         let mut text = String::from_utf8(self.bytes(path)?)
             .map_err(|_| format!("the file {path:?} is not UTF-8 text"))?;
         if text.starts_with(BYTE_ORDER_MARK) {
@@ -88,7 +88,7 @@ impl Surroundings<'_> {
     ///
     /// # Errors
     /// A sentence with the path, but without the contents.
-    pub(super) fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
         let place = self.directory.join(path);
         let unreadable = |error| format!("the file {path:?} cannot be read: {error}");
         self.note(&place);
@@ -105,7 +105,7 @@ impl Surroundings<'_> {
     ///
     /// # Errors
     /// The reason, as the end of a sentence about the file.
-    pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
+    pub fn database(&self, path: &str) -> Result<GeoFile, String> {
         let place = self.directory.join(path);
         self.note(&place);
         GeoFile::read(place, self.databases)
@@ -115,11 +115,7 @@ impl Surroundings<'_> {
     ///
     /// # Errors
     /// A sentence with the path of what cannot be read.
-    pub(super) fn directory(
-        &self,
-        path: &str,
-        merge: bool,
-    ) -> Result<ratelimit::Directory, String> {
+    pub fn directory(&self, path: &str, merge: bool) -> Result<ratelimit::Directory, String> {
         let place = self.directory.join(path);
         self.note(&place);
         let read = ratelimit::read(&place, merge)?;
@@ -128,13 +124,13 @@ impl Surroundings<'_> {
     }
 
     /// The database in use that was read from `path`.
-    pub(super) fn database_before(&self, path: &str) -> Option<GeoFile> {
+    pub fn database_before(&self, path: &str) -> Option<GeoFile> {
         let place = self.directory.join(path);
         self.databases.iter().find(|it| it.path() == place).cloned()
     }
 
     /// Whether a file exists at `path`, readable or not.
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         let place = self.directory.join(path);
         self.note(&place);
         !fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound)

@@ -10,7 +10,7 @@ use super::{regular_file, yaml};
 ///
 /// # Errors
 /// If it is no regular file, cannot be read, is too large, or is not UTF-8.
-pub(crate) fn read(path: &Path) -> io::Result<String> {
+pub fn read(path: &Path) -> io::Result<String> {
     text(regular_file::open(path)?)
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// If it cannot be read, is too large, or is not UTF-8.
-pub(super) fn read_any(path: &Path) -> io::Result<String> {
+pub fn read_any(path: &Path) -> io::Result<String> {
     if path == Path::new("-") {
         return text(io::stdin().lock());
     }

@@ -14,7 +14,7 @@ use serde::de::{Deserialize, Deserializer, EnumAccess, Visitor};
 /// A type with a fixed set of values, each of which has a word in the file.
 ///
 /// The macro [`words`] implements it.
-pub(super) trait Words: Copy + 'static {
+pub trait Words: Copy + 'static {
     /// What messages and the schema call such a word.
     const NAME: &'static str;
     /// The words, in the order in which messages list them.
@@ -29,7 +29,7 @@ pub(super) trait Words: Copy + 'static {
 
 /// A value that is written as one of its [`Words`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word<T>(pub(super) T);
+pub struct Word<T>(pub T);
 
 impl<'de, T: Words> Deserialize<'de> for Word<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -86,4 +86,4 @@ macro_rules! words {
         }
     };
 }
-pub(super) use words;
+pub(crate) use words;

@@ -16,16 +16,16 @@ use super::quotes;
 use super::secrecy::Secrecy;
 
 /// The largest file that is read, in bytes.
-pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
+pub const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The tree of `text`, with all entries of the same name. None if `text` is not YAML. Mistakes go to
 /// `problems`.
-pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
+pub fn parse(text: &str, problems: &Problems) -> Option<Node> {
     parse_advised(text, "write at least listeners, routes and upstreams", problems)
 }
 
 /// The same, with advice for an empty file.
-pub(super) fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<Node> {
+pub fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<Node> {
     if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_BYTES) {
         problems.error(TextSpan::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
         return None;
@@ -53,7 +53,7 @@ pub(super) fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> 
 
 /// Reports names that appear a second time in a map, and removes their values; and names that are
 /// numbers.
-pub(super) fn check_names(node: &mut Node, problems: &Problems) {
+pub fn check_names(node: &mut Node, problems: &Problems) {
     match &mut node.value {
         Value::List(items) => items.iter_mut().for_each(|item| check_names(item, problems)),
         Value::Map(entries) => {

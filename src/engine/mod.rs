@@ -29,18 +29,18 @@ use crate::telemetry::{
     WorkerTop,
 };
 
-pub(crate) use explain::{
+pub use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
     Wait, explain, preset,
 };
-pub(crate) use question::{Described, Judges, describe};
-pub(crate) use settlement::{Settled, Settlement};
-pub(crate) use store_call::StoreCall;
-pub(crate) use view::{PeerView, failure_of, view};
+pub use question::{Described, Judges, describe};
+pub use settlement::{Settled, Settlement};
+pub use store_call::StoreCall;
+pub use view::{PeerView, failure_of, view};
 
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     deciding: Rc<Deciding>,
     clock: Clock,
 }
@@ -56,35 +56,35 @@ struct Deciding {
 
 /// What an engine tells of requests, beside metrics.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// The clients with the most requests.
-    pub(crate) top: WorkerTop,
+    pub top: WorkerTop,
     /// The last refusals.
-    pub(crate) refusals: WorkerRefusals,
+    pub refusals: WorkerRefusals,
     /// Peers that name clients and are not trusted.
-    pub(crate) forwarders: WorkerForwarders,
+    pub forwarders: WorkerForwarders,
 }
 
 /// The decision on a request, and further results from its view.
 #[derive(Debug)]
-pub(crate) struct Judgement<'r> {
+pub struct Judgement<'r> {
     /// The route's index.
-    pub(crate) route: usize,
+    pub route: usize,
     /// The client's address.
-    pub(crate) client_ip: IpAddr,
+    pub client_ip: IpAddr,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
     /// The decision of its policies.
-    pub(crate) decision: Decision<&'r Arc<Policy>>,
+    pub decision: Decision<&'r Arc<Policy>>,
     /// The time of the decision.
-    pub(crate) now: Timestamp,
+    pub now: Timestamp,
     /// How long the decision took, if a server was asked, in microseconds.
-    pub(crate) store_us: Option<u64>,
+    pub store_us: Option<u64>,
 }
 
 /// Why a request has no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Undecidable {
+pub enum Undecidable {
     /// No route matches.
     #[error("no route matches")]
     NoRoute,
@@ -115,7 +115,7 @@ fn place<'r, 'q>(
 
 impl Engine {
     /// Decides by this limiter, measures how long decisions take, and tells of requests in `seen`.
-    pub(crate) fn new(
+    pub fn new(
         limiter: RateLimiter,
         clock: Clock,
         metrics: &Rc<WorkerMetrics>,
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     /// The clock of decisions.
-    pub(crate) const fn clock(&self) -> &Clock {
+    pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
@@ -138,7 +138,7 @@ impl Engine {
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
-    pub(crate) async fn judge<'r>(
+    pub async fn judge<'r>(
         &self,
         rules: &'r Rules,
         request: &RequestView<'_>,
@@ -168,14 +168,14 @@ impl Engine {
     }
 
     /// Whether [`judge`](Self::judge) waits for nothing: its future is ready at its first poll.
-    pub(crate) fn judges_at_once(&self) -> bool {
+    pub fn judges_at_once(&self) -> bool {
         self.deciding.limiter.decides_at_once()
     }
 
     /// Lets policies judge a question whose keys and costs are known without a request. Routes
     /// and upstreams have no part in it. If `counts_all`, each claim is judged alone and counted
     /// in any case, see [`RateLimiter::count_known`]. The store has until `until` at most.
-    pub(crate) async fn judge_known<'r>(
+    pub async fn judge_known<'r>(
         &self,
         claims: impl IntoIterator<Item = KnownClaim<'r>>,
         counts_all: bool,
@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// See [`RateLimiter::give_back_known`].
-    pub(crate) fn give_back_known(&self, claim: KnownClaim<'_>) {
+    pub fn give_back_known(&self, claim: KnownClaim<'_>) {
         self.deciding.limiter.give_back_known(claim, self.clock.now());
     }
 
@@ -211,7 +211,7 @@ impl Engine {
     }
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
-    pub(crate) fn housekeep(&self) {
+    pub fn housekeep(&self) {
         let Deciding { limiter, metrics, seen, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
         metrics.observe(limiter.store(), limiter.override_lookups());
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// Closes this worker's part of the store, after its last response.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.deciding.limiter.close(self.clock.now()).await;
     }
 }

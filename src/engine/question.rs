@@ -16,18 +16,18 @@ use super::{Engine, Undecidable, place};
 
 /// A request that a question describes, as the policies see it.
 #[derive(Debug)]
-pub(crate) struct Described<'r> {
+pub struct Described<'r> {
     /// The index of its route, if the route's policies judge it.
-    pub(crate) route: Option<usize>,
+    pub route: Option<usize>,
     /// What the policies charge, or the outcome if the request lacks a key.
-    pub(crate) claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
+    pub claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
     /// The keys of the request, for operators.
-    pub(crate) shown: Vec<(Key, String)>,
+    pub shown: Vec<(Key, String)>,
 }
 
 /// The policies that judge a described request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Judges<'r, 'q> {
+pub enum Judges<'r, 'q> {
     /// These.
     Policies(&'q [&'r Arc<Policy>]),
     /// Those of the route with this index.
@@ -40,7 +40,7 @@ pub(crate) enum Judges<'r, 'q> {
 ///
 /// # Errors
 /// If no route matches, or backends may interpret the request in two ways.
-pub(crate) fn describe<'r>(
+pub fn describe<'r>(
     rules: &'r Rules,
     judges: Judges<'r, '_>,
     request: &RequestView<'_>,
@@ -66,7 +66,7 @@ pub(crate) fn describe<'r>(
 
 impl Engine {
     /// Judges the claims of questions. `shown` returns the text of a client for operators.
-    pub(crate) async fn judge_claims<'r>(
+    pub async fn judge_claims<'r>(
         &self,
         claims: &mut Claims<&'r Arc<Policy>>,
         headroom: Headroom,
@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// What the claims of questions would be told now. Nothing is counted.
-    pub(crate) async fn peek_claims<'r>(
+    pub async fn peek_claims<'r>(
         &self,
         claims: Claims<&'r Arc<Policy>>,
         headroom: Headroom,
@@ -96,7 +96,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store does not answer.
-    pub(crate) async fn settle_once(
+    pub async fn settle_once(
         &self,
         (charged, policy): (&Charged, &Policy),
         (counter, mark): (&ChargedCounter, &Mark),
@@ -112,12 +112,12 @@ impl Engine {
     }
 
     /// The units in flight of this lease are held until it is given back.
-    pub(crate) fn hold(&self, lease: &Lease) {
+    pub fn hold(&self, lease: &Lease) {
         self.begin(lease);
     }
 
     /// Gives back the units in flight of a lease that was held.
-    pub(crate) fn give_back(&self, lease: &Lease) {
+    pub fn give_back(&self, lease: &Lease) {
         self.end(lease, &Ending::default());
     }
 }

@@ -15,7 +15,7 @@ use crate::telemetry::{Refused, WorkerRefusals, source_word};
 /// Keeps the refusal under the policy whose wait the client is told, or under the first one
 /// that refuses.
 #[cold]
-pub(super) fn keep(
+pub fn keep(
     refusals: &WorkerRefusals,
     decision: &Decision<&Arc<Policy>>,
     subject: &Subject<'_, '_>,

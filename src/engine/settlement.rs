@@ -16,7 +16,7 @@ use super::Engine;
 
 /// The open settlement of an admitted request. Dropping it settles the request. This
 /// happens however the request ends, also if its client disconnects before a response.
-pub(crate) struct Settlement {
+pub struct Settlement {
     engine: Engine,
     lease: Lease,
     /// Returns the number of received bytes of the request's body.
@@ -27,7 +27,7 @@ pub(crate) struct Settlement {
 
 impl Settlement {
     /// The settlement of `lease`. Most requests need none.
-    pub(crate) fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
+    pub fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
         (!lease.is_empty()).then(|| {
             engine.begin(&lease);
             Box::new(Self {
@@ -43,11 +43,7 @@ impl Settlement {
     /// Prepares a request with these fields for the upstream. `received` returns the number
     /// of received bytes of its body. If a meter must read the response, the response must
     /// not be compressed.
-    pub(crate) fn forwarded(
-        &mut self,
-        headers: &mut HeaderMap,
-        received: Option<Box<dyn Fn() -> u64>>,
-    ) {
+    pub fn forwarded(&mut self, headers: &mut HeaderMap, received: Option<Box<dyn Fn() -> u64>>) {
         self.received = received;
         let reads = |meter: &MeterSpec| matches!(meter, MeterSpec::Json(_) | MeterSpec::SseJson(_));
         if self.lease.meters().any(reads) {
@@ -56,14 +52,14 @@ impl Settlement {
     }
 
     /// Records the head of the response. Its body follows.
-    pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
+    pub fn answered<B>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
         let headers = response.headers();
         self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
     }
 
     /// Meters a piece of the response's body.
-    pub(crate) fn observe(&mut self, bytes: &[u8]) {
+    pub fn observe(&mut self, bytes: &[u8]) {
         self.meters.iter_mut().for_each(|meter| meter.observe(bytes));
     }
 }
@@ -76,16 +72,16 @@ impl fmt::Debug for Settlement {
 
 /// What a settlement has done.
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub struct Settled {
     /// When it was.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// The units that each of its policies counts in the end.
-    pub(crate) units: SmallVec<[(Arc<Policy>, u64); 2]>,
+    pub units: SmallVec<[(Arc<Policy>, u64); 2]>,
 }
 
 impl Settlement {
     /// Settles the request, and says what was settled.
-    pub(crate) fn settle(mut self: Box<Self>) -> Settled {
+    pub fn settle(mut self: Box<Self>) -> Settled {
         self.end()
     }
 

@@ -9,7 +9,7 @@ use super::{Asked, Engine, Explaining, Explanation};
 
 /// A question to the store, and where the answer goes.
 #[derive(Debug)]
-pub(crate) enum StoreCall {
+pub enum StoreCall {
     /// What the counters of one principal say. See [`Store::inspect`].
     Inspect(Vec<Inspected>, oneshot::Sender<Inspection>),
     /// Forget counters of one principal. See [`Store::reset`].
@@ -30,7 +30,7 @@ const NOT_HERE: &str = "the overrides are not in Redis";
 impl Engine {
     /// Answers a question to the store. A reply that is not waited for any more is lost.
     /// Requests are explained with `explaining`.
-    pub(crate) async fn answer(&self, call: StoreCall, explaining: &Explaining<'_>) {
+    pub async fn answer(&self, call: StoreCall, explaining: &Explaining<'_>) {
         let store = self.deciding.limiter.store();
         let now = self.clock.now();
         match call {

@@ -12,21 +12,21 @@ use crate::message::{Failure, has_unknown_expectation};
 
 /// What is known of the peer of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PeerView<'a> {
+pub struct PeerView<'a> {
     /// Its address.
-    pub(crate) address: IpAddr,
+    pub address: IpAddr,
     /// Whether it may name the addresses of its own clients, see
     /// [`RequestView::with_forwarding`].
-    pub(crate) may_forward: bool,
+    pub may_forward: bool,
     /// The subject of its certificate.
-    pub(crate) identity: Option<&'a str>,
+    pub identity: Option<&'a str>,
 }
 
 /// The view of a request by which rules are chosen.
 ///
 /// # Errors
 /// If the gateway serves no such requests.
-pub(crate) fn view<'a>(
+pub fn view<'a>(
     head: &'a Parts,
     peer: PeerView<'a>,
     has_content: bool,
@@ -60,7 +60,7 @@ impl From<Undecidable> for Failure {
 }
 
 /// The failure of a request that is neither admitted nor refused by a limit.
-pub(crate) fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
+pub fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
     match outcome {
         Outcome::Admit | Outcome::Refuse(_) => None,
         Outcome::Unavailable(_) => Some(Failure::StoreAway),

@@ -40,43 +40,43 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b'%').add(b',');
 
 /// What another proxy asks about a request of its client.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub struct Question {
     /// The head of the request. If there is a fault, it is that of the question.
-    pub(crate) head: Parts,
+    pub head: Parts,
     /// Why the question describes no request.
-    pub(crate) fault: Option<BadQuestion>,
+    pub fault: Option<BadQuestion>,
     /// Where the question describes the request.
-    pub(crate) parts: QuestionParts,
+    pub parts: QuestionParts,
     /// Whether the request has content, as far as the question tells.
-    pub(crate) has_content: bool,
+    pub has_content: bool,
     /// The address of the proxy.
-    pub(crate) asker: IpAddr,
+    pub asker: IpAddr,
     /// The address from which the proxy has the request. None: the proxy names it in
     /// `X-Forwarded-For`.
-    pub(crate) client: Option<IpAddr>,
+    pub client: Option<IpAddr>,
     /// When the decision must be made, because the proxy does not wait longer for it. None: the
     /// proxy names no time.
-    pub(crate) answer_by: Option<Instant>,
+    pub answer_by: Option<Instant>,
 }
 
 /// How the proxy understands answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answers {
+pub struct Answers {
     /// The status if the request may pass.
-    pub(crate) admitted: StatusCode,
+    pub admitted: StatusCode,
     /// The status if a limit refuses the request.
-    pub(crate) refused: StatusCode,
+    pub refused: StatusCode,
     /// The status if there is no decision, and a policy refuses such requests.
-    pub(crate) unavailable: StatusCode,
+    pub unavailable: StatusCode,
     /// The form of other answers.
-    pub(crate) form: QuestionForm,
+    pub form: QuestionForm,
     /// Whether an answer may be held back, as `leaky_bucket` delays a request.
-    pub(crate) may_hold: bool,
+    pub may_hold: bool,
 }
 
 /// The answers that a proxy passes on to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QuestionForm {
+pub enum QuestionForm {
     /// Every answer that does not admit the request.
     Any,
     /// 401 and 403. It takes other statuses from 300 on for a fault of its own.
@@ -85,7 +85,7 @@ pub(crate) enum QuestionForm {
 
 impl Gateway {
     /// The answer to the question of another proxy.
-    pub(crate) async fn authorize(
+    pub async fn authorize(
         self: &Rc<Self>,
         question: Question,
         answers: &Answers,
@@ -234,7 +234,7 @@ impl Answers {
 
 /// Whether the question of a proxy can be decided by this policy: it must not need the end of
 /// the response.
-pub(crate) fn is_askable(policy: &Policy) -> bool {
+pub fn is_askable(policy: &Policy) -> bool {
     policy.count == Count::All && !matches!(policy.algorithm, Algorithm::Concurrency(_))
 }
 

@@ -20,7 +20,7 @@ use crate::telemetry::Measurement;
 /// and filtered here, so that no other wrapper is needed for these. It is boxed because it is
 /// large, and its response moves many times.
 #[derive(Debug)]
-pub(crate) struct ResponseBody(Box<Inner>);
+pub struct ResponseBody(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -48,29 +48,29 @@ impl ResponseBody {
     }
 
     /// The body of a response that the gateway has made.
-    pub(crate) fn local(bytes: Bytes) -> Self {
+    pub fn local(bytes: Bytes) -> Self {
         Self::new(Content::Local(bytes))
     }
 
-    pub(super) fn upstream(body: proxy::ResponseBody, filter: Arc<FieldFilter>) -> Self {
+    pub fn upstream(body: proxy::ResponseBody, filter: Arc<FieldFilter>) -> Self {
         Self::new(Content::Upstream(body, filter))
     }
 
     /// The same body, which breaks off if it has not ended by `deadline`. A body that is
     /// already complete has no deadline.
-    pub(super) fn ending_by(mut self, deadline: Instant) -> Self {
+    pub fn ending_by(mut self, deadline: Instant) -> Self {
         let may_be_late = !self.is_local() && !self.is_end_stream();
         self.0.deadline = may_be_late.then(|| Box::pin(sleep_until(deadline)));
         self
     }
 
     /// Whether the gateway has made it.
-    pub(super) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         matches!(self.0.content, Content::Local(_))
     }
 
     /// The same body, with what ends with it.
-    pub(super) fn followed_by(mut self, measurement: Measurement, closing: Closing) -> Self {
+    pub fn followed_by(mut self, measurement: Measurement, closing: Closing) -> Self {
         self.0.measurement = Some(measurement);
         self.0.closing = closing;
         self

@@ -7,16 +7,16 @@ use crate::telemetry::Recording;
 
 /// What ends with a request. Dropping it settles the request and completes its record.
 #[derive(Debug)]
-pub(super) struct Closing {
+pub struct Closing {
     /// What must be settled, if anything.
-    pub(super) settlement: Option<Box<Settlement>>,
+    pub settlement: Option<Box<Settlement>>,
     /// The record, if there are readers.
-    pub(super) recording: Option<Recording>,
+    pub recording: Option<Recording>,
 }
 
 impl Closing {
     /// Nothing.
-    pub(super) const NOTHING: Self = Self { settlement: None, recording: None };
+    pub const NOTHING: Self = Self { settlement: None, recording: None };
 }
 
 impl Drop for Closing {

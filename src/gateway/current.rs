@@ -19,28 +19,28 @@ use crate::snapshot::Snapshot;
 /// The gateway that a worker has now. A request keeps the gateway with which it began,
 /// and so ends under the configuration with which it began.
 #[derive(Debug)]
-pub(crate) struct CurrentGateway(RefCell<Rc<Gateway>>);
+pub struct CurrentGateway(RefCell<Rc<Gateway>>);
 
 impl CurrentGateway {
     /// Begins with `gateway`.
-    pub(crate) fn new(gateway: Gateway) -> Self {
+    pub fn new(gateway: Gateway) -> Self {
         Self(RefCell::new(Rc::new(gateway)))
     }
 
     /// The gateway for a request that begins now.
-    pub(crate) fn get(&self) -> Rc<Gateway> {
+    pub fn get(&self) -> Rc<Gateway> {
         Rc::clone(&self.0.borrow())
     }
 
     /// New requests see another configuration from now on.
-    pub(crate) fn reload(&self, snapshot: Arc<Snapshot>) {
+    pub fn reload(&self, snapshot: Arc<Snapshot>) {
         let renewed = self.get().renewed(snapshot);
         self.0.replace(Rc::new(renewed));
     }
 
     /// The service for one connection from `peer`, which must send the bodies of its
     /// requests as fast as `demand` says. Over HTTP/1 there is a link to the client.
-    pub(crate) fn service(
+    pub fn service(
         self: &Rc<Self>,
         peer: Peer,
         link: Option<ClientLink>,
@@ -65,17 +65,17 @@ impl CurrentGateway {
     /// Flushes the sinks, closes connections that have been idle for too long, and runs
     /// the store's maintenance. Must be called regularly, because there may be no
     /// requests.
-    pub(crate) fn housekeep(&self) {
+    pub fn housekeep(&self) {
         self.get().housekeep();
     }
 
     /// Answers a question to the store.
-    pub(crate) async fn answer(&self, call: StoreCall) {
+    pub async fn answer(&self, call: StoreCall) {
         self.get().answer(call).await;
     }
 
     /// Closes the store when this worker's last request has ended.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.get().close().await;
     }
 }

@@ -28,7 +28,7 @@ use crate::server::ClientBody;
 use crate::snapshot::{Action, Handling};
 
 /// What is done with an admitted request.
-pub(super) enum Dispatch {
+pub enum Dispatch {
     /// The gateway itself responds.
     Respond(Box<Response<ResponseBody>>),
     /// The request goes to an upstream.
@@ -36,7 +36,7 @@ pub(super) enum Dispatch {
 }
 
 /// A request that goes to an upstream.
-pub(super) struct Forward {
+pub struct Forward {
     /// The index of the upstream.
     upstream: usize,
     request: Box<Request<RequestBody>>,
@@ -50,11 +50,11 @@ pub(super) struct Forward {
 
 /// How a request is dispatched.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Admission {
+pub struct Admission {
     /// The index of its route.
     route: usize,
     /// For how long it waits.
-    pub(super) delay: Span,
+    pub delay: Span,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     affinity: Option<u64>,
     /// Whether it is admitted beyond a limit.
@@ -63,7 +63,7 @@ pub(super) struct Admission {
 
 impl Admission {
     /// As a request is judged.
-    pub(super) fn of(judgement: &Judgement<'_>) -> Self {
+    pub fn of(judgement: &Judgement<'_>) -> Self {
         let Judgement { route, affinity, ref decision, .. } = *judgement;
         Self { route, affinity, delay: decision.delay, is_soft: decision.is_soft() }
     }
@@ -75,7 +75,7 @@ impl Gateway {
     ///
     /// # Errors
     /// If the request cannot be dispatched.
-    pub(super) fn prepare(
+    pub fn prepare(
         &self,
         client: &Rc<Client>,
         admission: Admission,
@@ -104,7 +104,7 @@ impl Gateway {
     ///
     /// # Errors
     /// If there is no response that can be relayed.
-    pub(super) async fn dispatch(
+    pub async fn dispatch(
         &self,
         admission: Admission,
         dispatch: Dispatch,

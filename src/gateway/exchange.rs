@@ -33,24 +33,24 @@ use crate::snapshot::Snapshot;
 use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace, TunnelBytes};
 
 /// The outcome of a request that passes because no route matches it.
-pub(super) const UNMATCHED: &str = "unmatched";
+pub const UNMATCHED: &str = "unmatched";
 
 /// What is known of a request besides its head when it arrives.
 #[derive(Debug)]
-pub(super) struct Arrival {
-    pub(super) peer: IpAddr,
+pub struct Arrival {
+    pub peer: IpAddr,
     /// When it arrives.
-    pub(super) moment: Moment,
+    pub moment: Moment,
     /// Its trace, if there are traces.
-    pub(super) trace: Option<RequestTrace>,
+    pub trace: Option<RequestTrace>,
     /// Where lines are added to the head of its response, if nothing reads the response before it
     /// is written.
-    pub(super) lines: Option<HeadLines>,
+    pub lines: Option<HeadLines>,
 }
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub struct Exchange {
     /// The gateway with which it began.
     gateway: Rc<Gateway>,
     request_id: HeaderValue,
@@ -68,7 +68,7 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// Gives an id to a request whose head has just arrived.
-    pub(super) fn begin(gateway: &Rc<Gateway>, arrival: Arrival, head: &mut Parts) -> Self {
+    pub fn begin(gateway: &Rc<Gateway>, arrival: Arrival, head: &mut Parts) -> Self {
         let Gateway { snapshot, sinks, metrics, .. } = &**gateway;
         let Arrival { peer, moment, trace, lines } = arrival;
         let measurement = metrics.begin(&head.method, moment.monotonic);
@@ -96,20 +96,20 @@ impl Exchange {
 
     /// The same for a request that another proxy forwards. The proxy reads statuses of HTTP,
     /// also if the request is a gRPC call.
-    pub(super) fn for_proxy(mut self, headers: &HeaderMap) -> Self {
+    pub fn for_proxy(mut self, headers: &HeaderMap) -> Self {
         self.error_format = ErrorFormat::of_http(self.gateway.snapshot.offer, Fields::of(headers));
         self
     }
 
     /// Remembers that no route matches, and that the request passes nevertheless.
-    pub(super) fn unmatched(&mut self) {
+    pub fn unmatched(&mut self) {
         if let Some(recording) = &mut self.closing.recording {
             recording.record.outcome = UNMATCHED;
         }
     }
 
     /// Remembers the decision of the limiter.
-    pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
+    pub fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
         self.measurement.set_route(judgement.route);
         self.closing.settlement =
@@ -121,7 +121,7 @@ impl Exchange {
     }
 
     /// Prepares its settlement for a response of an upstream. This is the request for it.
-    pub(super) fn settles_after(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
+    pub fn settles_after(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
         if let Some(settlement) = &mut self.closing.settlement {
             let progress = body.progress();
             let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
@@ -130,24 +130,24 @@ impl Exchange {
     }
 
     /// Remembers that the request is forwarded to an upstream now.
-    pub(super) fn forwarding(&mut self) {
+    pub fn forwarding(&mut self) {
         if let Some(recording) = &mut self.closing.recording {
             recording.record.forwarded();
         }
     }
 
     /// Where the time is added for which an upstream or a delay makes the request wait.
-    pub(super) const fn waited(&self) -> &Cell<Duration> {
+    pub const fn waited(&self) -> &Cell<Duration> {
         self.measurement.waited()
     }
 
     /// The attempts at endpoints, if they are recorded.
-    pub(super) fn attempts(&self) -> Option<&Attempts> {
+    pub fn attempts(&self) -> Option<&Attempts> {
         self.closing.recording.as_ref().map(|recording| &recording.record.attempts)
     }
 
     /// The response to a request that exceeds a limit.
-    pub(super) fn refusal(
+    pub fn refusal(
         &self,
         decision: &Decision<&Arc<Policy>>,
         retry: Retry,
@@ -171,18 +171,18 @@ impl Exchange {
     }
 
     /// The response to a request that failed.
-    pub(super) fn failure(&self, failure: Failure) -> Response<ResponseBody> {
+    pub fn failure(&self, failure: Failure) -> Response<ResponseBody> {
         failure_response(self.error_format, failure, &self.request_id).map(ResponseBody::local)
     }
 
     /// The fields about limits for its response.
-    pub(super) fn limits(&self, decision: &Decision<&Arc<Policy>>) -> LimitFields {
+    pub fn limits(&self, decision: &Decision<&Arc<Policy>>) -> LimitFields {
         self.gateway.snapshot.headers.fields(decision, self.is_cross_origin)
     }
 
     /// The response for the client, with these fields about limits: a failure becomes a
     /// response, and is [completed](Self::complete).
-    pub(super) fn end(
+    pub fn end(
         self,
         result: Result<Response<ResponseBody>, Failure>,
         limits: LimitFields,
@@ -194,7 +194,7 @@ impl Exchange {
 
     /// Completes a response, which reports `failure` if there is one: fields are added, and
     /// the record and the settlement are attached to the body.
-    pub(super) fn complete(
+    pub fn complete(
         mut self,
         mut response: Response<ResponseBody>,
         failure: Option<Failure>,

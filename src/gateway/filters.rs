@@ -8,15 +8,15 @@ use crate::snapshot::Snapshot;
 /// The filters of all routes. Each worker has its own copy, so that the reference counts
 /// are not shared with other workers.
 #[derive(Debug)]
-pub(super) struct Filters {
+pub struct Filters {
     /// The filter for requests of all routes.
-    pub(super) requests: Arc<FieldFilter>,
+    pub requests: Arc<FieldFilter>,
     /// The filters for responses, by the route's index.
     responses: Box<[Arc<FieldFilter>]>,
 }
 
 impl Filters {
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
+    pub fn new(snapshot: &Snapshot) -> Self {
         let unedited = Arc::default();
         let responses = snapshot.routes.iter().map(|handling| match &handling.changes {
             Some(changes) => Arc::new(FieldFilter::new(changes.response.names())),
@@ -29,7 +29,7 @@ impl Filters {
     }
 
     /// The filter for responses of the route with this index.
-    pub(super) fn responses(&self, route: usize) -> &Arc<FieldFilter> {
+    pub fn responses(&self, route: usize) -> &Arc<FieldFilter> {
         &self.responses[route]
     }
 }

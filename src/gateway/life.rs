@@ -22,7 +22,7 @@ use crate::server::ClientBody;
 use crate::telemetry::RequestTrace;
 
 /// The response to a request, at once or when it is known.
-pub(super) type Handling =
+pub type Handling =
     Either<Ready<Response<ResponseBody>>, Pin<Box<dyn Future<Output = Response<ResponseBody>>>>>;
 
 impl Gateway {
@@ -31,11 +31,7 @@ impl Gateway {
     ///
     /// A decision that waits for nothing is made here and not in a future. So a refusal takes no
     /// memory of its own, and an admitted request takes no more than its dispatch needs.
-    pub(super) fn handle(
-        self: Rc<Self>,
-        client: Rc<Client>,
-        request: Request<ClientBody>,
-    ) -> Handling {
+    pub fn handle(self: Rc<Self>, client: Rc<Client>, request: Request<ClientBody>) -> Handling {
         let moment = self.engine.clock().moment();
         let (mut head, body) = request.into_parts();
         let trace = self.trace(&client, &mut head.headers);

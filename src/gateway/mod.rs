@@ -26,19 +26,19 @@ use crate::server::{ClientLink, Demand};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::{RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
 
-pub(crate) use authorize::{Answers, Question, QuestionForm};
-pub(crate) use body::ResponseBody;
-pub(crate) use current::CurrentGateway;
+pub use authorize::{Answers, Question, QuestionForm};
+pub use body::ResponseBody;
+pub use current::CurrentGateway;
 use filters::Filters;
 use queue::Queue;
 #[cfg(test)]
-pub(crate) use record::{record_decision, record_settlement};
+pub use record::{record_decision, record_settlement};
 
 /// One worker's gateway under one configuration. The snapshot is shared with the other
 /// workers. The connections to the store and the upstreams belong to this worker. A
 /// request keeps the gateway with which it began.
 #[derive(Debug)]
-pub(crate) struct Gateway {
+pub struct Gateway {
     snapshot: Arc<Snapshot>,
     filters: Filters,
     engine: Engine,
@@ -51,7 +51,7 @@ pub(crate) struct Gateway {
 
 /// What all requests of one connection have in common.
 #[derive(Debug)]
-struct Client {
+pub struct Client {
     peer: IpAddr,
     /// Whether the peer may name the addresses of its own clients, see
     /// [`PeerView`].
@@ -68,7 +68,7 @@ struct Client {
 impl Gateway {
     /// A gateway for one worker, whose requests are recorded for `sinks` and counted in
     /// `metrics`.
-    pub(crate) fn new(
+    pub fn new(
         snapshot: Arc<Snapshot>,
         engine: Engine,
         proxy: Proxy,
@@ -103,22 +103,22 @@ impl Gateway {
     }
 
     /// The configuration of its requests.
-    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
     /// What the worker counts.
-    pub(crate) const fn worker_metrics(&self) -> &Rc<WorkerMetrics> {
+    pub const fn worker_metrics(&self) -> &Rc<WorkerMetrics> {
         &self.worker_metrics
     }
 
     /// What decides on its requests.
-    pub(crate) const fn engine(&self) -> &Engine {
+    pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// Judges the claims of questions, and counts the decision. See [`Engine::judge_claims`].
-    pub(crate) async fn judge_claims<'r>(
+    pub async fn judge_claims<'r>(
         &self,
         claims: &mut Claims<&'r Arc<Policy>>,
         headroom: Headroom,
@@ -130,7 +130,7 @@ impl Gateway {
     }
 
     /// Counts the decision on a question. Its policies are those of the configuration.
-    pub(crate) fn decided(&self, decision: &Decision<&Arc<Policy>>) {
+    pub fn decided(&self, decision: &Decision<&Arc<Policy>>) {
         self.metrics.decided(&[], decision);
     }
 
@@ -160,7 +160,7 @@ impl Gateway {
     }
 
     /// The headroom of the upstream of a route, for elastic limits.
-    pub(crate) fn headroom(&self, route: usize) -> Headroom {
+    pub fn headroom(&self, route: usize) -> Headroom {
         let Action::Forward(upstream) = self.snapshot.routes[route].action else {
             return Headroom::default();
         };

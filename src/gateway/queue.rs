@@ -15,7 +15,7 @@ const MAX_DELAYED: usize = 10_000;
 
 /// The requests that one worker delays.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub struct Queue {
     delayed: Cell<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Queue {
     ///
     /// # Errors
     /// If the queue is full.
-    pub(super) async fn delay(&self, delay: Span) -> Result<(), Failure> {
+    pub async fn delay(&self, delay: Span) -> Result<(), Failure> {
         if delay.is_zero() {
             return Ok(());
         }

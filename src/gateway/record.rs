@@ -14,7 +14,7 @@ use crate::engine::{Judgement, Settled};
 use crate::telemetry::{Name, PolicyRecord, Record, plan_name, source_word};
 
 /// Adds the route, the client and the decision to the record of a request.
-pub(crate) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
+pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
     let Judgement { client_ip, decision, .. } = judgement;
     if let Cow::Owned(masked) = route.path.masked(record.path()) {
         record.masked_path = Some(masked.into());
@@ -33,7 +33,7 @@ pub(crate) fn record_decision(record: &mut Record, route: &Route, judgement: &Ju
 }
 
 /// Adds what was settled to the record of a request.
-pub(crate) fn record_settlement(record: &mut Record, settled: &Settled) {
+pub fn record_settlement(record: &mut Record, settled: &Settled) {
     record.settled = Some(settled.at);
     for (policy, units) in &settled.units {
         let name = &*policy.name;
@@ -45,7 +45,7 @@ pub(crate) fn record_settlement(record: &mut Record, settled: &Settled) {
 }
 
 /// One word for the decision of all policies.
-pub(super) fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
+pub fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     match decision.outcome {
         Outcome::Admit if !decision.delay.is_zero() => "delayed",
         // An outcome other than "admitted" says more, so it takes precedence.

@@ -24,7 +24,7 @@ const FIRST_BYTES: usize = 4 * 1024;
 /// One handle is for the library. The task that polls the library has another, and calls
 /// [`Coalesced::end_poll`] after each poll, which writes the held bytes.
 #[derive(Debug)]
-pub(crate) struct Coalesced<T>(Rc<RefCell<Held<T>>>);
+pub struct Coalesced<T>(Rc<RefCell<Held<T>>>);
 
 #[derive(Debug)]
 struct Held<T> {
@@ -45,14 +45,14 @@ impl<T> Clone for Coalesced<T> {
 }
 
 impl<T: AsyncWrite + Unpin> Coalesced<T> {
-    pub(crate) fn new(stream: T) -> Self {
+    pub fn new(stream: T) -> Self {
         let held = Held { stream, bytes: Vec::new(), written: 0, needs_flush: false, error: None };
         Self(Rc::new(RefCell::new(held)))
     }
 
     /// Writes what the library has written while it was polled. An error ends the connection,
     /// because the library gets it in its next poll.
-    pub(crate) fn end_poll(&self, cx: &mut Context<'_>) {
+    pub fn end_poll(&self, cx: &mut Context<'_>) {
         let held = &mut *self.0.borrow_mut();
         if let Poll::Ready(Err(error)) = held.poll_write_and_flush(cx) {
             (held.bytes, held.written, held.needs_flush) = (Vec::new(), 0, false);

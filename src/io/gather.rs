@@ -22,7 +22,7 @@ thread_local! {
 
 /// Writes `bufs` to `stream`, by a plain write if they are few bytes or one buffer. Like any
 /// vectored write, it may write a part of the bytes only.
-pub(crate) fn poll_write_gathered<T>(
+pub fn poll_write_gathered<T>(
     stream: &mut T,
     cx: &mut Context<'_>,
     bufs: &[IoSlice<'_>],

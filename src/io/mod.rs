@@ -4,5 +4,5 @@
 mod coalesced;
 mod gather;
 
-pub(crate) use coalesced::Coalesced;
-pub(crate) use gather::poll_write_gathered;
+pub use coalesced::Coalesced;
+pub use gather::poll_write_gathered;

@@ -11,27 +11,27 @@ use http::{HeaderMap, HeaderValue};
 
 /// Header fields that a route sets and removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldEdits {
+pub struct FieldEdits {
     /// Each of these fields gets one line with this value instead of all others.
-    pub(crate) set: Vec<(HeaderName, HeaderValue)>,
+    pub set: Vec<(HeaderName, HeaderValue)>,
     /// These fields are removed. No name is in both lists.
-    pub(crate) remove: Vec<HeaderName>,
+    pub remove: Vec<HeaderName>,
 }
 
 impl FieldEdits {
     /// Whether nothing is edited.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.remove.is_empty()
     }
 
     /// The names of all fields that are edited.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &HeaderName> {
+    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
         self.remove.iter().chain(self.set.iter().map(|(name, _)| name))
     }
 
     /// Whether a field with this name cannot be edited: it frames a message, names its
     /// host, or belongs to one connection (RFC 9110, sections 7.2, 7.6.1 and 8.6).
-    pub(crate) fn is_reserved(name: &HeaderName) -> bool {
+    pub fn is_reserved(name: &HeaderName) -> bool {
         let text = name.as_str();
         matches!(
             *name,
@@ -48,7 +48,7 @@ impl FieldEdits {
     }
 
     /// Edits a message that is forwarded.
-    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+    pub fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
         }
@@ -59,7 +59,7 @@ impl FieldEdits {
 
     /// Edits a response of the gateway itself. Its own fields stay, because they describe
     /// its body: only fields that it does not have are set, and none is removed.
-    pub(crate) fn complete(&self, headers: &mut HeaderMap) {
+    pub fn complete(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.set {
             headers.entry(name).or_insert_with(|| value.clone());
         }

@@ -13,13 +13,13 @@ use tollgate_core::request::{Ambiguity, Malformed};
 use super::question::{BadQuestion, QuestionParts};
 
 /// The most fields of a response of an upstream.
-pub(crate) const MAX_RESPONSE_FIELDS: usize = 256;
+pub const MAX_RESPONSE_FIELDS: usize = 256;
 /// The largest head of a response of an upstream in bytes, and the largest trailers.
-pub(crate) const MAX_RESPONSE_HEAD_BYTES: usize = 64 * 1024;
+pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 * 1024;
 
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blame {
+pub enum Blame {
     /// The client or its request.
     Client,
     /// The gateway.
@@ -30,7 +30,7 @@ pub(crate) enum Blame {
 
 impl Blame {
     /// The value of `source` in a response.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Gateway => "gateway",
@@ -41,7 +41,7 @@ impl Blame {
 
 /// Why a request got no response from its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The request has no clear meaning, or more than one.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
@@ -136,7 +136,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// The status of a gRPC call: the one to which clients map the HTTP status
     /// (`doc/http-grpc-status-mapping.md`), or a more precise one.
-    pub(super) const fn code(self) -> Code {
+    pub const fn code(self) -> Code {
         match self {
             Self::Malformed(_)
             | Self::Ambiguous(_)
@@ -171,14 +171,14 @@ impl Failure {
 
     /// The same failure of a request that a question describes. It names the part of the
     /// question that causes it, if a single one does.
-    pub(crate) fn in_question(self, parts: QuestionParts) -> Self {
+    pub fn in_question(self, parts: QuestionParts) -> Self {
         let Self::Ambiguous(ambiguity) = self else { return self };
         let question = |field| BadQuestion { field, fault: ambiguity.into() };
         parts.part(ambiguity).map_or(self, |field| question(field).into())
     }
 
     /// The status of the response.
-    pub(crate) const fn status(self) -> StatusCode {
+    pub const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
             Self::Ambiguous(_) | Self::Question(_) | Self::BodyBroken | Self::Unsendable => {
@@ -210,7 +210,7 @@ impl Failure {
     }
 
     /// The side that has caused it.
-    pub(crate) const fn blame(self) -> Blame {
+    pub const fn blame(self) -> Blame {
         match self {
             Self::Malformed(_)
             | Self::Ambiguous(_)
@@ -246,7 +246,7 @@ impl Failure {
 
     /// Whether the client's connection must end: its further bytes cannot be trusted, or
     /// the client is still sending a body that will not be read.
-    pub(crate) const fn ends_connection(self) -> bool {
+    pub const fn ends_connection(self) -> bool {
         matches!(
             self,
             Self::Malformed(_)
@@ -262,7 +262,7 @@ impl Failure {
     }
 
     /// One word for logs and metrics.
-    pub(crate) const fn reason(self) -> &'static str {
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",

@@ -16,14 +16,14 @@ use tollgate_core::request::Fields;
 use super::tokens::{has_token, tokens};
 
 /// The field that carries a request's id.
-pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is accepted from a client, so that logs stay readable.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`. It also removes the fields
 /// with names that `is_other` selects.
-pub(crate) fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderName) -> bool) {
+pub fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderName) -> bool) {
     let Some(names) = names(headers, |name| is_hop_by_hop(name) || is_other(name)) else { return };
     // Read before `TE` is removed.
     let takes_trailers =
@@ -35,7 +35,7 @@ pub(crate) fn strip_request(headers: &mut HeaderMap, is_other: impl Fn(&HeaderNa
 }
 
 /// Appends a field to the head of a message in HTTP/1.1 (RFC 9112, section 5).
-pub(crate) fn write_field(name: &str, value: &[u8], text: &mut Vec<u8>) {
+pub fn write_field(name: &str, value: &[u8], text: &mut Vec<u8>) {
     text.extend_from_slice(name.as_bytes());
     text.extend_from_slice(b": ");
     text.extend_from_slice(value);
@@ -49,7 +49,7 @@ pub(crate) fn write_field(name: &str, value: &[u8], text: &mut Vec<u8>) {
 /// checked when the message was read, and the HTTP library frames the message in the same
 /// way for the next hop. `Expect` is removed too: it applies to the gateway, which adds
 /// its own on each connection to a next hop.
-pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if let Some(names) = names(headers, is_hop_by_hop) {
         strip(headers, names);
     }
@@ -97,8 +97,7 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 
 /// Fields that stay even if `Connection` names them: without them the next hop would read another
 /// message than the gateway.
-pub(super) const KEPT: [HeaderName; 5] =
-    [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
+pub const KEPT: [HeaderName; 5] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
 
 /// Removes `Connection` and the fields that it names, except those that are [`KEPT`].
 fn strip_named(headers: &mut HeaderMap) {
@@ -123,7 +122,7 @@ fn strip_named(headers: &mut HeaderMap) {
 
 /// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0
 /// has no expectations (RFC 9110, section 10.1.1).
-pub(crate) fn has_unknown_expectation(version: Version, fields: Fields<'_>) -> bool {
+pub fn has_unknown_expectation(version: Version, fields: Fields<'_>) -> bool {
     let is_known = |value: &HeaderValue| {
         value.as_bytes().eq_ignore_ascii_case(b"100-continue") || is_empty_list(value)
     };
@@ -137,13 +136,13 @@ fn is_empty_list(value: &HeaderValue) -> bool {
 
 /// Whether a client may wait for `100 Continue` before it sends its body. Requests with
 /// unknown expectations must have been refused before.
-pub(crate) fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
+pub fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
     version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_empty_list(value))
 }
 
 /// Decrements `Max-Forwards` of an OPTIONS request. Returns whether the request may be
 /// forwarded (RFC 9110, section 7.6.2).
-pub(crate) fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool {
+pub fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool {
     if method != Method::OPTIONS {
         return true;
     }
@@ -161,7 +160,7 @@ pub(crate) fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -
 
 /// Joins the lines into which HTTP/2 allows a client to split its cookies (RFC 9113,
 /// section 8.2.3). HTTP/1.1 allows only one line.
-pub(crate) fn join_cookies(headers: &mut HeaderMap) {
+pub fn join_cookies(headers: &mut HeaderMap) {
     let mut lines = headers.get_all(COOKIE).iter();
     if lines.nth(1).is_none() {
         return;
@@ -172,7 +171,7 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// The request's id: the client's id if it is short and printable, else a new one.
-pub(crate) fn request_id(fields: Fields<'_>) -> RequestId {
+pub fn request_id(fields: Fields<'_>) -> RequestId {
     let is_usable = |id: &HeaderValue| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
@@ -189,14 +188,14 @@ pub(crate) fn request_id(fields: Fields<'_>) -> RequestId {
 
 /// The id of a request.
 #[must_use = "the backend logs it"]
-pub(crate) struct RequestId {
+pub struct RequestId {
     id: HeaderValue,
     is_new: bool,
 }
 
 impl RequestId {
     /// Writes the id into the request, so that the backend can log it.
-    pub(crate) fn write(self, headers: &mut HeaderMap) -> HeaderValue {
+    pub fn write(self, headers: &mut HeaderMap) -> HeaderValue {
         if self.is_new {
             headers.insert(X_REQUEST_ID, self.id.clone());
         }

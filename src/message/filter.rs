@@ -77,21 +77,21 @@ const OF_GATEWAY: [&str; 9] = [
 /// Which fields of trailers and of interim responses are passed on, in one
 /// direction on one route.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldFilter {
+pub struct FieldFilter {
     /// Names that have a meaning in the configuration.
     configured: HashSet<Box<str>>,
 }
 
 impl FieldFilter {
     /// A filter that also removes the fields with these names.
-    pub(crate) fn new<'n>(names: impl IntoIterator<Item = &'n HeaderName>) -> Self {
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n HeaderName>) -> Self {
         let folded = names.into_iter().map(|name| folded_name(name.as_str()).into());
         Self { configured: folded.collect() }
     }
 
     /// The same frame of a body. Trailers lose the fields that belong in a head. If no
     /// field is left, the frame becomes empty data.
-    pub(crate) fn frame(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+    pub fn frame(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
         let trailers = match frame.into_trailers() {
             Ok(trailers) => trailers,
             Err(frame) => return frame,
@@ -103,7 +103,7 @@ impl FieldFilter {
     /// The fields of an interim response, without those that only the final response may
     /// have: fields that the gateway writes, fields that the route edits, and cookies,
     /// which only some clients accept in interim responses.
-    pub(crate) fn interim(&self, fields: HeaderMap) -> HeaderMap {
+    pub fn interim(&self, fields: HeaderMap) -> HeaderMap {
         self.kept(fields, &[&OF_GATEWAY, &["set-cookie"]])
     }
 

@@ -23,7 +23,7 @@ const LINES_BYTES: usize = 96;
 
 /// The fields for one client connection. They are made once, when it opens.
 #[derive(Clone, Debug)]
-pub(crate) struct Forwarding {
+pub struct Forwarding {
     address: IpAddr,
     scheme: &'static str,
     port: u16,
@@ -42,7 +42,7 @@ struct Values {
 impl Forwarding {
     /// For a connection from `peer` to the listener at `local`. A listener without a port
     /// has the default port.
-    pub(crate) fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
+    pub fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
         let address = peer.ip().to_canonical();
         let (scheme, usual_port) = if is_encrypted { ("https", 443) } else { ("http", 80) };
         let port = if local.port() == 0 { usual_port } else { local.port() };
@@ -60,7 +60,7 @@ impl Forwarding {
 
     /// Whether a field with this name must be removed from a request of a peer that is not
     /// trusted.
-    pub(crate) fn is_claim(name: &HeaderName) -> bool {
+    pub fn is_claim(name: &HeaderName) -> bool {
         let name = name.as_str();
         match name.strip_prefix("x-forwarded-") {
             Some(name) => matches!(name, "for" | "proto" | "host" | "port" | "prefix"),
@@ -70,18 +70,13 @@ impl Forwarding {
 
     /// Writes the fields of a peer that is not trusted, and `Via`, into a request that was
     /// received with this HTTP version. [Claims](Self::is_claim) must have been removed from it.
-    pub(crate) fn write_untrusted(&self, headers: &mut HeaderMap, version: Version) {
+    pub fn write_untrusted(&self, headers: &mut HeaderMap, version: Version) {
         self.replace(headers);
         Via::write(headers, version);
     }
 
     /// The same as lines of HTTP/1.1, for a request for `host`.
-    pub(crate) fn write_lines(
-        &self,
-        host: Option<&HeaderValue>,
-        version: Version,
-        text: &mut Vec<u8>,
-    ) {
+    pub fn write_lines(&self, host: Option<&HeaderValue>, version: Version, text: &mut Vec<u8>) {
         text.extend_from_slice(&self.lines);
         if let Some(host) = host {
             write_field(X_FORWARDED_HOST.as_str(), host.as_bytes(), text);
@@ -91,12 +86,7 @@ impl Forwarding {
 
     /// Writes the fields into a request that will be forwarded; `Forwarded` only if
     /// `with_forwarded` is set. [Claims](Self::is_claim) must have been removed.
-    pub(crate) fn write(
-        &self,
-        headers: &mut HeaderMap,
-        peer_is_trusted: bool,
-        with_forwarded: bool,
-    ) {
+    pub fn write(&self, headers: &mut HeaderMap, peer_is_trusted: bool, with_forwarded: bool) {
         if peer_is_trusted {
             self.extend(headers);
         } else {
@@ -162,11 +152,11 @@ impl Forwarding {
 
 /// The gateway's own entry in `Via` (RFC 9110, section 7.6.3).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Via;
+pub struct Via;
 
 impl Via {
     /// Adds the entry for a message that was received with this HTTP version.
-    pub(crate) fn write(headers: &mut HeaderMap, version: Version) {
+    pub fn write(headers: &mut HeaderMap, version: Version) {
         headers.append(VIA, HeaderValue::from_static(Self::entry(version)));
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.
-pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
+pub fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     let lengths = [1 + usize::from(seed & 7), 1 + usize::from(seed >> 3) * 7];
     let mut rest = bytes;
     let mut lengths = lengths.into_iter().cycle();
@@ -30,7 +30,7 @@ pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The fields in `text`, one in each line. Invalid lines are skipped.
-pub(crate) fn fields(text: &[u8]) -> HeaderMap {
+pub fn fields(text: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in text.split(|byte| *byte == b'\n').take(64) {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };

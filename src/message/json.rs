@@ -16,24 +16,24 @@ use serde::{Deserialize, Deserializer};
 
 use pointer::length_until;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use pointer::pointer_at;
+pub use pointer::pointer_at;
 #[cfg(not(any(test, feature = "fuzzing")))]
 use pointer::pointer_at;
 
 /// What is wrong with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub struct Mistake {
     /// The place (RFC 6901).
-    pub(crate) pointer: String,
+    pub pointer: String,
     /// What is wrong there.
-    pub(crate) detail: String,
+    pub detail: String,
 }
 
 /// Reads a body, which is an object.
 ///
 /// # Errors
 /// If it is not JSON of this form, or a member occurs twice.
-pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Mistake> {
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Mistake> {
     let read = || -> serde_json::Result<T> {
         let Object(inner) = serde_json::from_slice(body)?;
         let Unique = serde_json::from_slice(body)?;
@@ -72,14 +72,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 }
 
 /// An object, or `null`.
-pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     Ok(Option::<Object<T>>::deserialize(from)?.map(|Object(inner)| inner))
 }
 
 /// A list of objects, or `null`.
-pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
     let list = Option::<Vec<Object<T>>>::deserialize(from)?;

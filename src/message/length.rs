@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue};
 
 /// The number in a Content-Length: decimal digits, and not above what a reader with
 /// signed numbers can represent.
-pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
+pub fn content_length(value: &[u8]) -> Option<u64> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
     let next = |number: i64, byte| number.checked_mul(10)?.checked_add(digit(byte)?);
     let number = value.iter().try_fold(0, next).filter(|_| !value.is_empty())?;
@@ -17,7 +17,7 @@ pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
 ///
 /// # Errors
 /// If the lengths differ, or are not [lengths](content_length).
-pub(crate) fn merge_content_lengths(headers: &mut HeaderMap) -> Result<Option<u64>, BadLength> {
+pub fn merge_content_lengths(headers: &mut HeaderMap) -> Result<Option<u64>, BadLength> {
     let mut lines = headers.get_all(CONTENT_LENGTH).iter();
     let Some(line) = lines.next() else { return Ok(None) };
     // Nearly all messages have one length.
@@ -40,7 +40,7 @@ pub(crate) fn merge_content_lengths(headers: &mut HeaderMap) -> Result<Option<u6
 
 /// The lengths of a message differ, or are no lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadLength;
+pub struct BadLength;
 
 #[cfg(test)]
 mod tests {

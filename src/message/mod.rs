@@ -7,8 +7,8 @@ mod fields;
 mod filter;
 mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
-pub(crate) mod json;
+pub mod fuzzing;
+pub mod json;
 mod length;
 mod question;
 mod redirect;
@@ -22,23 +22,21 @@ mod tokens;
 mod websocket;
 mod whole_body;
 
-pub(crate) use edits::FieldEdits;
-pub(crate) use failure::{Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
-pub(crate) use fields::{
+pub use edits::FieldEdits;
+pub use failure::{Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+pub use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
     request_id, strip_hop_by_hop, strip_request, write_field,
 };
-pub(crate) use filter::FieldFilter;
-pub(crate) use forwarded::{Forwarding, Via};
-pub(crate) use length::{BadLength, content_length, merge_content_lengths};
-pub(crate) use question::{BadQuestion, QuestionFault, QuestionParts};
-pub(crate) use redirect::{Location, Redirect};
-pub(crate) use respond::{failure_response, options_response, refusal_response};
-pub(crate) use rewrite::{Prefix, Rewrite};
-pub(crate) use spare::{empty_table, recycle};
-pub(crate) use template::{Refusal, fill as fill_template};
-pub(crate) use tokens::has_token;
-pub(crate) use websocket::{
-    accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,
-};
-pub(crate) use whole_body::{BodyError, has_content_type, read_body};
+pub use filter::FieldFilter;
+pub use forwarded::{Forwarding, Via};
+pub use length::{BadLength, content_length, merge_content_lengths};
+pub use question::{BadQuestion, QuestionFault, QuestionParts};
+pub use redirect::{Location, Redirect};
+pub use respond::{failure_response, options_response, refusal_response};
+pub use rewrite::{Prefix, Rewrite};
+pub use spare::{empty_table, recycle};
+pub use template::{Refusal, fill as fill_template};
+pub use tokens::has_token;
+pub use websocket::{accepts_websocket, switch_to_websocket, wants_websocket, websocket_key};
+pub use whole_body::{BodyError, has_content_type, read_body};

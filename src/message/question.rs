@@ -6,16 +6,16 @@ use tollgate_core::request::{Ambiguity, Malformed};
 /// The part of a question that describes no request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]
-pub(crate) struct BadQuestion {
+pub struct BadQuestion {
     /// The name of the field, or of another part of the question.
-    pub(crate) field: &'static str,
+    pub field: &'static str,
     /// What is wrong with it.
-    pub(crate) fault: QuestionFault,
+    pub fault: QuestionFault,
 }
 
 /// Why a part of a question describes no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum QuestionFault {
+pub enum QuestionFault {
     /// The field is absent or empty.
     #[error("the field is missing, and the proxy that asks must set it")]
     Missing,
@@ -32,7 +32,7 @@ pub(crate) enum QuestionFault {
 
 impl QuestionFault {
     /// One word for logs and metrics.
-    pub(super) const fn reason(self) -> &'static str {
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Missing | Self::Repeated => "question",
             Self::Malformed(_) => "malformed",
@@ -43,14 +43,14 @@ impl QuestionFault {
 
 /// The names of the parts of a question that describe the target and the host of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QuestionParts {
-    pub(crate) target: &'static str,
-    pub(crate) host: &'static str,
+pub struct QuestionParts {
+    pub target: &'static str,
+    pub host: &'static str,
 }
 
 impl QuestionParts {
     /// The part that makes a request ambiguous, if a single one does.
-    pub(super) const fn part(self, ambiguity: Ambiguity) -> Option<&'static str> {
+    pub const fn part(self, ambiguity: Ambiguity) -> Option<&'static str> {
         match ambiguity {
             Ambiguity::NoHost | Ambiguity::ManyHosts | Ambiguity::BadHost | Ambiguity::TwoHosts => {
                 Some(self.host)

@@ -41,16 +41,16 @@ const IN_HOST: &AsciiSet = &IN_SEGMENT.remove(b'[').remove(b']').remove(b':');
 
 /// A redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Redirect {
+pub struct Redirect {
     /// Its status: 301, 302, 303, 307 or 308.
-    pub(crate) status: StatusCode,
+    pub status: StatusCode,
     /// The template of its `Location`.
-    pub(crate) to: Location,
+    pub to: Location,
 }
 
 /// The template of a `Location`: text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Location(Vec<Piece>);
+pub struct Location(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
@@ -67,7 +67,7 @@ enum Piece {
 
 /// Why a text is not a valid template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LocationError {
+pub enum LocationError {
     /// `orders`, `ftp://x`, `//example.com`
     #[error("a redirect leads to a path, or to http:// or https:// and a host")]
     Start,
@@ -95,7 +95,7 @@ pub(crate) enum LocationError {
 
 impl Location {
     /// The names of the path parameters that it uses.
-    pub(crate) fn param_names(&self) -> impl Iterator<Item = &str> {
+    pub fn param_names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Param(name) => Some(&**name),
             Piece::Text(_) | Piece::Host | Piece::Path | Piece::Query => None,
@@ -144,7 +144,7 @@ impl Redirect {
     ///
     /// # Errors
     /// If the template contains `{host}` and the request names no host.
-    pub(crate) fn response<'a>(
+    pub fn response<'a>(
         &self,
         request: &RequestView<'_>,
         target: &str,

@@ -26,7 +26,7 @@ const REALM: &str = "gateway";
 const FIELDS: usize = 16;
 
 /// The response to a request that failed.
-pub(crate) fn failure_response(
+pub fn failure_response(
     format: ErrorFormat,
     failure: Failure,
     request_id: &HeaderValue,
@@ -54,7 +54,7 @@ pub(crate) fn failure_response(
 
 /// The response to a request that exceeds a limit. The fields about limits are added
 /// later, as to every response.
-pub(crate) fn refusal_response(
+pub fn refusal_response(
     format: ErrorFormat,
     refusal: &Refusal<'_>,
     request_id: &HeaderValue,
@@ -71,7 +71,7 @@ pub(crate) fn refusal_response(
 }
 
 /// The response to an OPTIONS request that may not be forwarded (`Max-Forwards: 0`).
-pub(crate) fn options_response() -> Response<Bytes> {
+pub fn options_response() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, METHODS);

@@ -17,27 +17,27 @@ const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-pref
 
 /// The rewrite of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rewrite {
+pub struct Rewrite {
     /// Removed from the start of the path. Every path of the route begins with it.
-    pub(crate) strip: Option<Prefix>,
+    pub strip: Option<Prefix>,
     /// Added before the path. It begins with a slash and does not end with one.
-    pub(crate) add: Option<Box<str>>,
+    pub add: Option<Box<str>>,
     /// The value of `Host`. None: the client's value stays.
-    pub(crate) host: Option<HeaderValue>,
+    pub host: Option<HeaderValue>,
 }
 
 /// Whole segments at the start of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix {
+pub struct Prefix {
     /// Number of segments.
-    pub(crate) segments: usize,
+    pub segments: usize,
     /// The text, for `X-Forwarded-Prefix`.
-    pub(crate) text: HeaderValue,
+    pub text: HeaderValue,
 }
 
 impl Rewrite {
     /// Whether it changes nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
@@ -46,7 +46,7 @@ impl Rewrite {
     ///
     /// # Errors
     /// If the new target is longer than the HTTP library supports.
-    pub(crate) fn apply(&self, head: &mut Parts) -> Result<(), Failure> {
+    pub fn apply(&self, head: &mut Parts) -> Result<(), Failure> {
         if let Some(prefix) = &self.strip {
             add_prefix_field(&mut head.headers, &prefix.text);
         }

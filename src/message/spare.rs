@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// An empty table with room for `fields` fields.
-pub(crate) fn empty_table(fields: usize) -> HeaderMap {
+pub fn empty_table(fields: usize) -> HeaderMap {
     match SPARE.take() {
         Some(spare) if spare.capacity() >= fields => spare,
         _ => HeaderMap::with_capacity(fields),
@@ -24,7 +24,7 @@ pub(crate) fn empty_table(fields: usize) -> HeaderMap {
 }
 
 /// Takes a table that is no longer needed.
-pub(crate) fn recycle(mut table: HeaderMap) {
+pub fn recycle(mut table: HeaderMap) {
     if table.capacity() <= MAX_FIELDS {
         table.clear();
         SPARE.set(Some(table));

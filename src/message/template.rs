@@ -11,24 +11,24 @@ use tollgate_core::time::Span;
 
 /// What the response to a refused request says.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal<'a> {
+pub struct Refusal<'a> {
     /// The names of all policies that refused, the binding one first.
     pub policies: &'a [&'a str],
     /// The limit of the binding policy.
-    pub(crate) limit: u64,
+    pub limit: u64,
     /// The units that remain of it.
-    pub(crate) remaining: u64,
+    pub remaining: u64,
     /// How long the client should wait; none if waiting does not help.
-    pub(crate) wait: Option<Span>,
+    pub wait: Option<Span>,
     /// The response that the binding policy configures. It is not used for gRPC calls:
     /// their clients read only gRPC messages.
-    pub(crate) template: Option<&'a Template>,
+    pub template: Option<&'a Template>,
 }
 
 /// The response to a refusal, from a template. Braces around other text than a placeholder
 /// stay, because JSON contains many. If waiting does not help, `{retry_after}` becomes
 /// `null`, which is valid JSON instead of a number.
-pub(crate) fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
+pub fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
     let mut body = String::with_capacity(template.body.len() + 16);
     let mut rest = &*template.body;
     while let Some(open) = rest.find('{') {

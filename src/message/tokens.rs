@@ -3,12 +3,12 @@
 use http::HeaderValue;
 
 /// The tokens of a list.
-pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
+pub fn tokens(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
 /// Whether a list contains a token, which is compared without case.
-pub(crate) fn has_token(list: &HeaderValue, token: &str) -> bool {
+pub fn has_token(list: &HeaderValue, token: &str) -> bool {
     if list.as_bytes().eq_ignore_ascii_case(token.as_bytes()) {
         return true;
     }

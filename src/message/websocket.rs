@@ -17,7 +17,7 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Whether a request asks for a WebSocket and for no other protocol: the gateway cannot
 /// limit other protocols, and `h2c` would bypass all limits.
-pub(crate) fn wants_websocket(head: &Parts) -> bool {
+pub fn wants_websocket(head: &Parts) -> bool {
     head.method == Method::GET
         && head.version >= Version::HTTP_11
         && is_switch(&head.headers)
@@ -35,20 +35,20 @@ fn is_switch(headers: &HeaderMap) -> bool {
 }
 
 /// Adds the fields that change the protocol to WebSocket.
-pub(crate) fn switch_to_websocket(headers: &mut HeaderMap) {
+pub fn switch_to_websocket(headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static(WEBSOCKET));
 }
 
 /// A key for a client over HTTP/2, where the handshake has no key.
-pub(crate) fn websocket_key(random: u128) -> HeaderValue {
+pub fn websocket_key(random: u128) -> HeaderValue {
     let key = STANDARD.encode(random.to_be_bytes());
     HeaderValue::try_from(key).expect("base64 is visible ASCII")
 }
 
 /// Whether a response to a request with `key` accepts the WebSocket. A backend that has
 /// not understood the request cannot compute the value that belongs to the key.
-pub(crate) fn accepts_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
+pub fn accepts_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
     let Some(key) = key else { return false };
     let expected = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
     let expected = STANDARD.encode(expected.as_ref());

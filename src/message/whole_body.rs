@@ -10,7 +10,7 @@ use hyper::body::Body;
 
 /// Why there is no whole body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyError {
+pub enum BodyError {
     /// It has more bytes than it may have.
     TooLarge,
     /// It broke off.
@@ -21,7 +21,7 @@ pub(crate) enum BodyError {
 ///
 /// # Errors
 /// If it has more bytes, of which at most one frame is read; and if it breaks off.
-pub(crate) async fn read_body<B>(body: B, max_bytes: usize) -> Result<Bytes, BodyError>
+pub async fn read_body<B>(body: B, max_bytes: usize) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
 {
@@ -34,7 +34,7 @@ where
 
 /// Whether a body has one of these media types. Their parameters are ignored. A type that is
 /// stated twice is none.
-pub(crate) fn has_content_type(fields: &HeaderMap, allowed: &[&str]) -> bool {
+pub fn has_content_type(fields: &HeaderMap, allowed: &[&str]) -> bool {
     let mut types = fields.get_all(CONTENT_TYPE).iter();
     let given = types.next().and_then(|it| it.to_str().ok()).unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default().trim();

@@ -8,22 +8,22 @@ use super::{Definition, Mistake, NewCandidate, NewPatch};
 
 /// A change, and where the result goes.
 #[derive(Debug)]
-pub(crate) struct PatchCall {
+pub struct PatchCall {
     /// The policy.
-    pub(crate) policy: String,
+    pub policy: String,
     /// What is to be done.
-    pub(crate) requested: Requested,
+    pub requested: Requested,
     /// The states in which it may be done.
-    pub(crate) if_match: IfMatch,
+    pub if_match: IfMatch,
     /// The credential that asks.
-    pub(crate) actor: String,
+    pub actor: String,
     /// The result.
-    pub(crate) reply: oneshot::Sender<Result<Done, Rejected>>,
+    pub reply: oneshot::Sender<Result<Done, Rejected>>,
 }
 
 /// What is to be done with a policy.
 #[derive(Clone, Debug)]
-pub(crate) enum Requested {
+pub enum Requested {
     /// Change some of its values.
     Patch(NewPatch),
     /// End its patch.
@@ -36,7 +36,7 @@ pub(crate) enum Requested {
 
 /// The states of a policy in which a change may be made (RFC 9110, section 13.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum IfMatch {
+pub enum IfMatch {
     /// In every state.
     Any,
     /// In a state with one of these entity tags.
@@ -45,16 +45,16 @@ pub(crate) enum IfMatch {
 
 /// The change is made, and in force on this node.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Done {
+pub struct Done {
     /// The patch or the candidate before.
-    pub(crate) before: Value,
+    pub before: Value,
     /// The same afterwards.
-    pub(crate) after: Value,
+    pub after: Value,
 }
 
 /// Why a change is not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Rejected {
+pub enum Rejected {
     /// There is no such policy.
     UnknownPolicy,
     /// There is no patch or candidate that could be removed.
@@ -71,7 +71,7 @@ pub(crate) enum Rejected {
 
 impl IfMatch {
     /// The value of the field `If-Match`. A weak tag matches nothing.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         if text.trim() == "*" {
             return Self::Any;
         }
@@ -80,7 +80,7 @@ impl IfMatch {
     }
 
     /// Whether it admits the state with this tag.
-    pub(crate) fn names(&self, tag: &str) -> bool {
+    pub fn names(&self, tag: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Tags(tags) => tags.iter().any(|it| it == tag),
@@ -88,7 +88,7 @@ impl IfMatch {
     }
 
     /// Whether the change may be made if the entry of the policy has this version.
-    pub(crate) fn admits(&self, definition: &Definition, version: Option<&str>) -> bool {
+    pub fn admits(&self, definition: &Definition, version: Option<&str>) -> bool {
         self.names(&tag(definition, version))
     }
 }

@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 /// The digests of a configuration, as a node writes them into its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ConfigIdentity {
+pub struct ConfigIdentity {
     /// The digest of the file, as written.
     #[serde(default)]
-    pub(crate) config: String,
+    pub config: String,
     /// The digests of what must be equal on all nodes, by the names of sections. `format` is among
     /// them: digests can be compared if it is equal.
     #[serde(default)]
-    pub(crate) config_sections: BTreeMap<String, String>,
+    pub config_sections: BTreeMap<String, String>,
 }
 
 /// The name under which the sections have their format.
-pub(crate) const FORMAT: &str = "format";
+pub const FORMAT: &str = "format";
 
 impl ConfigIdentity {
     /// The names of all sections that are compared.
-    pub(crate) fn sections(&self) -> impl Iterator<Item = &str> {
+    pub fn sections(&self) -> impl Iterator<Item = &str> {
         self.config_sections.keys().map(|name| &**name).filter(|name| *name != FORMAT)
     }
 
     /// The sections in which the configuration of another node differs. None: the versions of both
     /// nodes have no common format of digests.
-    pub(crate) fn differs_in(&self, other: &Self) -> Option<Vec<&str>> {
+    pub fn differs_in(&self, other: &Self) -> Option<Vec<&str>> {
         let own = &self.config_sections;
         let other_sections = &other.config_sections;
         let is_equal = |name: &str| own.get(name) == other_sections.get(name);

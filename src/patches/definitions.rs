@@ -11,22 +11,22 @@ use super::{ConfigIdentity, Values};
 
 /// What is wrong with a value, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Mistake {
+pub struct Mistake {
     /// What is wrong.
-    pub(crate) message: String,
+    pub message: String,
     /// What would be right. It may be empty.
-    pub(crate) help: String,
+    pub help: String,
 }
 
 impl Mistake {
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into() }
     }
 }
 
 /// What a policy is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// It takes the place of the policy, and keeps its counters.
     Patch,
     /// It stands beside the policy in shadow, with counters of its own.
@@ -34,34 +34,33 @@ pub(crate) enum Purpose {
 }
 
 /// Compiles the policy of this name with other values, with all checks of a configuration.
-pub(crate) type Compile =
-    dyn Fn(&str, &Values, Purpose) -> Result<Policy, Vec<Mistake>> + Send + Sync;
+pub type Compile = dyn Fn(&str, &Values, Purpose) -> Result<Policy, Vec<Mistake>> + Send + Sync;
 
 /// One policy as the file defines it.
 #[derive(Clone, Debug)]
-pub(crate) struct Definition {
+pub struct Definition {
     /// The policy without any change.
-    pub(crate) policy: Arc<Policy>,
+    pub policy: Arc<Policy>,
     /// Identifies the definition: 32 hexadecimal digits.
-    pub(crate) digest: String,
+    pub digest: String,
     /// The definition as it is written, without secrets.
-    pub(crate) written: Value,
+    pub written: Value,
 }
 
 /// All policies with an effect, and how they are compiled.
 #[derive(Clone)]
-pub(crate) struct Definitions {
+pub struct Definitions {
     policies: Vec<Definition>,
     /// Identifies the file.
-    pub(crate) identity: ConfigIdentity,
+    pub identity: ConfigIdentity,
     compile: Arc<Compile>,
     /// Reads a duration such as `30m`.
-    pub(crate) duration: fn(&str) -> Result<Span, Mistake>,
+    pub duration: fn(&str) -> Result<Span, Mistake>,
 }
 
 impl Definitions {
     /// These policies.
-    pub(crate) fn new(
+    pub fn new(
         policies: Vec<Definition>,
         identity: ConfigIdentity,
         compile: Arc<Compile>,
@@ -71,12 +70,12 @@ impl Definitions {
     }
 
     /// The definition of the policy of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Definition> {
+    pub fn get(&self, name: &str) -> Option<&Definition> {
         self.policies.iter().find(|it| *it.policy.name == *name)
     }
 
     /// All of them, in the order of the file.
-    pub(crate) fn all(&self) -> &[Definition] {
+    pub fn all(&self) -> &[Definition] {
         &self.policies
     }
 
@@ -84,7 +83,7 @@ impl Definitions {
     ///
     /// # Errors
     /// All mistakes.
-    pub(crate) fn compile(
+    pub fn compile(
         &self,
         name: &str,
         values: &Values,

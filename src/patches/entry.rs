@@ -12,49 +12,49 @@ use super::Values;
 /// may change what the entry means.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Identifies the definition to which the changes belong.
-    pub(crate) digest: String,
+    pub digest: String,
     /// Replaces values of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) patch: Option<Change>,
+    pub patch: Option<Change>,
     /// Is judged in shadow beside the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) candidate: Option<Change>,
+    pub candidate: Option<Change>,
 }
 
 /// A patch or a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Change {
+pub struct Change {
     /// The values that differ from the file.
-    pub(crate) values: Values,
+    pub values: Values,
     /// Why, in the words of the operator.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) reason: String,
+    pub reason: String,
     /// The credential that made the change.
-    pub(crate) actor: String,
+    pub actor: String,
     /// When it was made, in microseconds since the epoch.
-    pub(crate) since_us: u64,
+    pub since_us: u64,
     /// When it ends. None: it has no end of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ends_us: Option<u64>,
+    pub ends_us: Option<u64>,
 }
 
 /// A patch or a candidate as the admin API shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
-pub(crate) struct Shown {
+pub struct Shown {
     #[serde(flatten)]
-    pub(crate) values: Values,
+    pub values: Values,
     /// Why, in the words of the operator.
-    pub(crate) reason: String,
+    pub reason: String,
     /// The credential that made the change.
-    pub(crate) actor: String,
+    pub actor: String,
     /// When it was made (RFC 3339).
-    pub(crate) since: String,
+    pub since: String,
     /// When it ends. Null: it has no end of its own.
-    pub(crate) ends: Option<String>,
+    pub ends: Option<String>,
 }
 
 impl fmt::Display for Shown {
@@ -68,17 +68,17 @@ impl Entry {
     ///
     /// # Errors
     /// If it is none that this version understands.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
 
     /// The bytes that are stored.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("it has texts and numbers only")
     }
 
     /// The same without changes that have ended. None: there is no other.
-    pub(crate) fn at(mut self, now: Timestamp) -> Option<Self> {
+    pub fn at(mut self, now: Timestamp) -> Option<Self> {
         for change in [&mut self.patch, &mut self.candidate] {
             if change.as_ref().is_some_and(|it| it.has_ended(now)) {
                 *change = None;
@@ -90,17 +90,17 @@ impl Entry {
 
 impl Change {
     /// Whether it has ended at `now`, by the wall clock.
-    pub(crate) fn has_ended(&self, now: Timestamp) -> bool {
+    pub fn has_ended(&self, now: Timestamp) -> bool {
         self.ends_us.is_some_and(|ends| ends <= now.as_micros())
     }
 
     /// When it was made.
-    pub(crate) fn since(&self) -> Timestamp {
+    pub fn since(&self) -> Timestamp {
         Timestamp::from_micros(self.since_us)
     }
 
     /// As the admin API shows it.
-    pub(crate) fn shown(&self) -> Shown {
+    pub fn shown(&self) -> Shown {
         Shown {
             values: self.values.clone(),
             reason: self.reason.clone(),

@@ -17,14 +17,14 @@ mod resolved;
 mod tests;
 mod values;
 
-pub(crate) use call::{Done, IfMatch, PatchCall, Rejected, Requested};
-pub(crate) use config_identity::{ConfigIdentity, FORMAT};
-pub(crate) use definitions::{Definition, Definitions, Mistake, Purpose};
-pub(crate) use entry::{Change, Entry, Shown};
-pub(crate) use request::{NewCandidate, NewPatch};
-pub(crate) use resolved::{Changed, Resolved};
-pub(crate) use values::Values;
+pub use call::{Done, IfMatch, PatchCall, Rejected, Requested};
+pub use config_identity::{ConfigIdentity, FORMAT};
+pub use definitions::{Definition, Definitions, Mistake, Purpose};
+pub use entry::{Change, Entry, Shown};
+pub use request::{NewCandidate, NewPatch};
+pub use resolved::{Changed, Resolved};
+pub use values::Values;
 
 /// What follows the name of a policy in that of its candidate. No policy of a file has such a
 /// name.
-pub(crate) const CANDIDATE: &str = "~candidate";
+pub const CANDIDATE: &str = "~candidate";

@@ -20,7 +20,7 @@ const TIME: [Span; 2] = [Span::SECOND, Span::from_secs(366 * 86_400)];
 /// file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct NewPatch {
+pub struct NewPatch {
     /// Another limit in the same window, such as `200/1m`.
     #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
@@ -53,7 +53,7 @@ pub(crate) struct NewPatch {
 /// The body of a candidate, which replaces another one.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewCandidate {
+pub struct NewCandidate {
     /// The limit, such as `50/1h`.
     limit: String,
     /// The burst of a bucket.
@@ -83,7 +83,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 
 impl NewPatch {
     /// Whether the values are to be written into the file.
-    pub(crate) const fn persists(&self) -> bool {
+    pub const fn persists(&self) -> bool {
         self.persist
     }
 
@@ -91,7 +91,7 @@ impl NewPatch {
     ///
     /// # Errors
     /// The mistakes that do not depend on the policy.
-    pub(crate) fn applied(
+    pub fn applied(
         self,
         before: Entry,
         definitions: &Definitions,
@@ -135,7 +135,7 @@ impl NewCandidate {
     ///
     /// # Errors
     /// The mistakes that do not depend on the policy.
-    pub(crate) fn applied(
+    pub fn applied(
         self,
         before: Entry,
         definitions: &Definitions,
@@ -152,7 +152,7 @@ impl NewCandidate {
 impl Definition {
     /// What a change of this policy begins with: the present entry, if it is about this
     /// definition, without changes that have ended.
-    pub(crate) fn begun(&self, present: Option<Entry>, now: Timestamp) -> Entry {
+    pub fn begun(&self, present: Option<Entry>, now: Timestamp) -> Entry {
         let same = present.filter(|entry| entry.digest == self.digest);
         let empty = || Entry { digest: self.digest.clone(), ..Entry::default() };
         same.and_then(|entry| entry.at(now)).unwrap_or_else(empty)

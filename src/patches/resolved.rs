@@ -11,43 +11,43 @@ use tollgate_redis::EntryVersion;
 use super::{Change, Definition, Definitions, Entry, Mistake, Purpose};
 
 /// The entries as they are stored: the policy, a version, and bytes.
-pub(crate) type Stored = [(String, EntryVersion, Vec<u8>)];
+pub type Stored = [(String, EntryVersion, Vec<u8>)];
 
 /// The changes that are in force on this node.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Resolved {
+pub struct Resolved {
     /// The changed policies by name.
-    pub(crate) changed: BTreeMap<String, Changed>,
+    pub changed: BTreeMap<String, Changed>,
     /// The entries, or parts of them, that this node does not apply.
-    pub(crate) ignored: Vec<Ignored>,
+    pub ignored: Vec<Ignored>,
     /// The versions of all entries.
     versions: BTreeMap<String, EntryVersion>,
     /// When the next change ends.
-    pub(crate) next_end: Option<Timestamp>,
+    pub next_end: Option<Timestamp>,
 }
 
 /// The changes of one policy.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changed {
+pub struct Changed {
     /// The patch, and the policy with it.
-    pub(crate) patch: Option<(Change, Arc<Policy>)>,
+    pub patch: Option<(Change, Arc<Policy>)>,
     /// The candidate, and the policy that is judged in shadow.
-    pub(crate) candidate: Option<(Change, Arc<Policy>)>,
+    pub candidate: Option<(Change, Arc<Policy>)>,
 }
 
 /// An entry that this node does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Ignored {
+pub struct Ignored {
     /// The policy that it names.
-    pub(crate) policy: String,
+    pub policy: String,
     /// Why it is ignored.
-    pub(crate) because: String,
+    pub because: String,
 }
 
 impl Resolved {
     /// What `stored` means at `now` for `definitions`. `routes` has the names of the policies of
     /// each route.
-    pub(crate) fn new(
+    pub fn new(
         stored: &Stored,
         definitions: &Definitions,
         routes: &[Vec<Arc<str>>],
@@ -91,24 +91,24 @@ impl Resolved {
     }
 
     /// Whether values of the policy of this name are changed.
-    pub(crate) fn is_patched(&self, name: &str) -> bool {
+    pub fn is_patched(&self, name: &str) -> bool {
         self.changed.get(name).is_some_and(|changed| changed.patch.is_some())
     }
 
     /// Whether a patch replaces the own limit of the policy of this name.
-    pub(crate) fn has_other_limit(&self, name: &str) -> bool {
+    pub fn has_other_limit(&self, name: &str) -> bool {
         let patch = self.changed.get(name).and_then(|changed| changed.patch.as_ref());
         patch.is_some_and(|(it, _)| it.values.limit.is_some() || it.values.burst.is_some())
     }
 
     /// Identifies the definition and the changes of a policy: the contents of an entity tag.
-    pub(crate) fn tag(&self, definition: &Definition) -> String {
+    pub fn tag(&self, definition: &Definition) -> String {
         let version = self.versions.get(&*definition.policy.name).map(EntryVersion::as_str);
         tag(definition, version)
     }
 
     /// Whether the same changes are in force as in `other`.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         let in_force = |it: &Self| -> Vec<_> {
             let parts = |(name, it): (&String, &Changed)| {
                 let since =
@@ -164,7 +164,7 @@ impl Resolved {
 }
 
 /// The contents of the entity tag of a policy whose entry, if there is one, has this version.
-pub(super) fn tag(definition: &Definition, version: Option<&str>) -> String {
+pub fn tag(definition: &Definition, version: Option<&str>) -> String {
     let digest = definition.digest.get(..16).unwrap_or_default();
     format!("{digest}-{}", version.unwrap_or("0"))
 }

@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 /// The values that a change replaces. Absent ones stay as the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Values {
+pub struct Values {
     /// The limit, such as `200/1m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) limit: Option<String>,
+    pub limit: Option<String>,
     /// The burst of a bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) burst: Option<u64>,
+    pub burst: Option<u64>,
     /// What is admitted beyond the limit, such as `10%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) soft: Option<String>,
+    pub soft: Option<String>,
     /// `enforce` or `shadow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) mode: Option<String>,
+    pub mode: Option<String>,
     /// The algorithm of a candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) algorithm: Option<String>,
+    pub algorithm: Option<String>,
     /// The limits of plans by name. Plans that are not named keep theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) plans: BTreeMap<String, String>,
+    pub plans: BTreeMap<String, String>,
 }

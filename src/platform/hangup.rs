@@ -2,7 +2,7 @@
 
 /// Whether the process with this number handles SIGHUP, which would end it otherwise. None: the
 /// system does not tell.
-pub(crate) fn handles_hangup(pid: i32) -> Option<bool> {
+pub fn handles_hangup(pid: i32) -> Option<bool> {
     // Another system has no such file.
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;

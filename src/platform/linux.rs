@@ -16,14 +16,14 @@ use super::{InheritedSocket, ServiceState};
 
 /// Whether the kernel distributes connections among sockets that share an address with
 /// `SO_REUSEPORT`.
-pub(crate) const KERNEL_BALANCES_LISTENERS: bool = true;
+pub const KERNEL_BALANCES_LISTENERS: bool = true;
 
 /// Accepts a TCP connection, which does not block. One call of the system (`accept4(2)`).
 ///
 /// # Errors
 /// If none has arrived and the listener does not block, the connection broke, or the process or
 /// the system has no resources left.
-pub(crate) fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAddr)> {
+pub fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAddr)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (socket, address) = acceptfrom_with(&**listener, flags)?;
     let address = address.and_then(|address| SocketAddr::try_from(address).ok());
@@ -44,20 +44,20 @@ const DROP_SYN: [SockFilter; 4] = [
 ///
 /// # Errors
 /// If the kernel refuses the filter.
-pub(crate) fn refuse_new_connections(socket: &SockRef<'_>) -> io::Result<()> {
+pub fn refuse_new_connections(socket: &SockRef<'_>) -> io::Result<()> {
     socket.attach_filter(&DROP_SYN)
 }
 
 /// Whether a file or directory is mounted in its place (`statx(2)`), so that no other one can take
 /// it. False if it is not known.
-pub(crate) fn is_mount(path: &Path) -> bool {
+pub fn is_mount(path: &Path) -> bool {
     statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS)
         .is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// The sockets that systemd opened for this process (`sd_listen_fds(3)`), each with the
 /// error if it cannot be used. To be called once.
-pub(crate) fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
+pub fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
     let mut passed = ListenFd::from_env();
     (0..passed.len()).map(|index| inherited_socket(&mut passed, index)).collect()
 }
@@ -75,7 +75,7 @@ fn inherited_socket(passed: &mut ListenFd, index: usize) -> io::Result<Inherited
 ///
 /// # Errors
 /// If the report cannot be sent.
-pub(crate) fn report_service_state(state: ServiceState) -> io::Result<()> {
+pub fn report_service_state(state: ServiceState) -> io::Result<()> {
     match state {
         ServiceState::Ready => sd_notify::notify(&[NotifyState::Ready]),
         // The time tells which reload ends with the next "ready".

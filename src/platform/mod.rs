@@ -19,26 +19,26 @@ use std::os::unix::net::UnixListener;
 use tokio_util::either::Either;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{
+pub use linux::{
     KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, refuse_new_connections,
     report_service_state,
 };
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{
+pub use portable::{
     KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, refuse_new_connections,
     report_service_state,
 };
 
-pub(crate) use hangup::handles_hangup;
-pub(crate) use other_listeners::{OtherListener, OtherListeners, OwnSockets, socket_inode};
-pub(crate) use process_usage::process_usage;
+pub use hangup::handles_hangup;
+pub use other_listeners::{OtherListener, OtherListeners, OwnSockets, socket_inode};
+pub use process_usage::process_usage;
 
 /// A listening socket that a service manager opened for this process.
-pub(crate) type InheritedSocket = Either<TcpListener, UnixListener>;
+pub type InheritedSocket = Either<TcpListener, UnixListener>;
 
 /// The state of the process, as a service manager distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServiceState {
+pub enum ServiceState {
     /// The gateway accepts connections.
     Ready,
     /// The configuration is read again; `Ready` follows.

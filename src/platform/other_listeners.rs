@@ -16,21 +16,21 @@ use super::process_usage::started_s;
 
 /// A process that listens on an address of this one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OtherListener {
+pub struct OtherListener {
     /// The address of this process.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// None: this process may not see it, because it belongs to another user or container.
-    pub(crate) process: Option<OtherProcess>,
+    pub process: Option<OtherProcess>,
 }
 
 /// Another process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OtherProcess {
-    pub(crate) pid: u32,
+pub struct OtherProcess {
+    pub pid: u32,
     /// The name of its program: 15 bytes at most.
-    pub(crate) name: String,
+    pub name: String,
     /// When it was started, in seconds since 1970. None: not known.
-    pub(crate) started_s: Option<u64>,
+    pub started_s: Option<u64>,
 }
 
 impl fmt::Display for OtherListener {
@@ -53,21 +53,21 @@ impl fmt::Display for OtherListener {
 
 /// The sockets of one of our listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnSockets {
-    pub(crate) address: SocketAddr,
+pub struct OwnSockets {
+    pub address: SocketAddr,
     /// The inode of each socket.
-    pub(crate) inodes: Vec<u64>,
+    pub inodes: Vec<u64>,
 }
 
 /// The inode of a socket, as `/proc` shows it. None: the system refuses to tell.
-pub(crate) fn socket_inode(socket: BorrowedFd<'_>) -> Option<u64> {
+pub fn socket_inode(socket: BorrowedFd<'_>) -> Option<u64> {
     fstat(socket).ok().map(|about| about.st_ino)
 }
 
 /// Looks for other processes, and keeps what it has found about each socket: to find the process
 /// of a socket takes a look at all processes.
 #[derive(Debug, Default)]
-pub(crate) struct OtherListeners(BTreeMap<u64, Option<OtherProcess>>);
+pub struct OtherListeners(BTreeMap<u64, Option<OtherProcess>>);
 
 /// A listening socket of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ struct Listening {
 
 impl OtherListeners {
     /// The other processes that listen on an address of `own` now, each once for an address.
-    pub(crate) fn look(&mut self, own: &[OwnSockets]) -> Vec<OtherListener> {
+    pub fn look(&mut self, own: &[OwnSockets]) -> Vec<OtherListener> {
         let others = others(own, &listening());
         let found = |inode: &u64| others.iter().any(|(_, it)| it == inode);
         self.0.retain(|inode, _| found(inode));

@@ -12,13 +12,13 @@ use socket2::SockRef;
 use super::{InheritedSocket, ServiceState};
 
 /// See the form for Linux. On other systems one of the sockets receives all connections.
-pub(crate) const KERNEL_BALANCES_LISTENERS: bool = false;
+pub const KERNEL_BALANCES_LISTENERS: bool = false;
 
 /// Accepts a TCP connection, and then lets it not block.
 ///
 /// # Errors
 /// See the form for Linux.
-pub(crate) fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAddr)> {
+pub fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAddr)> {
     let (socket, address) = listener.accept()?;
     socket.set_nonblocking(true)?;
     Ok((socket.into(), address.as_socket().ok_or(io::ErrorKind::ConnectionAborted)?))
@@ -28,17 +28,17 @@ pub(crate) fn accept(listener: &SockRef<'_>) -> io::Result<(TcpStream, SocketAdd
 ///
 /// # Errors
 /// None.
-pub(crate) fn refuse_new_connections(_: &SockRef<'_>) -> io::Result<()> {
+pub fn refuse_new_connections(_: &SockRef<'_>) -> io::Result<()> {
     Ok(())
 }
 
 /// No sockets.
-pub(crate) fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
+pub fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
     Vec::new()
 }
 
 /// Not known.
-pub(crate) fn is_mount(_: &Path) -> bool {
+pub fn is_mount(_: &Path) -> bool {
     false
 }
 
@@ -46,6 +46,6 @@ pub(crate) fn is_mount(_: &Path) -> bool {
 ///
 /// # Errors
 /// None.
-pub(crate) fn report_service_state(_: ServiceState) -> io::Result<()> {
+pub fn report_service_state(_: ServiceState) -> io::Result<()> {
     Ok(())
 }

@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// What the process uses. None: not known on this system.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProcessUsage {
+pub struct ProcessUsage {
     /// Processor time, in microseconds.
     pub cpu_us: Option<u64>,
     /// When it was started, in microseconds since 1970.
@@ -25,7 +25,7 @@ pub(crate) struct ProcessUsage {
 }
 
 /// What the process uses now.
-pub(crate) fn process_usage() -> ProcessUsage {
+pub fn process_usage() -> ProcessUsage {
     let files = fs::read_dir("/proc/self/fd").ok();
     let of_process = ProcessUsage {
         // One of them is the directory itself.
@@ -51,7 +51,7 @@ pub(crate) fn process_usage() -> ProcessUsage {
 }
 
 /// When a process was started, in seconds since 1970, by its `/proc/PID/stat`.
-pub(super) fn started_s(stat: &str) -> Option<u64> {
+pub fn started_s(stat: &str) -> Option<u64> {
     let boot_s = boot_time(&fs::read_to_string("/proc/stat").ok()?)?;
     Some(boot_s.saturating_add(Stat::read(stat)?.started / clock_ticks_per_second().max(1)))
 }

@@ -27,7 +27,7 @@ const MAX_CLOSED: u32 = 4;
 /// for the client: the request is sent again over a new connection if no byte of it was
 /// sent, or if its method is idempotent.
 ///
-pub(super) async fn attempt(
+pub async fn attempt(
     endpoint: &Endpoint,
     mut request: Box<Request<RequestBody>>,
     (started, limit): (Instant, Duration),

@@ -10,25 +10,25 @@ use super::fields_copy::{BETWEEN_FIELDS, FieldsCopy};
 use super::settings::RetryCause;
 
 /// The response of an endpoint.
-pub(super) struct EndpointResponse {
-    pub(super) connection: Connection,
-    pub(super) response: Response<()>,
+pub struct EndpointResponse {
+    pub connection: Connection,
+    pub response: Response<()>,
     /// The request, if it can be sent again.
-    pub(super) copy: Option<RequestCopy>,
+    pub copy: Option<RequestCopy>,
 }
 
 /// An attempt without a usable response.
-pub(super) struct AttemptError {
-    pub(super) fault: Fault,
+pub struct AttemptError {
+    pub fault: Fault,
     /// The request, if it can be sent again.
-    pub(super) request: Option<Box<Request<RequestBody>>>,
-    pub(super) reach: Reach,
-    pub(super) is_idempotent: bool,
+    pub request: Option<Box<Request<RequestBody>>>,
+    pub reach: Reach,
+    pub is_idempotent: bool,
 }
 
 /// How far a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub enum Reach {
     /// No byte of it was sent.
     Unsent,
     /// The endpoint says that it has not processed the request.
@@ -40,7 +40,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    pub(super) fn of(fault: Fault, is_unsent: bool) -> Self {
+    pub fn of(fault: Fault, is_unsent: bool) -> Self {
         match fault {
             _ if is_unsent => Self::Unsent,
             Fault::Unprocessed => Self::Unprocessed,
@@ -50,7 +50,7 @@ impl Reach {
     }
 
     /// The cause by which a route may allow a retry; none if routes do not decide it.
-    pub(super) fn cause(self) -> Option<RetryCause> {
+    pub fn cause(self) -> Option<RetryCause> {
         match self {
             Self::Unsent | Self::Unprocessed => Some(RetryCause::Connect),
             Self::Unanswered => Some(RetryCause::Reset),
@@ -61,7 +61,7 @@ impl Reach {
 
 impl AttemptError {
     /// The status of the response is a cause for a retry, so the response was dropped.
-    pub(super) fn dropped_response(request: Box<Request<RequestBody>>) -> Self {
+    pub fn dropped_response(request: Box<Request<RequestBody>>) -> Self {
         let fault = Fault::Closed;
         let reach = Reach::Answered;
         Self { fault, request: Some(request), reach, is_idempotent: true }
@@ -70,14 +70,14 @@ impl AttemptError {
 
 /// What is needed to send a request again.
 #[derive(Debug)]
-pub(super) struct RequestCopy {
-    pub(super) head: HeadCopy,
-    pub(super) body: BodyCopy,
+pub struct RequestCopy {
+    pub head: HeadCopy,
+    pub body: BodyCopy,
 }
 
 impl RequestCopy {
     /// The request again, if its body is still available.
-    pub(super) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
+    pub fn into_request(self) -> Option<Box<Request<RequestBody>>> {
         let body = self.body.body()?;
         Some(match self.head {
             HeadCopy::Kept(mut request) => {
@@ -97,7 +97,7 @@ impl RequestCopy {
 
 /// The head of a request that was sent.
 #[derive(Debug)]
-pub(super) enum HeadCopy {
+pub enum HeadCopy {
     /// The request, which has lost its body.
     Kept(Box<Request<RequestBody>>),
     /// A copy. Boxed, so that requests over HTTP/1 reserve no memory for it.
@@ -106,7 +106,7 @@ pub(super) enum HeadCopy {
 
 /// A copy of the head of a request.
 #[derive(Debug)]
-pub(super) struct Copied {
+pub struct Copied {
     method: Method,
     uri: Uri,
     headers: FieldsCopy,
@@ -114,7 +114,7 @@ pub(super) struct Copied {
 
 impl HeadCopy {
     /// A copy of the head of `request`.
-    pub(super) fn of(request: &Request<RequestBody>) -> Self {
+    pub fn of(request: &Request<RequestBody>) -> Self {
         let headers = FieldsCopy::of(request.headers());
         let method = request.method().clone();
         let uri = request.uri().clone();
@@ -122,7 +122,7 @@ impl HeadCopy {
     }
 
     /// About its bytes in HTTP/1.1: its target and its fields.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Kept(request) => {
                 let field = |(name, value): (&HeaderName, &HeaderValue)| {

@@ -7,12 +7,12 @@ mod candidate;
 use fastrand::Rng;
 
 use super::settings::Balance;
-pub(super) use candidate::Candidate;
+pub use candidate::Candidate;
 
 /// Chooses among endpoints by weight. Each worker has one for each upstream, and makes
 /// a new one whenever the endpoints or their health change.
 #[derive(Debug)]
-pub(super) struct Balancer {
+pub struct Balancer {
     method: Balance,
     candidates: Vec<Candidate>,
     /// Prefix sums of the weights, each including its own endpoint. The last is the total.
@@ -23,7 +23,7 @@ pub(super) struct Balancer {
 
 impl Balancer {
     /// Chooses among these endpoints.
-    pub(super) fn new(method: Balance, candidates: Vec<Candidate>) -> Self {
+    pub fn new(method: Balance, candidates: Vec<Candidate>) -> Self {
         let sums = candidates
             .iter()
             .scan(0_u64, |sum, candidate| {
@@ -37,7 +37,7 @@ impl Balancer {
 
     /// The same balancer without the endpoints that a request has tried, for its next
     /// attempt. It has no credits, so that round robin becomes a random choice.
-    pub(super) fn without(&self, is_tried: impl Fn(usize) -> bool) -> Self {
+    pub fn without(&self, is_tried: impl Fn(usize) -> bool) -> Self {
         let rest = self.candidates.iter().enumerate().map(|(index, candidate)| {
             let weight = if is_tried(index) { 0 } else { candidate.weight };
             Candidate { weight, ..*candidate }
@@ -52,7 +52,7 @@ impl Balancer {
     /// The index of the endpoint for the next request; none if all weights are 0. `load`
     /// returns how many requests an endpoint has in flight. `affinity` is the request's
     /// key, which only hashing uses.
-    pub(super) fn choose(
+    pub fn choose(
         &mut self,
         rng: &mut Rng,
         affinity: Option<u64>,

@@ -18,11 +18,11 @@ use super::shared::UpstreamShared;
 use crate::telemetry::UpstreamTraffic;
 
 /// The `User-Agent` of the gateway's own requests.
-pub(super) const OWN_USER_AGENT: HeaderValue =
+pub const OWN_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 
 /// Checks all endpoints of an upstream at its interval, as long as the upstream exists.
-pub(super) async fn run(upstream: Weak<UpstreamShared>) {
+pub async fn run(upstream: Weak<UpstreamShared>) {
     let mut rng = Rng::new();
     loop {
         let interval = {
@@ -59,7 +59,7 @@ async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bo
 }
 
 /// Whether an endpoint is healthy that responds to a check with this status.
-pub(super) fn is_good(status: StatusCode) -> bool {
+pub fn is_good(status: StatusCode) -> bool {
     (200..400).contains(&status.as_u16())
 }
 
@@ -67,7 +67,7 @@ pub(super) fn is_good(status: StatusCode) -> bool {
 ///
 /// # Errors
 /// If there is no response.
-pub(super) async fn status(
+pub async fn status(
     endpoint: &EndpointShared,
     settings: &CheckSettings,
 ) -> Result<StatusCode, Fault> {

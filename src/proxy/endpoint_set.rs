@@ -11,18 +11,18 @@ use crate::telemetry::UpstreamTraffic;
 
 /// The endpoints, and the choice of the one that gets the next request.
 #[derive(Debug)]
-pub(super) struct EndpointSet {
+pub struct EndpointSet {
     generation: u64,
     /// The next time at which slow start changes a weight.
     changes_at_us: Option<u64>,
-    pub(super) endpoints: Vec<Rc<Endpoint>>,
-    pub(super) balancer: Balancer,
+    pub endpoints: Vec<Rc<Endpoint>>,
+    pub balancer: Balancer,
 }
 
 impl EndpointSet {
     /// The endpoints as they are now. Endpoints that are also in `before` keep their
     /// connections. The others of `before` are dropped with their idle connections.
-    pub(super) fn new(
+    pub fn new(
         upstream: &UpstreamShared,
         before: &[Rc<Endpoint>],
         traffic: &UpstreamTraffic,
@@ -62,7 +62,7 @@ impl EndpointSet {
     }
 
     /// Whether the endpoints or their weights have changed.
-    pub(super) fn is_outdated(&self, upstream: &UpstreamShared) -> bool {
+    pub fn is_outdated(&self, upstream: &UpstreamShared) -> bool {
         upstream.generation() != self.generation
             || self.changes_at_us.is_some_and(|at_us| at_us <= upstream.now_us())
     }

@@ -21,16 +21,16 @@ const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");
 
 /// An endpoint at one address, shared by all workers.
 #[derive(Debug)]
-pub(super) struct EndpointShared {
-    pub(super) protocol: Protocol,
-    pub(super) address: Address,
+pub struct EndpointShared {
+    pub protocol: Protocol,
+    pub address: Address,
     /// The address, as logs show it.
-    pub(super) shown: Box<str>,
+    pub shown: Box<str>,
     /// `host:port`, for requests that name no host.
-    pub(super) authority: HeaderValue,
-    pub(super) weight: u32,
+    pub authority: HeaderValue,
+    pub weight: u32,
     /// Derived from the address, and therefore equal on all gateways.
-    pub(super) identity: u64,
+    pub identity: u64,
     /// Requests that have failed in a row, over all workers.
     errors: AtomicU32,
     /// A copy of [`HealthState::in_service_from_us`], to be read without the lock.
@@ -40,7 +40,7 @@ pub(super) struct EndpointShared {
 
 /// The protocol of an endpoint.
 #[derive(Clone, Debug)]
-pub(super) enum Protocol {
+pub enum Protocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 from the first byte on.
@@ -51,7 +51,7 @@ pub(super) enum Protocol {
 
 /// Where an endpoint listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Address {
+pub enum Address {
     Socket(SocketAddr),
     Path(PathBuf),
 }
@@ -69,7 +69,7 @@ impl std::fmt::Display for Address {
 impl EndpointShared {
     /// The endpoint of an upstream at one of its addresses; none for an endpoint of
     /// `https` in an upstream without TLS settings.
-    pub(super) fn new(
+    pub fn new(
         upstream: &UpstreamSettings,
         endpoint: &EndpointSettings,
         address: Address,
@@ -100,12 +100,12 @@ impl EndpointShared {
     }
 
     /// The time from which on it may get requests.
-    pub(super) fn in_service_from_us(&self) -> u64 {
+    pub fn in_service_from_us(&self) -> u64 {
         self.in_service_from_us.load(Ordering::Relaxed)
     }
 
     /// Records a successful request.
-    pub(super) fn succeeded(&self) {
+    pub fn succeeded(&self) {
         // Written only when needed, so that the cache line stays shared by all cores.
         if self.errors.load(Ordering::Relaxed) > 0 {
             self.errors.store(0, Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl EndpointShared {
     }
 
     /// Records a failed request. Returns whether `limit` requests in a row have failed.
-    pub(super) fn failed(&self, limit: u32) -> bool {
+    pub fn failed(&self, limit: u32) -> bool {
         let is_enough = self.errors.fetch_add(1, Ordering::Relaxed) + 1 >= limit;
         if is_enough {
             self.errors.store(0, Ordering::Relaxed);
@@ -122,12 +122,12 @@ impl EndpointShared {
     }
 
     /// Its health, to read.
-    pub(super) fn health(&self) -> MutexGuard<'_, HealthState> {
+    pub fn health(&self) -> MutexGuard<'_, HealthState> {
         self.health.lock()
     }
 
     /// Changes its health, and lets all workers see the change.
-    pub(super) fn update_health<T>(&self, change: impl FnOnce(&mut HealthState) -> T) -> T {
+    pub fn update_health<T>(&self, change: impl FnOnce(&mut HealthState) -> T) -> T {
         let mut health = self.health.lock();
         let changed = change(&mut health);
         self.in_service_from_us.store(health.in_service_from_us(), Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl EndpointShared {
 
 impl Target {
     /// The authority, if there is one.
-    pub(super) fn authority(&self) -> Option<&Authority> {
+    pub fn authority(&self) -> Option<&Authority> {
         match self {
             Self::Http(authority) | Self::H2c(authority) | Self::Https(authority, _) => {
                 Some(authority)

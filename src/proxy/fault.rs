@@ -13,7 +13,7 @@ use crate::message::{Blame, Failure};
 
 /// What went wrong with an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// The process is out of file descriptors or memory.
     Exhausted,
     /// All connections carry as many requests as they may.
@@ -59,7 +59,7 @@ pub(super) enum Fault {
 
 impl Fault {
     /// The failure that the client is told.
-    pub(super) fn failure(self) -> Failure {
+    pub fn failure(self) -> Failure {
         match self {
             Self::Exhausted => Failure::Exhausted,
             Self::TooManyStreams => Failure::UpstreamBusy,
@@ -82,7 +82,7 @@ impl Fault {
     }
 
     /// The side that has caused it: the client, if a request alone can cause it.
-    pub(super) fn blame(self) -> Blame {
+    pub fn blame(self) -> Blame {
         match self {
             // An endpoint that refuses a stream, or closes a connection gracefully, is
             // healthy.
@@ -109,17 +109,17 @@ impl Fault {
     }
 
     /// Whether it counts against the endpoint.
-    pub(super) fn counts(self) -> bool {
+    pub fn counts(self) -> bool {
         self.blame() == Blame::Upstream && self != Self::ClosedWithOthers
     }
 
     /// Whether the HTTP/2 library resets the stream when it reports this fault.
-    pub(super) fn resets_stream(self) -> bool {
+    pub fn resets_stream(self) -> bool {
         self == Self::ResponseRejected
     }
 
     /// The same fault of a request for a WebSocket: an endpoint need not support them.
-    pub(super) fn in_handshake(self) -> Self {
+    pub fn in_handshake(self) -> Self {
         match self {
             Self::Rejected | Self::Reset | Self::Closed | Self::Timeout | Self::Unreadable => {
                 Self::Handshake(self.failure())
@@ -129,7 +129,7 @@ impl Fault {
     }
 
     /// The same fault of a request whose head is so large that an endpoint may reject it.
-    pub(super) fn with_large_head(self) -> Self {
+    pub fn with_large_head(self) -> Self {
         match self {
             Self::Reset | Self::Closed | Self::ClosedWithOthers => Self::Rejected,
             other => other,
@@ -137,7 +137,7 @@ impl Fault {
     }
 
     /// The fault that an error of the HTTP/2 library means.
-    pub(super) fn of(error: &hyper::Error) -> Self {
+    pub fn of(error: &hyper::Error) -> Self {
         if let Some(error) = source::<h2::Error>(error) {
             return Self::of_http2(error);
         }

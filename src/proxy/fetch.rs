@@ -30,29 +30,29 @@ const MAX_ADDRESSES: usize = 4;
 
 /// A document and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DocumentSource {
+pub struct DocumentSource {
     /// The server: `http` or `https`.
-    pub(crate) target: Target,
+    pub target: Target,
     /// The TLS settings of an `https` server.
-    pub(crate) tls: Option<TlsSettings>,
+    pub tls: Option<TlsSettings>,
     /// The path on the server.
     pub path: PathAndQuery,
     /// The value of `Accept`.
-    pub(crate) accept: HeaderValue,
+    pub accept: HeaderValue,
 }
 
 /// A document that was fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Document {
+pub struct Document {
     /// Its content.
-    pub(crate) bytes: Bytes,
+    pub bytes: Bytes,
     /// Its freshness lifetime (RFC 9111, section 4.2), if the server states one.
-    pub(crate) fresh_for: Option<Duration>,
+    pub fresh_for: Option<Duration>,
 }
 
 /// Why a document could not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FetchError {
+pub enum FetchError {
     /// The server's name has no address.
     #[error("the name of the server cannot be looked up: {0}")]
     NoAddress(String),
@@ -90,7 +90,7 @@ impl FetchError {
 ///
 /// # Errors
 /// If the document could not be fetched.
-pub(crate) async fn fetch(
+pub async fn fetch(
     source: &DocumentSource,
     max_bytes: usize,
     limit: Duration,

@@ -5,14 +5,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The fields of a message in one piece of memory: for each field a [`Field`], its name and
 /// its value. Most copies are never read, and a copy of a [`HeaderMap`] takes more allocations.
 #[derive(Debug)]
-pub(super) struct FieldsCopy {
+pub struct FieldsCopy {
     fields: usize,
     bytes: Vec<u8>,
 }
 
 /// The bytes of a field in HTTP/1.1 beside its name and its value: a colon, a space, and the
 /// end of its line.
-pub(super) const BETWEEN_FIELDS: usize = 4;
+pub const BETWEEN_FIELDS: usize = 4;
 
 /// About the bytes of one field. A copy of longer fields grows, which is rare.
 const USUAL_BYTES: usize = 64;
@@ -52,7 +52,7 @@ impl Field {
 
 impl FieldsCopy {
     /// A copy of these fields.
-    pub(super) fn of(fields: &HeaderMap) -> Self {
+    pub fn of(fields: &HeaderMap) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_BYTES * fields.len());
         for (name, value) in fields {
             bytes.extend_from_slice(&Field::of(name, value).to_bytes());
@@ -63,12 +63,12 @@ impl FieldsCopy {
     }
 
     /// The bytes of the fields in HTTP/1.1.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes.len() + self.fields * BETWEEN_FIELDS - self.fields * Field::BYTES
     }
 
     /// The fields, in their order.
-    pub(super) fn fields(&self) -> HeaderMap {
+    pub fn fields(&self) -> HeaderMap {
         let mut fields = HeaderMap::new();
         let mut rest = &self.bytes[..];
         while let Some((field, after)) = rest.split_first_chunk() {

@@ -22,7 +22,7 @@ use crate::message::{
 ///
 /// # Errors
 /// If there is no response.
-pub(super) async fn forward(
+pub async fn forward(
     upstream: &Upstream,
     mut request: Box<Request<RequestBody>>,
     options: &ForwardOptions<'_>,

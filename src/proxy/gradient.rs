@@ -26,14 +26,14 @@ const LONGEST: Span = Span::from_secs(3600);
 
 /// A short and a long average of an upstream's latencies.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LatencyGradient {
+pub struct LatencyGradient {
     short: Average,
     long: Average,
 }
 
 impl LatencyGradient {
     /// Adds one latency.
-    pub(super) fn observe(&mut self, latency: Span) {
+    pub fn observe(&mut self, latency: Span) {
         let us = latency.min(LONGEST).as_micros();
         self.short.observe(us, SHORT);
         self.long.observe(us, LONG);
@@ -45,19 +45,19 @@ impl LatencyGradient {
     }
 
     /// The recent latency. None before the first one.
-    pub(super) fn latency(&self) -> Option<Span> {
+    pub fn latency(&self) -> Option<Span> {
         (self.short.observed > 0).then(|| Span::from_micros(self.short.parts / Average::PARTS))
     }
 
     /// The share of its load that the upstream can process, in percent: 100 while it is not
     /// slowing down, and down to 50 if it takes three times as long as before.
-    pub(super) fn percent(&self) -> u64 {
+    pub fn percent(&self) -> u64 {
         let tolerated = self.long.parts.saturating_mul(TOLERATED_PERCENT);
         tolerated.checked_div(self.short.parts).unwrap_or(100).clamp(LEAST_PERCENT, 100)
     }
 
     /// Whether the recent latency exceeds the normal one.
-    pub(super) fn is_slowing(&self) -> bool {
+    pub fn is_slowing(&self) -> bool {
         self.percent() < 100
     }
 }

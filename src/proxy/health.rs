@@ -20,7 +20,7 @@ const STEPS: u64 = 20;
 
 /// The health of one endpoint.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HealthState {
+pub struct HealthState {
     /// Whether checks have taken it out of service.
     is_down: bool,
     /// Checks in a row with a result that contradicts `is_down`.
@@ -37,7 +37,7 @@ pub(super) struct HealthState {
 
 /// A change of an endpoint's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HealthChange {
+pub enum HealthChange {
     /// Checks have taken it out of service.
     Down,
     /// Checks have put it back in service.
@@ -48,12 +48,12 @@ pub(super) enum HealthChange {
 
 impl HealthState {
     /// An endpoint that was added to others.
-    pub(super) fn new_at(now_us: u64) -> Self {
+    pub fn new_at(now_us: u64) -> Self {
         Self { back_since_us: now_us, ..Self::default() }
     }
 
     /// Records the result of a check.
-    pub(super) fn check(
+    pub fn check(
         &mut self,
         is_healthy: bool,
         settings: &CheckSettings,
@@ -78,7 +78,7 @@ impl HealthState {
     }
 
     /// Ejects it after requests have failed in a row; none if it is already ejected.
-    pub(super) fn eject(&mut self, settings: &EjectSettings, now_us: u64) -> Option<HealthChange> {
+    pub fn eject(&mut self, settings: &EjectSettings, now_us: u64) -> Option<HealthChange> {
         if self.is_ejected(now_us) {
             return None;
         }
@@ -94,30 +94,30 @@ impl HealthState {
     }
 
     /// Whether it is ejected now.
-    pub(super) fn is_ejected(&self, now_us: u64) -> bool {
+    pub fn is_ejected(&self, now_us: u64) -> bool {
         now_us < self.ejected_until_us
     }
 
     /// Whether checks have taken it out of service.
-    pub(super) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         self.is_down
     }
 
     /// The time from which on it may get requests: 0 for always, [`u64::MAX`] for not
     /// before the next change.
-    pub(super) fn in_service_from_us(&self) -> u64 {
+    pub fn in_service_from_us(&self) -> u64 {
         if self.is_down { u64::MAX } else { self.ejected_until_us.max(self.back_since_us) }
     }
 }
 
 /// Whether one more of `endpoints` may be ejected when `ejected` of them already are.
-pub(super) fn may_eject(ejected: usize, endpoints: usize, max_percent: u8) -> bool {
+pub fn may_eject(ejected: usize, endpoints: usize, max_percent: u8) -> bool {
     (ejected + 1).saturating_mul(100) <= endpoints.saturating_mul(usize::from(max_percent))
 }
 
 /// The share of its weight that an endpoint has now, in percent, and the time at which
 /// that share changes next, if time alone changes it.
-pub(super) fn share_percent(from_us: u64, now_us: u64, slow_start: Duration) -> (u32, Option<u64>) {
+pub fn share_percent(from_us: u64, now_us: u64, slow_start: Duration) -> (u32, Option<u64>) {
     let slow_start_us = Span::from(slow_start).as_micros();
     if from_us == u64::MAX {
         return (0, None);

@@ -9,18 +9,18 @@ use crate::server::Interim;
 
 /// Passes interim responses on to the client of one request.
 #[derive(Debug)]
-pub(crate) struct InterimRelay {
+pub struct InterimRelay {
     interim: Interim,
     filter: Arc<FieldFilter>,
 }
 
 impl InterimRelay {
     /// To the client behind `interim`, with the fields that pass `filter`.
-    pub(crate) fn new(interim: Interim, filter: &Arc<FieldFilter>) -> Self {
+    pub fn new(interim: Interim, filter: &Arc<FieldFilter>) -> Self {
         Self { interim, filter: Arc::clone(filter) }
     }
 
-    pub(super) fn send(&self, response: &Response<()>) {
+    pub fn send(&self, response: &Response<()>) {
         let fields = self.filter.interim(response.headers().clone());
         self.interim.send(response.status(), &fields);
     }

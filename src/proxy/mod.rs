@@ -37,21 +37,21 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::join;
 
-pub(crate) use body::{Expectation, RequestBody};
+pub use body::{Expectation, RequestBody};
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use endpoint::fuzzing;
-pub(crate) use fetch::{Document, DocumentSource, FetchError, fetch};
-pub(crate) use interim::InterimRelay;
-pub(crate) use probe::{EndpointReport, probe};
-pub(crate) use resolve::resolve;
-pub(crate) use response_body::{BrokenResponse, ResponseBody};
-pub(crate) use settings::{
+pub use endpoint::fuzzing;
+pub use fetch::{Document, DocumentSource, FetchError, fetch};
+pub use interim::InterimRelay;
+pub use probe::{EndpointReport, probe};
+pub use resolve::resolve;
+pub use response_body::{BrokenResponse, ResponseBody};
+pub use settings::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,
     RetrySettings, RouteTimeouts, Target, UpstreamSettings,
 };
-pub(crate) use shared::{EndpointHealth, EndpointState, UpstreamShared};
-pub(crate) use tls::{TlsError, TlsParts, TlsSettings};
-pub(crate) use upstream::Pressure;
+pub use shared::{EndpointHealth, EndpointState, UpstreamShared};
+pub use tls::{TlsError, TlsParts, TlsSettings};
+pub use upstream::Pressure;
 
 use crate::message::Failure;
 use crate::telemetry::WorkerMetrics;
@@ -60,7 +60,7 @@ use upstream::Upstream;
 
 /// One worker's access to all upstreams.
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     upstreams: Vec<Rc<Upstream>>,
     metrics: Rc<WorkerMetrics>,
     room: Rc<IdleRoom>,
@@ -68,7 +68,7 @@ pub(crate) struct Proxy {
 
 /// Looks up the names of an upstream's endpoints and checks their health, as long as
 /// the upstream is in use. One task on any thread must run this.
-pub(crate) fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + use<> {
+pub fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + use<> {
     let upstream = Arc::downgrade(upstream);
     async move {
         join!(resolve::run(upstream.clone()), check::run(upstream));
@@ -78,7 +78,7 @@ pub(crate) fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = (
 impl Proxy {
     /// Access to `upstreams`, which counts in `metrics`. Pools of connections that follow their use
     /// may together keep `idle_connections` more than what each of them may keep in any case.
-    pub(crate) fn new(
+    pub fn new(
         upstreams: &[Arc<UpstreamShared>],
         metrics: &Rc<WorkerMetrics>,
         idle_connections: usize,
@@ -91,7 +91,7 @@ impl Proxy {
 
     /// Access to other upstreams after a reload. Upstreams that stay keep their
     /// connections.
-    pub(crate) fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
+    pub fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
         let Self { metrics, room, .. } = self;
         let upstreams = upstreams.iter().map(|shared| {
             let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
@@ -103,13 +103,13 @@ impl Proxy {
     }
 
     /// The load of the upstream with index `upstream`, as this worker sees it.
-    pub(crate) fn pressure(&self, upstream: usize) -> Pressure {
+    pub fn pressure(&self, upstream: usize) -> Pressure {
         self.upstreams[upstream].pressure()
     }
 
     /// Closes connections that have been idle for too long. Must be called regularly:
     /// requests do it too, but there may be none.
-    pub(crate) fn close_expired(&self) {
+    pub fn close_expired(&self) {
         self.upstreams.iter().for_each(|upstream| upstream.close_expired());
         self.room.set_exhausted(false);
     }
@@ -120,7 +120,7 @@ impl Proxy {
     ///
     /// # Errors
     /// If there is no response that can be relayed.
-    pub(crate) fn forward(
+    pub fn forward(
         &self,
         upstream: usize,
         request: Box<Request<RequestBody>>,

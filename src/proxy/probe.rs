@@ -24,26 +24,26 @@ const MAX_ADDRESSES: usize = 16;
 
 /// What was found at one address of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndpointReport {
+pub struct EndpointReport {
     /// The address. None: the name has none.
-    pub(crate) address: Option<String>,
+    pub address: Option<String>,
     /// The time until the connection was open, without TLS.
-    pub(crate) connected_in: Option<Duration>,
+    pub connected_in: Option<Duration>,
     /// The version of TLS and the protocol that the endpoint has chosen.
-    pub(crate) tls: Option<String>,
+    pub tls: Option<String>,
     /// The status of the response to the health check, if there is one.
-    pub(crate) check: Option<u16>,
+    pub check: Option<u16>,
     /// Why no request could be served. None: requests can be sent there.
-    pub(crate) failure: Option<ProbeFailure>,
+    pub failure: Option<ProbeFailure>,
 }
 
 /// Why an endpoint cannot be used, and what an operator can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProbeFailure {
+pub struct ProbeFailure {
     /// What has failed.
-    pub(crate) what: String,
+    pub what: String,
     /// What an operator can do.
-    pub(crate) remedy: String,
+    pub remedy: String,
 }
 
 impl ProbeFailure {
@@ -54,7 +54,7 @@ impl ProbeFailure {
 
 /// Asks all addresses of an endpoint. No step takes longer than `limit`, whatever the settings say.
 /// An endpoint inside the process has none.
-pub(crate) async fn probe(
+pub async fn probe(
     upstream: &UpstreamSettings,
     endpoint: &EndpointSettings,
     limit: Duration,

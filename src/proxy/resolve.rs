@@ -33,7 +33,7 @@ const MAX_ADDRESSES: usize = 256;
 /// Looks up all names of these upstreams once. A lookup takes no longer than the
 /// upstream's connect timeout. Names without a result are looked up later by
 /// [`super::maintain`].
-pub(crate) async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
+pub async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
     let first = upstreams.iter().map(|upstream| async {
         // Names without a result are looked up again in the next round.
         let _ = timeout(upstream.settings().connect_timeout, round(upstream, &lookup)).await;
@@ -43,7 +43,7 @@ pub(crate) async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
 
 /// Looks up all names of an upstream at the interval, and after failures of connections, as long as
 /// the upstream exists.
-pub(super) async fn run(upstream: Weak<UpstreamShared>) {
+pub async fn run(upstream: Weak<UpstreamShared>) {
     run_with(upstream, &lookup).await;
 }
 
@@ -100,7 +100,7 @@ impl Pace {
 }
 
 /// The addresses of `host:port`, from the system's resolver.
-pub(super) async fn lookup(name: String) -> io::Result<Vec<SocketAddr>> {
+pub async fn lookup(name: String) -> io::Result<Vec<SocketAddr>> {
     let found = timeout(LOOKUP_TIMEOUT, lookup_host(name)).await;
     found.map_err(|_| io::ErrorKind::TimedOut)?.map(Iterator::collect)
 }

@@ -22,7 +22,7 @@ const MAX_END: Duration = Duration::from_secs(1);
 /// ends: the request is in flight until then, its connection can be used again only after a
 /// complete body, and a pause that is too long breaks the body off.
 #[derive(Debug)]
-pub(crate) struct ResponseBody {
+pub struct ResponseBody {
     source: Source,
     idle: IdleTimer,
     /// Whether it has broken off. That is reported one turn later, so that the client gets the
@@ -44,7 +44,7 @@ enum Source {
 /// Why a response breaks off. Its status has already been sent, so the gateway can
 /// only end the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BrokenResponse {
+pub enum BrokenResponse {
     /// The pause between two frames was too long.
     #[error("the upstream paused for too long in the middle of its response")]
     Idle,
@@ -58,7 +58,7 @@ pub(crate) enum BrokenResponse {
 
 impl BrokenResponse {
     /// One word for logs and metrics.
-    pub(crate) const fn reason(self) -> &'static str {
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Idle => "upstream_idle",
             Self::Broken => "upstream_broke_off",
@@ -68,7 +68,7 @@ impl BrokenResponse {
 }
 
 impl ResponseBody {
-    pub(super) fn new(idle_limit: Duration, in_flight: InFlight, connection: Connection) -> Self {
+    pub fn new(idle_limit: Duration, in_flight: InFlight, connection: Connection) -> Self {
         let source = Source::Connection(in_flight, connection);
         let mut body = Self { source, idle: IdleTimer::new(idle_limit), is_broken: false };
         if body.is_end_stream() {
@@ -79,7 +79,7 @@ impl ResponseBody {
 
     /// The response has no body but turns its connection into a tunnel. The request
     /// is in flight until this value is dropped.
-    pub(super) fn of_tunnel(in_flight: InFlight) -> Self {
+    pub fn of_tunnel(in_flight: InFlight) -> Self {
         let source = Source::Tunnel { _in_flight: in_flight };
         Self { source, idle: IdleTimer::new(Duration::MAX), is_broken: false }
     }

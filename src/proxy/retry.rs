@@ -27,7 +27,7 @@ const FLOOR_PER_SEC: u64 = RETRY;
 /// Without such a bound, retries would increase the load of an upstream that is already
 /// overloaded.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     /// In hundredths of a retry, because shares are in percent.
     saved: u64,
     /// When the floor was last added.
@@ -35,17 +35,17 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { saved: FIRST_SAVED, paid_at: now }
     }
 
     /// Adds the share of one request.
-    pub(super) fn pay_in(&mut self, percent: u8) {
+    pub fn pay_in(&mut self, percent: u8) {
         self.saved = (self.saved + u64::from(percent)).min(MAX_SAVED);
     }
 
     /// Takes one retry. Returns whether there was one.
-    pub(super) fn take(&mut self, now: Instant) -> bool {
+    pub fn take(&mut self, now: Instant) -> bool {
         let ms = now.saturating_duration_since(self.paid_at).as_millis();
         let ms = u64::try_from(ms).unwrap_or(u64::MAX);
         let floor = ms.saturating_mul(FLOOR_PER_SEC) / 1000;
@@ -61,19 +61,19 @@ impl Budget {
 }
 
 /// Whether `settings` allow retries of requests with this method.
-pub(super) fn allows(settings: Option<&RetrySettings>, method: &Method) -> bool {
+pub fn allows(settings: Option<&RetrySettings>, method: &Method) -> bool {
     settings.is_some_and(|settings| settings.methods.contains(method))
 }
 
 /// Whether `settings` allow the retry with this number, counted from 1, for this cause.
-pub(super) fn covers(settings: &RetrySettings, cause: RetryCause, number: u32) -> bool {
+pub fn covers(settings: &RetrySettings, cause: RetryCause, number: u32) -> bool {
     number <= settings.attempts && settings.on.contains(&cause)
 }
 
 /// The pause before the retry with this number, counted from 1: random, up to a bound
 /// that doubles, so that requests that failed together are not retried together ("full
 /// jitter": M. Brooker, "Exponential backoff and jitter").
-pub(super) fn pause(rng: &mut Rng, number: u32) -> Duration {
+pub fn pause(rng: &mut Rng, number: u32) -> Duration {
     let doubled = FIRST_PAUSE_US.saturating_mul(1 << number.saturating_sub(1).min(16));
     Duration::from_micros(rng.u64(0..=doubled.min(MAX_PAUSE_US)))
 }

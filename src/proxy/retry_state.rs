@@ -30,7 +30,7 @@ const MAX_TRIED: usize = 8;
 const AUTOMATIC_PERCENT: u8 = 20;
 
 /// The state of a request between its attempts.
-pub(super) struct RetryState<'a> {
+pub struct RetryState<'a> {
     upstream: &'a Upstream,
     options: &'a ForwardOptions<'a>,
     /// What writes the fields about the client, if they are not among those of the request.
@@ -40,14 +40,14 @@ pub(super) struct RetryState<'a> {
     /// Whether its route allows retries for the request's method.
     may_retry: bool,
     /// The endpoints at which it failed.
-    pub(super) tried: Tried,
+    pub tried: Tried,
     /// Whether its automatic retry is used up.
     was_retried_automatically: bool,
     retries: u32,
 }
 
 impl<'a> RetryState<'a> {
-    pub(super) fn new(
+    pub fn new(
         upstream: &'a Upstream,
         options: &'a ForwardOptions<'a>,
         request: &Request<RequestBody>,
@@ -71,17 +71,17 @@ impl<'a> RetryState<'a> {
     }
 
     /// What this worker counts of the upstream.
-    pub(super) fn metrics(&self) -> &'a UpstreamMetrics {
+    pub fn metrics(&self) -> &'a UpstreamMetrics {
         self.upstream.metrics()
     }
 
     /// What the next attempt needs besides the request.
-    pub(super) const fn send_options(&self) -> SendOptions<'a> {
+    pub const fn send_options(&self) -> SendOptions<'a> {
         SendOptions { interim: self.options.interim, forwarding: self.forwarding }
     }
 
     /// Writes the fields about the client into the request, if they are not among its fields.
-    pub(super) fn write_forwarding(&mut self, request: &mut Request<RequestBody>) {
+    pub fn write_forwarding(&mut self, request: &mut Request<RequestBody>) {
         if let Some(forwarding) = self.forwarding.take() {
             let version = request.version();
             forwarding.write_untrusted(request.headers_mut(), version);
@@ -89,17 +89,17 @@ impl<'a> RetryState<'a> {
     }
 
     /// Whether it asks for a tunnel: it has the field `Upgrade`. Other requests must not have it.
-    pub(super) const fn is_for_tunnel(&self) -> bool {
+    pub const fn is_for_tunnel(&self) -> bool {
         self.is_for_tunnel
     }
 
     /// Whether its route allows retries for the request's method.
-    pub(super) fn may_retry(&self) -> bool {
+    pub fn may_retry(&self) -> bool {
         self.may_retry
     }
 
     /// The error instead of a response if its status is a cause for a retry and one is left.
-    pub(super) fn check_status(&mut self, response: &mut EndpointResponse) -> Option<AttemptError> {
+    pub fn check_status(&mut self, response: &mut EndpointResponse) -> Option<AttemptError> {
         let cause = RetryCause::of_status(response.response.status())?;
         let copy = response.copy.take().filter(|_| self.may_retry)?;
         let request = copy.into_request()?;
@@ -114,7 +114,7 @@ impl<'a> RetryState<'a> {
     ///
     /// # Errors
     /// If the request may not be sent again.
-    pub(super) async fn next_request(
+    pub async fn next_request(
         &mut self,
         error: AttemptError,
     ) -> Result<Box<Request<RequestBody>>, Failure> {
@@ -149,7 +149,7 @@ impl<'a> RetryState<'a> {
     }
 
     /// Counts that the request is sent again after it came this far.
-    pub(super) fn count_retry(&self, reach: Reach) {
+    pub fn count_retry(&self, reach: Reach) {
         let cause = match reach {
             Reach::Unsent => RetryCause::Connect.as_str(),
             Reach::Unprocessed => "unprocessed",
@@ -161,7 +161,7 @@ impl<'a> RetryState<'a> {
     }
 
     /// Takes the automatic retry, if it is not used up and the budget allows it.
-    pub(super) fn take_automatic_retry(&mut self) -> bool {
+    pub fn take_automatic_retry(&mut self) -> bool {
         self.use_automatic_retry(|upstream| upstream.budget().take(monotonic()))
     }
 
@@ -180,7 +180,7 @@ impl<'a> RetryState<'a> {
     }
 
     /// Records that the request is sent again to this endpoint.
-    pub(super) fn sent_again(&self, endpoint: &Endpoint) {
+    pub fn sent_again(&self, endpoint: &Endpoint) {
         if let Some(attempts) = self.options.attempts {
             attempts.add(&endpoint.shared().shown);
         }

@@ -16,35 +16,35 @@ use crate::telemetry::Attempts;
 
 /// A group of endpoints that provide the same service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UpstreamSettings {
+pub struct UpstreamSettings {
     /// Its name.
     pub name: String,
     /// At least one.
-    pub(crate) endpoints: Vec<EndpointSettings>,
+    pub endpoints: Vec<EndpointSettings>,
     /// How an endpoint is chosen.
-    pub(crate) balance: Balance,
+    pub balance: Balance,
     /// The time in which a connection must be open, including TLS.
-    pub(crate) connect_timeout: Duration,
+    pub connect_timeout: Duration,
     /// Idle connections that each worker keeps to each endpoint. None: as many as it used lately.
-    pub(crate) max_idle: Option<usize>,
+    pub max_idle: Option<usize>,
     /// How long an idle connection is kept.
-    pub(crate) idle_timeout: Duration,
+    pub idle_timeout: Duration,
     /// Requests in flight at once, over all workers. Further requests get 503. None: no
     /// bound.
-    pub(crate) max_in_flight: Option<usize>,
+    pub max_in_flight: Option<usize>,
     /// TLS settings. Endpoints of `https` are not used without them.
-    pub(crate) tls: Option<TlsSettings>,
+    pub tls: Option<TlsSettings>,
     /// Active health checks. None: there are none.
-    pub(crate) check: Option<CheckSettings>,
+    pub check: Option<CheckSettings>,
     /// Ejection of endpoints at which requests fail. None: never.
-    pub(crate) eject: Option<EjectSettings>,
+    pub eject: Option<EjectSettings>,
     /// The time until an endpoint that is back in service has its whole share again.
-    pub(crate) slow_start: Duration,
+    pub slow_start: Duration,
 }
 
 impl UpstreamSettings {
     /// Endpoints by least requests, with defaults for all other settings.
-    pub(crate) fn new(name: &str, endpoints: Vec<EndpointSettings>) -> Self {
+    pub fn new(name: &str, endpoints: Vec<EndpointSettings>) -> Self {
         Self {
             name: name.to_owned(),
             endpoints,
@@ -63,22 +63,22 @@ impl UpstreamSettings {
 
 /// Active health checks: a GET whose response must have a status from 200 to 399.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CheckSettings {
+pub struct CheckSettings {
     /// The path that is requested.
     pub path: PathAndQuery,
     /// The time from one check to the next.
-    pub(crate) interval: Duration,
+    pub interval: Duration,
     /// How long one check may take.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// Successful checks in a row after which an endpoint is back in service.
-    pub(crate) rise: u32,
+    pub rise: u32,
     /// Failed checks in a row after which an endpoint is out of service.
-    pub(crate) fall: u32,
+    pub fall: u32,
 }
 
 impl CheckSettings {
     /// Checks of `path` with defaults for all other settings.
-    pub(crate) fn new(path: PathAndQuery) -> Self {
+    pub fn new(path: PathAndQuery) -> Self {
         let interval = Duration::from_secs(5);
         let timeout = Duration::from_secs(1);
         Self { path, interval, timeout, rise: 2, fall: 3 }
@@ -88,13 +88,13 @@ impl CheckSettings {
 /// Ejection of endpoints at which requests fail: the endpoint cannot be connected to,
 /// breaks off, is too slow, or responds with 502, 503 or 504.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EjectSettings {
+pub struct EjectSettings {
     /// Failures in a row, over all workers, after which an endpoint is ejected.
-    pub(crate) consecutive_errors: u32,
+    pub consecutive_errors: u32,
     /// For how long; up to eight times as long if ejections follow each other soon.
-    pub(crate) period: Duration,
+    pub period: Duration,
     /// The most endpoints that are ejected at once, in percent of all.
-    pub(crate) max_percent: u8,
+    pub max_percent: u8,
 }
 
 impl Default for EjectSettings {
@@ -105,11 +105,11 @@ impl Default for EjectSettings {
 
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndpointSettings {
+pub struct EndpointSettings {
     /// Its address and protocol.
-    pub(crate) target: Target,
+    pub target: Target,
     /// Its share of the traffic relative to the others, at least 1.
-    pub(crate) weight: u32,
+    pub weight: u32,
 }
 
 /// The address and protocol of an endpoint.
@@ -143,7 +143,7 @@ impl fmt::Display for Target {
 
 /// How one of several endpoints is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Balance {
+pub enum Balance {
     /// Of two random endpoints, the one with fewer requests in flight.
     #[default]
     LeastRequests,
@@ -158,13 +158,13 @@ pub(crate) enum Balance {
 
 /// How long one request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RouteTimeouts {
+pub struct RouteTimeouts {
     /// From the request's last byte to the response's head.
-    pub(crate) response: Duration,
+    pub response: Duration,
     /// Between two frames of the response's body.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
     /// From admission to the last byte of the response. None: no bound.
-    pub(crate) request: Option<Duration>,
+    pub request: Option<Duration>,
 }
 
 impl Default for RouteTimeouts {
@@ -175,15 +175,15 @@ impl Default for RouteTimeouts {
 
 /// When a request is sent again that got no response, or one with a certain status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RetrySettings {
+pub struct RetrySettings {
     /// The most retries of one request.
-    pub(crate) attempts: u32,
+    pub attempts: u32,
     /// The causes for a retry.
-    pub(crate) on: Vec<RetryCause>,
+    pub on: Vec<RetryCause>,
     /// The methods of requests that may be retried, which may be processed twice.
     pub methods: Vec<Method>,
     /// The most retries of each worker, in percent of the requests that may be retried.
-    pub(crate) budget_percent: u8,
+    pub budget_percent: u8,
 }
 
 impl Default for RetrySettings {
@@ -200,7 +200,7 @@ impl Default for RetrySettings {
 
 /// A cause for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryCause {
+pub enum RetryCause {
     /// No connection to an endpoint could be opened.
     Connect,
     /// The connection ended before a response came.
@@ -215,7 +215,7 @@ pub(crate) enum RetryCause {
 
 impl RetryCause {
     /// Its name in the configuration and in metrics.
-    pub(super) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",
             Self::Reset => "reset",
@@ -226,7 +226,7 @@ impl RetryCause {
     }
 
     /// The cause that a response with this status is, if it is one.
-    pub(crate) fn of_status(status: StatusCode) -> Option<Self> {
+    pub fn of_status(status: StatusCode) -> Option<Self> {
         match status {
             StatusCode::BAD_GATEWAY => Some(Self::BadGateway),
             StatusCode::SERVICE_UNAVAILABLE => Some(Self::Unavailable),
@@ -238,19 +238,19 @@ impl RetryCause {
 
 /// How one request is forwarded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ForwardOptions<'a> {
+pub struct ForwardOptions<'a> {
     /// How long it may take.
-    pub(crate) timeouts: RouteTimeouts,
+    pub timeouts: RouteTimeouts,
     /// When it is retried. None: once, if its method is idempotent.
-    pub(crate) retries: Option<&'a RetrySettings>,
+    pub retries: Option<&'a RetrySettings>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
     /// Where interim responses go, if the client supports them.
-    pub(crate) interim: Option<&'a InterimRelay>,
+    pub interim: Option<&'a InterimRelay>,
     /// Writes the fields about the client, if they are not among those of the request.
-    pub(crate) forwarding: Option<&'a Forwarding>,
+    pub forwarding: Option<&'a Forwarding>,
     /// Records the attempts, if there is a record.
-    pub(crate) attempts: Option<&'a Attempts>,
+    pub attempts: Option<&'a Attempts>,
     /// The time that attempts take is added here.
-    pub(crate) waited: &'a Cell<Duration>,
+    pub waited: &'a Cell<Duration>,
 }

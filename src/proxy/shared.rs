@@ -21,7 +21,7 @@ use crate::message::Failure;
 
 /// The part of an upstream that all workers share.
 #[derive(Debug)]
-pub(crate) struct UpstreamShared {
+pub struct UpstreamShared {
     settings: UpstreamSettings,
     in_flight: Arc<AtomicUsize>,
     /// The time from which all others are counted.
@@ -36,16 +36,16 @@ pub(crate) struct UpstreamShared {
 
 /// The health of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndpointHealth {
+pub struct EndpointHealth {
     /// Its address.
-    pub(crate) address: String,
+    pub address: String,
     /// Whether it may get requests.
-    pub(crate) state: EndpointState,
+    pub state: EndpointState,
 }
 
 /// Whether an endpoint may get requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndpointState {
+pub enum EndpointState {
     /// It gets its whole share.
     InService,
     /// Slow start: it gets a share that grows step by step.
@@ -60,7 +60,7 @@ impl UpstreamShared {
     /// An upstream without requests. `echo` is the address at which `builtin:echo`
     /// listens. An endpoint with a host name has no addresses before the first
     /// [lookup](super::resolve()).
-    pub(crate) fn new(settings: UpstreamSettings, echo: SocketAddr) -> Self {
+    pub fn new(settings: UpstreamSettings, echo: SocketAddr) -> Self {
         let fixed = settings.endpoints.iter().map(|endpoint| {
             let address = match &endpoint.target {
                 Target::Unix(path) => Some(Address::Path(path.clone())),
@@ -84,17 +84,17 @@ impl UpstreamShared {
     }
 
     /// The settings from which it was made. A reload with equal settings keeps it.
-    pub(crate) fn settings(&self) -> &UpstreamSettings {
+    pub fn settings(&self) -> &UpstreamSettings {
         &self.settings
     }
 
     /// The upstream with other settings. Requests in flight are still counted.
-    pub(crate) fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
+    pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
         Self { in_flight: Arc::clone(&self.in_flight), ..Self::new(settings, echo) }
     }
 
     /// The health of its endpoints.
-    pub(crate) fn health(&self) -> Vec<EndpointHealth> {
+    pub fn health(&self) -> Vec<EndpointHealth> {
         let now_us = self.now_us();
         let state = |endpoint: &EndpointShared| {
             let health = endpoint.health();
@@ -118,12 +118,12 @@ impl UpstreamShared {
     }
 
     /// Requests in flight; none are counted if the upstream has no `max_in_flight`.
-    pub(crate) fn in_flight(&self) -> Option<usize> {
+    pub fn in_flight(&self) -> Option<usize> {
         self.settings.max_in_flight.map(|_| self.in_flight.load(Ordering::Relaxed))
     }
 
     /// Requests in flight in percent of `max_in_flight`, rounded up.
-    pub(super) fn in_flight_percent(&self) -> Option<u8> {
+    pub fn in_flight_percent(&self) -> Option<u8> {
         let max = self.settings.max_in_flight?.max(1);
         let in_flight = self.in_flight.load(Ordering::Relaxed).min(max);
         Some(u8::try_from(in_flight.saturating_mul(100).div_ceil(max)).unwrap_or(u8::MAX))
@@ -133,7 +133,7 @@ impl UpstreamShared {
     ///
     /// # Errors
     /// If `max_in_flight` requests are in flight.
-    pub(super) fn permit(&self) -> Result<Option<RequestPermit>, Failure> {
+    pub fn permit(&self) -> Result<Option<RequestPermit>, Failure> {
         let Some(max) = self.settings.max_in_flight else {
             return Ok(None);
         };
@@ -147,34 +147,34 @@ impl UpstreamShared {
     }
 
     /// The current time for [`HealthState`]. Never 0, which stands for always.
-    pub(super) fn now_us(&self) -> u64 {
+    pub fn now_us(&self) -> u64 {
         Span::from(monotonic().duration_since(self.epoch)).as_micros() + 1
     }
 
     /// The version of the endpoints. Must be read before the endpoints: then it cannot
     /// be newer than they are.
-    pub(super) fn generation(&self) -> u64 {
+    pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
     /// All endpoints at all their addresses.
-    pub(super) fn endpoints(&self) -> Vec<Arc<EndpointShared>> {
+    pub fn endpoints(&self) -> Vec<Arc<EndpointShared>> {
         self.endpoints.lock().iter().flatten().cloned().collect()
     }
 
     /// No connection to an address can be opened: its name may have a new one by now.
-    pub(super) fn doubt_addresses(&self) {
+    pub fn doubt_addresses(&self) {
         self.address_doubts.notify_one();
     }
 
     /// Is notified when an address is doubted.
-    pub(super) fn address_doubts(&self) -> Arc<Notify> {
+    pub fn address_doubts(&self) -> Arc<Notify> {
         Arc::clone(&self.address_doubts)
     }
 
     /// Sets the addresses of the endpoint with this index, and returns whether they have changed.
     /// Addresses that stay keep their health.
-    pub(super) fn set_addresses(&self, index: usize, addresses: &[SocketAddr]) -> bool {
+    pub fn set_addresses(&self, index: usize, addresses: &[SocketAddr]) -> bool {
         let mut endpoints = self.endpoints.lock();
         let old = &endpoints[index];
         let health = match old.is_empty() {
@@ -202,7 +202,7 @@ impl UpstreamShared {
     }
 
     /// Records that a request to this endpoint has succeeded, or failed by its fault.
-    pub(super) fn record_request(&self, endpoint: &EndpointShared, is_success: bool) {
+    pub fn record_request(&self, endpoint: &EndpointShared, is_success: bool) {
         let Some(settings) = &self.settings.eject else {
             return;
         };
@@ -230,7 +230,7 @@ impl UpstreamShared {
     }
 
     /// Records the result of a check of this endpoint.
-    pub(super) fn record_check(&self, endpoint: &EndpointShared, is_healthy: bool) {
+    pub fn record_check(&self, endpoint: &EndpointShared, is_healthy: bool) {
         let Some(settings) = &self.settings.check else {
             return;
         };
@@ -260,7 +260,7 @@ impl UpstreamShared {
 /// One of the requests that an upstream may have in flight. Dropping it ends the
 /// request.
 #[derive(Debug)]
-pub(super) struct RequestPermit(Arc<AtomicUsize>);
+pub struct RequestPermit(Arc<AtomicUsize>);
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {

@@ -10,7 +10,7 @@ use tollgate_core::tls::{self, ClientIdentity, ClientTlsError, Trust};
 
 /// TLS settings of an upstream. Two of them are equal if their parts are.
 #[derive(Clone)]
-pub(crate) struct TlsSettings {
+pub struct TlsSettings {
     parts: TlsParts,
     /// Shared by all workers, and with it the TLS sessions that can be resumed.
     config: Arc<ClientConfig>,
@@ -18,16 +18,16 @@ pub(crate) struct TlsSettings {
 
 /// The parts from which TLS settings are made.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct TlsParts {
+pub struct TlsParts {
     /// Certificates of the trusted authorities. None: those of the system.
-    pub(crate) ca: Option<Vec<CertificateDer<'static>>>,
+    pub ca: Option<Vec<CertificateDer<'static>>>,
     /// The gateway's own certificate chain and its key.
-    pub(crate) identity: Option<(Vec<CertificateDer<'static>>, Arc<PrivateKeyDer<'static>>)>,
+    pub identity: Option<(Vec<CertificateDer<'static>>, Arc<PrivateKeyDer<'static>>)>,
     /// The name for which the endpoints' certificates must be valid. None: the host of
     /// each endpoint.
-    pub(crate) server_name: Option<ServerName<'static>>,
+    pub server_name: Option<ServerName<'static>>,
     /// Whether certificates are validated. If not, any server can pose as the endpoint.
-    pub(crate) verify: bool,
+    pub verify: bool,
 }
 
 impl Default for TlsParts {
@@ -38,7 +38,7 @@ impl Default for TlsParts {
 
 /// Why TLS settings cannot be made from their parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TlsError {
+pub enum TlsError {
     /// There is no authority, or one that cannot be used.
     #[error("there is no certificate of an authority in it")]
     Authority,
@@ -61,17 +61,14 @@ impl TlsSettings {
     ///
     /// # Errors
     /// If a part is invalid.
-    pub(crate) fn new(parts: TlsParts) -> Result<Self, TlsError> {
+    pub fn new(parts: TlsParts) -> Result<Self, TlsError> {
         let config = Arc::new(client_config(&parts)?);
         Ok(Self { parts, config })
     }
 
     /// The client configuration for this host, and the name for which its certificate
     /// must be valid.
-    pub(super) fn for_host(
-        &self,
-        host: &ServerName<'static>,
-    ) -> (Arc<ClientConfig>, ServerName<'static>) {
+    pub fn for_host(&self, host: &ServerName<'static>) -> (Arc<ClientConfig>, ServerName<'static>) {
         let name = self.parts.server_name.as_ref().unwrap_or(host);
         (Arc::clone(&self.config), name.clone())
     }

@@ -22,18 +22,18 @@ use crate::telemetry::{UpstreamMetrics, WorkerMetrics};
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pressure {
+pub struct Pressure {
     /// The recent time until a response; none before the first response.
-    pub(crate) latency: Option<Span>,
+    pub latency: Option<Span>,
     /// Requests in flight, in percent of `max_in_flight`, if that is set.
-    pub(crate) in_flight_percent: Option<u8>,
+    pub in_flight_percent: Option<u8>,
     /// Whether the latency is rising.
-    pub(crate) is_slowing: bool,
+    pub is_slowing: bool,
 }
 
 /// An upstream as one worker sees it.
 #[derive(Debug)]
-pub(super) struct Upstream {
+pub struct Upstream {
     shared: Arc<UpstreamShared>,
     endpoints: RefCell<EndpointSet>,
     budget: RefCell<Budget>,
@@ -46,10 +46,10 @@ pub(super) struct Upstream {
 }
 
 /// The endpoints at which a request has failed.
-pub(super) type Tried = SmallVec<[Rc<Endpoint>; 2]>;
+pub type Tried = SmallVec<[Rc<Endpoint>; 2]>;
 
 impl Upstream {
-    pub(super) fn new(
+    pub fn new(
         shared: Arc<UpstreamShared>,
         metrics: &Rc<WorkerMetrics>,
         room: &Rc<IdleRoom>,
@@ -68,12 +68,12 @@ impl Upstream {
     }
 
     /// The part that all workers share.
-    pub(super) fn shared(&self) -> &Arc<UpstreamShared> {
+    pub fn shared(&self) -> &Arc<UpstreamShared> {
         &self.shared
     }
 
     /// What this worker counts of it.
-    pub(super) fn metrics(&self) -> &UpstreamMetrics {
+    pub fn metrics(&self) -> &UpstreamMetrics {
         &self.metrics
     }
 
@@ -81,7 +81,7 @@ impl Upstream {
     ///
     /// # Errors
     /// If there is no endpoint.
-    pub(super) fn assign(
+    pub fn assign(
         &self,
         permit: Option<RequestPermit>,
         affinity: Option<u64>,
@@ -105,7 +105,7 @@ impl Upstream {
     }
 
     /// Whether all endpoints have been tried.
-    pub(super) fn is_exhausted(&self, tried: &Tried) -> bool {
+    pub fn is_exhausted(&self, tried: &Tried) -> bool {
         self.endpoints.borrow().endpoints.iter().all(|endpoint| is_among(endpoint, tried))
     }
 
@@ -120,22 +120,22 @@ impl Upstream {
     }
 
     /// The retry budget of this worker.
-    pub(super) fn budget(&self) -> RefMut<'_, Budget> {
+    pub fn budget(&self) -> RefMut<'_, Budget> {
         self.budget.borrow_mut()
     }
 
     /// The pause before the retry with this number.
-    pub(super) fn pause(&self, number: u32) -> Duration {
+    pub fn pause(&self, number: u32) -> Duration {
         retry::pause(&mut self.rng.borrow_mut(), number)
     }
 
     /// Records the latency of a response.
-    pub(super) fn observe(&self, latency: Span) {
+    pub fn observe(&self, latency: Span) {
         self.latency.borrow_mut().observe(latency);
     }
 
     /// Records that an attempt has failed.
-    pub(super) fn failed(&self, endpoint: &Endpoint, fault: Fault, took: Duration) {
+    pub fn failed(&self, endpoint: &Endpoint, fault: Fault, took: Duration) {
         self.metrics.failed(fault.failure().reason(), took);
         match fault {
             Fault::Unreachable | Fault::ConnectTimeout | Fault::Untrusted => {
@@ -160,7 +160,7 @@ impl Upstream {
     }
 
     /// Its load.
-    pub(super) fn pressure(&self) -> Pressure {
+    pub fn pressure(&self) -> Pressure {
         let latency = self.latency.borrow();
         Pressure {
             latency: latency.latency(),
@@ -171,7 +171,7 @@ impl Upstream {
 
     /// Closes connections that have been idle for too long, and those of endpoints that
     /// have been removed. Shows the bytes of all connections in the metrics.
-    pub(super) fn close_expired(&self) {
+    pub fn close_expired(&self) {
         self.metrics.count_traffic();
         self.refresh();
         self.endpoints.borrow().endpoints.iter().for_each(|endpoint| endpoint.close_expired());

@@ -8,11 +8,11 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// When the log has warned of one kind of thing, on one worker.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(Cell<Option<Instant>>);
+pub struct Warnings(Cell<Option<Instant>>);
 
 impl Warnings {
     /// Whether the log may warn at `now`. If it may, the caller does.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         let is_due =
             self.0.get().is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);
         if is_due {

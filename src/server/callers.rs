@@ -8,7 +8,7 @@ use rustix::process::geteuid;
 /// The clients that a listener is for. Others are answered that they are not, and keep none of
 /// these out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Callers {
+pub enum Callers {
     /// All that can connect.
     All,
     /// Processes of root, of the user of this process, and of these users. For a Unix socket.
@@ -20,7 +20,7 @@ pub(crate) enum Callers {
 impl Callers {
     /// Whether a client at this address is one of them. `uid`: the user of its process, if it uses a
     /// Unix socket.
-    pub(crate) fn include(&self, address: IpAddr, uid: Option<u32>) -> bool {
+    pub fn include(&self, address: IpAddr, uid: Option<u32>) -> bool {
         match self {
             Self::All => true,
             Self::Users(users) => uid.is_some_and(|uid| is_allowed(uid, geteuid().as_raw(), users)),
@@ -31,22 +31,22 @@ impl Callers {
 
 /// Whether a process of the user `uid` may use a Unix socket: root may, `own`, the user of this
 /// process, and `users`.
-pub(crate) fn is_allowed(uid: u32, own: u32, users: &[u32]) -> bool {
+pub fn is_allowed(uid: u32, own: u32, users: &[u32]) -> bool {
     uid == 0 || uid == own || users.contains(&uid)
 }
 
 /// Peers by their addresses. A Unix socket counts as the loopback.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trust(Vec<IpNet>);
+pub struct Trust(Vec<IpNet>);
 
 impl Trust {
     /// The peers in these blocks.
-    pub(crate) const fn new(blocks: Vec<IpNet>) -> Self {
+    pub const fn new(blocks: Vec<IpNet>) -> Self {
         Self(blocks)
     }
 
     /// Whether the peer at this address is one of them.
-    pub(crate) fn includes(&self, address: IpAddr) -> bool {
+    pub fn includes(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|block| block.contains(&address))
     }

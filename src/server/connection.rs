@@ -31,7 +31,7 @@ use super::transport::{ALPN_HTTP2, MAX_AT_ONCE, Socket, Stream, Transport};
 use crate::telemetry::{ConnectionMetrics, Traffic};
 
 /// What the connections of a listener have in common on one worker.
-pub(super) struct Protocols {
+pub struct Protocols {
     settings: Arc<ListenerSettings>,
     tls: Option<TlsAcceptor>,
     ticker: Ticker,
@@ -42,7 +42,7 @@ pub(super) struct Protocols {
 impl Protocols {
     /// For a listener with these settings, of which `tls` was made. Must run on a worker's local
     /// runtime. The `drain` is held until this value is dropped.
-    pub(super) fn new(
+    pub fn new(
         settings: Arc<ListenerSettings>,
         tls: Option<Arc<ServerConfig>>,
         metrics: Option<Rc<ConnectionMetrics>>,
@@ -56,7 +56,7 @@ impl Protocols {
 
 impl Protocols {
     /// Whether the listener is for this client.
-    pub(super) fn are_for(&self, peer: &Peer) -> bool {
+    pub fn are_for(&self, peer: &Peer) -> bool {
         self.settings.callers.include(peer.address.ip(), peer.uid)
     }
 
@@ -104,7 +104,7 @@ impl HandshakeError {
 
 /// Serves one connection to its end, with the service that `service` makes for its peer, and
 /// counts it. If it has a place that another connection takes, it ends at once.
-pub(super) async fn serve<F, S>(
+pub async fn serve<F, S>(
     transport: Transport,
     peer: Peer,
     place: Option<Arc<Place>>,

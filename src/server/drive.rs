@@ -18,7 +18,7 @@ use super::state::progress::{Look, Progress};
 use super::ticker::Ticks;
 
 /// A connection of the HTTP library.
-pub(super) trait Connection: Future<Output = hyper::Result<()>> {
+pub trait Connection: Future<Output = hyper::Result<()>> {
     /// Lets the responses in progress end, and then the connection.
     fn graceful_shutdown(self: Pin<&mut Self>);
 }
@@ -48,7 +48,7 @@ where
 
 /// How the library's part in a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     /// In order.
     Closed,
     /// By an error of the client: it has left in the middle of a request, or what it has sent
@@ -73,7 +73,7 @@ impl End {
     }
 
     /// Its name in metrics.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Failed => "client_error",
@@ -124,7 +124,7 @@ fn poll_and_look<C: Connection, P: Progress>(
 /// # Errors
 /// What `idle` returns, if the connection can rest without the library. It is not asked during
 /// a drain.
-pub(super) async fn drive<C: Connection, P: Progress, I>(
+pub async fn drive<C: Connection, P: Progress, I>(
     mut connection: Pin<&mut C>,
     state: &P,
     timeouts: &ListenerTimeouts,

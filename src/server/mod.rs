@@ -11,7 +11,7 @@ mod callers;
 mod connection;
 mod drive;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod http1;
 mod http2;
 mod service;
@@ -22,19 +22,17 @@ mod ticker;
 mod transport;
 mod tunnel;
 
-pub(crate) use accept::{
+pub use accept::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenConnections, OpenSocket,
     serve,
 };
-pub(crate) use callers::{Callers, Trust, is_allowed};
-pub(crate) use http1::chunks::Chunks;
-pub(crate) use http1::head::check_request_line;
-pub(crate) use service::RequestService;
-pub(crate) use settings::{
+pub use callers::{Callers, Trust, is_allowed};
+pub use http1::chunks::Chunks;
+pub use http1::head::check_request_line;
+pub use service::RequestService;
+pub use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts, WhenFull,
 };
-pub(crate) use state::{ClientBody, ClientLink, HeadLines, Interim, Pace, Peer};
-pub(crate) use transport::{
-    Certificate, CertificateDates, TlsError, TlsSettings, TlsVersion, Validity,
-};
-pub(crate) use tunnel::TunnelEnd;
+pub use state::{ClientBody, ClientLink, HeadLines, Interim, Pace, Peer};
+pub use transport::{Certificate, CertificateDates, TlsError, TlsSettings, TlsVersion, Validity};
+pub use tunnel::TunnelEnd;

@@ -14,7 +14,7 @@ use super::state::ClientBody;
 ///
 /// It must be ready at any time: it is called without `poll_ready`, so that no request waits
 /// outside of it. A service that has too much to do answers that.
-pub(crate) trait RequestService:
+pub trait RequestService:
     Service<
         Request<ClientBody>,
         Response = Response<<Self as RequestService>::Body>,

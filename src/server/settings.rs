@@ -12,43 +12,43 @@ use super::transport::TlsSettings;
 
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ListenerSettings {
+pub struct ListenerSettings {
     /// The address to listen on.
-    pub(crate) address: ListenAddress,
+    pub address: ListenAddress,
     /// The permissions of the file of a Unix socket. None: those that the system gives.
-    pub(crate) socket_mode: Option<u32>,
+    pub socket_mode: Option<u32>,
     /// TLS. None: connections are not encrypted.
-    pub(crate) tls: Option<TlsSettings>,
+    pub tls: Option<TlsSettings>,
     /// Connections begin with a header of the PROXY protocol, and only these peers
     /// may connect. None: there is no such header, and any peer may connect.
-    pub(crate) proxy_protocol: Option<Vec<IpNet>>,
+    pub proxy_protocol: Option<Vec<IpNet>>,
     /// The bounds of HTTP/2. None: HTTP/1 only.
-    pub(crate) http2: Option<Http2Settings>,
+    pub http2: Option<Http2Settings>,
     /// The clients that it is for.
-    pub(crate) callers: Callers,
+    pub callers: Callers,
     /// Connections open at once, over all workers.
-    pub(crate) max_connections: usize,
+    pub max_connections: usize,
     /// What happens to a connection above that.
-    pub(crate) when_full: WhenFull,
+    pub when_full: WhenFull,
     /// The time limits of clients.
-    pub(crate) timeouts: ListenerTimeouts,
+    pub timeouts: ListenerTimeouts,
     /// Bytes a second that a client must read of a response, or send of a body with a
     /// known length, while the gateway waits for it. 0: no minimum.
-    pub(crate) min_rate: u64,
+    pub min_rate: u64,
     /// The most bytes of the request line and the fields together.
-    pub(crate) max_head_bytes: usize,
+    pub max_head_bytes: usize,
     /// The most bytes of a request's target.
-    pub(crate) max_target_bytes: usize,
+    pub max_target_bytes: usize,
     /// The most header fields.
-    pub(crate) max_headers: usize,
+    pub max_headers: usize,
     /// Whether fields may have names that some backends take for those of others. Only for a
     /// listener that forwards no request.
-    pub(crate) disguised_names: bool,
+    pub disguised_names: bool,
 }
 
 /// What happens when a client connects and as many connections are open as may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
+pub enum WhenFull {
     /// It waits in the kernel until another connection ends.
     Wait,
     /// The connection that has waited longest without a request is closed for it.
@@ -66,7 +66,7 @@ pub enum ListenAddress {
 
 impl ListenAddress {
     /// The address and port; none for a Unix socket.
-    pub(crate) fn tcp(&self) -> Option<SocketAddr> {
+    pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
             Self::Unix(_) => None,
@@ -74,7 +74,7 @@ impl ListenAddress {
     }
 
     /// The address at which clients on this machine reach a listener at this one.
-    pub(crate) fn reachable(&self) -> Self {
+    pub fn reachable(&self) -> Self {
         match self {
             Self::Tcp(address) if address.ip().is_unspecified() => {
                 let ip = match address.ip() {
@@ -100,20 +100,20 @@ impl fmt::Display for ListenAddress {
 /// The bounds of HTTP/2 connections. If a client exceeds one of the rates, its
 /// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Http2Settings {
+pub struct Http2Settings {
     /// Concurrent requests on one connection. Further ones are refused, and clients may
     /// send them again.
-    pub(crate) max_streams: u32,
+    pub max_streams: u32,
     /// Streams that a client may reset a second.
-    pub(crate) max_resets: u32,
+    pub max_resets: u32,
     /// The share of its streams that a client may reset even if they are more than that, in
     /// percent. Proxies that ask for decisions cancel calls that take too long.
-    pub(crate) reset_percent: u32,
+    pub reset_percent: u32,
     /// Frames without content a second: PING, SETTINGS, PRIORITY, CONTINUATION, empty
     /// DATA.
-    pub(crate) max_control_frames: u32,
+    pub max_control_frames: u32,
     /// WINDOW_UPDATE frames a second.
-    pub(crate) max_window_updates: u32,
+    pub max_window_updates: u32,
 }
 
 impl Default for Http2Settings {
@@ -131,7 +131,7 @@ impl Default for Http2Settings {
 impl Http2Settings {
     /// The most resets of a second. In it and in the one before, the client has begun so many
     /// streams.
-    pub(super) fn most_resets(&self, streams: u64) -> u32 {
+    pub fn most_resets(&self, streams: u64) -> u32 {
         let share = streams.saturating_mul(self.reset_percent.into()) / 100;
         self.max_resets.max(u32::try_from(share).unwrap_or(u32::MAX))
     }
@@ -139,21 +139,21 @@ impl Http2Settings {
 
 /// The time limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListenerTimeouts {
+pub struct ListenerTimeouts {
     /// For the PROXY protocol and TLS together.
-    pub(crate) handshake: Duration,
+    pub handshake: Duration,
     /// From the first to the last byte of a request head.
-    pub(crate) request_head: Duration,
+    pub request_head: Duration,
     /// The longest pause in a request body, and the longest time in which the client
     /// takes nothing of a response.
-    pub(crate) request_body: Duration,
+    pub request_body: Duration,
     /// From a response to the next request.
-    pub(crate) keep_alive: Duration,
+    pub keep_alive: Duration,
     /// The longest time for which an HTTP/2 connection takes requests. It varies by a tenth, so
     /// that not all connections end at once. None: any time.
-    pub(crate) age: Option<Duration>,
+    pub age: Option<Duration>,
     /// The longest time in which neither side of a WebSocket sends anything.
-    pub(crate) tunnel: Duration,
+    pub tunnel: Duration,
 }
 
 impl Default for ListenerTimeouts {
@@ -171,14 +171,14 @@ impl Default for ListenerTimeouts {
 
 impl ListenerSettings {
     /// The longest target that the HTTP library holds, in bytes.
-    pub(crate) const LONGEST_TARGET: usize = 65_534;
+    pub const LONGEST_TARGET: usize = 65_534;
     /// The usual bound of a head, in bytes.
-    pub(crate) const HEAD_BYTES: usize = 32 * 1024;
+    pub const HEAD_BYTES: usize = 32 * 1024;
     /// The usual bound of the number of fields.
-    pub(crate) const FIELDS: usize = 100;
+    pub const FIELDS: usize = 100;
 
     /// The defaults for `address`.
-    pub(crate) fn new(address: ListenAddress) -> Self {
+    pub fn new(address: ListenAddress) -> Self {
         Self {
             address,
             socket_mode: None,
@@ -198,12 +198,12 @@ impl ListenerSettings {
     }
 
     /// The minimum speed of clients.
-    pub(crate) fn demand(&self) -> Demand {
+    pub fn demand(&self) -> Demand {
         Demand { patience: self.timeouts.request_body, min_rate: self.min_rate }
     }
 
     /// The bounds of the head of an HTTP/1 request.
-    pub(super) fn head_bounds(&self) -> HeadBounds {
+    pub fn head_bounds(&self) -> HeadBounds {
         HeadBounds {
             bytes: self.max_head_bytes,
             target_bytes: self.max_target_bytes.min(Self::LONGEST_TARGET),
@@ -215,33 +215,33 @@ impl ListenerSettings {
 
 /// The bounds of the head of an HTTP/1 request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadBounds {
+pub struct HeadBounds {
     /// Bytes from the first of the request line to the last of the empty line.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Bytes of the target.
-    pub(crate) target_bytes: usize,
+    pub target_bytes: usize,
     /// Number of fields.
-    pub(crate) fields: usize,
+    pub fields: usize,
     /// Whether names of fields may be disguised.
-    pub(crate) disguised_names: bool,
+    pub disguised_names: bool,
 }
 
 /// The minimum speed of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Demand {
+pub struct Demand {
     /// The longest pause, and the time over which the rate is averaged.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
     /// Bytes a second; 0: no minimum.
-    pub(crate) min_rate: u64,
+    pub min_rate: u64,
 }
 
 impl Demand {
     /// No minimum.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(super) const NONE: Self = Self { patience: Duration::from_secs(3600), min_rate: 0 };
+    pub const NONE: Self = Self { patience: Duration::from_secs(3600), min_rate: 0 };
 
     /// Bytes in the time over which the rate is averaged.
-    pub(super) fn min_bytes(self) -> u64 {
+    pub fn min_bytes(self) -> u64 {
         let millis = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
         self.min_rate.saturating_mul(millis) / 1000
     }

@@ -2,11 +2,11 @@
 
 /// The method of the request that the guard passes to the HTTP library instead of a
 /// malformed one. No request of a client can have it.
-pub(super) const REFUSED_METHOD: &str = "-";
+pub const REFUSED_METHOD: &str = "-";
 
 /// Whether a request may have this method. Methods are case-sensitive, but some backends
 /// compare them without case, so a common method with a lower-case letter is refused.
-pub(super) fn is_method(method: &[u8]) -> bool {
+pub fn is_method(method: &[u8]) -> bool {
     const COMMON: [&[u8]; 9] =
         [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
     method != REFUSED_METHOD.as_bytes()

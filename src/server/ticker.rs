@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const IDLE_DRAIN: Duration = Duration::from_secs(1);
 
 /// Returns when a drain closes idle connections.
-pub(super) async fn idle_drain(drain: &mut Drain) {
+pub async fn idle_drain(drain: &mut Drain) {
     drain.requested().await;
     sleep(IDLE_DRAIN).await;
 }
@@ -45,7 +45,7 @@ pub(super) async fn idle_drain(drain: &mut Drain) {
 /// The ticks and the drain of the connections of a listener on one worker. Its task, and with it
 /// its [`Drain`], ends when the last handle is dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Ticker(Rc<Shared>);
+pub struct Ticker(Rc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -71,7 +71,7 @@ struct State {
 
 impl Ticker {
     /// Ticks once in each `period`. Must run on a worker's local runtime.
-    pub(super) fn new(period: Duration, drain: Drain) -> Self {
+    pub fn new(period: Duration, drain: Drain) -> Self {
         let steps = steps_of(period);
         let state = Rc::new(State::new(steps, drain.is_requested()));
         let (handles, dropped) = oneshot::channel();
@@ -80,24 +80,24 @@ impl Ticker {
     }
 
     /// The ticks of one connection. The first one comes after a period, or up to a step sooner.
-    pub(super) fn ticks(&self) -> Ticks {
+    pub fn ticks(&self) -> Ticks {
         let state = &self.0.state;
         let next = state.step.get() + state.due.len();
         Ticks { ticker: self.clone(), next, slot: None, look: None }
     }
 
     /// Whether a drain has begun: each response is the last one of its connection.
-    pub(super) fn is_draining(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.0.state.is_draining.get()
     }
 
     /// Whether the drain closes idle connections.
-    pub(super) fn closes_idle(&self) -> bool {
+    pub fn closes_idle(&self) -> bool {
         self.0.state.closes_idle.get()
     }
 
     /// Whether the time of the drain is over.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.0.state.is_over.get()
     }
 }
@@ -205,7 +205,7 @@ async fn every(period: Duration, act: impl Fn()) {
 
 /// The ticks of one connection, which also wake it when the drain proceeds.
 #[derive(Debug)]
-pub(super) struct Ticks {
+pub struct Ticks {
     ticker: Ticker,
     /// The step of the next tick. In each period the task has the same slot at the same step.
     next: usize,
@@ -216,13 +216,13 @@ pub(super) struct Ticks {
 
 impl Ticks {
     /// What the ticks are of.
-    pub(super) const fn ticker(&self) -> &Ticker {
+    pub const fn ticker(&self) -> &Ticker {
         &self.ticker
     }
 
     /// Whether a tick has come since the last call: one, however many the task has missed. The
     /// task is woken by the next one, and when the drain proceeds.
-    pub(super) fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let state = &*self.ticker.0.state;
         self.slot = Some(register(state.due_at(self.next), self.slot, cx.waker()));
         let Some(late) = state.step.get().checked_sub(self.next) else { return Poll::Pending };
@@ -233,7 +233,7 @@ impl Ticks {
     /// Whether it is time for a look, which is at most 0.1 s after the first call and after the
     /// last one that was ready. The task is woken then, unless [`forget_look`](Self::forget_look)
     /// is called.
-    pub(super) fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let state = &*self.ticker.0.state;
         let before = self.look.map_or(state.looks.get(), |(_, before)| before);
         if before < state.looks.get() {
@@ -246,7 +246,7 @@ impl Ticks {
     }
 
     /// The task does not wait for a look.
-    pub(super) fn forget_look(&mut self) {
+    pub fn forget_look(&mut self) {
         if let Some((slot, _)) = self.look.take() {
             self.ticker.0.state.waiting.borrow_mut().remove(slot);
         }

@@ -32,7 +32,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 /// The service's end of a tunnel, in the extensions of the response that opens it. The type of
 /// extensions requires that it can be cloned; the first clone that is taken is the end.
 #[derive(Clone)]
-pub(crate) struct TunnelEnd(Arc<Mutex<Option<Backend>>>);
+pub struct TunnelEnd(Arc<Mutex<Option<Backend>>>);
 
 /// A backend, and the bytes that were read from it before.
 struct Backend {
@@ -48,7 +48,7 @@ impl fmt::Debug for TunnelEnd {
 
 impl TunnelEnd {
     /// The end behind `stream`. `early` was read from it before.
-    pub(crate) fn new<T>(stream: T, early: Bytes) -> Self
+    pub fn new<T>(stream: T, early: Bytes) -> Self
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -57,7 +57,7 @@ impl TunnelEnd {
 }
 
 /// A tunnel that a response opens.
-pub(super) struct Tunnel<B, A> {
+pub struct Tunnel<B, A> {
     backend: Backend,
     /// Counts the bytes from the backend, if the service asks for that.
     carried: Option<TunnelBytes>,
@@ -68,7 +68,7 @@ pub(super) struct Tunnel<B, A> {
 impl<B, A> Tunnel<B, A> {
     /// Takes the service's end out of a response that opens a tunnel, with the body. The client
     /// gets an empty one.
-    pub(super) fn of(response: &mut Response<TrackedBody<B, A>>) -> Option<Self> {
+    pub fn of(response: &mut Response<TrackedBody<B, A>>) -> Option<Self> {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return None;
         }
@@ -81,13 +81,8 @@ impl<B, A> Tunnel<B, A> {
     /// Carries bytes between `client` and the service's end. `early` was read from the
     /// client before. Ends when both sides have ended, one side breaks, neither side
     /// sends anything for `idle_limit`, or the time of `drain` is over.
-    pub(super) async fn carry<C>(
-        self,
-        client: C,
-        early: Bytes,
-        idle_limit: Duration,
-        drain: &mut Drain,
-    ) where
+    pub async fn carry<C>(self, client: C, early: Bytes, idle_limit: Duration, drain: &mut Drain)
+    where
         C: AsyncRead + AsyncWrite + Unpin,
     {
         let Backend { stream, early: answered } = self.backend;

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 /// Digests need no hashing: their upper bits are their hash. They must be uniformly
 /// distributed, and no client can choose them.
 #[derive(Debug, Default)]
-pub(super) struct DigestHasher(u64);
+pub struct DigestHasher(u64);
 
 impl Hasher for DigestHasher {
     fn finish(&self) -> u64 {

@@ -21,30 +21,30 @@ use super::metrics::{Counter, Samples, Source, WorkerMetrics, families};
 /// The most peers of a table.
 const MAX_PEERS: usize = 64;
 /// The most clients that are counted of one peer.
-pub(crate) const MAX_CLIENTS: usize = 100;
+pub const MAX_CLIENTS: usize = 100;
 /// A peer that names so many clients is told of.
 const LEAST_CLIENTS: usize = 2;
 
 /// The tables of all workers.
 #[derive(Debug, Default)]
-pub(crate) struct Forwarders(Mutex<Vec<Arc<Mutex<Table>>>>);
+pub struct Forwarders(Mutex<Vec<Arc<Mutex<Table>>>>);
 
 /// The table of one worker.
 #[derive(Debug)]
-pub(crate) struct WorkerForwarders {
+pub struct WorkerForwarders {
     table: Arc<Mutex<Table>>,
     requests: Counter,
 }
 
 /// A peer that names several clients, and is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Forwarder {
+pub struct Forwarder {
     /// The address of the peer.
-    pub(crate) peer: IpAddr,
+    pub peer: IpAddr,
     /// The name of the field, as it is usually written.
-    pub(crate) field: &'static str,
+    pub field: &'static str,
     /// The different clients that it names, [`MAX_CLIENTS`] at most.
-    pub(crate) clients: usize,
+    pub clients: usize,
 }
 
 /// What is known of peers: in this period, and in the one before.
@@ -66,7 +66,7 @@ struct Named {
 
 impl Forwarders {
     /// The peers that name several clients, by their addresses.
-    pub(crate) fn all(&self) -> Vec<Forwarder> {
+    pub fn all(&self) -> Vec<Forwarder> {
         let mut peers = Peers::new();
         for table in self.0.lock().clone() {
             let table = table.lock();
@@ -92,7 +92,7 @@ impl Forwarders {
     }
 
     /// Begins another period, and forgets the one before the last.
-    pub(crate) fn rotate(&self) {
+    pub fn rotate(&self) {
         for table in self.0.lock().clone() {
             let mut table = table.lock();
             table.before = mem::take(&mut table.now);
@@ -100,7 +100,7 @@ impl Forwarders {
     }
 
     /// Forgets all peers, because others may be trusted now.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         for table in self.0.lock().clone() {
             *table.lock() = Table::default();
         }
@@ -129,7 +129,7 @@ impl Source for Forwarders {
 
 impl WorkerForwarders {
     /// The table of one more worker.
-    pub(crate) fn new(forwarders: &Forwarders, metrics: &WorkerMetrics) -> Self {
+    pub fn new(forwarders: &Forwarders, metrics: &WorkerMetrics) -> Self {
         let table = Arc::<Mutex<Table>>::default();
         forwarders.0.lock().push(Arc::clone(&table));
         Self { table, requests: metrics.counter(&families::UNBELIEVED_REQUESTS, &[]) }
@@ -137,7 +137,7 @@ impl WorkerForwarders {
 
     /// A request names a client that is not believed.
     #[cold]
-    pub(crate) fn observe(&self, unbelieved: &Unbelieved) {
+    pub fn observe(&self, unbelieved: &Unbelieved) {
         self.requests.increment();
         self.table.lock().observe(unbelieved);
     }

@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 /// Whether a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// It is written.
     Write {
         /// Lines of the same call site that were dropped since the last one.
@@ -25,7 +25,7 @@ pub(super) enum Verdict {
 /// The recent lines of each call site. The program has a fixed number of call sites, so
 /// the map is bounded.
 #[derive(Debug, Default)]
-pub(super) struct LineLimit(Mutex<HashMap<Identifier, Lines>>);
+pub struct LineLimit(Mutex<HashMap<Identifier, Lines>>);
 
 /// The recent lines of one call site.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ struct Lines {
 
 impl LineLimit {
     /// Whether `call_site` may write a line now.
-    pub(super) fn admit(&self, call_site: Identifier, now: Instant) -> Verdict {
+    pub fn admit(&self, call_site: Identifier, now: Instant) -> Verdict {
         let mut sites = self.0.lock();
         let lines = sites.entry(call_site).or_insert(Lines { since: now, written: 0, dropped: 0 });
         if now.saturating_duration_since(lines.since) >= WINDOW {

@@ -46,13 +46,13 @@ const AUDIT: &str = "audit";
 static LOST: OnceLock<LostLines> = OnceLock::new();
 
 /// Counts the lines of the process log that are lost because standard error accepts none.
-pub(crate) fn lost_process_lines() -> LostLines {
+pub fn lost_process_lines() -> LostLines {
     LOST.get_or_init(LostLines::default).clone()
 }
 
 /// The process log, with its writing thread.
 #[derive(Debug)]
-pub(crate) struct ProcessLog(LogWriter);
+pub struct ProcessLog(LogWriter);
 
 impl ProcessLog {
     /// Sends the process log to standard error. The environment variable `TOLLGATE_LOG`
@@ -64,7 +64,7 @@ impl ProcessLog {
     ///
     /// # Errors
     /// If the system refuses a thread.
-    pub(crate) fn start(level: LevelFilter, format: Option<Format>) -> io::Result<Self> {
+    pub fn start(level: LevelFilter, format: Option<Format>) -> io::Result<Self> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_terminal = stderr().is_terminal();
         let asked = variable(FORMAT_VARIABLE);
@@ -89,7 +89,7 @@ impl ProcessLog {
     }
 
     /// Writes what is queued. What is not written at `end` is lost, and so are later lines.
-    pub(crate) fn close_by(self, end: Instant) {
+    pub fn close_by(self, end: Instant) {
         self.0.close_by(end);
     }
 }

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counts the lines of a log that were lost. Clones count together. Losing lines is rare,
 /// and so all threads share the number.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LostLines(Arc<AtomicU64>);
+pub struct LostLines(Arc<AtomicU64>);
 
 impl LostLines {
     /// Counts lines.
-    pub(super) fn add(&self, lines: u64) {
+    pub fn add(&self, lines: u64) {
         self.0.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// All lines until now.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -24,29 +24,29 @@ mod traces;
 mod whole_key;
 mod writer;
 
-pub(crate) use access_log::{AccessLog, WorkerLog};
-pub(crate) use forwarders::{Forwarder, Forwarders, WorkerForwarders};
-pub(crate) use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
-pub(crate) use log::{ProcessLog, lost_process_lines};
-pub(crate) use lost_lines::LostLines;
-pub(crate) use metrics::{
+pub use access_log::{AccessLog, WorkerLog};
+pub use forwarders::{Forwarder, Forwarders, WorkerForwarders};
+pub use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
+pub use log::{ProcessLog, lost_process_lines};
+pub use lost_lines::LostLines;
+pub use metrics::{
     AdminMetrics, Bucket, Buckets, ByOutcome, ConnectionMetrics, Counter, DecisionTimer, Histogram,
     Measurement, Metrics, RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source,
     StoreMetrics, Traffic, UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, families,
     plan_name,
 };
-pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
-pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
-pub(crate) use settings::{
+pub use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
+pub use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
+pub use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings, TraceProtocol,
     TraceSettings,
 };
-pub(crate) use sinks::{Recording, Sinks};
-pub(crate) use template::{Template, TemplateError};
-pub(crate) use top::{Merged, Streams, TopEntry, TopHistory, TopList, WorkerTop};
-pub(crate) use trace_context::RequestTrace;
+pub use sinks::{Recording, Sinks};
+pub use template::{Template, TemplateError};
+pub use top::{Merged, Streams, TopEntry, TopHistory, TopList, WorkerTop};
+pub use trace_context::RequestTrace;
 #[cfg(feature = "otlp")]
-pub(crate) use traces::Exporter;
-pub(crate) use traces::Tracer;
-pub(crate) use whole_key::WholeKey;
-pub(crate) use writer::Reopener;
+pub use traces::Exporter;
+pub use traces::Tracer;
+pub use whole_key::WholeKey;
+pub use writer::Reopener;

@@ -26,19 +26,19 @@ use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 
 /// What is known of one request.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub struct Record {
     /// When its head had arrived, by the wall clock.
-    pub(crate) time: Timestamp,
+    pub time: Timestamp,
     /// The same by the monotonic clock.
-    pub(crate) started: Instant,
+    pub started: Instant,
     /// Its id.
-    pub(crate) request_id: HeaderValue,
+    pub request_id: HeaderValue,
     /// The address of its client.
-    pub(crate) client: IpAddr,
+    pub client: IpAddr,
     /// The version of HTTP in which it came.
-    pub(crate) version: Version,
+    pub version: Version,
     /// Its method.
-    pub(crate) method: Method,
+    pub method: Method,
     /// Its target, which contains the query; see [`Self::path`].
     target: Uri,
     /// Its `Host`, if the target names none.
@@ -46,95 +46,95 @@ pub(crate) struct Record {
     /// The digits of the id of the trace that its `traceparent` names.
     trace_id: Option<[u8; TRACE_DIGITS]>,
     /// Its trace, if there are traces.
-    pub(crate) trace: Option<RequestTrace>,
+    pub trace: Option<RequestTrace>,
     /// The pattern of its route's path, if its spans are exported.
-    pub(crate) pattern: Option<Box<str>>,
+    pub pattern: Option<Box<str>>,
     /// Its path, if values of path parameters were removed from it.
-    pub(crate) masked_path: Option<Box<str>>,
+    pub masked_path: Option<Box<str>>,
     /// The name of its route, if one matched.
-    pub(crate) route: Option<Name>,
+    pub route: Option<Name>,
     /// One entry for each policy that was applied, in the order of the route.
     pub policies: SmallVec<[PolicyRecord; 1]>,
     /// The decision of the limiter, or the failure that followed it.
-    pub(crate) outcome: &'static str,
+    pub outcome: &'static str,
     /// Whether the limiter refused it.
-    pub(crate) is_refused: bool,
+    pub is_refused: bool,
     /// When it was decided, by the clock of decisions.
-    pub(crate) decided: Option<Timestamp>,
+    pub decided: Option<Timestamp>,
     /// How long the decision took, if a server was asked, in microseconds.
-    pub(crate) store_us: Option<u64>,
+    pub store_us: Option<u64>,
     /// When units in flight were released and costs were settled, by the clock of decisions.
-    pub(crate) settled: Option<Timestamp>,
+    pub settled: Option<Timestamp>,
     /// How long its client was told to wait.
-    pub(crate) wait: Option<Span>,
+    pub wait: Option<Span>,
     /// The attempts to reach an endpoint of the upstream.
-    pub(crate) attempts: Attempts,
+    pub attempts: Attempts,
     /// From its head to the head of the upstream's response, in microseconds.
-    pub(crate) upstream_us: Option<u64>,
+    pub upstream_us: Option<u64>,
     /// The status of the response; none if the client left before there was one.
-    pub(crate) status: Option<StatusCode>,
+    pub status: Option<StatusCode>,
     /// Bytes of the response's body that were sent.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Bytes that a WebSocket has sent to the client instead of a body.
-    pub(crate) tunnel: Option<TunnelBytes>,
+    pub tunnel: Option<TunnelBytes>,
     /// From its head to the end of the response, in microseconds. 0 until then.
-    pub(crate) duration_us: u64,
+    pub duration_us: u64,
 }
 
 /// The result of one policy.
 #[derive(Clone, Debug)]
-pub(crate) struct PolicyRecord {
+pub struct PolicyRecord {
     /// The policy's name.
     pub name: Name,
     /// The client that is counted; none if the request has no key.
-    pub(crate) client: Option<Principal>,
+    pub client: Option<Principal>,
     /// The units that the request costs.
-    pub(crate) cost: Option<u64>,
+    pub cost: Option<u64>,
     /// The units that it has cost in the end, if this depends on the response.
-    pub(crate) settled: Option<u64>,
+    pub settled: Option<u64>,
     /// The plan whose limit held; none for the policy's own.
-    pub(crate) plan: Option<Name>,
+    pub plan: Option<Name>,
     /// The limit of this client alone with its window, if it has one.
-    pub(crate) own_limit: Option<(u64, Span)>,
+    pub own_limit: Option<(u64, Span)>,
     /// Whether it is beyond the limit, and admitted because the upstream has room.
-    pub(crate) is_elastic: bool,
+    pub is_elastic: bool,
     /// Whether it counts as a preflight, under a limit of its own.
-    pub(crate) is_preflight: bool,
+    pub is_preflight: bool,
     /// Where the counter was.
-    pub(crate) source: Option<&'static str>,
+    pub source: Option<&'static str>,
     /// The units that remain; none if the policy had no key to count under.
-    pub(crate) remaining: Option<u64>,
+    pub remaining: Option<u64>,
     /// Whether the client is told the numbers of this policy.
-    pub(crate) is_binding: bool,
+    pub is_binding: bool,
     /// Whether it would have refused the request if it were not in shadow mode.
-    pub(crate) is_shadow_refused: bool,
+    pub is_shadow_refused: bool,
 }
 
 /// The name of a route or a policy. It is copied because a shared reference count would
 /// be a cache line that all workers write. Names up to 24 bytes need no allocation.
-pub(crate) type Name = CompactString;
+pub type Name = CompactString;
 
 /// The attempts to reach an endpoint.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     count: Cell<u32>,
     endpoint: RefCell<Option<Name>>,
 }
 
 impl Attempts {
     /// Counts an attempt at the endpoint with this address.
-    pub(crate) fn add(&self, endpoint: &str) {
+    pub fn add(&self, endpoint: &str) {
         self.count.set(self.count.get().saturating_add(1));
         self.endpoint.replace(Some(endpoint.into()));
     }
 
     /// How many there were, if there was one.
-    pub(crate) fn count(&self) -> Option<u64> {
+    pub fn count(&self) -> Option<u64> {
         (self.count.get() > 0).then(|| self.count.get().into())
     }
 
     /// The address of the last one's endpoint.
-    pub(crate) fn endpoint(&self) -> Option<Ref<'_, Name>> {
+    pub fn endpoint(&self) -> Option<Ref<'_, Name>> {
         Ref::filter_map(self.endpoint.borrow(), Option::as_ref).ok()
     }
 }
@@ -142,16 +142,16 @@ impl Attempts {
 /// Counts the bytes that a WebSocket sends to its client. It is an extension of the
 /// response that opens the WebSocket: the tunnel adds to it, and the record reads it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TunnelBytes(Arc<AtomicU64>);
+pub struct TunnelBytes(Arc<AtomicU64>);
 
 impl TunnelBytes {
     /// Adds bytes that were sent.
-    pub(crate) fn add(&self, bytes: usize) {
+    pub fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// All bytes until now.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -159,7 +159,7 @@ impl TunnelBytes {
 impl Record {
     /// A record of the request with this head, which arrived at this time by both clocks. It
     /// is boxed because it is large and moves with its request.
-    pub(crate) fn new(
+    pub fn new(
         head: &Parts,
         client: IpAddr,
         (time, started): (Timestamp, Instant),
@@ -196,34 +196,34 @@ impl Record {
     }
 
     /// Its path, without the query and without the values of path parameters.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         self.masked_path.as_deref().unwrap_or(self.target.path())
     }
 
     /// Its host, with the port if the client has named one.
-    pub(crate) fn host(&self) -> Option<&str> {
+    pub fn host(&self) -> Option<&str> {
         let host = || self.host.as_ref()?.to_str().ok();
         self.target.authority().map(Authority::as_str).or_else(host)
     }
 
     /// The id of the trace that its client has named, in hexadecimal digits.
-    pub(crate) fn trace_id(&self) -> Option<&str> {
+    pub fn trace_id(&self) -> Option<&str> {
         str::from_utf8(self.trace_id.as_ref()?).ok()
     }
 
     /// When it was decided, by the clock of decisions. Without a decision: when its head had
     /// arrived.
-    pub(crate) fn decided(&self) -> Timestamp {
+    pub fn decided(&self) -> Timestamp {
         self.decided.unwrap_or(self.time)
     }
 
     /// The time since its head had arrived, in microseconds.
-    pub(crate) fn elapsed_us(&self) -> u64 {
+    pub fn elapsed_us(&self) -> u64 {
         Span::from(monotonic().duration_since(self.started)).as_micros()
     }
 
     /// The request has been decided, on a route with paths of this pattern.
-    pub(crate) fn decided_for(&mut self, pattern: impl fmt::Display) {
+    pub fn decided_for(&mut self, pattern: impl fmt::Display) {
         let decided_us = self.trace.is_some().then(|| self.elapsed_us());
         if let Some(trace) = self.trace.as_mut().filter(|trace| trace.is_sampled) {
             trace.decided_us = decided_us;
@@ -232,7 +232,7 @@ impl Record {
     }
 
     /// The request is forwarded to an upstream.
-    pub(crate) fn forwarded(&mut self) {
+    pub fn forwarded(&mut self) {
         let forwarded_us = self.trace.is_some().then(|| self.elapsed_us());
         if let Some(trace) = &mut self.trace {
             trace.forwarded_us = forwarded_us;
@@ -240,7 +240,7 @@ impl Record {
     }
 
     /// Completes the record when the request has ended.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.duration_us = self.elapsed_us();
         self.bytes += self.tunnel.as_ref().map_or(0, TunnelBytes::bytes);
         if self.status.is_none() {
@@ -251,7 +251,7 @@ impl Record {
 }
 
 /// One word for the place of a counter.
-pub(crate) const fn source_word(source: Source) -> &'static str {
+pub const fn source_word(source: Source) -> &'static str {
     match source {
         Source::Store => "store",
         Source::Local => "local",

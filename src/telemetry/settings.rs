@@ -10,18 +10,18 @@ use super::template::Template;
 
 /// The settings of all logs, of the metrics and of the traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TelemetrySettings {
+pub struct TelemetrySettings {
     /// The least severe level of the gateway's own lines that is written.
-    pub(crate) level: tracing::level_filters::LevelFilter,
+    pub level: tracing::level_filters::LevelFilter,
     /// The format of the process log, which goes to standard error. None: text on a terminal,
     /// and JSON otherwise.
-    pub(crate) format: Option<Format>,
+    pub format: Option<Format>,
     /// The access log. None: there is none.
-    pub(crate) access_log: Option<AccessLogSettings>,
+    pub access_log: Option<AccessLogSettings>,
     /// The most series of metrics with labels that workers begin.
-    pub(crate) max_series: usize,
+    pub max_series: usize,
     /// The traces. None: there are none.
-    pub(crate) traces: Option<TraceSettings>,
+    pub traces: Option<TraceSettings>,
 }
 
 impl Default for TelemetrySettings {
@@ -38,17 +38,17 @@ impl Default for TelemetrySettings {
 
 /// The settings of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AccessLogSettings {
+pub struct AccessLogSettings {
     /// Where its lines go.
-    pub(crate) output: Output,
+    pub output: Output,
     /// The format of its lines. None: text on a terminal, and JSON otherwise.
-    pub(crate) format: Option<LineFormat>,
+    pub format: Option<LineFormat>,
     /// How many of 100 requests are written that are neither refused nor failed nor slow.
-    pub(crate) sample_percent: u8,
+    pub sample_percent: u8,
     /// How much of a client's address is written.
-    pub(crate) client: ClientAddress,
+    pub client: ClientAddress,
     /// Whether ids of clients and microseconds are written, as `replay` needs them.
-    pub(crate) has_keys: bool,
+    pub has_keys: bool,
 }
 
 impl Default for AccessLogSettings {
@@ -65,7 +65,7 @@ impl Default for AccessLogSettings {
 
 /// The format of a line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LineFormat {
+pub enum LineFormat {
     /// Text that is easy to read.
     Text,
     /// Less text, for the terminal that the log goes to. It has no name.
@@ -80,16 +80,16 @@ pub(crate) enum LineFormat {
 
 /// The terminal that an access log goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terminal {
+pub struct Terminal {
     /// Its width.
-    pub(super) columns: usize,
+    pub columns: usize,
     /// Whether its user wants colours.
-    pub(super) has_colours: bool,
+    pub has_colours: bool,
 }
 
 /// How much of a client's address is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientAddress {
+pub enum ClientAddress {
     /// Its network: the first 24 bits of an IPv4 address, 48 bits of an IPv6 address.
     Masked,
     /// The whole address.
@@ -100,7 +100,7 @@ pub(crate) enum ClientAddress {
 
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
+pub enum Output {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -121,7 +121,7 @@ impl fmt::Display for Output {
 
 /// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// Text that is easy to read.
     Text,
     /// One JSON object in each line.
@@ -130,7 +130,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// The format of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         match name {
             "text" => Some(Self::Text),
             "json" => Some(Self::Json),
@@ -141,18 +141,18 @@ impl Format {
 
 /// The settings of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TraceSettings {
+pub struct TraceSettings {
     /// The URL of the collector.
-    pub(crate) endpoint: String,
+    pub endpoint: String,
     /// How spans are sent.
-    pub(crate) protocol: TraceProtocol,
+    pub protocol: TraceProtocol,
     /// How many of a million requests are sampled.
-    pub(crate) sample: u32,
+    pub sample: u32,
 }
 
 /// A protocol of OpenTelemetry collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TraceProtocol {
+pub enum TraceProtocol {
     /// OTLP over gRPC.
     Grpc,
     /// OTLP in binary form over HTTP.

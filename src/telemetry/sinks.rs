@@ -10,21 +10,21 @@ use super::traces::Tracer;
 
 /// All readers of the records of one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Sinks {
+pub struct Sinks {
     /// The worker's end of the access log.
-    pub(crate) access_log: Option<WorkerLog>,
+    pub access_log: Option<WorkerLog>,
     /// What begins traces.
-    pub(crate) tracer: Option<Tracer>,
+    pub tracer: Option<Tracer>,
 }
 
 impl Sinks {
     /// Whether a sink reads the record of a request with this trace.
-    pub(crate) fn want(&self, trace: Option<&RequestTrace>) -> bool {
+    pub fn want(&self, trace: Option<&RequestTrace>) -> bool {
         self.access_log.is_some() || trace.is_some_and(|trace| trace.is_sampled)
     }
 
     /// Passes what has been collected on to the writers. Must be called regularly.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         if let Some(log) = &self.access_log {
             log.flush();
         }
@@ -43,15 +43,15 @@ impl Sinks {
 /// A record in progress. The sinks get it when this value is dropped, which is when the
 /// response has been sent or the client has left.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     /// The record so far.
-    pub(crate) record: Box<Record>,
+    pub record: Box<Record>,
     sinks: Rc<Sinks>,
 }
 
 impl Recording {
     /// A record for `sinks`.
-    pub(crate) fn new(record: Box<Record>, sinks: &Rc<Sinks>) -> Self {
+    pub fn new(record: Box<Record>, sinks: &Rc<Sinks>) -> Self {
         Self { record, sinks: Rc::clone(sinks) }
     }
 }

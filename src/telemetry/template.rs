@@ -5,11 +5,11 @@ use tollgate_core::text::is_printable;
 
 /// The form of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Part>);
+pub struct Template(Vec<Part>);
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub enum Part {
     /// The same in each line.
     Text(Box<str>),
     /// The value of a field.
@@ -18,7 +18,7 @@ pub(super) enum Part {
 
 /// Why a text is no template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TemplateError {
+pub enum TemplateError {
     /// `{methd}`
     #[error("there is no field `{0}`")]
     Unknown(String),
@@ -38,7 +38,7 @@ impl Template {
     ///
     /// # Errors
     /// If a field does not exist, a brace has no other one, or there is a character that is not printable.
-    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
         if !text.chars().all(is_printable) {
             return Err(TemplateError::Control);
         }
@@ -67,13 +67,13 @@ impl Template {
     }
 
     /// The names of fields in templates: our own, but for those that only JSON can hold.
-    pub(crate) fn names() -> impl Iterator<Item = (&'static str, Field)> + Clone {
+    pub fn names() -> impl Iterator<Item = (&'static str, Field)> + Clone {
         let fields = FIELDS.iter().filter(|it| it.field != Field::Keys);
         fields.map(|it| (it.own, it.field))
     }
 
     /// Its parts, in their order.
-    pub(super) fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[Part] {
         &self.0
     }
 }

@@ -15,44 +15,41 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// The length of version 00.
 const LEN: usize = 55;
 /// The digits of the id of a trace.
-pub(super) const TRACE_DIGITS: usize = 32;
+pub const TRACE_DIGITS: usize = 32;
 const SAMPLED: u8 = 1;
 
 /// Identifies a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TraceId(NonZeroU128);
+pub struct TraceId(NonZeroU128);
 
 /// Identifies a span within its trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SpanId(NonZeroU64);
+pub struct SpanId(NonZeroU64);
 
 /// The trace of one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestTrace {
+pub struct RequestTrace {
     /// The trace.
-    pub(crate) id: TraceId,
+    pub id: TraceId,
     /// Whether its spans are exported.
-    pub(crate) is_sampled: bool,
+    pub is_sampled: bool,
     /// The span of the sender, if it has sent one.
-    pub(super) parent: Option<SpanId>,
+    pub parent: Option<SpanId>,
     /// The span of the request itself.
-    pub(super) server: SpanId,
+    pub server: SpanId,
     /// The span of the request to the upstream.
-    pub(super) client: SpanId,
+    pub client: SpanId,
     /// When the limiter had decided, in microseconds since the head of the request.
-    pub(crate) decided_us: Option<u64>,
+    pub decided_us: Option<u64>,
     /// When the request was forwarded, in the same unit.
-    pub(crate) forwarded_us: Option<u64>,
+    pub forwarded_us: Option<u64>,
 }
 
 impl RequestTrace {
     /// Begins a trace for a request with these fields, or continues the trace in which the
     /// client has sent it. The fields then say what the upstream is told. `is_sampled` gets
     /// the flag of the client, if it has sent one.
-    pub(super) fn begin(
-        headers: &mut HeaderMap,
-        is_sampled: impl FnOnce(Option<bool>) -> bool,
-    ) -> Self {
+    pub fn begin(headers: &mut HeaderMap, is_sampled: impl FnOnce(Option<bool>) -> bool) -> Self {
         let received = TraceParent::of(headers);
         if received.is_none() {
             // It belongs to a trace that cannot be read (section 3.3.1.1).
@@ -74,7 +71,7 @@ impl RequestTrace {
     }
 
     /// How many spans there are.
-    pub(super) fn spans(&self, has_asked_a_server: bool) -> u64 {
+    pub fn spans(&self, has_asked_a_server: bool) -> u64 {
         let is_decided = self.decided_us.is_some();
         let others = [is_decided, is_decided && has_asked_a_server, self.forwarded_us.is_some()];
         1 + others.into_iter().map(u64::from).sum::<u64>()
@@ -83,12 +80,12 @@ impl RequestTrace {
 
 impl TraceId {
     /// The trace that these fields name, if they name one.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
         TraceParent::of(headers).map(|received| received.trace)
     }
 
     /// The digits of its text.
-    pub(super) fn digits(self) -> [u8; TRACE_DIGITS] {
+    pub fn digits(self) -> [u8; TRACE_DIGITS] {
         let mut digits = [b'0'; TRACE_DIGITS];
         let text = format!("{self:?}");
         digits.copy_from_slice(text.as_bytes());
@@ -101,19 +98,19 @@ impl TraceId {
 
     /// The number of which this is the text.
     #[cfg(feature = "otlp")]
-    pub(super) const fn number(self) -> u128 {
+    pub const fn number(self) -> u128 {
         self.0.get()
     }
 }
 
 impl SpanId {
-    pub(super) fn random() -> Self {
+    pub fn random() -> Self {
         Self(NonZeroU64::new(fastrand::u64(1..)).unwrap_or(NonZeroU64::MIN))
     }
 
     /// The number of which this is the text.
     #[cfg(feature = "otlp")]
-    pub(super) const fn number(self) -> u64 {
+    pub const fn number(self) -> u64 {
         self.0.get()
     }
 }

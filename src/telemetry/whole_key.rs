@@ -4,11 +4,11 @@ use std::fmt;
 
 /// A whole key. It may be a secret of its client, so it is in no log.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct WholeKey(Box<str>);
+pub struct WholeKey(Box<str>);
 
 impl WholeKey {
     /// The key itself.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 }

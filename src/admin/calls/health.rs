@@ -10,7 +10,7 @@ use crate::admin::parameter::PAGE;
 use crate::admin::spec::{CallSpec, Content, Group, METRICS, READ, Run};
 use crate::admin::status::{self, StatusAnswer, Upstream};
 
-pub(super) const GROUP: Group =
+pub const GROUP: Group =
     Group { tag: "health", about: "whether the gateway is well", calls: &CALLS };
 
 const CALLS: [CallSpec; 5] = [

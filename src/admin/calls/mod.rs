@@ -16,7 +16,7 @@ mod traffic;
 use super::spec::Api;
 
 /// All calls.
-pub(super) static API: Api = Api {
+pub static API: Api = Api {
     groups: &[
         health::GROUP,
         configuration::GROUP,

@@ -6,7 +6,7 @@ use crate::admin::page;
 use crate::admin::parameter::PathName;
 use crate::admin::spec::{CallSpec, Content, Group, Run};
 
-pub(super) const GROUP: Group =
+pub const GROUP: Group =
     Group { tag: "page", about: "the page for browsers, and this document", calls: &CALLS };
 
 const CALLS: [CallSpec; 3] = [

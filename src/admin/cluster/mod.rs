@@ -23,7 +23,7 @@ use super::call::Call;
 use super::outcomes::{PolicyOutcomes, ratio};
 use super::words::{Scope, SourceWord};
 use crate::telemetry::{History, TopHistory};
-pub(crate) use publish::Publisher;
+pub use publish::Publisher;
 use record::{Figures, PolicyFigures};
 
 /// How long the first question waits for the figures of the other nodes.
@@ -39,7 +39,7 @@ const KEPT: Duration = Duration::from_millis(900);
 
 /// The figures of the cluster that were asked for last.
 #[derive(Debug, Default)]
-pub(crate) struct ClusterFigures(Mutex<State>);
+pub struct ClusterFigures(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -50,9 +50,9 @@ struct State {
 
 /// The figures of the node that is asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own<'n> {
-    pub(super) history: &'n History,
-    pub(super) top: &'n TopHistory,
+pub struct Own<'n> {
+    pub history: &'n History,
+    pub top: &'n TopHistory,
 }
 
 impl Own<'_> {
@@ -63,7 +63,7 @@ impl Own<'_> {
 
 /// The sum of what the nodes have told.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub struct Cluster {
     about: About,
     sum: Figures,
 }
@@ -71,7 +71,7 @@ pub(super) struct Cluster {
 /// Whose figures an answer with `scope=cluster` has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(super) struct About {
+pub struct About {
     /// `node`: the counters are in memory, so this node is alone.
     scope: Scope,
     /// `local`: Redis does not answer, so the figures are those of this node alone.
@@ -105,14 +105,14 @@ struct Missing {
 }
 
 /// Whether a call asks for the whole cluster.
-pub(super) fn is_cluster(call: &Call) -> bool {
+pub fn is_cluster(call: &Call) -> bool {
     call.parameter("scope") == Some("cluster")
 }
 
 impl ClusterFigures {
     /// The sum of all nodes. If Redis does not answer, it is this node alone. There is one
     /// collection at a time; its result serves all that wait for it.
-    pub(super) async fn collect(
+    pub async fn collect(
         &self,
         control: Option<&ControlStore>,
         own: Own<'_>,
@@ -140,7 +140,7 @@ impl ClusterFigures {
     }
 
     /// The client of a policy with this id, if it was in the last sums.
-    pub(super) async fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
+    pub async fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
         let state = self.0.lock().await;
         let figures = state.last.as_ref()?.1.sum.policies.get(policy)?;
         figures.clients.principal(id)
@@ -208,22 +208,22 @@ impl Cluster {
     }
 
     /// What an answer says of its scope.
-    pub(super) fn about(&self) -> About {
+    pub fn about(&self) -> About {
         self.about.clone()
     }
 
     /// The outcomes of the policy of this name.
-    pub(super) fn outcomes(&self, policy: &str) -> PolicyOutcomes {
+    pub fn outcomes(&self, policy: &str) -> PolicyOutcomes {
         self.sum.policies.get(policy).map(|it| it.outcomes.clone()).unwrap_or_default()
     }
 
     /// The figures of the policies by name.
-    pub(super) fn policies(&self) -> &BTreeMap<String, PolicyFigures> {
+    pub fn policies(&self) -> &BTreeMap<String, PolicyFigures> {
         &self.sum.policies
     }
 
     /// The time that the lists of clients are of, in seconds.
-    pub(super) fn clients_of(&self) -> Option<f64> {
+    pub fn clients_of(&self) -> Option<f64> {
         ratio(self.sum.clients_of.as_micros(), 1_000_000)
     }
 }

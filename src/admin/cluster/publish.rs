@@ -19,16 +19,16 @@ const REST: Duration = Duration::from_secs(1);
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
 /// What a node publishes, and where.
-pub(crate) struct Publisher {
+pub struct Publisher {
     /// The way to the other nodes.
-    pub(crate) control: Rc<ControlStore>,
+    pub control: Rc<ControlStore>,
     /// All metrics.
-    pub(crate) metrics: Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.
-    pub(crate) top: Arc<TopHistory>,
+    pub top: Arc<TopHistory>,
     /// The figures of the last minutes, which the admin listener keeps. None: there is no
     /// admin listener, and the figures begin with the watch.
-    pub(crate) history: Option<Rc<History>>,
+    pub history: Option<Rc<History>>,
 }
 
 impl std::fmt::Debug for Publisher {
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Publisher {
 
 impl Publisher {
     /// Publishes while there is a watch, until the task is dropped.
-    pub(crate) async fn publish(self) {
+    pub async fn publish(self) {
         let clock = Clock::System;
         let mut own: Option<History> = None;
         loop {

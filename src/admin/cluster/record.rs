@@ -27,21 +27,21 @@ const FRAME_BYTES: usize = 128;
 
 /// The figures of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub struct Figures {
     /// The time that the lists of clients are of.
-    pub(super) clients_of: Span,
+    pub clients_of: Span,
     /// Policies that have counted something and are not in the figures.
-    pub(super) left_out: u64,
+    pub left_out: u64,
     /// By the names of the policies.
-    pub(super) policies: BTreeMap<String, PolicyFigures>,
+    pub policies: BTreeMap<String, PolicyFigures>,
 }
 
 /// The figures of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::admin) struct PolicyFigures {
-    pub(in crate::admin) outcomes: PolicyOutcomes,
+pub struct PolicyFigures {
+    pub outcomes: PolicyOutcomes,
     /// The clients of the minute in progress and the one before it.
-    pub(in crate::admin) clients: Streams,
+    pub clients: Streams,
 }
 
 /// The text of a node: all lists are arrays, because names of fields would take room.
@@ -67,7 +67,7 @@ struct KeyRow(usize, u8, String, u64, u64, String);
 
 impl Figures {
     /// Those of this node.
-    pub(super) fn of(history: &History, top: &TopHistory, now: Timestamp) -> Self {
+    pub fn of(history: &History, top: &TopHistory, now: Timestamp) -> Self {
         let mut names: Vec<_> = history.policies();
         names.sort_by_cached_key(|(_, counts)| Reverse(counts.by_outcome.sum()));
         let left_out = names.len().saturating_sub(MAX_POLICIES);
@@ -84,7 +84,7 @@ impl Figures {
     }
 
     /// Adds the figures of another node.
-    pub(super) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.clients_of = self.clients_of.max(other.clients_of);
         self.left_out = self.left_out.saturating_add(other.left_out);
         for (name, more) in other.policies {
@@ -95,7 +95,7 @@ impl Figures {
     }
 
     /// The text, of at most `most` bytes.
-    pub(super) fn encode(&self, most: usize) -> String {
+    pub fn encode(&self, most: usize) -> String {
         let mut by_use: Vec<_> = self.policies.iter().collect();
         by_use.sort_by_key(|(name, it)| (Reverse(it.outcomes.recent()), *name));
         let mut bytes = FRAME_BYTES;
@@ -123,7 +123,7 @@ impl Figures {
     }
 
     /// Reads a text. None: another version has written it, or it is damaged.
-    pub(super) fn decode(text: &[u8]) -> Option<Self> {
+    pub fn decode(text: &[u8]) -> Option<Self> {
         let record: Record = serde_json::from_slice(text).ok()?;
         if record.v != VERSION {
             return None;

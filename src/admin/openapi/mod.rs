@@ -18,7 +18,7 @@ use super::parameter::{Parameter, PathName, Values};
 use super::spec::{Api, CallSpec, Group};
 use responses::responses;
 use schemas::Schemas;
-pub(super) use schemas::{either, object, of};
+pub use schemas::{either, object, of};
 
 const DESCRIPTION: &str = "\
 What operators see and change of a running gateway.
@@ -31,7 +31,7 @@ Other paths are answered with 404, other methods with 405 and `Allow`. Every ans
 be read are refused before they reach a call.";
 
 /// The document of the API of this program as text.
-pub(super) fn text(api: &Api) -> &'static str {
+pub fn text(api: &Api) -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| format!("{:#}\n", document(api)))
 }

@@ -36,7 +36,7 @@ const UNAVAILABLE: (StatusCode, &str) = (
 );
 
 /// The answers of a call by their statuses.
-pub(super) fn responses(spec: &CallSpec, schemas: &mut Schemas) -> Value {
+pub fn responses(spec: &CallSpec, schemas: &mut Schemas) -> Value {
     let mut described = Map::new();
     let mut headers = json!({ "Cache-Control": reference("headers", "Cache-Control") });
     if spec.has_tag {
@@ -100,7 +100,7 @@ fn statuses(spec: &CallSpec) -> BTreeSet<StatusCode> {
 }
 
 /// The problems, to which the operations refer.
-pub(super) fn components(schemas: &mut Schemas) -> Value {
+pub fn components(schemas: &mut Schemas) -> Value {
     let schema = schemas.written(of::<ProblemDocument<'static>>);
     let problem = |(status, about): (StatusCode, &str)| {
         let mut headers = json!({ "Cache-Control": reference("headers", "Cache-Control") });
@@ -119,7 +119,7 @@ pub(super) fn components(schemas: &mut Schemas) -> Value {
 }
 
 /// The fields of answers.
-pub(super) fn headers() -> Value {
+pub fn headers() -> Value {
     json!({
         "Cache-Control": {
             "description": "answers are not stored",

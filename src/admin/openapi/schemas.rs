@@ -8,24 +8,22 @@ use serde_json::{Map, Value, json};
 use crate::admin::spec::SchemaOf;
 
 /// The schema of a type.
-pub(in crate::admin) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
 /// The schema of one of two types.
-pub(in crate::admin) fn either<A: JsonSchema, B: JsonSchema>(
-    generator: &mut SchemaGenerator,
-) -> Schema {
+pub fn either<A: JsonSchema, B: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "anyOf": [of::<A>(generator), of::<B>(generator)] })
 }
 
 /// A JSON object whose fields are described elsewhere.
-pub(in crate::admin) fn object(_: &mut SchemaGenerator) -> Schema {
+pub fn object(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "type": "object" })
 }
 
 /// The schemas that the document refers to.
-pub(super) struct Schemas {
+pub struct Schemas {
     /// Those of answers, as they are written.
     written: SchemaGenerator,
     /// Those of bodies, as they are read.
@@ -33,7 +31,7 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let settings = || {
             SchemaSettings::draft2020_12().with(|settings| {
                 settings.definitions_path = "/components/schemas".into();
@@ -48,17 +46,17 @@ impl Schemas {
     }
 
     /// The schema of an answer.
-    pub(super) fn written(&mut self, schema: SchemaOf) -> Value {
+    pub fn written(&mut self, schema: SchemaOf) -> Value {
         schema(&mut self.written).to_value()
     }
 
     /// The schema of a body.
-    pub(super) fn read(&mut self, schema: SchemaOf) -> Value {
+    pub fn read(&mut self, schema: SchemaOf) -> Value {
         schema(&mut self.read).to_value()
     }
 
     /// All schemas by name.
-    pub(super) fn into_definitions(mut self) -> Map<String, Value> {
+    pub fn into_definitions(mut self) -> Map<String, Value> {
         let mut all = self.written.take_definitions(true);
         all.extend(self.read.take_definitions(true));
         all

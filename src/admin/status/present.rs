@@ -13,30 +13,30 @@ use crate::telemetry::Forwarder;
 
 /// What the gateway knows of the world around it.
 #[derive(Debug, Default)]
-pub(in crate::admin) struct Known {
+pub struct Known {
     /// The store, if nodes share one.
-    pub(in crate::admin) store: Option<Standing>,
+    pub store: Option<Standing>,
     /// Peers that name several clients and are not trusted.
-    pub(in crate::admin) forwarders: Vec<Forwarder>,
+    pub forwarders: Vec<Forwarder>,
     /// Other processes that listen on an address of this one.
-    pub(in crate::admin) other_listeners: Arc<[OtherListener]>,
+    pub other_listeners: Arc<[OtherListener]>,
 }
 
 /// What rules judge.
-pub(super) struct Present<'p> {
+pub struct Present<'p> {
     /// Why the last reload failed, and when.
-    pub(super) failure: Option<&'p (Timestamp, String)>,
+    pub failure: Option<&'p (Timestamp, String)>,
     /// The call that gave the configuration in use. None: it is that of the file.
-    pub(super) origin: Option<&'p PutBy>,
-    pub(super) upstreams: &'p [Arc<UpstreamShared>],
-    pub(super) known: &'p Known,
-    pub(super) window: &'p Window,
+    pub origin: Option<&'p PutBy>,
+    pub upstreams: &'p [Arc<UpstreamShared>],
+    pub known: &'p Known,
+    pub window: &'p Window,
 }
 
 impl Present<'_> {
     /// The time in seconds since the epoch.
     #[expect(clippy::cast_precision_loss, reason = "seconds are exact")]
-    pub(super) fn now_s(&self) -> f64 {
+    pub fn now_s(&self) -> f64 {
         self.window.now().as_secs() as f64
     }
 }

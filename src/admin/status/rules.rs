@@ -16,17 +16,17 @@ use crate::proxy::{EndpointState, UpstreamShared};
 const FIVE_MINUTES: Span = Span::from_secs(300);
 const QUARTER_OF_AN_HOUR: Span = Span::from_secs(900);
 /// A policy refuses unusually many if it refuses so many times what it did before.
-pub(super) const UNUSUAL: f64 = 4.0;
+pub const UNUSUAL: f64 = 4.0;
 /// So many refusals in five minutes can be too many.
-pub(super) const MANY: f64 = 100.0;
+pub const MANY: f64 = 100.0;
 /// Peers that are not trusted matter if this part of all requests names clients.
-pub(super) const UNBELIEVED_SHARE: f64 = 0.1;
+pub const UNBELIEVED_SHARE: f64 = 0.1;
 /// How many policies the text about many refusals names.
-pub(super) const NAMED: usize = 3;
+pub const NAMED: usize = 3;
 
 /// When a value is a reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bound {
+pub enum Bound {
     Above(f64),
     Below(f64),
     Equals(f64),
@@ -35,7 +35,7 @@ pub(super) enum Bound {
 impl Bound {
     /// Whether a value is a reason.
     #[expect(clippy::float_cmp, reason = "whole numbers are compared")]
-    pub(super) fn is_met(self, value: f64) -> bool {
+    pub fn is_met(self, value: f64) -> bool {
         match self {
             Self::Above(bound) => value > bound,
             Self::Below(bound) => value < bound,
@@ -45,22 +45,22 @@ impl Bound {
 }
 
 /// A rule.
-pub(super) struct Rule {
+pub struct Rule {
     /// Its word in answers.
-    pub(super) code: &'static str,
+    pub code: &'static str,
     /// The alert that has the same rule, if there is one.
-    pub(super) alert: Option<&'static str>,
+    pub alert: Option<&'static str>,
     /// Over which time growth is measured. None: the value is that of now.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with that of the alert"))]
-    pub(super) over: Option<Span>,
+    pub over: Option<Span>,
     /// When a value is a reason.
-    pub(super) bound: Bound,
+    pub bound: Bound,
     /// The values: what each is about, and the number.
-    pub(super) values: fn(&Present<'_>) -> Vec<(String, f64)>,
+    pub values: fn(&Present<'_>) -> Vec<(String, f64)>,
     /// What is wrong, by what it is about and the number.
-    pub(super) text: fn(&Present<'_>, &str, f64) -> String,
+    pub text: fn(&Present<'_>, &str, f64) -> String,
     /// What to do.
-    pub(super) advice: &'static str,
+    pub advice: &'static str,
 }
 
 /// A share with four digits, as `humanizePercentage` of Prometheus writes it: a reason and its
@@ -81,7 +81,7 @@ fn rough(seconds: f64) -> String {
 }
 
 /// All rules, in the order in which answers list them: the worst first.
-pub(super) const RULES: &[Rule] = &[
+pub const RULES: &[Rule] = &[
     Rule {
         code: "upstream_down",
         alert: Some("TollgateUpstreamDown"),

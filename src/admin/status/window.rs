@@ -16,7 +16,7 @@ use self::shares::Shares;
 use crate::telemetry::{Samples, Source, families};
 
 /// The time between two readings of the metrics. A reading takes a few milliseconds.
-pub(super) const READ_INTERVAL: Span = Span::from_secs(5);
+pub const READ_INTERVAL: Span = Span::from_secs(5);
 /// The length of a step.
 const STEP: Span = Span::from_secs(15);
 /// Five minutes.
@@ -29,7 +29,7 @@ const NOT_JUDGED: [&str; 2] = ["exempt", "lacking_key"];
 
 /// A counter whose growth matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Counted {
+pub enum Counted {
     /// Decisions of a policy by outcome.
     Refused,
     Judged,
@@ -66,7 +66,7 @@ type Counts = BTreeMap<(Counted, Box<str>), f64>;
 
 /// The figures.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub struct Window {
     /// The latest counts, and those at the beginning of each step.
     counts: Counts,
     steps: VecDeque<(Timestamp, Counts)>,
@@ -74,43 +74,43 @@ pub(super) struct Window {
     /// When counters have grown last.
     grown: BTreeMap<(Counted, Box<str>), Timestamp>,
     shares: Shares,
-    pub(super) gauges: Gauges,
+    pub gauges: Gauges,
 }
 
 /// What is now.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gauges {
+pub struct Gauges {
     /// Workers that do not ask a server of the store.
-    pub(super) breakers: Vec<(String, f64)>,
+    pub breakers: Vec<(String, f64)>,
     /// Nodes with another configuration, by the section that differs.
-    pub(super) other_configs: Vec<(String, f64)>,
+    pub other_configs: Vec<(String, f64)>,
     /// When certificates expire, in seconds since the epoch.
-    pub(super) certificates: Vec<(String, f64)>,
+    pub certificates: Vec<(String, f64)>,
     /// When they become valid, in seconds since the epoch.
-    pub(super) certificate_starts: Vec<(String, f64)>,
+    pub certificate_starts: Vec<(String, f64)>,
     /// 1 for each key set that was fetched at the last attempt, otherwise 0.
-    pub(super) fetched_key_sets: Vec<(String, f64)>,
+    pub fetched_key_sets: Vec<(String, f64)>,
     /// How many keys of a key set cannot be used.
-    pub(super) keys_left_out: Vec<(String, f64)>,
+    pub keys_left_out: Vec<(String, f64)>,
     /// How many replicas of the store are not read.
-    pub(super) replicas_away: f64,
+    pub replicas_away: f64,
     /// The part of all file descriptors that is open.
-    pub(super) open_files: f64,
+    pub open_files: f64,
 }
 
 impl Window {
     /// Whether it is time to read the metrics.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+    pub fn is_due(&self, now: Timestamp) -> bool {
         self.read_at.is_none_or(|at| now.since(at) >= READ_INTERVAL || now < at)
     }
 
     /// The time of the last reading.
-    pub(super) fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Timestamp {
         self.read_at.unwrap_or_default()
     }
 
     /// Takes what the metrics show at `now`.
-    pub(super) fn read(&mut self, samples: &Samples, now: Timestamp) {
+    pub fn read(&mut self, samples: &Samples, now: Timestamp) {
         let counts = counts_of(samples);
         for (id, count) in &counts {
             if *count > self.counts.get(id).copied().unwrap_or_default() {
@@ -134,7 +134,7 @@ impl Window {
 
     /// The number of steps that are kept.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.steps.len()
     }
 
@@ -145,7 +145,7 @@ impl Window {
     }
 
     /// How much each counter of one kind has grown in the last five minutes.
-    pub(super) fn growth(&self, kind: Counted) -> BTreeMap<&str, f64> {
+    pub fn growth(&self, kind: Counted) -> BTreeMap<&str, f64> {
         let before = self.steps.front().map(|(_, counts)| counts);
         let growth = |(about, count)| {
             let id = (kind, Box::from(about));
@@ -156,13 +156,13 @@ impl Window {
     }
 
     /// How many seconds [`growth`](Self::growth) covers.
-    pub(super) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         let first = self.steps.front().map_or(self.now(), |(at, _)| *at);
         seconds(self.now().since(first))
     }
 
     /// The quotient of two growths, by what they are about.
-    pub(super) fn shares(&self, part: Counted, whole: Counted) -> Vec<(String, f64)> {
+    pub fn shares(&self, part: Counted, whole: Counted) -> Vec<(String, f64)> {
         let parts = self.growth(part);
         let share = |(about, whole): (&str, f64)| {
             let part = parts.get(about).copied().unwrap_or_default();
@@ -172,7 +172,7 @@ impl Window {
     }
 
     /// Whether counters of one kind have grown in the last `span`: 1 or 0 for each.
-    pub(super) fn has_grown(&self, kind: Counted, span: Span) -> Vec<(String, f64)> {
+    pub fn has_grown(&self, kind: Counted, span: Span) -> Vec<(String, f64)> {
         let grown = self.grown.iter().filter(|((it, _), _)| *it == kind);
         let is_recent = |at: Timestamp| self.now().since(at) < span;
         grown.map(|((_, about), at)| (about.to_string(), f64::from(is_recent(*at)))).collect()
@@ -180,7 +180,7 @@ impl Window {
 
     /// The share of requests that a policy refuses, if it is more than `factor` times what it
     /// was before, or nothing is known of before. See [`Shares`].
-    pub(super) fn unusual_shares(&self, factor: f64) -> Vec<(String, f64)> {
+    pub fn unusual_shares(&self, factor: f64) -> Vec<(String, f64)> {
         let is_unusual = |policy: &str, share: f64| {
             self.shares.before(policy).is_none_or(|before| share > factor * before)
         };
@@ -189,17 +189,17 @@ impl Window {
     }
 
     /// The share of its requests that a policy refused before. None: too little is known.
-    pub(super) fn refused_before(&self, policy: &str) -> Option<f64> {
+    pub fn refused_before(&self, policy: &str) -> Option<f64> {
         self.shares.before(policy)
     }
 
     /// What is known of before, for the metrics.
-    pub(super) fn source(&self) -> Arc<dyn Source> {
+    pub fn source(&self) -> Arc<dyn Source> {
         self.shares.source()
     }
 
     /// The share of all decisions that are refusals, if there are `least` of them or more.
-    pub(super) fn refusals(&self, least: f64) -> Option<f64> {
+    pub fn refusals(&self, least: f64) -> Option<f64> {
         let sum = |kind| self.growth(kind).values().sum::<f64>();
         let refused = sum(Counted::Refused);
         let judged = sum(Counted::Judged);
@@ -207,7 +207,7 @@ impl Window {
     }
 
     /// The share of all requests that name a client and are not believed; 0 without requests.
-    pub(super) fn unbelieved_share(&self) -> f64 {
+    pub fn unbelieved_share(&self) -> f64 {
         let sum = |kind| self.growth(kind).values().sum::<f64>();
         let unbelieved = sum(Counted::Unbelieved);
         let requests = sum(Counted::Requests);
@@ -215,7 +215,7 @@ impl Window {
     }
 
     /// The policies that refuse most, at most `most` of them, the first one most.
-    pub(super) fn refusing_most(&self, most: usize) -> Vec<&str> {
+    pub fn refusing_most(&self, most: usize) -> Vec<&str> {
         let growth = self.growth(Counted::Refused).into_iter();
         let mut refusing: Vec<(&str, f64)> = growth.filter(|(_, count)| *count > 0.0).collect();
         refusing.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -224,7 +224,7 @@ impl Window {
 
     /// The time that 99 of 100 decisions do not exceed, in seconds, estimated within its
     /// bucket as Prometheus does. None: there was no decision.
-    pub(super) fn slow_decision(&self) -> Option<f64> {
+    pub fn slow_decision(&self) -> Option<f64> {
         let growth = self.growth(Counted::DecisionTimes);
         let bounds = families::decision_bounds_s();
         let counts: Vec<f64> = (0..=bounds.len())

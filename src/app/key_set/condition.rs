@@ -5,9 +5,9 @@ use tollgate_core::policy::LeftOut;
 
 /// How a key set is. A task that fetches the set changes it.
 #[derive(Debug)]
-pub(in crate::app) struct Condition {
+pub struct Condition {
     /// Its URL in a form that may be shown, or its file.
-    pub(in crate::app) name: String,
+    pub name: String,
     /// Whether the last attempt to fetch it was successful. None: no attempt has ended.
     is_fetched: Mutex<Option<bool>>,
     /// How many of its keys cannot be used.
@@ -16,33 +16,33 @@ pub(in crate::app) struct Condition {
 
 impl Condition {
     /// Of a set that is not fetched yet.
-    pub(super) fn unknown(name: &str) -> Self {
+    pub fn unknown(name: &str) -> Self {
         Self { name: name.to_owned(), is_fetched: Mutex::default(), left_out: Mutex::default() }
     }
 
     /// Of a set in a file.
-    pub(in crate::app) fn of_file(name: &str, left_out: usize) -> Self {
+    pub fn of_file(name: &str, left_out: usize) -> Self {
         Self { left_out: Mutex::new(left_out), ..Self::unknown(name) }
     }
 
     /// An attempt to fetch the set has ended.
-    pub(super) fn set_fetched(&self, is_successful: bool) {
+    pub fn set_fetched(&self, is_successful: bool) {
         *self.is_fetched.lock() = Some(is_successful);
     }
 
     /// Another set is in use, without these keys.
-    pub(super) fn set_left_out(&self, left_out: &[LeftOut]) {
+    pub fn set_left_out(&self, left_out: &[LeftOut]) {
         *self.left_out.lock() = left_out.len();
     }
 
     /// Whether the last attempt to fetch it was successful. None: no attempt has ended, or the set
     /// is in a file.
-    pub(in crate::app) fn is_fetched(&self) -> Option<bool> {
+    pub fn is_fetched(&self) -> Option<bool> {
         *self.is_fetched.lock()
     }
 
     /// How many of its keys cannot be used.
-    pub(in crate::app) fn left_out(&self) -> usize {
+    pub fn left_out(&self) -> usize {
         *self.left_out.lock()
     }
 }

@@ -23,8 +23,8 @@ use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};
 use crate::proxy::{Document, FetchError, fetch};
-pub(super) use condition::Condition;
-pub(crate) use probe::{KeyCount, count_keys};
+pub use condition::Condition;
+pub use probe::{KeyCount, count_keys};
 use schedule::{MIN_EARLY, Outcome, Schedule};
 
 /// The largest set, in bytes. The sets of real servers have about a hundredth of that.
@@ -36,18 +36,18 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A set that is fetched, and its source.
 #[derive(Clone)]
-pub(super) struct Fetched {
+pub struct Fetched {
     source: KeySource,
     set: Arc<KeySet>,
-    pub(super) condition: Arc<Condition>,
+    pub condition: Arc<Condition>,
 }
 
 /// The first attempt to fetch a set.
-pub(super) struct FirstAttempt(Option<oneshot::Receiver<()>>);
+pub struct FirstAttempt(Option<oneshot::Receiver<()>>);
 
 impl FirstAttempt {
     /// Returns when it has ended, or has taken [`FIRST_TIMEOUT`].
-    pub(super) async fn ended(self) {
+    pub async fn ended(self) {
         if let Some(ended) = self.0 {
             let _ = timeout(FIRST_TIMEOUT, ended).await;
         }
@@ -56,10 +56,7 @@ impl FirstAttempt {
 
 /// Begins to fetch the set of a configuration, if it has one. If the set of `before` has
 /// the same source, that set is used.
-pub(super) fn begin(
-    config: &mut Config,
-    before: Option<&Fetched>,
-) -> (Option<Fetched>, FirstAttempt) {
+pub fn begin(config: &mut Config, before: Option<&Fetched>) -> (Option<Fetched>, FirstAttempt) {
     let source = config.key_source.take();
     let keys = config.client.token_keys_mut();
     let (Some(source), Some(TokenKeys::Fetched(set))) = (source, keys) else {
@@ -81,7 +78,7 @@ pub(super) fn begin(
 }
 
 /// How the key set of a configuration is, whose set that is fetched is `keys`.
-pub(super) fn condition(config: &Config, keys: Option<&Fetched>) -> Option<Arc<Condition>> {
+pub fn condition(config: &Config, keys: Option<&Fetched>) -> Option<Arc<Condition>> {
     let of_file = config.key_file.as_ref().map(|it| Condition::of_file(&it.name, it.left_out));
     keys.map(|keys| Arc::clone(&keys.condition)).or_else(|| of_file.map(Arc::new))
 }

@@ -8,21 +8,21 @@ use crate::proxy::fetch;
 
 /// What a set contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyCount {
+pub struct KeyCount {
     /// How many of its keys verify tokens.
-    pub(crate) usable: usize,
+    pub usable: usize,
     /// How many of its members are not used, for whatever reason.
-    pub(crate) passed_over: usize,
+    pub passed_over: usize,
     /// The first members that are meant for the algorithms and cannot be used: their names, and
     /// why.
-    pub(crate) left_out: Vec<(String, String)>,
+    pub left_out: Vec<(String, String)>,
 }
 
 /// Fetches the set of this source, and counts its keys.
 ///
 /// # Errors
 /// Why the set cannot be used.
-pub(crate) async fn count_keys(source: &KeySource) -> Result<KeyCount, String> {
+pub async fn count_keys(source: &KeySource) -> Result<KeyCount, String> {
     let fetched = fetch(&source.document, MAX_BYTES, FETCH_TIMEOUT).await;
     let document = fetched.map_err(|error| error.to_string())?;
     let read = UsableKeys::read(&document.bytes, &source.algorithms);

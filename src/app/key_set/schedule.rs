@@ -11,11 +11,11 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 /// The shortest time from the end of an attempt to one that a token with an unknown key
 /// causes. Any client can send such tokens.
-pub(super) const MIN_EARLY: Duration = Duration::from_secs(10);
+pub const MIN_EARLY: Duration = Duration::from_secs(10);
 
 /// When a key set is fetched again.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub struct Schedule {
     /// The longest time between two attempts.
     refresh: Duration,
     /// Consecutive failed attempts.
@@ -24,7 +24,7 @@ pub(super) struct Schedule {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// A valid set was fetched.
     Good {
         /// The lifetime that the server names.
@@ -36,13 +36,13 @@ pub(super) enum Outcome {
 
 impl Schedule {
     /// Fetches at least every `refresh`.
-    pub(super) fn new(refresh: Duration) -> Self {
+    pub fn new(refresh: Duration) -> Self {
         Self { refresh, failures: 0 }
     }
 
     /// The time from the end of an attempt to the next one. `random`, from 0 to 1, shortens
     /// it by up to a tenth, so that many gateways do not fetch at the same moments.
-    pub(super) fn after(&mut self, outcome: Outcome, random: f64) -> Duration {
+    pub fn after(&mut self, outcome: Outcome, random: f64) -> Duration {
         let interval = match outcome {
             Outcome::Good { fresh_for } => {
                 self.failures = 0;

@@ -30,7 +30,7 @@ const START_PATIENCE: Duration = Duration::from_millis(500);
 const APPLIED_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The changes that this node knows, and the way to the others.
-pub(super) struct PatchKeeper {
+pub struct PatchKeeper {
     /// None: the changes are those of this process.
     control: Option<Rc<ControlStore>>,
     clock: Clock,
@@ -54,7 +54,7 @@ struct Base {
 impl PatchKeeper {
     /// Keeps changes beside the counters of this node in Redis. Without Redis, this node alone has
     /// changes.
-    pub(super) fn new(node: Option<&Arc<NodeState>>, clock: Clock) -> Rc<Self> {
+    pub fn new(node: Option<&Arc<NodeState>>, clock: Clock) -> Rc<Self> {
         Rc::new(Self {
             control: node.map(|node| Rc::new(ControlStore::connect(node))),
             clock,
@@ -67,22 +67,22 @@ impl PatchKeeper {
     }
 
     /// The way to what all nodes share.
-    pub(super) fn control(&self) -> Option<&Rc<ControlStore>> {
+    pub fn control(&self) -> Option<&Rc<ControlStore>> {
         self.control.as_ref()
     }
 
     /// The changes that are in force.
-    pub(super) fn in_force(&self) -> Arc<Resolved> {
+    pub fn in_force(&self) -> Arc<Resolved> {
         Arc::clone(&self.in_force.borrow())
     }
 
     /// Identifies the file in use.
-    pub(super) fn identity(&self) -> ConfigIdentity {
+    pub fn identity(&self) -> ConfigIdentity {
         self.base.borrow().definitions.identity.clone()
     }
 
     /// Reads the changes for the first time, if the store answers soon.
-    pub(super) async fn begin(&self) {
+    pub async fn begin(&self) {
         let Some(control) = &self.control else { return };
         let read = async {
             control.settled().await;
@@ -93,7 +93,7 @@ impl PatchKeeper {
     }
 
     /// Looks for changes, and for changes that end, until the task is dropped.
-    pub(super) async fn keep(self: Rc<Self>) {
+    pub async fn keep(self: Rc<Self>) {
         loop {
             sleep(self.pause()).await;
             let is_changed = self.refresh().await.unwrap_or(false);
@@ -150,7 +150,7 @@ impl PatchKeeper {
     }
 
     /// The configuration of the file `base` with the changes that are in force now.
-    pub(super) fn patched(&self, base: &Snapshot) -> Snapshot {
+    pub fn patched(&self, base: &Snapshot) -> Snapshot {
         let is_new = !Arc::ptr_eq(&self.base.borrow().definitions, &base.definitions);
         if is_new {
             let definitions = Arc::clone(&base.definitions);
@@ -185,7 +185,7 @@ impl PatchKeeper {
     }
 
     /// Returns when other changes are to be in force, with their number.
-    pub(super) async fn changed(&self) -> u64 {
+    pub async fn changed(&self) -> u64 {
         let mut wanted = self.wanted.subscribe();
         let applied = *self.applied.borrow();
         match wanted.wait_for(|number| *number > applied).await {
@@ -196,7 +196,7 @@ impl PatchKeeper {
     }
 
     /// All workers have the changes of this number.
-    pub(super) fn applied(&self, number: u64) {
+    pub fn applied(&self, number: u64) {
         self.applied.send_replace(number);
     }
 }

@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 4096;
 
 impl PatchKeeper {
     /// Makes changes until no more calls can come.
-    pub(in crate::app) async fn serve(self: Rc<Self>, mut calls: mpsc::Receiver<PatchCall>) {
+    pub async fn serve(self: Rc<Self>, mut calls: mpsc::Receiver<PatchCall>) {
         while let Some(call) = calls.recv().await {
             let PatchCall { policy, requested, if_match, actor, reply } = call;
             let mut result = Err(Rejected::Stale);
@@ -40,7 +40,7 @@ impl PatchKeeper {
     }
 
     /// The values that a policy would have with this patch.
-    pub(in crate::app) fn preview(
+    pub fn preview(
         &self,
         policy: &str,
         patch: NewPatch,

@@ -23,7 +23,7 @@ const MAX_MESSAGE: usize = 300;
 /// Why a program has printed no password. The text has nothing of the program's output, but of its
 /// messages if it has failed.
 #[derive(Debug, Error)]
-pub(crate) enum CommandError {
+pub enum CommandError {
     /// It cannot be started.
     #[error("{0:?} cannot be started: {1}")]
     Start(String, io::Error),
@@ -45,7 +45,7 @@ pub(crate) enum CommandError {
 ///
 /// # Errors
 /// If it does not end in time, reports a failure, or prints no password.
-pub(super) async fn run(command: &PasswordCommand) -> Result<Password, CommandError> {
+pub async fn run(command: &PasswordCommand) -> Result<Password, CommandError> {
     let PasswordCommand { program, arguments, directory, .. } = command;
     let mut child = Command::new(program)
         .args(arguments)

@@ -18,7 +18,7 @@ use tollgate_core::store::{Outage, OutageCause, RemoteNode as _};
 use tollgate_core::time::monotonic;
 use tollgate_redis::{NodeState, Password, RedisSettings};
 
-pub(crate) use self::command::CommandError;
+pub use self::command::CommandError;
 use self::schedule::{REFUSAL_INTERVAL, Schedule};
 use crate::config::{PasswordCommand, StoreSettings};
 
@@ -45,7 +45,7 @@ type Printed = Result<Password, CommandError>;
 ///
 /// # Errors
 /// If the program fails. Then the settings have no password.
-pub(crate) async fn settings_with_password(
+pub async fn settings_with_password(
     settings: &StoreSettings,
 ) -> (StoreSettings, Result<(), CommandError>) {
     let (settings, printed) = first(settings).await;
@@ -64,20 +64,20 @@ async fn first(settings: &StoreSettings) -> (StoreSettings, Option<Printed>) {
 }
 
 /// The way to a shared store, which a task keeps up to date until this is dropped.
-pub(super) struct StoreAccess(Option<watch::Sender<Wanted>>);
+pub struct StoreAccess(Option<watch::Sender<Wanted>>);
 
 /// The first password, before the store exists.
-pub(super) struct FirstPassword(Option<Printed>);
+pub struct FirstPassword(Option<Printed>);
 
 impl StoreAccess {
     /// The settings with which the store begins. If there is a program, it runs before.
-    pub(super) async fn begin(settings: &StoreSettings) -> (StoreSettings, FirstPassword) {
+    pub async fn begin(settings: &StoreSettings) -> (StoreSettings, FirstPassword) {
         let (settings, printed) = first(settings).await;
         (settings, FirstPassword(printed))
     }
 
     /// Keeps the credentials of the node's store in Redis as the configuration says.
-    pub(super) fn keep(
+    pub fn keep(
         node: Option<&Arc<NodeState>>,
         settings: &StoreSettings,
         FirstPassword(printed): FirstPassword,
@@ -93,7 +93,7 @@ impl StoreAccess {
     }
 
     /// The configuration has changed. The task adopts what a running store can adopt.
-    pub(super) fn change(&self, settings: &StoreSettings) {
+    pub fn change(&self, settings: &StoreSettings) {
         if let (Some(sender), Some(wanted)) = (&self.0, Wanted::of(settings)) {
             sender.send_if_modified(|now| {
                 let differs = *now != wanted;

@@ -10,11 +10,11 @@ const BEFORE_END: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The shortest time between two runs because a server does not accept the password.
-pub(super) const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
+pub const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The times of runs.
 #[derive(Debug, Default)]
-pub(super) struct Schedule {
+pub struct Schedule {
     /// The last run. None: nothing has run.
     last: Option<Run>,
 }
@@ -30,17 +30,17 @@ struct Run {
 
 impl Schedule {
     /// Whether this program is to run now: it has not run last, or its time has come.
-    pub(super) fn is_due(&self, command: &PasswordCommand, now: Instant) -> bool {
+    pub fn is_due(&self, command: &PasswordCommand, now: Instant) -> bool {
         self.last.as_ref().is_none_or(|last| last.command != *command || last.next <= now)
     }
 
     /// The time of the next run, if there was one before.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.last.as_ref().map(|last| last.next)
     }
 
     /// The program has run, and has printed a password or has failed.
-    pub(super) fn ran(&mut self, command: &PasswordCommand, succeeded: bool, now: Instant) {
+    pub fn ran(&mut self, command: &PasswordCommand, succeeded: bool, now: Instant) {
         let same = self.last.take().filter(|last| last.command == *command);
         let pause = same.map_or(FIRST_PAUSE, |last| last.pause);
         let (wait, pause) = if succeeded {
@@ -53,7 +53,7 @@ impl Schedule {
     }
 
     /// A server does not accept the password. Returns whether the program is to run now.
-    pub(super) fn refused(&mut self, now: Instant) -> bool {
+    pub fn refused(&mut self, now: Instant) -> bool {
         let Some(last) = &mut self.last else { return false };
         let is_due = now.saturating_duration_since(last.at) >= REFUSAL_INTERVAL;
         if is_due {

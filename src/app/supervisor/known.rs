@@ -21,88 +21,88 @@ use crate::telemetry::{Forwarders, Metrics, RefusalRings, TopHistory};
 
 impl Supervisor {
     /// The configuration in use.
-    pub(in crate::app) fn snapshot(&self) -> Arc<Snapshot> {
+    pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot)
     }
 
     /// The actual addresses of the listeners that were opened at the start.
-    pub(in crate::app) fn addresses(&self) -> &[(Purpose, ListenAddress)] {
+    pub fn addresses(&self) -> &[(Purpose, ListenAddress)] {
         &self.opened
     }
 
     /// The way to each worker.
-    pub(in crate::app) fn workers(&self) -> Vec<mpsc::UnboundedSender<Command>> {
+    pub fn workers(&self) -> Vec<mpsc::UnboundedSender<Command>> {
         self.workers.iter().map(|(worker, _)| worker.clone()).collect()
     }
 
     /// The file of the overrides, if they are in one.
-    pub(in crate::app) fn overrides_file(&self) -> Option<OverridesFile> {
+    pub fn overrides_file(&self) -> Option<OverridesFile> {
         self.state.overrides_file.clone()
     }
 
     /// Shows in the metrics how a reload has ended.
-    pub(in crate::app) fn reloaded(&self, is_successful: bool) {
+    pub fn reloaded(&self, is_successful: bool) {
         self.observed.reloaded(is_successful);
     }
 
     /// Shows whether the configuration in use is that of the file.
-    pub(in crate::app) fn set_from_file(&self, is_from_file: bool) {
+    pub fn set_from_file(&self, is_from_file: bool) {
         self.observed.set_from_file(is_from_file);
     }
 
     /// The heaviest clients of the last minutes.
-    pub(in crate::app) fn top(&self) -> Arc<TopHistory> {
+    pub fn top(&self) -> Arc<TopHistory> {
         Arc::clone(&self.state.top)
     }
 
     /// Peers that name clients and are not trusted.
-    pub(in crate::app) fn forwarders(&self) -> Arc<Forwarders> {
+    pub fn forwarders(&self) -> Arc<Forwarders> {
         Arc::clone(&self.state.forwarders)
     }
 
     /// The state of the process, as metrics show it.
-    pub(in crate::app) fn observed(&self) -> Arc<Observed> {
+    pub fn observed(&self) -> Arc<Observed> {
         Arc::clone(&self.observed)
     }
 
     /// The last refusals of all workers.
-    pub(in crate::app) fn refusals(&self) -> Arc<RefusalRings> {
+    pub fn refusals(&self) -> Arc<RefusalRings> {
         Arc::clone(&self.state.refusals)
     }
 
     /// The metrics of the process.
-    pub(in crate::app) fn metrics(&self) -> Arc<Metrics> {
+    pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
     /// Whether a rule verifies tokens.
-    pub(in crate::app) fn verifies_tokens(&self) -> bool {
+    pub fn verifies_tokens(&self) -> bool {
         self.snapshot.rules.clients().verifies_tokens()
     }
 
     /// The geographic databases in use, and their files.
-    pub(in crate::app) fn geo_files(&self) -> Vec<GeoFile> {
+    pub fn geo_files(&self) -> Vec<GeoFile> {
         self.geo_files.clone()
     }
 
     /// The key set that is fetched, if there is one.
-    pub(in crate::app) fn keys(&self) -> Option<&Fetched> {
+    pub fn keys(&self) -> Option<&Fetched> {
         self.keys.as_ref()
     }
 
     /// How long requests in progress may take when the process stops.
-    pub(in crate::app) fn drain_limit(&self) -> Duration {
+    pub fn drain_limit(&self) -> Duration {
         self.drain_limit
     }
 
     /// Describes this node, whose admin listener has this address.
-    pub(in crate::app) fn reporter(&self, admin: Option<String>) -> Rc<NodeReporter> {
+    pub fn reporter(&self, admin: Option<String>) -> Rc<NodeReporter> {
         let observed = Arc::clone(&self.observed);
         NodeReporter::new(self.patches(), self.metrics(), observed, admin)
     }
 
     /// The changes of policies at run time.
-    pub(in crate::app) fn patches(&self) -> Rc<PatchKeeper> {
+    pub fn patches(&self) -> Rc<PatchKeeper> {
         Rc::clone(&self.patches)
     }
 }

@@ -11,15 +11,15 @@ use tokio::time::timeout;
 use crate::config::{FileStamp, NamedFile, Progress};
 
 /// How long a look may take until the files count as not answering.
-pub(super) const LIMIT: Duration = Duration::from_secs(5);
+pub const LIMIT: Duration = Duration::from_secs(5);
 
 type Stamps = HashMap<PathBuf, FileStamp>;
 
 /// Files that are looked at together.
 #[derive(Debug)]
-pub(super) struct Group {
+pub struct Group {
     /// The files, and their state at the last look. None: the file did not exist.
-    pub(super) files: Vec<NamedFile>,
+    pub files: Vec<NamedFile>,
     /// The look that has begun.
     look: Option<Look>,
 }
@@ -35,7 +35,7 @@ struct Look {
 
 /// What a look says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub enum Seen {
     /// All files are as before, or nothing new is known.
     Same,
     /// A file has changed, or files answer that did not.
@@ -45,13 +45,13 @@ pub(super) enum Seen {
 }
 
 impl Group {
-    pub(super) fn new(files: Vec<NamedFile>) -> Self {
+    pub fn new(files: Vec<NamedFile>) -> Self {
         Self { files, look: None }
     }
 
     /// Looks at the files, for a bounded time. If the future is dropped, the next call continues
     /// with the same look.
-    pub(super) async fn look(&mut self) {
+    pub async fn look(&mut self) {
         let files = &self.files;
         let look = self.look.get_or_insert_with(|| Look::begin(files));
         // A look that is late is only asked whether it has ended.
@@ -65,7 +65,7 @@ impl Group {
 
     /// What the last look says. A missing file does not count as changed: it may be about to be
     /// replaced.
-    pub(super) fn seen(&mut self) -> Seen {
+    pub fn seen(&mut self) -> Seen {
         let Some(look) = &mut self.look else { return Seen::Same };
         let Some(found) = look.found.take() else {
             let is_said = std::mem::replace(&mut look.is_late, true);
@@ -85,7 +85,7 @@ impl Group {
     }
 
     /// Replaces the files. A change that was not noticed yet is not lost.
-    pub(super) fn replace(&mut self, files: Vec<NamedFile>) {
+    pub fn replace(&mut self, files: Vec<NamedFile>) {
         let mut known = std::mem::take(&mut self.files);
         let kept =
             files.into_iter().map(|file| match known.iter().position(|it| it.path == file.path) {
@@ -102,7 +102,7 @@ impl Group {
     }
 
     /// The state of the first file was set: what a look has found before is out of date.
-    pub(super) fn set_first(&mut self, stamp: Option<FileStamp>) {
+    pub fn set_first(&mut self, stamp: Option<FileStamp>) {
         self.files[0].stamp = stamp;
         self.look.take_if(|look| !look.is_late);
     }

@@ -17,7 +17,7 @@ const OK: HeaderValue = HeaderValue::from_static("0");
 type Later = LocalBoxStream<'static, Result<Bytes, HeaderMap>>;
 
 /// The body of an answer.
-pub(crate) struct AnswerBody {
+pub struct AnswerBody {
     message: Bytes,
     /// The messages behind it.
     later: Option<Later>,
@@ -27,12 +27,12 @@ pub(crate) struct AnswerBody {
 
 impl AnswerBody {
     /// One message in its frame, and the status of success.
-    pub(super) const fn message(frame: Bytes) -> Self {
+    pub const fn message(frame: Bytes) -> Self {
         Self { message: frame, later: None, has_status: true }
     }
 
     /// A message in its frame, or none, others later, and the status.
-    pub(super) fn stream(
+    pub fn stream(
         frame: Bytes,
         later: impl Stream<Item = Result<Bytes, HeaderMap>> + 'static,
     ) -> Self {
@@ -40,7 +40,7 @@ impl AnswerBody {
     }
 
     /// These bytes, and no status.
-    pub(super) const fn plain(bytes: Bytes) -> Self {
+    pub const fn plain(bytes: Bytes) -> Self {
         Self { message: bytes, later: None, has_status: false }
     }
 }

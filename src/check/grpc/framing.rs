@@ -22,43 +22,43 @@ use crate::server::ClientBody;
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const CONTENT_TYPE_GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 /// A byte that says whether the message is compressed, and its length.
-pub(super) const PREFIX_BYTES: usize = 5;
+pub const PREFIX_BYTES: usize = 5;
 /// The time for the way back of an answer, and for timers, which fire up to 3 ms late here: they
 /// count whole milliseconds, and so does the wait for sockets.
 const MARGIN: Duration = Duration::from_millis(5);
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::check) struct Failed {
-    pub(super) code: GrpcCode,
-    pub(in crate::check) message: Cow<'static, str>,
+pub struct Failed {
+    pub code: GrpcCode,
+    pub message: Cow<'static, str>,
 }
 
 impl Failed {
-    pub(super) fn new(code: GrpcCode, message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(code: GrpcCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
 
     /// A message that has a mistake.
-    pub(super) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(GrpcCode::InvalidArgument, message)
     }
 
     /// The fields behind messages.
-    pub(super) fn status(&self) -> HeaderMap {
+    pub fn status(&self) -> HeaderMap {
         let (mut head, _) = trailers_only(self.code, &self.message, None).into_parts();
         head.headers.remove(CONTENT_TYPE);
         head.headers
     }
 
     /// The response.
-    pub(super) fn response(&self) -> Response<AnswerBody> {
+    pub fn response(&self) -> Response<AnswerBody> {
         trailers_only(self.code, &self.message, None).map(AnswerBody::plain)
     }
 }
 
 /// Whether a request is a call. All others get a status of HTTP.
-pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> Result<(), StatusCode> {
+pub fn is_call(method: &Method, headers: &HeaderMap) -> Result<(), StatusCode> {
     if *method != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
@@ -72,7 +72,7 @@ pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> Result<(), Status
 }
 
 /// The one message of a call, which takes at most `most_bytes`.
-pub(super) async fn read<M: Message + Default>(
+pub async fn read<M: Message + Default>(
     request: Request<ClientBody>,
     most_bytes: usize,
 ) -> Result<M, Failed> {
@@ -89,7 +89,7 @@ fn too_large(most_bytes: usize) -> Failed {
     Failed::new(GrpcCode::ResourceExhausted, message)
 }
 
-pub(super) fn incomplete() -> Failed {
+pub fn incomplete() -> Failed {
     Failed::new(GrpcCode::Cancelled, "the message did not arrive completely")
 }
 
@@ -109,7 +109,7 @@ fn decode<M: Message + Default>(mut body: Bytes, most_bytes: usize) -> Result<M,
 ///
 /// # Errors
 /// If it has more than `most_bytes`, or is compressed.
-pub(super) fn length_of(
+pub fn length_of(
     [compressed, length @ ..]: [u8; PREFIX_BYTES],
     most_bytes: usize,
 ) -> Result<usize, Failed> {
@@ -122,12 +122,12 @@ pub(super) fn length_of(
 }
 
 /// The message in these bytes.
-pub(super) fn decode_message<M: Message + Default>(bytes: Bytes) -> Result<M, Failed> {
+pub fn decode_message<M: Message + Default>(bytes: Bytes) -> Result<M, Failed> {
     M::decode(bytes).map_err(|error| Failed::invalid(format!("the message is malformed: {error}")))
 }
 
 /// A message in its frame.
-pub(super) fn frame(message: &impl Message) -> Bytes {
+pub fn frame(message: &impl Message) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.encoded_len());
     frame.put_u8(0);
     frame.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
@@ -136,21 +136,18 @@ pub(super) fn frame(message: &impl Message) -> Bytes {
 }
 
 /// The answer with this message.
-pub(super) fn reply(message: &impl Message) -> Response<AnswerBody> {
+pub fn reply(message: &impl Message) -> Response<AnswerBody> {
     success(AnswerBody::message(frame(message)))
 }
 
 /// The answer with a message in its frame, and another one later.
-pub(super) fn stream(
-    first: Bytes,
-    later: impl Future<Output = Bytes> + 'static,
-) -> Response<AnswerBody> {
+pub fn stream(first: Bytes, later: impl Future<Output = Bytes> + 'static) -> Response<AnswerBody> {
     let later = async { Ok(later.await) };
     success(AnswerBody::stream(first, futures_util::stream::once(later)))
 }
 
 /// The response that begins an answer.
-pub(super) fn success(body: AnswerBody) -> Response<AnswerBody> {
+pub fn success(body: AnswerBody) -> Response<AnswerBody> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, CONTENT_TYPE_GRPC);
     response
@@ -161,7 +158,7 @@ pub(super) fn success(body: AnswerBody) -> Response<AnswerBody> {
 ///
 /// # Errors
 /// If the time is malformed.
-pub(super) fn deadline(headers: &HeaderMap, now: Instant) -> Result<Option<Instant>, Failed> {
+pub fn deadline(headers: &HeaderMap, now: Instant) -> Result<Option<Instant>, Failed> {
     let Some(value) = headers.get(GRPC_TIMEOUT) else { return Ok(None) };
     let timeout = value.to_str().ok().and_then(timeout);
     let timeout = timeout.ok_or_else(|| {

@@ -13,21 +13,21 @@ use super::framing::{Failed, frame, read, reply, stream};
 use crate::check::settings::RpcServices;
 use crate::server::ClientBody;
 
-pub(super) const CHECK: &str = "/grpc.health.v1.Health/Check";
-pub(super) const WATCH: &str = "/grpc.health.v1.Health/Watch";
+pub const CHECK: &str = "/grpc.health.v1.Health/Check";
+pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
 /// The largest message.
 const MAX_BYTES: usize = 4096;
 
 #[derive(Clone, PartialEq, Eq, Message)]
-pub(super) struct HealthCheckRequest {
+pub struct HealthCheckRequest {
     #[prost(string, tag = "1")]
-    pub(super) service: String,
+    pub service: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(super) struct HealthCheckResponse {
+pub struct HealthCheckResponse {
     #[prost(int32, tag = "1")]
-    pub(super) status: i32,
+    pub status: i32,
 }
 
 const SERVING: HealthCheckResponse = HealthCheckResponse { status: 1 };
@@ -45,7 +45,7 @@ fn is_known(name: &str, services: RpcServices) -> bool {
 }
 
 /// Answers `Check`.
-pub(super) async fn check(
+pub async fn check(
     services: RpcServices,
     drain: &Drain,
     request: Request<ClientBody>,
@@ -58,7 +58,7 @@ pub(super) async fn check(
 }
 
 /// Answers `Watch`: the state now, and, when the gateway stops, the last one.
-pub(super) async fn watch(
+pub async fn watch(
     services: RpcServices,
     drain: &Drain,
     request: Request<ClientBody>,

@@ -5,7 +5,7 @@ mod body;
 mod framing;
 mod health;
 mod messages;
-pub(super) mod ratelimit;
+pub mod ratelimit;
 mod reflection;
 mod stream;
 
@@ -20,27 +20,23 @@ use crate::gateway::Gateway;
 use crate::server::{ClientBody, Peer};
 use crate::telemetry::RateLimitMetrics;
 
-pub(crate) use body::AnswerBody;
+pub use body::AnswerBody;
 use framing::Failed;
 #[cfg(test)]
-pub(super) use reflection::DESCRIPTORS;
+pub use reflection::DESCRIPTORS;
 
 /// What answers calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Called<'c> {
-    pub(super) gateway: &'c Rc<Gateway>,
-    pub(super) settings: &'c GrpcSettings,
-    pub(super) metrics: &'c RateLimitMetrics,
-    pub(super) drain: &'c Drain,
+pub struct Called<'c> {
+    pub gateway: &'c Rc<Gateway>,
+    pub settings: &'c GrpcSettings,
+    pub metrics: &'c RateLimitMetrics,
+    pub drain: &'c Drain,
 }
 
 impl Called<'_> {
     /// Answers one call.
-    pub(super) async fn answer(
-        self,
-        peer: &Peer,
-        request: Request<ClientBody>,
-    ) -> Response<AnswerBody> {
+    pub async fn answer(self, peer: &Peer, request: Request<ClientBody>) -> Response<AnswerBody> {
         if let Err(status) = framing::is_call(request.method(), request.headers()) {
             let mut response = Response::new(AnswerBody::plain("send a call of gRPC\n".into()));
             *response.status_mut() = status;
@@ -79,7 +75,7 @@ impl Called<'_> {
 }
 
 /// The answer on a connection whose listener is about to close.
-pub(super) fn closed() -> Response<AnswerBody> {
+pub fn closed() -> Response<AnswerBody> {
     let message = "the configuration has no check.grpc any more";
     Failed::new(GrpcCode::Unavailable, message).response()
 }

@@ -37,7 +37,7 @@ struct Call<B, F> {
 
 /// Answers each message of a call, which takes at most `most_bytes`, until its client has no more,
 /// or the drain begins.
-pub(super) fn answer_each<B, Q, A>(
+pub fn answer_each<B, Q, A>(
     body: B,
     most_bytes: usize,
     drain: Drain,

@@ -3,7 +3,7 @@
 mod api;
 mod auth;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod ratelimit;
 
 use std::rc::Rc;
@@ -19,12 +19,12 @@ use crate::gateway::{Gateway, ResponseBody};
 use crate::message::Failure;
 use crate::server::{ClientBody, Peer};
 
-pub(super) use self::api::ApiState;
-pub(crate) use self::api::Shared;
-pub(super) use self::ratelimit::RateLimitService;
+pub use self::api::ApiState;
+pub use self::api::Shared;
+pub use self::ratelimit::RateLimitService;
 
 /// Answers one request. `rate_limits` is the rate limit service, if there is one.
-pub(super) async fn answer(
+pub async fn answer(
     api: &Rc<ApiState>,
     gateway: &Rc<Gateway>,
     settings: &Arc<HttpSettings>,
@@ -58,7 +58,7 @@ pub(super) async fn answer(
 }
 
 /// The answer on a connection whose listener is about to close.
-pub(super) fn closed() -> Response<ResponseBody> {
+pub fn closed() -> Response<ResponseBody> {
     plain(StatusCode::SERVICE_UNAVAILABLE, "the configuration has no check.http any more\n")
 }
 

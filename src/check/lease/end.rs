@@ -10,7 +10,7 @@ const RENEWED: u64 = EXACT + (1 << 29);
 
 /// How a lease has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::check) enum End {
+pub enum End {
     /// It was settled: its request has cost these units.
     Settled(u64),
     /// It was replaced by a lease that ends this many milliseconds after the question.
@@ -19,10 +19,10 @@ pub(in crate::check) enum End {
 
 impl End {
     /// The longest time for which a lease can be renewed, in milliseconds: five days.
-    pub(in crate::check) const MAX_RENEWED_MS: u64 = 5 * 86_400_000;
+    pub const MAX_RENEWED_MS: u64 = 5 * 86_400_000;
 
     /// The value of a mark that says this.
-    pub(in crate::check) fn value(self) -> u32 {
+    pub fn value(self) -> u32 {
         let value = match self {
             Self::Settled(actual) if actual < EXACT => actual,
             Self::Settled(actual) => EXACT + actual % GREATER,
@@ -32,7 +32,7 @@ impl End {
     }
 
     /// When a lease ends that replaces another one, by the value of the mark of that one.
-    pub(in crate::check) fn renewed_ms(value: u32) -> Option<u64> {
+    pub fn renewed_ms(value: u32) -> Option<u64> {
         u64::from(value).checked_sub(RENEWED)
     }
 }

@@ -12,7 +12,7 @@ use super::HeldLeases;
 /// A lease that is given back before its time stays here. It is removed when most of the leases
 /// here are not held any more, so there are at most twice as many as are held, and [`SPARE`].
 #[derive(Debug, Default)]
-pub(in crate::check) struct Ends {
+pub struct Ends {
     order: BinaryHeap<Reverse<(Timestamp, u64)>>,
 }
 
@@ -21,7 +21,7 @@ const SPARE: usize = 64;
 
 impl Ends {
     /// Adds the lease with the number `id`, which may end at `end`.
-    pub(in crate::check) fn add(&mut self, end: Timestamp, id: u64, held: &HeldLeases) {
+    pub fn add(&mut self, end: Timestamp, id: u64, held: &HeldLeases) {
         if self.order.len() >= 2 * held.len() + SPARE {
             self.order.retain(|Reverse((_, id))| held.contains(*id));
         }
@@ -29,7 +29,7 @@ impl Ends {
     }
 
     /// Takes out the first lease that may have ended at `now`.
-    pub(in crate::check) fn next_until(&mut self, now: Timestamp) -> Option<u64> {
+    pub fn next_until(&mut self, now: Timestamp) -> Option<u64> {
         let &Reverse((end, id)) = self.order.peek()?;
         if end > now {
             return None;

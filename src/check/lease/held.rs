@@ -19,18 +19,18 @@ const MAX_ENDED: usize = 4096;
 
 /// A place for a lease that a question asks for. Dropping it makes it free.
 #[derive(Debug)]
-pub(in crate::check) struct Place<'h>(&'h HeldLeases);
+pub struct Place<'h>(&'h HeldLeases);
 
 /// A lease that is given back, and the receiver of the news that this is done.
 #[derive(Debug)]
-pub(in crate::check) struct Returned {
-    pub(in crate::check) lease: Lease,
-    pub(in crate::check) done: oneshot::Sender<()>,
+pub struct Returned {
+    pub lease: Lease,
+    pub done: oneshot::Sender<()>,
 }
 
 /// Units in flight that leases hold.
 #[derive(Debug, Default)]
-pub(in crate::check) struct HeldLeases {
+pub struct HeldLeases {
     shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
     owners: Mutex<Vec<mpsc::UnboundedSender<Returned>>>,
@@ -38,7 +38,7 @@ pub(in crate::check) struct HeldLeases {
 
 /// What comes of giving back a lease.
 #[derive(Debug)]
-pub(in crate::check) enum GivenBack {
+pub enum GivenBack {
     /// Its owner gives its units back. The receiver says when this is done.
     Now(oneshot::Receiver<()>),
     /// It was given back before, with this end.
@@ -65,7 +65,7 @@ struct Held {
 
 impl HeldLeases {
     /// Registers a worker. It must end the leases that it receives.
-    pub(in crate::check) fn join(&self) -> (usize, mpsc::UnboundedReceiver<Returned>) {
+    pub fn join(&self) -> (usize, mpsc::UnboundedReceiver<Returned>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut owners = self.owners.lock();
         owners.push(sender);
@@ -78,19 +78,19 @@ impl HeldLeases {
     }
 
     /// Places for so many leases, all or none. None if the node would hold more than `max`.
-    pub(in crate::check) fn reserve(&self, places: usize, max: usize) -> Option<Vec<Place<'_>>> {
+    pub fn reserve(&self, places: usize, max: usize) -> Option<Vec<Place<'_>>> {
         let sum = |taken: usize| taken.checked_add(places).filter(|sum| *sum <= max || places == 0);
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).ok()?;
         Some((0..places).map(|_| Place(self)).collect())
     }
 
     /// The number of places that are taken, for all workers.
-    pub(in crate::check) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Whether the lease is held.
-    pub(in crate::check) fn contains(&self, id: u64) -> bool {
+    pub fn contains(&self, id: u64) -> bool {
         self.shard(id).lock().held.contains_key(&id)
     }
 
@@ -98,7 +98,7 @@ impl HeldLeases {
     ///
     /// # Errors
     /// If it is not held: how it has ended, if that is known.
-    pub(in crate::check) fn renew(&self, id: u64, expires: Timestamp) -> Result<(), Option<u32>> {
+    pub fn renew(&self, id: u64, expires: Timestamp) -> Result<(), Option<u32>> {
         let mut shard = self.shard(id).lock();
         match shard.held.get_mut(&id) {
             Some(held) => held.expires = held.expires.max(expires),
@@ -108,7 +108,7 @@ impl HeldLeases {
     }
 
     /// Takes a lease out that ends so, and passes it to its owner.
-    pub(in crate::check) fn give_back(&self, id: u64, end: u32) -> GivenBack {
+    pub fn give_back(&self, id: u64, end: u32) -> GivenBack {
         let mut shard = self.shard(id).lock();
         let Some(Held { lease, owner, .. }) = shard.held.remove(&id) else {
             return shard.ended.get(&id).map_or(GivenBack::Unknown, |end| GivenBack::Before(*end));
@@ -125,11 +125,7 @@ impl HeldLeases {
     }
 
     /// Takes a lease out that has ended at `now`. Otherwise when it ends, if it is held.
-    pub(in crate::check) fn expire(
-        &self,
-        id: u64,
-        now: Timestamp,
-    ) -> Result<Lease, Option<Timestamp>> {
+    pub fn expire(&self, id: u64, now: Timestamp) -> Result<Lease, Option<Timestamp>> {
         let mut shard = self.shard(id).lock();
         let expires = shard.held.get(&id).map(|held| held.expires);
         if expires.is_none_or(|expires| expires > now) {
@@ -155,7 +151,7 @@ impl Shard {
 
 impl Place<'_> {
     /// Holds a lease of the worker `owner`, and returns its number, which is never 0.
-    pub(in crate::check) fn hold(self, owner: usize, lease: Lease, expires: Timestamp) -> u64 {
+    pub fn hold(self, owner: usize, lease: Lease, expires: Timestamp) -> u64 {
         let held = Held { lease, owner, expires };
         loop {
             let id = fastrand::u64(1..);

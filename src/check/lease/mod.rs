@@ -8,13 +8,13 @@
 mod end;
 mod ends;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod held;
 mod seal;
 mod token;
 
-pub(super) use end::End;
-pub(super) use ends::Ends;
-pub(super) use held::{GivenBack, HeldLeases, Place, Returned};
-pub(super) use seal::{Seal, Sealer, Unsealed};
-pub(super) use token::{Dynamic, LeaseToken, LeasedCharge, MAX_NAME};
+pub use end::End;
+pub use ends::Ends;
+pub use held::{GivenBack, HeldLeases, Place, Returned};
+pub use seal::{Seal, Sealer, Unsealed};
+pub use token::{Dynamic, LeaseToken, LeasedCharge, MAX_NAME};

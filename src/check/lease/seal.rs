@@ -27,18 +27,18 @@ const MAX_CHARS: usize = 6 * 1024;
 
 /// Seals and opens the leases of one worker.
 #[derive(Debug, Default)]
-pub(in crate::check) struct Sealer(RefCell<Option<Rc<Keys>>>);
+pub struct Sealer(RefCell<Option<Rc<Keys>>>);
 
 /// What seals one lease. It is made before anything is charged, because it can fail.
 #[derive(Debug)]
-pub(in crate::check) struct Seal {
+pub struct Seal {
     keys: Rc<Keys>,
     nonce: [u8; NONCE_LEN],
 }
 
 /// What comes of a text that should be a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::check) enum Unsealed {
+pub enum Unsealed {
     /// It is one.
     Lease(Box<LeaseToken>),
     /// It was sealed under the secret of another store, or by a later version.
@@ -93,7 +93,7 @@ impl Sealer {
     }
 
     /// A seal under the secret of the store. None if the system has no random numbers.
-    pub(in crate::check) fn ready(&self, secret: Secret) -> Option<Seal> {
+    pub fn ready(&self, secret: Secret) -> Option<Seal> {
         let keys = self.keys(secret).ok()?;
         let mut nonce = [0; NONCE_LEN];
         aws_lc_rs::rand::fill(&mut nonce).ok()?;
@@ -101,7 +101,7 @@ impl Sealer {
     }
 
     /// Opens a sealed lease.
-    pub(in crate::check) fn open(&self, text: &str, secret: Secret) -> Unsealed {
+    pub fn open(&self, text: &str, secret: Secret) -> Unsealed {
         let Some(mut sealed) = unpack(text) else { return Unsealed::Invalid };
         let Ok(keys) = self.keys(secret) else { return Unsealed::Invalid };
         let Some((head, encrypted)) = sealed.split_first_chunk_mut::<HEAD>() else {
@@ -122,7 +122,7 @@ impl Sealer {
 
 impl Seal {
     /// Seals a lease.
-    pub(in crate::check) fn seal(self, token: &LeaseToken) -> String {
+    pub fn seal(self, token: &LeaseToken) -> String {
         let Self { keys, nonce } = self;
         let mut sealed = Vec::with_capacity(512);
         sealed.push(VERSION);

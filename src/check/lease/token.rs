@@ -10,56 +10,56 @@ use tollgate_core::store::Source;
 use tollgate_core::time::{Span, Timestamp};
 
 /// The most bytes of the name of a limit that a question states, and of the name of a node.
-pub(in crate::check) const MAX_NAME: usize = 64;
+pub const MAX_NAME: usize = 64;
 
 /// What a lease says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::check) struct LeaseToken {
+pub struct LeaseToken {
     /// The number of its mark. It looks random.
-    pub(in crate::check) id: u128,
+    pub id: u128,
     /// When the question was answered, by the wall clock.
-    pub(in crate::check) issued: Timestamp,
+    pub issued: Timestamp,
     /// When it ends, by the wall clock.
-    pub(in crate::check) expires: Timestamp,
+    pub expires: Timestamp,
     /// When the units were charged, by the clock of the store.
-    pub(in crate::check) taken: Timestamp,
+    pub taken: Timestamp,
     /// The process that has answered the question.
-    pub(in crate::check) node: u64,
+    pub node: u64,
     /// Where that process is, for people.
-    pub(in crate::check) place: String,
+    pub place: String,
     /// The lease of units in flight that this process holds. 0: it holds none.
-    pub(in crate::check) held: u64,
+    pub held: u64,
     /// What was charged.
-    pub(in crate::check) charges: Vec<LeasedCharge>,
+    pub charges: Vec<LeasedCharge>,
 }
 
 /// What one policy has charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::check) struct LeasedCharge {
-    pub(in crate::check) charged: Charged,
+pub struct LeasedCharge {
+    pub charged: Charged,
     /// Whether the policy does not enforce its limit. If it is gone, the others are settled.
-    pub(in crate::check) is_shadow: bool,
+    pub is_shadow: bool,
     /// The limit, if the question has stated it.
-    pub(in crate::check) dynamic: Option<Dynamic>,
+    pub dynamic: Option<Dynamic>,
 }
 
 /// A limit that a question states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::check) struct Dynamic {
-    pub(in crate::check) name: String,
-    pub(in crate::check) units: u64,
-    pub(in crate::check) window: Span,
+pub struct Dynamic {
+    pub name: String,
+    pub units: u64,
+    pub window: Span,
 }
 
 impl LeaseToken {
     /// The number of the lease that replaces this one when it is renewed. It is always the same,
     /// so that the same call can be made again.
-    pub(in crate::check) const fn next_id(&self) -> u128 {
+    pub const fn next_id(&self) -> u128 {
         self.id.wrapping_add(STEP)
     }
 
     /// Its bytes. Names are cut to [`MAX_NAME`].
-    pub(in crate::check) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend(self.id.to_le_bytes());
         let times = [self.issued, self.expires, self.taken].map(Timestamp::as_micros);
@@ -74,7 +74,7 @@ impl LeaseToken {
     }
 
     /// The lease with these bytes.
-    pub(in crate::check) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let token = Self {
             id: u128::from_le_bytes(reader.array()?),

@@ -9,34 +9,34 @@ use super::{Counted, Hits, Matched, Plan, Switches, Tally, Unit};
 
 /// What one descriptor is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Status<'d> {
+pub struct Status<'d> {
     /// Whether the descriptor is over its limit, for the client.
-    pub(crate) is_over: bool,
+    pub is_over: bool,
     /// The limit: its hits, its unit and its name, which may be empty. None: there is no limit.
-    pub(crate) limit: Option<(u32, Option<Unit>, &'d str)>,
+    pub limit: Option<(u32, Option<Unit>, &'d str)>,
     /// How many more hits fit.
-    pub(crate) remaining: u32,
+    pub remaining: u32,
     /// The time until the limit is fresh, or, if the descriptor is over it, until its hits fit.
     /// None if it is not known, or they never fit.
-    pub(crate) reset: Option<Span>,
+    pub reset: Option<Span>,
 }
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer<'d> {
+pub struct Answer<'d> {
     /// Whether the request is over a limit, for the client.
-    pub(crate) is_over: bool,
+    pub is_over: bool,
     /// Whether it would have been, if the service did not admit all requests.
-    pub(crate) is_shadowed: bool,
+    pub is_shadowed: bool,
     /// One for each descriptor.
-    pub(crate) statuses: SmallVec<[Status<'d>; 4]>,
+    pub statuses: SmallVec<[Status<'d>; 4]>,
     /// What metrics count for each descriptor that has a limit.
-    pub(crate) tallies: SmallVec<[Option<Tally>; 4]>,
+    pub tallies: SmallVec<[Option<Tally>; 4]>,
     /// The indexes of the descriptors that are not over a limit; those without one are among
     /// them, but not those of unlimited rules.
-    pub(crate) passed: SmallVec<[usize; 4]>,
+    pub passed: SmallVec<[usize; 4]>,
     /// The index of the descriptor that is over its limit, or else the closest to it.
-    pub(crate) closest: Option<usize>,
+    pub closest: Option<usize>,
 }
 
 impl Status<'_> {
@@ -46,7 +46,7 @@ impl Status<'_> {
 
 /// The answer to the request with this plan. `counted` are the answers of the store to its slots,
 /// at `now`.
-pub(crate) fn answer<'d>(
+pub fn answer<'d>(
     plan: &Plan<'d>,
     counted: &[Counted],
     switches: Switches,

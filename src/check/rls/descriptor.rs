@@ -6,33 +6,33 @@ use super::Unit;
 
 /// One entry of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<'q> {
-    pub(crate) key: &'q str,
+pub struct Entry<'q> {
+    pub key: &'q str,
     /// It may be empty.
-    pub(crate) value: &'q str,
+    pub value: &'q str,
 }
 
 /// One descriptor of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Descriptor<'q> {
+pub struct Descriptor<'q> {
     /// The entries, at least one.
-    pub(crate) entries: SmallVec<[Entry<'q>; 4]>,
+    pub entries: SmallVec<[Entry<'q>; 4]>,
     /// A limit of the request itself, instead of the configured one.
-    pub(crate) instead: Option<Override>,
+    pub instead: Option<Override>,
     /// What the request counts.
-    pub(crate) hits: Hits,
+    pub hits: Hits,
 }
 
 /// A limit that a request brings with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Override {
-    pub(crate) requests: u32,
-    pub(crate) unit: Unit,
+pub struct Override {
+    pub requests: u32,
+    pub unit: Unit,
 }
 
 /// What a request counts on the counter of one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hits {
+pub enum Hits {
     /// So many more. 0 asks whether the counter is above its limit, and counts nothing.
     Add(u64),
     /// So many less, but never less than none.
@@ -46,13 +46,13 @@ impl Hits {
 
     /// The hits of a descriptor: its own number, which may be 0; or else the number of the
     /// request, where 0 counts as 1.
-    pub(crate) fn new(own: Option<u64>, of_request: u32, is_negative: bool) -> Self {
+    pub fn new(own: Option<u64>, of_request: u32, is_negative: bool) -> Self {
         let number = own.unwrap_or(u64::from(of_request.max(1))).min(Self::MOST);
         if is_negative { Self::GiveBack(number) } else { Self::Add(number) }
     }
 
     /// The number of hits that are added.
-    pub(crate) const fn added(self) -> u64 {
+    pub const fn added(self) -> u64 {
         match self {
             Self::Add(number) => number,
             Self::GiveBack(_) => 0,

@@ -19,23 +19,23 @@ const DIGESTED_FIRST: &[u8] = b"the free values of a rule for descriptors";
 
 /// Which policy judges the descriptors that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NativeRule {
-    pub(crate) entries: Vec<EntryMatch>,
+pub struct NativeRule {
+    pub entries: Vec<EntryMatch>,
     /// The name of the policy.
-    pub(crate) policy: Box<str>,
+    pub policy: Box<str>,
     /// The words of the policy's key, and the entry that has the value of each. None: the values
     /// that the rule leaves free name the counter.
-    pub(crate) key: Option<Vec<(KeyExpr, Box<str>)>>,
+    pub key: Option<Vec<(KeyExpr, Box<str>)>>,
     /// Whether hits are counted even if they are over the limit.
-    pub(crate) counts_always: bool,
+    pub counts_always: bool,
 }
 
 /// What an entry must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EntryMatch {
-    pub(crate) key: Box<str>,
+pub struct EntryMatch {
+    pub key: Box<str>,
     /// None: any value.
-    pub(crate) value: Option<Box<str>>,
+    pub value: Option<Box<str>>,
 }
 
 impl EntryMatch {
@@ -45,7 +45,7 @@ impl EntryMatch {
 }
 
 /// The policies of the gateway.
-pub(crate) trait Policies<'p> {
+pub trait Policies<'p> {
     /// The policy of this name. None: it is off.
     fn policy(&self, name: &str) -> Option<&'p Arc<Policy>>;
 
@@ -103,7 +103,7 @@ impl NativeRule {
 }
 
 /// The plan for a request to a domain with these rules.
-pub(crate) fn plan<'p>(
+pub fn plan<'p>(
     rules: &'p [NativeRule],
     descriptors: &[Descriptor<'_>],
     policies: &impl Policies<'p>,

@@ -26,33 +26,33 @@ const DIGESTED_FIRST: &[u8] = b"a descriptor of envoyproxy/ratelimit";
 
 /// The settings that change all rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Switches {
+pub struct Switches {
     /// No request is refused.
-    pub(crate) shadow: bool,
+    pub shadow: bool,
     /// All limits are in quota mode.
-    pub(crate) quota: bool,
+    pub quota: bool,
     /// A domain may be spread over several files.
-    pub(crate) merge_domains: bool,
+    pub merge_domains: bool,
     /// Responses contain the descriptors, and the metadata of the rules.
-    pub(crate) metadata: bool,
+    pub metadata: bool,
     /// Windows slide, instead of beginning at full units.
-    pub(crate) sliding: bool,
+    pub sliding: bool,
     /// A request counts on all of its limits, or on none.
-    pub(crate) together: bool,
+    pub together: bool,
 }
 
 /// The rules under which requests are planned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules<'d> {
-    pub(crate) domains: &'d Domains,
-    pub(crate) switches: Switches,
+pub struct Rules<'d> {
+    pub domains: &'d Domains,
+    pub switches: Switches,
     /// The secret of the counters' names.
-    pub(crate) secret: Secret,
+    pub secret: Secret,
 }
 
 /// What limits one descriptor.
 #[derive(Clone, Debug)]
-pub(crate) enum Matched<'d> {
+pub enum Matched<'d> {
     /// Nothing.
     None,
     /// A rule without a limit.
@@ -63,45 +63,45 @@ pub(crate) enum Matched<'d> {
 
 /// The limit of one descriptor.
 #[derive(Clone, Debug)]
-pub(crate) struct Limited<'d> {
-    pub(crate) requests: u32,
+pub struct Limited<'d> {
+    pub requests: u32,
     /// None: the window of the limit is no unit.
-    pub(crate) unit: Option<Unit>,
+    pub unit: Option<Unit>,
     /// The name of the limit. It may be empty.
-    pub(crate) name: &'d str,
+    pub name: &'d str,
     /// Whether the descriptor is never over its limit, for the client.
-    pub(crate) is_shadow: bool,
+    pub is_shadow: bool,
     /// Whether the request is over this limit only together with all others of this kind.
-    pub(crate) is_quota: bool,
+    pub is_quota: bool,
     /// What the response says if the descriptor is within the limit.
-    pub(crate) metadata: Option<&'d Map<String, Value>>,
+    pub metadata: Option<&'d Map<String, Value>>,
     /// The labels in metrics.
-    pub(crate) series: Arc<Series>,
+    pub series: Arc<Series>,
 }
 
 /// The charge of one counter.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
+pub struct Slot {
     /// The limit.
-    pub(crate) policy: Arc<Policy>,
+    pub policy: Arc<Policy>,
     /// The owner of the counter.
-    pub(crate) principal: Principal,
+    pub principal: Principal,
     /// The limit instead of that of the policy.
-    pub(crate) instead: Option<OverrideLimit>,
+    pub instead: Option<OverrideLimit>,
     /// Whether it is judged alone, and counted even if it is over the limit. All others are
     /// judged together, and counted only if none of them is over its limit.
-    pub(crate) is_alone: bool,
+    pub is_alone: bool,
     /// All hits of its descriptors.
-    pub(crate) hits: Hits,
+    pub hits: Hits,
     /// It is charged when all slots of lower rounds have been.
-    pub(crate) round: usize,
+    pub round: usize,
     /// The indexes of its descriptors, in their order.
-    pub(crate) descriptors: SmallVec<[usize; 2]>,
+    pub descriptors: SmallVec<[usize; 2]>,
 }
 
 /// The answer of a store to a slot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Counted {
+pub enum Counted {
     /// The verdict on the hits. What remains is that after them.
     Judged(Verdict),
     /// The client has no limit.
@@ -114,18 +114,18 @@ pub(crate) enum Counted {
 
 /// What a request counts.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan<'d> {
+pub struct Plan<'d> {
     /// What limits each descriptor.
-    pub(crate) matched: SmallVec<[Matched<'d>; 4]>,
+    pub matched: SmallVec<[Matched<'d>; 4]>,
     /// The hits of each descriptor.
-    pub(crate) hits: SmallVec<[Hits; 4]>,
+    pub hits: SmallVec<[Hits; 4]>,
     /// The charges, by their rounds.
-    pub(crate) slots: SmallVec<[Slot; 4]>,
+    pub slots: SmallVec<[Slot; 4]>,
 }
 
 impl<'d> Rules<'d> {
     /// The plan for a request. The result does not depend on what was counted before.
-    pub(crate) fn plan(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Plan<'d> {
+    pub fn plan(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Plan<'d> {
         let found: SmallVec<[_; 4]> =
             descriptors.iter().map(|it| self.domains.search(domain, &it.entries)).collect();
         let replaced = replaced(descriptors, &found);
@@ -251,7 +251,7 @@ fn replaced<'d>(
 
 impl Plan<'_> {
     /// Adds the charge of the descriptor with this index.
-    pub(super) fn add(&mut self, slot: Slot, index: usize) {
+    pub fn add(&mut self, slot: Slot, index: usize) {
         let is_same = |it: &&mut Slot| {
             it.principal == slot.principal && it.policy.counter == slot.policy.counter
         };

@@ -6,11 +6,11 @@
 
 /// The labels of the counters of one descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Series {
+pub struct Series {
     /// The first entry: its key, or its key and its value with `_` between them.
-    pub(crate) key1: Box<str>,
+    pub key1: Box<str>,
     /// The second entry.
-    pub(crate) key2: Option<Box<str>>,
+    pub key2: Option<Box<str>>,
 }
 
 /// The longest label, in bytes. Longer ones are cut: values are chosen by clients.
@@ -18,14 +18,14 @@ const MAX_BYTES: usize = 256;
 
 impl Series {
     /// Labels under construction.
-    pub(super) const fn builder() -> SeriesBuilder {
+    pub const fn builder() -> SeriesBuilder {
         SeriesBuilder { levels: 0, key1: String::new(), key2: String::new() }
     }
 }
 
 /// Gathers labels, level by level.
 #[derive(Debug)]
-pub(super) struct SeriesBuilder {
+pub struct SeriesBuilder {
     levels: usize,
     key1: String,
     key2: String,
@@ -33,7 +33,7 @@ pub(super) struct SeriesBuilder {
 
 impl SeriesBuilder {
     /// Adds the label of the next level. Levels below the second have none.
-    pub(super) fn level(&mut self, key: &str, value: &str) {
+    pub fn level(&mut self, key: &str, value: &str) {
         let label = match self.levels {
             0 => &mut self.key1,
             1 => &mut self.key2,
@@ -49,7 +49,7 @@ impl SeriesBuilder {
         label.truncate(cut);
     }
 
-    pub(super) fn finish(self) -> Series {
+    pub fn finish(self) -> Series {
         let key2 = (self.levels > 1).then(|| self.key2.into());
         Series { key1: self.key1.into(), key2 }
     }

@@ -6,20 +6,20 @@ use super::{Domains, NativeRule, Switches};
 
 /// What a rate limit service knows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RateLimits {
+pub struct RateLimits {
     /// The domains of a configuration directory.
-    pub(crate) domains: Domains,
+    pub domains: Domains,
     /// What changes the rules of these domains.
-    pub(crate) switches: Switches,
+    pub switches: Switches,
     /// The domains of the gateway's own policies.
-    pub(crate) native: HashMap<Box<str>, Vec<NativeRule>>,
+    pub native: HashMap<Box<str>, Vec<NativeRule>>,
     /// The header fields that a response adds.
-    pub(crate) fields: Vec<Dialect>,
+    pub fields: Vec<Dialect>,
 }
 
 /// Header fields about limits. Envoy itself writes those with names in `x-ratelimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub enum Dialect {
     /// `RateLimit-Policy` and `RateLimit`, with all limits of the request.
     Ietf,
     /// `Retry-After`, if the request is over a limit.

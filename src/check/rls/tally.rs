@@ -3,23 +3,23 @@
 
 /// The hits of one descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// All hits.
-    pub(crate) total: u64,
+    pub total: u64,
     /// Hits beyond the limit.
-    pub(crate) over: u64,
+    pub over: u64,
     /// Hits within the limit, but beyond 80 % of it.
-    pub(crate) near: u64,
+    pub near: u64,
     /// All hits, if the descriptor is within its limit.
-    pub(crate) within: u64,
+    pub within: u64,
     /// Hits beyond the limit that were admitted, because the limit is in shadow mode.
-    pub(crate) shadow: u64,
+    pub shadow: u64,
 }
 
 impl Tally {
     /// `hits` more on a counter with this limit, which had `before`. A counter that was above its
     /// limit may be given as equal to it.
-    pub(super) fn new(limit: u64, before: u64, hits: u64, is_over: bool, is_shadow: bool) -> Self {
+    pub fn new(limit: u64, before: u64, hits: u64, is_over: bool, is_shadow: bool) -> Self {
         let after = before.saturating_add(hits);
         let near_from = limit * 4 / 5;
         let over = match is_over {
@@ -42,7 +42,7 @@ impl Tally {
     }
 
     /// Hits on a limit that admits none.
-    pub(super) fn of_none(hits: u64, is_shadow: bool) -> Self {
+    pub fn of_none(hits: u64, is_shadow: bool) -> Self {
         Self::new(0, 0, hits, true, is_shadow)
     }
 }

@@ -21,27 +21,27 @@ use crate::check::Wildcard;
 
 /// The limit of a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Rule {
-    pub(crate) amount: Amount,
+pub struct Rule {
+    pub amount: Amount,
     /// The name that other rules can replace. It may be empty.
-    pub(crate) name: Box<str>,
+    pub name: Box<str>,
     /// The names of the limits that do not count for a request that has this limit too.
-    pub(crate) replaces: Vec<Box<str>>,
+    pub replaces: Vec<Box<str>>,
     /// Whether it never refuses a request.
-    pub(crate) shadow: bool,
+    pub shadow: bool,
     /// Whether it refuses a request only together with all other limits of this kind.
-    pub(crate) quota: bool,
+    pub quota: bool,
     /// Whether metrics have the values of its descriptors.
-    pub(crate) detailed_metric: bool,
+    pub detailed_metric: bool,
     /// What a response says about a descriptor that is within the limit.
-    pub(crate) metadata: Map<String, Value>,
+    pub metadata: Map<String, Value>,
     /// The labels in metrics, unless they depend on the request.
-    pub(crate) series: Arc<Series>,
+    pub series: Arc<Series>,
 }
 
 /// How much a limit admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Amount {
+pub enum Amount {
     /// So many hits in each window. With 0, every request is over the limit.
     PerUnit(u32, Unit),
     /// All.
@@ -50,7 +50,7 @@ pub(crate) enum Amount {
 
 impl Rule {
     /// A rule with this amount and nothing else.
-    pub(crate) fn new(amount: Amount) -> Self {
+    pub fn new(amount: Amount) -> Self {
         Self {
             amount,
             name: Box::default(),
@@ -66,22 +66,22 @@ impl Rule {
 
 /// One node of a tree.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
-    pub(crate) key: Box<str>,
+pub struct Node {
+    pub key: Box<str>,
     /// Empty: any value.
-    pub(crate) value: Box<str>,
-    pub(crate) rule: Option<Rule>,
+    pub value: Box<str>,
+    pub rule: Option<Rule>,
     /// Whether metrics contain the value of a request.
-    pub(crate) value_to_metric: bool,
+    pub value_to_metric: bool,
     /// Whether all values that fit the wildcard share one counter.
-    pub(crate) share_threshold: bool,
+    pub share_threshold: bool,
     /// The nodes for the next entry.
-    pub(crate) below: Level,
+    pub below: Level,
 }
 
 impl Node {
     /// The name by which it is found.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match &*self.value {
             "" => self.key.to_string(),
             value => format!("{}_{value}", self.key),
@@ -91,7 +91,7 @@ impl Node {
 
 /// The nodes of one level.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Level {
+pub struct Level {
     nodes: Vec<Node>,
     named: HashMap<Box<str>, usize>,
     /// The nodes with wildcards in their names, in the order of the files.
@@ -100,14 +100,14 @@ pub(crate) struct Level {
 
 /// The error of a second node of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Duplicate(pub(crate) String);
+pub struct Duplicate(pub String);
 
 impl Level {
     /// Adds a node behind those that were added before.
     ///
     /// # Errors
     /// If there is a node of its name.
-    pub(crate) fn add(&mut self, node: Node) -> Result<(), Duplicate> {
+    pub fn add(&mut self, node: Node) -> Result<(), Duplicate> {
         let name = node.name();
         if self.named.contains_key(&*name) {
             return Err(Duplicate(name));
@@ -123,12 +123,12 @@ impl Level {
 
     /// The nodes, in the order in which they were added.
     #[cfg(test)]
-    pub(crate) fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// The number of nodes on this level and below it.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.nodes.iter().map(|node| 1 + node.below.len()).sum()
     }
 
@@ -216,20 +216,20 @@ impl<'d> Step<'d> {
 
 /// The limit of a descriptor, and the way to it.
 #[derive(Clone, Debug)]
-pub(super) struct Found<'d> {
-    pub(super) rule: &'d Rule,
+pub struct Found<'d> {
+    pub rule: &'d Rule,
     /// One for each entry.
     steps: SmallVec<[Step<'d>; 4]>,
 }
 
 impl<'d> Found<'d> {
     /// For each entry the pattern that stands for its value in the name of the counter.
-    pub(super) fn shared(&self) -> impl Iterator<Item = Option<&'d str>> {
+    pub fn shared(&self) -> impl Iterator<Item = Option<&'d str>> {
         self.steps.iter().map(Step::shared)
     }
 
     /// The labels in metrics of the descriptor with these entries.
-    pub(super) fn series(&self, entries: &[Entry<'_>]) -> Arc<Series> {
+    pub fn series(&self, entries: &[Entry<'_>]) -> Arc<Series> {
         let is_detailed = self.rule.detailed_metric;
         if !is_detailed && !self.steps.iter().any(Step::is_labelled_by_value) {
             return Arc::clone(&self.rule.series);
@@ -244,11 +244,11 @@ impl<'d> Found<'d> {
 
 /// The rules of all domains.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Domains(HashMap<Box<str>, Level>);
+pub struct Domains(HashMap<Box<str>, Level>);
 
 impl Domains {
     /// The domains of these names, with their rules.
-    pub(crate) fn new(domains: impl IntoIterator<Item = (Box<str>, Level)>) -> Self {
+    pub fn new(domains: impl IntoIterator<Item = (Box<str>, Level)>) -> Self {
         let label = |(name, mut level): (_, Level)| {
             level.label(&mut Vec::new());
             (name, level)
@@ -258,22 +258,22 @@ impl Domains {
 
     /// The names of the domains.
     #[cfg(test)]
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }
 
     /// Whether there is a domain of this name.
-    pub(crate) fn contains(&self, domain: &str) -> bool {
+    pub fn contains(&self, domain: &str) -> bool {
         self.0.contains_key(domain)
     }
 
     /// The number of nodes in all trees.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.values().map(Level::len).sum()
     }
 
     /// The limit of a descriptor with these entries.
-    pub(super) fn search(&self, domain: &str, entries: &[Entry<'_>]) -> Option<Found<'_>> {
+    pub fn search(&self, domain: &str, entries: &[Entry<'_>]) -> Option<Found<'_>> {
         self.0.get(domain)?.search(entries)
     }
 }

@@ -5,7 +5,7 @@ use tollgate_core::time::Span;
 /// The window of a limit. The number of each unit is the one that the protocol gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
-pub(crate) enum Unit {
+pub enum Unit {
     Second = 1,
     Minute = 2,
     Hour = 3,
@@ -21,32 +21,32 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// All units.
-    pub(crate) const ALL: [Self; 7] =
+    pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
     /// The unit of this name, in small or capital letters.
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
+    pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
     }
 
     /// The unit that the protocol gives this number. None for 0, which is no unit, and for
     /// numbers of later versions.
-    pub(crate) fn of_number(number: i32) -> Option<Self> {
+    pub fn of_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.number() == number)
     }
 
     /// The unit with this window, if there is one.
-    pub(crate) fn of_window(window: Span) -> Option<Self> {
+    pub fn of_window(window: Span) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.window() == window)
     }
 
     /// The number in the protocol.
-    pub(crate) const fn number(self) -> i32 {
+    pub const fn number(self) -> i32 {
         self as i32
     }
 
     /// The name in configurations.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Second => "second",
             Self::Minute => "minute",
@@ -59,7 +59,7 @@ impl Unit {
     }
 
     /// The length of the window.
-    pub(crate) const fn window(self) -> Span {
+    pub const fn window(self) -> Span {
         const DAY_S: u64 = 24 * 60 * 60;
         Span::from_secs(match self {
             Self::Second => 1,

@@ -28,7 +28,7 @@ const ENDPOINTS: usize = 64;
 ///
 /// # Errors
 /// If the system refuses a runtime.
-pub(super) fn run(config: &Config) -> io::Result<Vec<Outcome>> {
+pub fn run(config: &Config) -> io::Result<Vec<Outcome>> {
     let runtime = local_runtime()?;
     let outcomes = runtime.block_on(async {
         let (store, keys, upstreams) =

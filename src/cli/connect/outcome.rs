@@ -7,13 +7,13 @@ use tollgate_core::text::is_printable;
 
 /// What was found at one server or file.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Outcome {
+pub struct Outcome {
     /// The field of the configuration that names it.
     field: String,
     /// The server or the file.
     name: String,
     /// What is known of it. None: it cannot be reached.
-    pub(super) facts: Option<Vec<String>>,
+    pub facts: Option<Vec<String>>,
     problems: Vec<Problem>,
 }
 
@@ -25,31 +25,31 @@ struct Problem {
 }
 
 impl Outcome {
-    pub(super) fn new(field: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(field: impl Into<String>, name: impl Into<String>) -> Self {
         Self { field: field.into(), name: name.into(), facts: None, problems: Vec::new() }
     }
 
     /// It cannot be used for this reason.
-    pub(super) fn error(&mut self, what: impl Into<String>, advice: impl Into<String>) {
+    pub fn error(&mut self, what: impl Into<String>, advice: impl Into<String>) {
         let what = what.into();
         let advice = advice.into();
         self.problems.push(Problem { is_warning: false, what, advice });
     }
 
     /// It can be used, and most likely does something that is not intended.
-    pub(super) fn warning(&mut self, what: impl Into<String>, advice: impl Into<String>) {
+    pub fn warning(&mut self, what: impl Into<String>, advice: impl Into<String>) {
         let what = what.into();
         let advice = advice.into();
         self.problems.push(Problem { is_warning: true, what, advice });
     }
 
     /// Whether a gateway can use it.
-    pub(in crate::cli) fn is_good(&self) -> bool {
+    pub fn is_good(&self) -> bool {
         self.problems.iter().all(|problem| problem.is_warning)
     }
 
     /// What is known of it, on one line. None if it cannot be reached.
-    pub(in crate::cli) fn line(&self) -> Option<String> {
+    pub fn line(&self) -> Option<String> {
         let facts = self.facts.as_ref()?.join(", ");
         let word = if self.is_good() { "good" } else { "not usable" };
         let Self { field, name, .. } = self;
@@ -58,7 +58,7 @@ impl Outcome {
     }
 
     /// Its problems, in the form in which mistakes in `file` are reported.
-    pub(in crate::cli) fn problems(&self, file: &str) -> impl Iterator<Item = String> {
+    pub fn problems(&self, file: &str) -> impl Iterator<Item = String> {
         let Self { field, name, .. } = self;
         self.problems.iter().map(move |Problem { is_warning, what, advice }| {
             let severity = if *is_warning { "warning" } else { "error" };
@@ -77,7 +77,7 @@ fn printable(text: &str) -> String {
 }
 
 /// A time in milliseconds, with hundredths if it is short.
-pub(super) fn ms(time: Duration) -> String {
+pub fn ms(time: Duration) -> String {
     match time.as_micros() {
         us @ 0..10_000 => format!("{}.{:02} ms", us / 1000, us % 1000 / 10),
         us => format!("{} ms", us / 1000),

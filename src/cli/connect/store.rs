@@ -16,7 +16,7 @@ const CLOCK_DIFFERS_US: u64 = 1_000_000;
 
 /// Asks all servers of the store, each for no longer than about `limit`. In the memory of the
 /// process there is none. If a program prints the password, it runs before.
-pub(super) async fn probe(config: &Config, limit: Duration) -> Vec<Outcome> {
+pub async fn probe(config: &Config, limit: Duration) -> Vec<Outcome> {
     let (store, printed) = settings_with_password(&config.store).await;
     let Some(settings) = &store.redis else { return Vec::new() };
     if let (Err(error), Some(command)) = (printed, &store.password_command) {

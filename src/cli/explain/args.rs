@@ -11,7 +11,7 @@ use super::problem::Problem;
 use crate::cli::which::GatewaysArgs;
 use crate::engine::{Description, Fields};
 
-pub(in crate::cli) const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   tollgate explain http://api.example.com/v1/orders
   tollgate explain --used 100 --peer 203.0.113.7 -H 'X-Api-Key: 4f9d' https://api.example.com/
@@ -21,7 +21,7 @@ Examples:
 Exit code 0: admitted; 3: refused; 1: the question failed; 2: wrong usage or configuration.";
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ExplainArgs {
+pub struct ExplainArgs {
     /// The URL of the request
     #[arg(value_name = "URL", required_unless_present = "id", conflicts_with = "id")]
     url: Option<String>,
@@ -54,25 +54,25 @@ pub(in crate::cli) struct ExplainArgs {
     tls_subject: Option<String>,
     /// The configuration, with empty counters [default: gateway.yaml]
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["admin", "id"])]
-    pub(super) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// The units that are used already, of all policies or of one
     #[arg(long, value_name = "N|POLICY=N", conflicts_with_all = ["admin", "id"])]
-    pub(super) used: Vec<Used>,
+    pub used: Vec<Used>,
     #[command(flatten)]
-    pub(super) gateways: GatewaysArgs,
+    pub gateways: GatewaysArgs,
     /// The id of a request that was refused, which a running gateway knows
     #[arg(long, value_name = "REQUEST-ID")]
-    pub(super) id: Option<String>,
+    pub id: Option<String>,
     /// Print JSON
     #[arg(long)]
-    pub(in crate::cli) json: bool,
+    pub json: bool,
 }
 
 /// The units that are used already. Without a name: under each policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Used {
-    pub(super) policy: Option<String>,
-    pub(super) units: u64,
+pub struct Used {
+    pub policy: Option<String>,
+    pub units: u64,
 }
 
 impl std::str::FromStr for Used {
@@ -93,7 +93,7 @@ impl ExplainArgs {
     ///
     /// # Errors
     /// If a field has no name, a file of a body cannot be read, or nothing names the host.
-    pub(super) fn description(&self) -> Result<Description, Problem> {
+    pub fn description(&self) -> Result<Description, Problem> {
         let mut fields = Vec::new();
         for header in &self.headers {
             let wrong = || Problem::Header(header.clone());

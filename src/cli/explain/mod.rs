@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 use tollgate_core::time::Clock;
 use tollgate_top::texts;
 
-pub(super) use self::args::{EXAMPLES, ExplainArgs};
-pub(super) use self::problem::Problem;
+pub use self::args::{EXAMPLES, ExplainArgs};
+pub use self::problem::Problem;
 use crate::app::local_runtime;
 use crate::config::{Compiled, LoadError};
 use crate::engine::Explanation;
 
 /// What is printed.
-pub(super) struct Explained {
+pub struct Explained {
     /// The text for standard output.
-    pub(super) text: String,
+    pub text: String,
     /// Whether no gateway refuses the request.
-    pub(super) is_admitted: bool,
+    pub is_admitted: bool,
 }
 
 /// Explains the request of the arguments. `load` reads a configuration.
 ///
 /// # Errors
 /// If the arguments or the configuration are wrong, or a gateway does not answer.
-pub(super) fn run(
+pub fn run(
     args: &ExplainArgs,
     load: impl Fn(&Path) -> Result<Compiled, LoadError>,
 ) -> Result<Explained, Problem> {

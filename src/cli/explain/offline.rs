@@ -22,7 +22,7 @@ const MAX_KEYS: usize = 1000;
 ///
 /// # Errors
 /// If `used` names a policy that does not exist.
-pub(super) async fn explained(
+pub async fn explained(
     config: Config,
     used: &[Used],
     clock: &Clock,

@@ -9,7 +9,7 @@ use crate::engine::DescriptionError;
 
 /// Why a request could not be explained.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::cli) enum Problem {
+pub enum Problem {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] LoadError),
@@ -57,7 +57,7 @@ pub(in crate::cli) enum Problem {
 
 impl Problem {
     /// Whether the fault is in the arguments or the configuration.
-    pub(in crate::cli) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         match self {
             Self::Gateway(problem) => problem.is_usage(),
             Self::Unreadable { .. } | Self::Form(_) | Self::Start(_) => false,

@@ -7,7 +7,7 @@ use tollgate_top::texts::{source, wait};
 use crate::engine::{Explanation, PolicyVerdict, Reason, Wait};
 
 /// The explanation in lines: the decision first.
-pub(super) fn text(explanation: &Explanation) -> String {
+pub fn text(explanation: &Explanation) -> String {
     let mut text = format!("{}\n", headline(explanation));
     let mut part = |title: &str, lines: Vec<String>| {
         for (index, line) in lines.iter().enumerate() {

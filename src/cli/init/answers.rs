@@ -11,18 +11,18 @@ use crate::config::{Endpoint, KeyWord, ListenAddress, Rate, ScalarError};
 
 /// The values of a new configuration, each checked, as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answers {
+pub struct Answers {
     /// The backend.
-    pub(super) to: String,
-    pub(super) limit: String,
-    pub(super) key: String,
-    pub(super) listen: String,
+    pub to: String,
+    pub limit: String,
+    pub key: String,
+    pub listen: String,
     /// The networks of proxies in front of the gateway.
-    pub(super) trusted_proxies: Vec<String>,
+    pub trusted_proxies: Vec<String>,
     /// The store that several gateways share.
-    pub(super) redis: Option<String>,
+    pub redis: Option<String>,
     /// The address of the admin listener.
-    pub(super) admin: Option<String>,
+    pub admin: Option<String>,
 }
 
 /// What is usual.
@@ -32,7 +32,7 @@ const LISTEN: &str = "0.0.0.0:8080";
 const BACKEND: &str = "http://127.0.0.1:9000";
 
 /// Reads an answer of the user.
-pub(super) trait Terminal {
+pub trait Terminal {
     /// The answer to a question: an empty one means `usual`.
     ///
     /// # Errors
@@ -44,9 +44,9 @@ pub(super) trait Terminal {
 }
 
 /// Questions and answers as lines.
-pub(super) struct Lines<I, O> {
-    pub(super) input: I,
-    pub(super) output: O,
+pub struct Lines<I, O> {
+    pub input: I,
+    pub output: O,
 }
 
 impl<I: BufRead, O: Write> Terminal for Lines<I, O> {
@@ -72,10 +72,7 @@ impl Answers {
     ///
     /// # Errors
     /// If a value of the arguments is wrong, the backend is missing, or the input has ended.
-    pub(super) fn new(
-        args: &InitArgs,
-        mut terminal: Option<&mut dyn Terminal>,
-    ) -> Result<Self, Problem> {
+    pub fn new(args: &InitArgs, mut terminal: Option<&mut dyn Terminal>) -> Result<Self, Problem> {
         if args.to.is_none() && terminal.is_none() {
             return Err(Problem::NoBackend);
         }

@@ -10,12 +10,12 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write as _, stderr, stdin};
 use std::path::Path;
 
 use self::answers::{Answers, Lines, Terminal};
-pub(super) use self::args::{EXAMPLES, InitArgs};
-pub(super) use self::problem::Problem;
+pub use self::args::{EXAMPLES, InitArgs};
+pub use self::problem::Problem;
 use crate::config::{Config, Report};
 
 /// What is printed.
-pub(super) enum Output {
+pub enum Output {
     /// The configuration itself.
     Text(String),
     /// The file is written, and this is what to do with it.
@@ -26,7 +26,7 @@ pub(super) enum Output {
 ///
 /// # Errors
 /// If an argument is wrong, or the file is there already or cannot be written.
-pub(super) fn run(args: &InitArgs) -> Result<Output, Problem> {
+pub fn run(args: &InitArgs) -> Result<Output, Problem> {
     // Before the questions: the answers would be lost.
     if !args.print && !args.force && args.file.exists() {
         return Err(Problem::Exists(args.file.clone()));

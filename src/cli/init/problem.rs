@@ -7,7 +7,7 @@ use crate::config::Report;
 
 /// Why no configuration is written.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::cli) enum Problem {
+pub enum Problem {
     /// An argument is wrong.
     #[error("{option} {text:?}: {why}")]
     Value {

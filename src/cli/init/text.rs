@@ -3,7 +3,7 @@
 use super::answers::Answers;
 
 /// The configuration with these values.
-pub(super) fn text(answers: &Answers) -> String {
+pub fn text(answers: &Answers) -> String {
     let Answers { to, limit, key, listen, .. } = answers;
     [
         HEAD.to_owned(),

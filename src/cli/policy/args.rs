@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::which::GatewayArgs;
 
-pub(in crate::cli) const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   tollgate policy list
   tollgate policy show per-client
@@ -15,7 +15,7 @@ Examples:
 A change prints what was before, what is after, until when, and the command that undoes it.
 Exit code 0: done; 1: the gateway does not answer or refuses; 2: wrong usage.";
 
-pub(in crate::cli) const RESET_EXAMPLES: &str = "\
+pub const RESET_EXAMPLES: &str = "\
 Examples:
   tollgate reset per-client 192.0.2.7
   tollgate reset per-client ~k7f2m9qd0v3x       an id that top or the access log shows
@@ -23,13 +23,13 @@ KEY is written as for tollgate override.
 Exit code 0: done; 1: the gateway does not answer or refuses; 2: wrong usage.";
 
 #[derive(Clone, Debug, Args)]
-pub(in crate::cli) struct PolicyArgs {
+pub struct PolicyArgs {
     #[command(subcommand)]
-    pub(super) command: PolicyCommand,
+    pub command: PolicyCommand,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum PolicyCommand {
+pub enum PolicyCommand {
     /// List all policies with their limits and what they decide
     List {
         #[command(flatten)]
@@ -97,24 +97,24 @@ pub(super) enum PolicyCommand {
 
 /// What a change says of itself.
 #[derive(Clone, Debug, Args)]
-pub(super) struct ChangeArgs {
+pub struct ChangeArgs {
     /// When it ends, such as 30m [default: when it is undone]
     #[arg(long = "for", value_name = "TIME")]
-    pub(super) lasts: Option<String>,
+    pub lasts: Option<String>,
     /// Why, for others
     #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(super) reason: String,
+    pub reason: String,
     /// Write it into the file, too, so that it stays
     #[arg(long, conflicts_with = "lasts")]
-    pub(super) persist: bool,
+    pub persist: bool,
 }
 
 #[derive(Clone, Debug, Args)]
-pub(in crate::cli) struct ResetArgs {
+pub struct ResetArgs {
     /// The policy
-    pub(super) policy: String,
+    pub policy: String,
     /// The key as it is in a request, or ~ and its id
-    pub(super) key: String,
+    pub key: String,
     #[command(flatten)]
-    pub(super) gateway: GatewayArgs,
+    pub gateway: GatewayArgs,
 }

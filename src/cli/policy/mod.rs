@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tollgate_top::clean;
 
 use self::args::{ChangeArgs, PolicyCommand};
-pub(super) use self::args::{EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
+pub use self::args::{EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
 use self::text::{Changing, quoted};
 use super::admin_client::{AdminError, Answer, Method};
 use super::which::{self, Gateway};
@@ -21,7 +21,7 @@ use crate::app::local_runtime;
 
 /// Why a policy is not shown or changed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// The gateway does not answer, or refuses.
     #[error(transparent)]
     Gateway(#[from] which::Problem),
@@ -52,23 +52,23 @@ pub(super) enum Problem {
 
 impl Problem {
     /// Whether the fault is in the arguments or the configuration.
-    pub(super) const fn is_usage(&self) -> bool {
+    pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Gateway(problem) if problem.is_usage())
     }
 }
 
 /// What is printed.
-pub(super) struct Output {
-    pub(super) text: String,
+pub struct Output {
+    pub text: String,
     /// Whether it is for programs.
-    pub(super) is_json: bool,
+    pub is_json: bool,
 }
 
 /// Shows or changes policies.
 ///
 /// # Errors
 /// If the gateway does not answer or refuses.
-pub(super) fn run(args: &PolicyArgs) -> Result<Output, Problem> {
+pub fn run(args: &PolicyArgs) -> Result<Output, Problem> {
     let runtime = local_runtime().map_err(Problem::Start)?;
     runtime.block_on(perform(&args.command))
 }
@@ -77,7 +77,7 @@ pub(super) fn run(args: &PolicyArgs) -> Result<Output, Problem> {
 ///
 /// # Errors
 /// If the gateway does not answer or refuses.
-pub(super) fn reset(args: &ResetArgs) -> Result<String, Problem> {
+pub fn reset(args: &ResetArgs) -> Result<String, Problem> {
     let gateway = args.gateway.find()?;
     let key = match args.key.strip_prefix('~') {
         Some(id) => format!("~{}", encoded(id)),

@@ -8,17 +8,17 @@ use tollgate_core::time::Span;
 use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 
 /// What is told of a change.
-pub(super) struct Changing<'c> {
-    pub(super) policy: &'c str,
+pub struct Changing<'c> {
+    pub policy: &'c str,
     /// The arguments by which the same gateway is found again.
-    pub(super) gateway: String,
+    pub gateway: String,
     /// Whether the file has it, too.
-    pub(super) is_persistent: bool,
+    pub is_persistent: bool,
 }
 
 impl Changing<'_> {
     /// A limit was set.
-    pub(super) fn set(&self, before: &Value, after: &Value) -> String {
+    pub fn set(&self, before: &Value, after: &Value) -> String {
         let old = limit(&before["limit"]);
         let new = limit(&after["limit"]);
         let mut text = self.limits(&old, &new);
@@ -48,7 +48,7 @@ impl Changing<'_> {
     }
 
     /// Another limit is tried.
-    pub(super) fn tried(&self, after: &Value) -> String {
+    pub fn tried(&self, after: &Value) -> String {
         let tried = &after["candidate"];
         let name = paint(STRONG, self.policy);
         let mut text = format!(
@@ -65,7 +65,7 @@ impl Changing<'_> {
     }
 
     /// A change was removed.
-    pub(super) fn undone(&self, what: &str, before: &Value, after: &Value) -> String {
+    pub fn undone(&self, what: &str, before: &Value, after: &Value) -> String {
         let name = paint(STRONG, self.policy);
         if after["removed"] == true {
             return format!("{name}: the change is removed; this node has no such policy\n");
@@ -94,7 +94,7 @@ impl Changing<'_> {
 }
 
 /// All policies as a table.
-pub(super) fn list(items: &Value) -> String {
+pub fn list(items: &Value) -> String {
     let mut rows =
         vec![["POLICY", "LIMIT", "KEY", "MODE", "1 MIN", "REFUSED", "CHANGED"].map(str::to_owned)];
     for it in items.as_array().into_iter().flatten() {
@@ -133,7 +133,7 @@ pub(super) fn list(items: &Value) -> String {
 }
 
 /// One policy in lines.
-pub(super) fn show(it: &Value) -> String {
+pub fn show(it: &Value) -> String {
     let mut text = format!("{}\n", paint(STRONG, word(&it["name"])));
     row(&mut text, "Limit", &format!("{} ({})", limit(&it["limit"]), word(&it["algorithm"])));
     row(&mut text, "Key", &word(&it["key"]));
@@ -192,7 +192,7 @@ pub(super) fn show(it: &Value) -> String {
 }
 
 /// The counters of a key are forgotten. `key` is the caller's own.
-pub(super) fn reset(answer: &Value, key: &str) -> String {
+pub fn reset(answer: &Value, key: &str) -> String {
     let policy = paint(STRONG, word(&answer["policy"]));
     let scope = if answer["scope"] == "cluster" {
         "on all nodes that share the store"
@@ -249,7 +249,7 @@ fn word(value: &Value) -> String {
 }
 
 /// A word of a command line.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),

@@ -9,7 +9,7 @@ use tollgate_core::time::{Span, monotonic};
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// How far logs were read.
-pub(super) struct Progress {
+pub struct Progress {
     is_shown: bool,
     /// How often the logs are read, and how often they were read before.
     readings: u32,
@@ -21,13 +21,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// For logs that are read so often. Nothing is shown if standard error is no terminal.
-    pub(super) fn new(readings: u32) -> Self {
+    pub fn new(readings: u32) -> Self {
         let is_shown = io::stderr().is_terminal();
         Self { is_shown, readings, reading: 1, began: monotonic(), shown: None, read: 0 }
     }
 
     /// Shows that so many bytes were read, of so many if this is known.
-    pub(super) fn show(&mut self, read: u64, of: Option<u64>) {
+    pub fn show(&mut self, read: u64, of: Option<u64>) {
         let now = monotonic();
         if read < self.read {
             (self.reading, self.began) = (self.reading + 1, now);
@@ -48,7 +48,7 @@ impl Progress {
     }
 
     /// Removes the line.
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         if self.shown.is_some() {
             let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
         }

@@ -19,23 +19,23 @@ const MAX_DEPTH: usize = 32;
 
 /// The settings, and where those that are not written in the file come from, as JSON Pointers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Effective {
+pub struct Effective {
     /// The settings in the form of the file.
-    pub(crate) settings: Value,
+    pub settings: Value,
     /// Fields that the file leaves out.
-    pub(crate) by_default: Vec<String>,
+    pub by_default: Vec<String>,
     /// Fields that patches have changed.
-    pub(crate) patched: Vec<String>,
+    pub patched: Vec<String>,
     /// Fields whose value comes from `${...}`, and is shown.
-    pub(crate) referred: Vec<String>,
+    pub referred: Vec<String>,
     /// Fields whose value, or a part of it, is not shown.
-    pub(crate) masked: Vec<String>,
+    pub masked: Vec<String>,
 }
 
 impl Effective {
     /// Of the file that `written` shows with `${...}`, and `expanded` with the values, both
     /// without secrets.
-    pub(crate) fn new(written: &Value, expanded: &Value, patches: &Resolved) -> Self {
+    pub fn new(written: &Value, expanded: &Value, patches: &Resolved) -> Self {
         let mut effective = Self { settings: written.clone(), ..Self::default() };
         let mut settings = effective.settings.take();
         let at = Place { path: String::new(), depth: 0 };

@@ -49,7 +49,7 @@ const IN_REPLACES: &[&str] = &["name"];
 
 impl Reading {
     /// Adds the domain of the file with this text.
-    pub(super) fn file(&mut self, text: &str, problems: &Problems) {
+    pub fn file(&mut self, text: &str, problems: &Problems) {
         let advice = "write at least a domain";
         let Some(mut tree) = yaml::parse_advised(text, advice, problems) else { return };
         yaml::check_names(&mut tree, problems);

@@ -26,22 +26,22 @@ const MAX_DESCRIPTORS: usize = 1_000_000;
 
 /// What a directory contains.
 #[derive(Debug, Default)]
-pub(super) struct Directory {
+pub struct Directory {
     /// The rules. Files with mistakes may be left out.
-    pub(super) domains: Domains,
+    pub domains: Domains,
     /// The reports of mistakes and warnings, one for each file that has any.
-    pub(super) reports: Vec<(PathBuf, Report)>,
+    pub reports: Vec<(PathBuf, Report)>,
     /// Whether any of the reports has a mistake.
-    pub(super) is_faulty: bool,
+    pub is_faulty: bool,
     /// The files and directories that were read, which may change.
-    pub(super) watched: Vec<PathBuf>,
+    pub watched: Vec<PathBuf>,
 }
 
 /// Reads the directory at `path`. `merge`: several files may be about the same domain.
 ///
 /// # Errors
 /// If the directory or a file in it cannot be read, or there are too many.
-pub(super) fn read(path: &Path, merge: bool) -> Result<Directory, String> {
+pub fn read(path: &Path, merge: bool) -> Result<Directory, String> {
     let mut watched = Vec::new();
     list(path, 0, &mut watched)?;
     let mut reading = Reading { levels: BTreeMap::new(), merge };

@@ -67,7 +67,7 @@ fn socket_path(path: &str) -> Result<PathBuf, ScalarError> {
 }
 
 /// A port, which may be 0.
-pub(super) fn port_number(text: &str) -> Result<u16, ScalarError> {
+pub fn port_number(text: &str) -> Result<u16, ScalarError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| {
         ScalarError::new(format!("\"{text}\" is not a port"), "a port is a number up to 65535")
@@ -76,7 +76,7 @@ pub(super) fn port_number(text: &str) -> Result<u16, ScalarError> {
 
 /// A block of addresses: `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Cidr(pub(in crate::config) IpNet);
+pub struct Cidr(pub IpNet);
 
 written_as_text!(Cidr, "A block of IP addresses, or one address", "10.0.0.0/8", "2001:db8::/32");
 

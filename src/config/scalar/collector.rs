@@ -9,11 +9,11 @@ const ADVICE: &str = "write http://host:port or https://host:port";
 
 /// The URL of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct CollectorUrl {
+pub struct CollectorUrl {
     /// The URL without a path.
-    pub(in crate::config) server: String,
+    pub server: String,
     /// The path, if there is one.
-    pub(in crate::config) path: Option<String>,
+    pub path: Option<String>,
 }
 
 written_as_text!(

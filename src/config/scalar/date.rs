@@ -12,7 +12,7 @@ const YEARS: std::ops::RangeInclusive<u64> = 1970..=9999;
 
 /// The beginning of a day in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Date(pub(in crate::config) Timestamp);
+pub struct Date(pub Timestamp);
 
 written_as_text!(Date, text DATE, "A date: the beginning of that day in UTC", "2027-01-31");
 

@@ -13,19 +13,19 @@ const ADVICE: &str = "write the whole URL, like https://issuer.example/.well-kno
 
 /// A document on an HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct DocumentUrl {
-    pub(in crate::config) target: Target,
-    pub(in crate::config) path: PathAndQuery,
+pub struct DocumentUrl {
+    pub target: Target,
+    pub path: PathAndQuery,
 }
 
 impl DocumentUrl {
     /// Whether a text is a URL, and not a path.
-    pub(in crate::config) fn is_url(text: &str) -> bool {
+    pub fn is_url(text: &str) -> bool {
         text.contains("://")
     }
 
     /// Whether a machine between the gateway and the server could change the document.
-    pub(in crate::config) fn is_exposed(&self) -> bool {
+    pub fn is_exposed(&self) -> bool {
         match &self.target {
             Target::Http(authority) => !is_loopback(authority.host()),
             _ => false,

@@ -14,7 +14,7 @@ const MAX_US: u64 = 3653 * 86_400_000_000;
 
 /// A duration, which always has a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Period(pub(in crate::config) Duration);
+pub struct Period(pub Duration);
 
 written_as_text!(
     Period, text PERIOD,
@@ -25,7 +25,7 @@ written_as_text!(
 );
 
 impl Period {
-    pub(in crate::config) fn span(&self) -> Span {
+    pub fn span(&self) -> Span {
         self.0.into()
     }
 }
@@ -39,7 +39,7 @@ impl FromStr for Period {
 }
 
 /// The sum of all `number unit` pairs in microseconds. `whole` is for messages.
-pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
+pub fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
     let mut total_us: u64 = 0;
     let mut rest = text;
     loop {
@@ -66,6 +66,6 @@ pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
 }
 
 /// A unit of time in microseconds.
-pub(super) fn unit_us(unit: &str) -> Option<u64> {
+pub fn unit_us(unit: &str) -> Option<u64> {
     Span::of_unit(unit).map(Span::as_micros)
 }

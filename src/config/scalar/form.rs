@@ -24,28 +24,28 @@ macro_rules! part {
     };
 }
 
-pub(super) const PERIOD: &str = part!(period);
-pub(super) const RATE: &str = part!(rate);
-pub(super) const LIMIT: &str = concat!(part!(rate), "|", part!(count));
-pub(super) const ALLOWANCE: &str = concat!("unlimited|", part!(rate), "|", part!(count));
-pub(super) const SIZE: &str = concat!(part!(number), "\\s*(?:[kKMG]?B|[KMG]iB)?");
-pub(super) const PERCENT: &str = concat!(part!(number), "\\s*%");
-pub(super) const SHARE: &str = "[0-9]+(?:\\.[0-9]{1,4})?\\s*%";
-pub(super) const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
-pub(super) const METHOD: &str = "[!#$%&'*+.^_`|~0-9A-Z-]+";
-pub(super) const FIELD_NAME: &str = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-pub(super) const PATH: &str = "/[\\s\\S]*";
-pub(super) const POINTER: &str = "(?:/[\\s\\S]*)?";
-pub(super) const PLACE: &str = "[A-Z]{2}(?:-[A-Z0-9]{1,3})?|AS[0-9]+";
-pub(super) const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn|global|\
+pub const PERIOD: &str = part!(period);
+pub const RATE: &str = part!(rate);
+pub const LIMIT: &str = concat!(part!(rate), "|", part!(count));
+pub const ALLOWANCE: &str = concat!("unlimited|", part!(rate), "|", part!(count));
+pub const SIZE: &str = concat!(part!(number), "\\s*(?:[kKMG]?B|[KMG]iB)?");
+pub const PERCENT: &str = concat!(part!(number), "\\s*%");
+pub const SHARE: &str = "[0-9]+(?:\\.[0-9]{1,4})?\\s*%";
+pub const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+pub const METHOD: &str = "[!#$%&'*+.^_`|~0-9A-Z-]+";
+pub const FIELD_NAME: &str = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+pub const PATH: &str = "/[\\s\\S]*";
+pub const POINTER: &str = "(?:/[\\s\\S]*)?";
+pub const PLACE: &str = "[A-Z]{2}(?:-[A-Z0-9]{1,3})?|AS[0-9]+";
+pub const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn|global|\
                               tls:subject|(?:cookie|header|query|jwt|param):[\\s\\S]+";
-pub(super) const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
-pub(super) const RETRY: &str = "connect|reset|502|503|504";
-pub(super) const LEVEL: &str = "off|error|warn|info|debug|trace";
-pub(super) const WORKERS: &str = "auto|\\+?[0-9]+";
+pub const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
+pub const RETRY: &str = "connect|reset|502|503|504";
+pub const LEVEL: &str = "off|error|warn|info|debug|trace";
+pub const WORKERS: &str = "auto|\\+?[0-9]+";
 
 /// The whole pattern of a form. A value may contain references to variables, which are replaced
 /// before the program reads it.
-pub(super) fn pattern(form: &str) -> String {
+pub fn pattern(form: &str) -> String {
     format!("^(?:[\\s\\S]*\\$\\{{[\\s\\S]*|{form})$")
 }

@@ -44,7 +44,7 @@ impl FromStr for KeyWord {
 
 /// A path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct PathText(pub(in crate::config) PathPattern);
+pub struct PathText(pub PathPattern);
 
 written_as_text!(
     PathText, text PATH,
@@ -66,7 +66,7 @@ impl FromStr for PathText {
 
 /// A host pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct HostText(pub(in crate::config) HostPattern);
+pub struct HostText(pub HostPattern);
 
 written_as_text!(
     HostText,
@@ -87,7 +87,7 @@ impl FromStr for HostText {
 
 /// A country, a region or a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct PlaceCode(pub(in crate::config) GeoCode);
+pub struct PlaceCode(pub GeoCode);
 
 written_as_text!(PlaceCode, text PLACE, "A country, region or network", "DE", "DE-BE", "AS64500");
 
@@ -104,7 +104,7 @@ impl FromStr for PlaceCode {
 
 /// The position of a value in a document (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct PointerText(pub(in crate::config) Pointer);
+pub struct PointerText(pub Pointer);
 
 written_as_text!(PointerText, text POINTER, "A JSON Pointer (RFC 6901)", "/usage/total_tokens");
 

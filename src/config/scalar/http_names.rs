@@ -8,7 +8,7 @@ use super::text::{ScalarError, written_as_text};
 
 /// A method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct MethodName(pub(in crate::config) Method);
+pub struct MethodName(pub Method);
 
 written_as_text!(MethodName, text METHOD, "A method, in capital letters", "GET", "POST");
 
@@ -28,7 +28,7 @@ impl FromStr for MethodName {
 
 /// The name of a header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct FieldName(pub(in crate::config) HeaderName);
+pub struct FieldName(pub HeaderName);
 
 written_as_text!(FieldName, form FIELD_NAME, "The name of a header field", "x-api-key");
 
@@ -45,7 +45,7 @@ impl FromStr for FieldName {
 
 /// The value of a header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct FieldValue(pub(in crate::config) HeaderValue);
+pub struct FieldValue(pub HeaderValue);
 
 written_as_text!(FieldValue, "The value of a header field", "2");
 

@@ -11,7 +11,7 @@ use super::text::{ScalarError, written_as_text};
 
 /// How much a policy admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Limit(pub(in crate::config) LimitSpec);
+pub struct Limit(pub LimitSpec);
 
 written_as_text!(
     Limit, form LIMIT,
@@ -34,7 +34,7 @@ impl FromStr for Limit {
 
 /// The limit of a policy or a plan. None means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Allowance(pub(in crate::config) Option<LimitSpec>);
+pub struct Allowance(pub Option<LimitSpec>);
 
 written_as_text!(
     Allowance, form ALLOWANCE,

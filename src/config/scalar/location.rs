@@ -12,7 +12,7 @@ use crate::message::Location;
 
 /// The target of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct LocationText(pub(in crate::config) Location);
+pub struct LocationText(pub Location);
 
 written_as_text!(
     LocationText,
@@ -33,7 +33,7 @@ impl FromStr for LocationText {
 
 /// Whole segments at the beginning of a path: `/v1`, `/shop/api`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct PrefixText(pub(in crate::config) PathPattern);
+pub struct PrefixText(pub PathPattern);
 
 written_as_text!(PrefixText, text PATH, "Whole segments at the beginning of a path", "/v1", "/shop/api");
 
@@ -56,14 +56,14 @@ impl FromStr for PrefixText {
 
 impl PrefixText {
     /// The text, which is not empty and does not end with a slash.
-    pub(in crate::config) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.0.to_string()
     }
 }
 
 /// The value of a `Host` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct HostAndPort(pub(in crate::config) HeaderValue);
+pub struct HostAndPort(pub HeaderValue);
 
 written_as_text!(
     HostAndPort,

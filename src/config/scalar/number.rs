@@ -3,7 +3,7 @@
 use super::text::ScalarError;
 
 /// The number at the beginning of `text`, and the rest. There may be `_` between digits.
-pub(super) fn leading<'t>(
+pub fn leading<'t>(
     text: &'t str,
     what: &str,
     advice: &'static str,

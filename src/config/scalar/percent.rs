@@ -9,7 +9,7 @@ const ADVICE: &str = "write a number from 0 to 100 and %, like 10%";
 
 /// A percentage from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Percent(pub(in crate::config) u8);
+pub struct Percent(pub u8);
 
 written_as_text!(Percent, text PERCENT, "A share in percent", "10%");
 

@@ -85,7 +85,7 @@ impl Fraction {
 }
 
 /// A count, with `k` for a thousand and `M` for a million.
-pub(super) fn count(count: &str) -> Result<u64, ScalarError> {
+pub fn count(count: &str) -> Result<u64, ScalarError> {
     let (number, suffix) = leading(count, "the rate", ADVICE)?;
     let factor = match suffix {
         "" => 1,

@@ -7,7 +7,7 @@ use crate::proxy::RetryCause;
 
 /// A failure after which a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct RetryOn(pub(in crate::config) RetryCause);
+pub struct RetryOn(pub RetryCause);
 
 written_as_text!(RetryOn, form RETRY, "connect, reset, 502, 503 or 504", "connect", "503");
 

@@ -12,7 +12,7 @@ const ALL: u32 = 1_000_000;
 
 /// A share in millionths, from 0 to 1,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Share(pub(in crate::config) u32);
+pub struct Share(pub u32);
 
 written_as_text!(Share, text SHARE, "A share in percent, with up to four digits after the point", "1%");
 

@@ -9,7 +9,7 @@ const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB"
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Size(pub(in crate::config) u64);
+pub struct Size(pub u64);
 
 written_as_text!(
     Size, form SIZE,

@@ -9,7 +9,7 @@ use super::text::{ScalarError, written_as_text};
 
 /// A path with or without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct TargetText(pub(in crate::config) PathAndQuery);
+pub struct TargetText(pub PathAndQuery);
 
 written_as_text!(TargetText, text PATH, "A path, which may have a query", "/healthz");
 
@@ -26,7 +26,7 @@ impl FromStr for TargetText {
 
 /// The name or the address in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct ServerNameText(pub(in crate::config) ServerName<'static>);
+pub struct ServerNameText(pub ServerName<'static>);
 
 written_as_text!(ServerNameText, "The name in a certificate", "api.example.com");
 

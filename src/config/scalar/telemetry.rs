@@ -10,7 +10,7 @@ use crate::telemetry::Output;
 
 /// The lowest level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Level(pub(in crate::config) LevelFilter);
+pub struct Level(pub LevelFilter);
 
 written_as_text!(Level, form LEVEL, "off, error, warn, info, debug or trace", "info");
 
@@ -35,7 +35,7 @@ impl FromStr for Level {
 
 /// The destination of a log: `stdout`, `stderr` or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct OutputPath(pub(in crate::config) Output);
+pub struct OutputPath(pub Output);
 
 written_as_text!(OutputPath, "stdout, stderr, or the path of a file", "stdout", "access.log");
 
@@ -54,7 +54,7 @@ impl FromStr for OutputPath {
 
 /// The format of the access log: a word, or a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) enum LineForm {
+pub enum LineForm {
     Json,
     Text,
     Combined,
@@ -88,7 +88,7 @@ impl FromStr for LineForm {
 
 /// The word `false` instead of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Off;
+pub struct Off;
 
 read_as_text!(Off);
 
@@ -118,7 +118,7 @@ impl FromStr for Off {
 
 /// `auto`, or a number of worker threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Workers(pub(in crate::config) Option<usize>);
+pub struct Workers(pub Option<usize>);
 
 /// No machine has more cores, so a larger number is a mistake.
 const MAX_WORKERS: usize = 1024;

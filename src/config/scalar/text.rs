@@ -5,18 +5,20 @@ use std::fmt;
 /// Why a text is not what it should be: what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalarError {
-    pub(super) message: String,
+    /// What is wrong.
+    pub message: String,
     /// It does not contain the text itself, which may be secret.
-    pub(super) advice: &'static str,
+    pub advice: &'static str,
 }
 
 impl ScalarError {
-    pub(super) fn new(message: impl Into<String>, advice: &'static str) -> Self {
+    /// An error with this message and advice.
+    pub fn new(message: impl Into<String>, advice: &'static str) -> Self {
         Self { message: message.into(), advice }
     }
 
     /// The error of another module, with the quotes of reports.
-    pub(super) fn of(error: impl fmt::Display, advice: &'static str) -> Self {
+    pub fn of(error: impl fmt::Display, advice: &'static str) -> Self {
         Self::new(error.to_string().replace('`', "\""), advice)
     }
 }
@@ -45,7 +47,7 @@ macro_rules! read_as_text {
         }
     };
 }
-pub(super) use read_as_text;
+pub(crate) use read_as_text;
 
 /// Lets serde read a type by its `FromStr`, and describes it in the schema. With a form, an editor
 /// finds texts of another one. A type whose form comes first as `text` is never a number alone.
@@ -75,7 +77,7 @@ macro_rules! written_as_text {
         );
     };
 }
-pub(super) use written_as_text;
+pub(crate) use written_as_text;
 
 /// Lets serde read a type by its `FromStr`, and describes it with these members in the schema.
 macro_rules! described_as_text {
@@ -97,4 +99,4 @@ macro_rules! described_as_text {
         }
     };
 }
-pub(super) use described_as_text;
+pub(crate) use described_as_text;

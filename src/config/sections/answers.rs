@@ -24,7 +24,7 @@ const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "remaining", "policy"];
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "response", default)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct RawResponse {
+pub struct RawResponse {
     /// The status, from 400 to 599.
     #[schemars(extend("default" = 429))]
     #[schemars(example = 503)]
@@ -44,7 +44,7 @@ pub(super) struct RawResponse {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "respond", default)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct RawRespond {
+pub struct RawRespond {
     /// The status, from 200 to 599.
     #[schemars(extend("default" = 200))]
     #[schemars(example = 404)]
@@ -64,7 +64,7 @@ pub(super) struct RawRespond {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "redirect", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["to"]))]
-pub(super) struct RawRedirect {
+pub struct RawRedirect {
     /// A path or a URL. The gateway replaces {host}, {path}, {query} (with its question mark) and
     /// the parameters of the route's path.
     to: Field<LocationText>,
@@ -76,7 +76,7 @@ pub(super) struct RawRedirect {
 }
 
 impl RawResponse {
-    pub(super) fn compile(&self, cx: &Context<'_>) -> Template {
+    pub fn compile(&self, cx: &Context<'_>) -> Template {
         if let Some(body) = self.body.given() {
             check_placeholders(body, cx);
         }
@@ -89,7 +89,7 @@ impl RawResponse {
 }
 
 impl RawRespond {
-    pub(super) fn compile(&self, cx: &Context<'_>) -> FixedResponse {
+    pub fn compile(&self, cx: &Context<'_>) -> FixedResponse {
         let status = cx.status(&self.status, "status", 200..=599, StatusCode::OK);
         let has_no_body = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
         if let Some(body) = self.body.given().filter(|it| has_no_body && !it.value.is_empty()) {
@@ -106,7 +106,7 @@ impl RawRespond {
 
 impl RawRedirect {
     /// The redirect of a route with this path. The section is written at `span`.
-    pub(super) fn compile(
+    pub fn compile(
         &self,
         span: TextSpan,
         path: Option<&PathText>,

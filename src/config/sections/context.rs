@@ -15,29 +15,29 @@ use crate::config::scalar::{FieldName, FieldValue, Period};
 use crate::config::surroundings::Surroundings;
 
 /// The shortest and the longest time limit.
-pub(super) const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
+pub const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
 
 /// What every section is compiled with.
-pub(in crate::config) struct Context<'a> {
+pub struct Context<'a> {
     /// The problems found so far.
-    pub(in crate::config) problems: &'a Problems,
+    pub problems: &'a Problems,
     /// The environment and the files around the configuration.
-    pub(in crate::config) around: &'a Surroundings<'a>,
+    pub around: &'a Surroundings<'a>,
 }
 
 impl Context<'_> {
     /// Records a mistake.
-    pub(super) fn error(&self, span: TextSpan, message: &str, advice: &str) {
+    pub fn error(&self, span: TextSpan, message: &str, advice: &str) {
         self.problems.error(span, message, advice);
     }
 
     /// Records something that is most likely not intended.
-    pub(super) fn warning(&self, span: TextSpan, message: &str, advice: &str) {
+    pub fn warning(&self, span: TextSpan, message: &str, advice: &str) {
         self.problems.warning(span, message, advice);
     }
 
     /// The value of the field. If the field is absent, there is an error at `owner`.
-    pub(super) fn required<'f, T>(
+    pub fn required<'f, T>(
         &self,
         field: &'f Field<T>,
         owner: TextSpan,
@@ -51,14 +51,14 @@ impl Context<'_> {
     }
 
     /// Reports a list that is given but empty.
-    pub(super) fn not_empty<T>(&self, list: &List<T>, message: &str, advice: &str) {
+    pub fn not_empty<T>(&self, list: &List<T>, message: &str, advice: &str) {
         if let Some(given) = list.given().filter(|given| given.value.is_empty()) {
             self.error(given.span, message, advice);
         }
     }
 
     /// Reports a list with more than `most` items.
-    pub(super) fn at_most<T>(&self, list: &List<T>, name: &str, most: usize) {
+    pub fn at_most<T>(&self, list: &List<T>, name: &str, most: usize) {
         if let Some(given) = list.given().filter(|given| given.value.len() > most) {
             let message = format!("there are more than {most} \"{name}\"");
             self.error(given.span, &message, "remove some");
@@ -66,7 +66,7 @@ impl Context<'_> {
     }
 
     /// A number, if it is given and within `range`.
-    pub(super) fn number<N: TryFrom<u64>>(
+    pub fn number<N: TryFrom<u64>>(
         &self,
         field: &Field<u64>,
         name: &str,
@@ -77,7 +77,7 @@ impl Context<'_> {
     }
 
     /// A number that is written at `span`, if it is within `range`.
-    pub(super) fn within(
+    pub fn within(
         &self,
         number: u64,
         span: TextSpan,
@@ -93,12 +93,12 @@ impl Context<'_> {
     }
 
     /// A time limit, or `default`.
-    pub(super) fn timeout(&self, field: &Field<Period>, name: &str, default: Duration) -> Duration {
+    pub fn timeout(&self, field: &Field<Period>, name: &str, default: Duration) -> Duration {
         self.duration(field, name, TIMEOUT).map_or(default, Duration::from)
     }
 
     /// A duration, if it is given and within `range`.
-    pub(super) fn duration(
+    pub fn duration(
         &self,
         field: &Field<Period>,
         name: &str,
@@ -115,7 +115,7 @@ impl Context<'_> {
     }
 
     /// A status within `range`, or `default`.
-    pub(super) fn status(
+    pub fn status(
         &self,
         field: &Field<u64>,
         name: &str,
@@ -127,14 +127,14 @@ impl Context<'_> {
     }
 
     /// Checks the name of a policy, a route, an upstream or a plan; `of` says which.
-    pub(super) fn check_name(&self, name: &Spanned<String>, of: &str) {
+    pub fn check_name(&self, name: &Spanned<String>, of: &str) {
         if let Some(Remark { message, advice }) = name_fault(&name.value, of) {
             self.error(name.span, &message, &advice);
         }
     }
 
     /// Header fields with their values. Each name is checked.
-    pub(super) fn header_values(
+    pub fn header_values(
         &self,
         field: &Field<Entries<FieldValue>>,
     ) -> Vec<(HeaderName, HeaderValue)> {
@@ -153,12 +153,12 @@ impl Context<'_> {
     }
 
     /// The text of the file at `path`. There is an error if the file cannot be read.
-    pub(super) fn file(&self, path: &Spanned<String>) -> Option<String> {
+    pub fn file(&self, path: &Spanned<String>) -> Option<String> {
         self.readable(path, self.around.read(&path.value))
     }
 
     /// The contents of the file at `path`. There is an error if the file cannot be read.
-    pub(super) fn file_bytes(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
+    pub fn file_bytes(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
         self.readable(path, self.around.bytes(&path.value))
     }
 

@@ -12,7 +12,7 @@ use crate::config::words::{Word, words};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "headers", default)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct RawHeaders {
+pub struct RawHeaders {
     /// The families of header fields.
     #[schemars(extend("x-default" = "all"))]
     #[schemars(example = ["ietf", "retry_after"])]
@@ -35,7 +35,7 @@ words! {
 }
 
 impl RawHeaders {
-    pub(super) fn compile(&self, cx: &Context<'_>) -> HeaderSettings {
+    pub fn compile(&self, cx: &Context<'_>) -> HeaderSettings {
         let mut headers = HeaderSettings::default();
         if self.dialects.given().is_some() {
             headers.dialects.clear();

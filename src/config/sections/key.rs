@@ -16,26 +16,26 @@ use crate::config::scalar::KeyWord;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "key")]
-pub(super) struct RawKey(Either<KeyWord, RawKeyList>);
+pub struct RawKey(Either<KeyWord, RawKeyList>);
 
 /// Several keys: either `first` or `all`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "key", default)]
 #[schemars(rename = "keys", deny_unknown_fields)]
-pub(super) struct RawKeyList {
+pub struct RawKeyList {
     /// The first of these keys that the request has.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["api_key", "ip"])]
-    pub(super) first: List<RawKey>,
+    pub first: List<RawKey>,
     /// All of these keys together.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["user", "path"])]
-    pub(super) all: List<RawKey>,
+    pub all: List<RawKey>,
 }
 
 impl RawKey {
     /// The expression. There are errors for lists that have no form of a key.
-    pub(super) fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<KeyExpr> {
+    pub fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<KeyExpr> {
         match &self.0 {
             Either::Short(KeyWord(key)) => Some(key.clone()),
             Either::Long(list) => list.compile(span, cx),
@@ -67,7 +67,7 @@ impl RawKeyList {
 
 impl Spanned<RawKey> {
     /// Where this part of the key is written.
-    pub(super) fn span_at(&self, place: &KeyPlace) -> TextSpan {
+    pub fn span_at(&self, place: &KeyPlace) -> TextSpan {
         let mut at = self;
         for index in &place.path {
             let Some(keys) = at.list().and_then(Field::value) else { return at.span };
@@ -90,7 +90,7 @@ impl Spanned<RawKey> {
     }
 
     /// Reports parts that requests of these clients cannot have.
-    pub(super) fn check(&self, key: &KeyExpr, client: &RawClient, cx: &Context<'_>) {
+    pub fn check(&self, key: &KeyExpr, client: &RawClient, cx: &Context<'_>) {
         for (place, remark) in key.faults(client.facts()) {
             cx.error(self.span_at(&place), &remark.message, &remark.advice);
         }
@@ -98,22 +98,22 @@ impl Spanned<RawKey> {
 }
 
 /// A path parameter that a key needs.
-pub(super) struct NeededParam {
+pub struct NeededParam {
     name: Box<str>,
     /// The key as it was written, for messages.
-    pub(super) shown: String,
+    pub shown: String,
 }
 
 impl NeededParam {
     /// Whether requests with this path have the parameter.
-    pub(super) fn is_in(&self, path: &PathPattern) -> bool {
+    pub fn is_in(&self, path: &PathPattern) -> bool {
         path.param_names().any(|name| *name == *self.name)
     }
 }
 
 /// The path parameters without which a request does not have the key. Parameters in a `first`
 /// are not included, because another key of that list can be used instead.
-pub(super) fn needed_params(raw: &Spanned<RawKey>) -> Vec<NeededParam> {
+pub fn needed_params(raw: &Spanned<RawKey>) -> Vec<NeededParam> {
     match &raw.value.0 {
         Either::Short(KeyWord(KeyExpr::Param(name))) => {
             let shown = raw.written.clone().unwrap_or_else(|| format!("param:{name}"));

@@ -10,46 +10,21 @@
 //! configuration with any mistake is refused.
 
 mod admin;
-mod admin_credentials;
 mod answers;
-mod asked;
-mod changes;
 mod check;
-mod check_askers;
-mod check_grpc;
-mod check_grpc_limits;
-mod check_grpc_rules;
-mod check_http;
 mod client;
 mod context;
-mod cost;
-mod counters;
-mod elastic;
-mod exempt;
-mod geo;
 mod headers;
-mod health;
-mod jwks;
-mod jwt;
 mod key;
-mod listener_tls;
 mod listeners;
-mod password_command;
-mod path_match;
 mod pem_files;
-mod penalty;
-mod plans;
 mod policies;
-mod redis;
 mod references;
-mod retries;
 mod routes;
 mod runtime;
 mod store;
 mod telemetry;
-mod traces;
 mod unused;
-mod upstream_tls;
 mod upstreams;
 
 use std::sync::Arc;
@@ -67,7 +42,7 @@ use super::problem::Problems;
 use super::scalar::Endpoint;
 use super::surroundings::Surroundings;
 use admin::RawAdmin;
-pub(crate) use admin::temporary as temporary_admin;
+pub use admin::temporary as temporary_admin;
 use check::RawCheck;
 use client::RawClient;
 use context::Context;
@@ -89,7 +64,7 @@ use upstreams::RawUpstream;
     extend("if" = { "not": { "required": ["check"] } }),
     extend("then" = { "required": ["listeners", "routes"] })
 )]
-pub(super) struct RawConfig {
+pub struct RawConfig {
     /// The addresses that the gateway listens on. At least one is needed, unless there is a
     /// listener in `check`.
     #[schemars(extend("x-default" = "none"))]
@@ -146,12 +121,12 @@ struct RawDefaults {
 
 impl RawConfig {
     /// How a command reaches the admin listener, if there is one.
-    pub(super) fn admin_access(&self) -> Option<AdminAccess> {
+    pub fn admin_access(&self) -> Option<AdminAccess> {
         self.admin.value().and_then(RawAdmin::access)
     }
 
     /// The configuration, unless there are errors. Errors and warnings go to `problems`.
-    pub(super) fn compile(&self, around: &Surroundings<'_>, problems: &Problems) -> Option<Config> {
+    pub fn compile(&self, around: &Surroundings<'_>, problems: &Problems) -> Option<Config> {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let raw_client = self.client.value().unwrap_or(&absent);
@@ -196,7 +171,7 @@ impl RawConfig {
             certificates: around.certificates.take().into(),
             key_file: around.key_file.take(),
         };
-        counters::check(&self.policies, &config, &cx);
+        policies::counters::check(&self.policies, &config, &cx);
         if problems.any_errors() {
             return None;
         }
@@ -214,7 +189,7 @@ impl RawConfig {
 
     /// One policy with this name, as `node` defines it, in a configuration with these settings.
     /// None, with errors in `problems`, if it has mistakes.
-    pub(super) fn compile_policy(
+    pub fn compile_policy(
         &self,
         name: &str,
         node: &Node,
@@ -264,6 +239,6 @@ impl RawConfig {
             unused::warn_policies(&self.policies, config, cx);
         }
         unused::warn_upstreams(&self.upstreams, config, cx);
-        asked::warn_unsettled(&self.policies, config, cx);
+        check::asked::warn_unsettled(&self.policies, config, cx);
     }
 }

@@ -13,10 +13,7 @@ use crate::server::{CertificateDates, Validity};
 
 impl Context<'_> {
     /// A file of authorities. There is an error if it has none, or one that cannot be used.
-    pub(super) fn authorities_file(
-        &self,
-        path: &Spanned<String>,
-    ) -> Option<Vec<CertificateDer<'static>>> {
+    pub fn authorities_file(&self, path: &Spanned<String>) -> Option<Vec<CertificateDer<'static>>> {
         let found = self.certificates(path)?;
         let mut store = RootCertStore::empty();
         for (index, certificate) in found.iter().enumerate() {
@@ -32,10 +29,7 @@ impl Context<'_> {
 
     /// A file with the certificate that the gateway shows, and those that lead from it to the
     /// authority. There is an error if there is none, or one that cannot be read.
-    pub(super) fn chain_file(
-        &self,
-        path: &Spanned<String>,
-    ) -> Option<Vec<CertificateDer<'static>>> {
+    pub fn chain_file(&self, path: &Spanned<String>) -> Option<Vec<CertificateDer<'static>>> {
         let found = self.certificates(path)?;
         self.warn_of_dates(path, &found);
         if let Some(dates) = found.first().and_then(CertificateDates::of) {
@@ -48,10 +42,7 @@ impl Context<'_> {
     }
 
     /// A file with a private key. There is an error if it has none that can be read.
-    pub(super) fn private_key_file(
-        &self,
-        path: &Spanned<String>,
-    ) -> Option<Arc<PrivateKeyDer<'static>>> {
+    pub fn private_key_file(&self, path: &Spanned<String>) -> Option<Arc<PrivateKeyDer<'static>>> {
         let read = pem::private_key(&self.file_bytes(path)?);
         let (form, der) = self.understood(path, read)?;
         Some(Arc::new(match form {
@@ -72,7 +63,7 @@ impl Context<'_> {
     }
 
     /// Reports a file that cannot be used.
-    pub(super) fn unusable(&self, path: &Spanned<String>, why: &str, advice: &str) {
+    pub fn unusable(&self, path: &Spanned<String>, why: &str, advice: &str) {
         let message = format!("the file {:?} cannot be used: {why}", path.shown());
         self.error(path.span, &message, advice);
     }

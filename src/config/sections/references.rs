@@ -6,10 +6,10 @@ use tollgate_core::policy::{Elastic, KeyExpr};
 use tollgate_core::request::PathPattern;
 
 use super::context::Context;
-use super::policies::{Named, RawPolicy};
-use super::upstreams::{RawUpstream, Upstream};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
+use crate::config::sections::policies::{Named, RawPolicy};
+use crate::config::sections::upstreams::{RawUpstream, Upstream};
 use crate::config::suggest;
 
 /// The policies of a route are judged in one decision, which must stay small.
@@ -59,7 +59,7 @@ impl<'a> Names<'a> {
 }
 
 /// The policies and upstreams that routes can name.
-pub(super) struct References<'a> {
+pub struct References<'a> {
     policy_names: Names<'a>,
     /// In the order of their names.
     policies: &'a [Named],
@@ -73,12 +73,12 @@ pub(super) struct References<'a> {
 }
 
 /// A route, as far as its references are checked.
-pub(super) struct Referrer<'a> {
+pub struct Referrer<'a> {
     /// The name of the route in messages.
-    pub(super) shown: &'a str,
-    pub(super) span: TextSpan,
-    pub(super) path_span: Option<TextSpan>,
-    pub(super) policies: &'a List<String>,
+    pub shown: &'a str,
+    pub span: TextSpan,
+    pub path_span: Option<TextSpan>,
+    pub policies: &'a List<String>,
 }
 
 impl Referrer<'_> {
@@ -90,7 +90,7 @@ impl Referrer<'_> {
 }
 
 impl<'a> References<'a> {
-    pub(super) fn new(
+    pub fn new(
         raw_policies: &'a Field<Entries<RawPolicy>>,
         policies: &'a [Named],
         upstreams: &'a Field<Entries<RawUpstream>>,
@@ -107,22 +107,17 @@ impl<'a> References<'a> {
     }
 
     /// Sets the policies of `defaults`.
-    pub(super) fn set_defaults(&mut self, names: &List<String>, cx: &Context<'_>) {
+    pub fn set_defaults(&mut self, names: &List<String>, cx: &Context<'_>) {
         self.defaults = self.indices(names, "\"defaults\"", cx);
     }
 
     /// The index of the upstream that the route names.
-    pub(super) fn upstream(
-        &self,
-        name: &Spanned<String>,
-        shown: &str,
-        cx: &Context<'_>,
-    ) -> Option<usize> {
+    pub fn upstream(&self, name: &Spanned<String>, shown: &str, cx: &Context<'_>) -> Option<usize> {
         self.upstream_names.find(name, shown, cx)
     }
 
     /// The policy that judges what `owner` stands for.
-    pub(super) fn judge(
+    pub fn judge(
         &self,
         name: &Spanned<String>,
         owner: &str,
@@ -132,7 +127,7 @@ impl<'a> References<'a> {
     }
 
     /// The policies of the route, then the defaults that it does not name itself.
-    pub(super) fn policies(
+    pub fn policies(
         &self,
         route: &Referrer<'_>,
         with_defaults: bool,
@@ -173,7 +168,7 @@ impl<'a> References<'a> {
     }
 
     /// The key by which the upstream of a route chooses the endpoint, if it does.
-    pub(super) fn affinity(
+    pub fn affinity(
         &self,
         upstream: Option<usize>,
         path: &PathPattern,
@@ -197,7 +192,7 @@ impl<'a> References<'a> {
     }
 
     /// Reports elastic policies if the upstream of the route cannot say whether it has capacity.
-    pub(super) fn check_elastic(
+    pub fn check_elastic(
         &self,
         route: &Referrer<'_>,
         upstream: Option<usize>,
@@ -215,7 +210,7 @@ impl<'a> References<'a> {
 }
 
 /// If the path does not have a parameter that a key needs, every request would lack the key.
-pub(super) fn check_params(
+pub fn check_params(
     route: &Referrer<'_>,
     path: &PathPattern,
     policies: &[&Named],

@@ -16,7 +16,7 @@ const MAX_DRAIN: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "runtime", default)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct RawRuntime {
+pub struct RawRuntime {
     /// The number of worker threads.
     #[schemars(extend("x-default" = "auto, which is one for each core"))]
     #[schemars(example = 4)]
@@ -28,7 +28,7 @@ pub(super) struct RawRuntime {
 }
 
 impl RawRuntime {
-    pub(super) fn compile(&self, cx: &Context<'_>) -> RuntimeSettings {
+    pub fn compile(&self, cx: &Context<'_>) -> RuntimeSettings {
         let workers = self.workers.value().and_then(|workers| workers.0);
         let mut runtime = RuntimeSettings { workers, ..RuntimeSettings::default() };
         if let Some(drain) = self.drain.given() {

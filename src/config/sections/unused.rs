@@ -9,19 +9,19 @@ use tollgate_core::request::{PathPattern, Segment};
 use tollgate_core::routes;
 
 use super::context::Context;
-use super::counters::span_of;
-use super::policies::RawPolicy;
-use super::routes::{RawRoute, upstream_of};
 use crate::config::field::{Entries, Field, List};
 use crate::config::model::{Config, Route};
 use crate::config::node::TextSpan;
+use crate::config::sections::policies::RawPolicy;
+use crate::config::sections::policies::counters::span_of;
+use crate::config::sections::routes::{RawRoute, upstream_of};
 use crate::server::{ListenerSettings, TlsSettings};
 
 /// Each route is compared with at most this many earlier routes, because the time is quadratic.
 const MAX_COMPARED: usize = 1000;
 
 /// Warns of routes that never match.
-pub(super) fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
+pub fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
     let written: Vec<_> = raw.items().collect();
     let name = |index: usize| written[index].value.shown_name(index);
     for (index, route) in config.routes.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(super) fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'
 }
 
 /// Warns of routes that match a single path. Most likely all paths below it are meant too.
-pub(super) fn warn_lone_paths(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
+pub fn warn_lone_paths(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
     for (index, route) in raw.items().enumerate() {
         if !is_lone_path(index, &config.routes) {
             continue;
@@ -79,11 +79,7 @@ fn is_lone_path(index: usize, routes: &[Route]) -> bool {
 }
 
 /// Warns of keys by certificate. Clients send certificates only on request.
-pub(super) fn warn_certificates(
-    raw: &Field<Entries<RawPolicy>>,
-    config: &Config,
-    cx: &Context<'_>,
-) {
+pub fn warn_certificates(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Context<'_>) {
     let asks = |it: &ListenerSettings| it.tls.as_ref().is_some_and(TlsSettings::asks_clients);
     if config.listeners.iter().any(asks) {
         return;
@@ -100,7 +96,7 @@ pub(super) fn warn_certificates(
 }
 
 /// Warns of a file for overrides, written at `file`, that no policy uses.
-pub(super) fn warn_overrides(
+pub fn warn_overrides(
     file: Option<TextSpan>,
     policies: &Field<Entries<RawPolicy>>,
     cx: &Context<'_>,
@@ -116,7 +112,7 @@ pub(super) fn warn_overrides(
 
 /// Warns of locations that no database contains, and of databases, named at `geo`, that no key
 /// needs.
-pub(super) fn warn_locations(
+pub fn warn_locations(
     geo: Option<TextSpan>,
     raw: &Field<Entries<RawPolicy>>,
     config: &Config,
@@ -168,7 +164,7 @@ fn location_noun(key: &KeyExpr) -> &'static str {
 }
 
 /// Warns of policies that neither a route nor a rule for descriptors uses.
-pub(super) fn warn_policies(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Context<'_>) {
+pub fn warn_policies(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Context<'_>) {
     let rules = config.routes.iter().map(|route| &route.rule);
     let used = rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name));
     let domains = config.check.grpc.iter().flat_map(|grpc| grpc.rate_limits.native.values());
@@ -180,7 +176,7 @@ pub(super) fn warn_policies(raw: &Field<Entries<RawPolicy>>, config: &Config, cx
 }
 
 /// Warns of upstreams that no route uses.
-pub(super) fn warn_upstreams<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<'_>) {
+pub fn warn_upstreams<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<'_>) {
     let used = config.routes.iter().filter_map(|route| upstream_of(&route.handling.action));
     let used = used.map(|index| config.upstreams[index].name.as_str()).collect();
     warn_unnamed(raw, "upstream", &used, cx);

@@ -17,22 +17,22 @@ const MAX_BYTES: usize = 64 * 1024;
 /// The description of a request: the body of `POST /v1/explain`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Description {
+pub struct Description {
     /// The method. GET if it is absent.
     #[serde(default = "get")]
-    pub(crate) method: String,
+    pub method: String,
     /// The URL, with its host.
-    pub(crate) url: String,
+    pub url: String,
     /// The header fields.
     #[serde(default)]
-    pub(crate) headers: Fields,
+    pub headers: Fields,
     /// The address of the peer on the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Address>")]
-    pub(crate) peer: Option<IpAddr>,
+    pub peer: Option<IpAddr>,
     /// The subject of the peer's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tls_subject: Option<String>,
+    pub tls_subject: Option<String>,
 }
 
 /// An address, for the schema.
@@ -47,7 +47,7 @@ enum Address {
 /// Header fields, as pairs or as an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Fields {
+pub enum Fields {
     List(Vec<(String, String)>),
     Map(BTreeMap<String, String>),
 }
@@ -64,29 +64,29 @@ impl Default for Fields {
 
 /// A request that is to be explained.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(super) head: Parts,
-    pub(super) peer: IpAddr,
+pub struct Asked {
+    pub head: Parts,
+    pub peer: IpAddr,
     /// Whether the peer was not given.
-    pub(super) is_peer_assumed: bool,
-    pub(super) identity: Option<String>,
+    pub is_peer_assumed: bool,
+    pub identity: Option<String>,
 }
 
 impl Asked {
     /// The head of the request.
-    pub(crate) const fn head(&self) -> &Parts {
+    pub const fn head(&self) -> &Parts {
         &self.head
     }
 
     /// The address of the peer.
-    pub(crate) const fn peer(&self) -> IpAddr {
+    pub const fn peer(&self) -> IpAddr {
         self.peer
     }
 }
 
 /// Why a description is no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DescriptionError {
+pub enum DescriptionError {
     /// The method has a character that no method has.
     #[error("{0:?} is not a method")]
     Method(String),
@@ -106,7 +106,7 @@ impl Description {
     ///
     /// # Errors
     /// If it is not a request, or too large.
-    pub(crate) fn into_asked(self) -> Result<Asked, DescriptionError> {
+    pub fn into_asked(self) -> Result<Asked, DescriptionError> {
         let fields: Vec<(String, String)> = match self.headers {
             Fields::List(list) => list,
             Fields::Map(map) => map.into_iter().collect(),

@@ -27,31 +27,31 @@ use crate::message::Failure;
 use crate::patches::Resolved;
 use crate::telemetry::source_word;
 
-pub(crate) use self::asked::{Asked, Description, DescriptionError, Fields};
-pub(crate) use self::document::{Explanation, PolicyVerdict, Reason, Wait};
-pub(crate) use self::preset::preset;
+pub use self::asked::{Asked, Description, DescriptionError, Fields};
+pub use self::document::{Explanation, PolicyVerdict, Reason, Wait};
+pub use self::preset::preset;
 
 /// The configuration by which a request is explained.
-pub(crate) struct Explaining<'g> {
+pub struct Explaining<'g> {
     /// The routes and policies.
-    pub(crate) rules: &'g Rules,
+    pub rules: &'g Rules,
     /// Writes the fields about limits.
-    pub(crate) headers: &'g HeaderWriter,
+    pub headers: &'g HeaderWriter,
     /// The policies that were changed at run time.
-    pub(crate) patches: &'g Resolved,
+    pub patches: &'g Resolved,
     /// The headroom of a route's upstream. None: no gateway runs.
-    pub(crate) headroom: &'g dyn Fn(usize) -> Option<Headroom>,
+    pub headroom: &'g dyn Fn(usize) -> Option<Headroom>,
 }
 
 impl Engine {
     /// What a request would get now.
-    pub(super) async fn explain(&self, with: &Explaining<'_>, asked: &Asked) -> Explanation {
+    pub async fn explain(&self, with: &Explaining<'_>, asked: &Asked) -> Explanation {
         explain(&self.deciding.limiter, &self.clock, with, asked).await
     }
 }
 
 /// What a request would get now from `limiter`.
-pub(crate) async fn explain(
+pub async fn explain(
     limiter: &RateLimiter,
     clock: &Clock,
     with: &Explaining<'_>,

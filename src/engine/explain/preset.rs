@@ -12,7 +12,7 @@ use super::{Asked, Explaining};
 
 /// Counts units for the client of a request, under each policy of its route for which `used`
 /// returns a number. `memory` is the store of `limiter`.
-pub(crate) async fn preset(
+pub async fn preset(
     limiter: &RateLimiter,
     memory: &MemoryStore,
     clock: &Clock,

@@ -18,7 +18,7 @@ use tollgate_core::time::Span;
 
 use crate::patches::Resolved;
 
-pub(super) const fn mode(mode: Mode) -> &'static str {
+pub const fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",
@@ -26,7 +26,7 @@ pub(super) const fn mode(mode: Mode) -> &'static str {
 }
 
 /// A window in seconds. None if there is none.
-pub(super) fn seconds(window: Span) -> Option<Number> {
+pub fn seconds(window: Span) -> Option<Number> {
     let us = window.as_micros();
     match us {
         0 => None,
@@ -39,7 +39,7 @@ pub(super) fn seconds(window: Span) -> Option<Number> {
 }
 
 /// Where the limit comes from that holds for the client.
-pub(super) fn limit_from(
+pub fn limit_from(
     subject: &Subject<'_, '_>,
     route: &Route,
     patches: &Resolved,
@@ -64,14 +64,14 @@ pub(super) fn limit_from(
 }
 
 /// The parts of the request that a key consists of.
-pub(super) fn key_from(subject: &Subject<'_, '_>, policy: &Policy) -> String {
+pub fn key_from(subject: &Subject<'_, '_>, policy: &Policy) -> String {
     let form = policy.key.form();
     let form = if form.is_empty() { "global".to_owned() } else { form };
     if subject.has_key(policy) { form } else { format!("ip, because there is no usable {form}") }
 }
 
 /// Why a policy does not judge the request.
-pub(super) fn skipped(
+pub fn skipped(
     request: &RequestView<'_>,
     subject: &Subject<'_, '_>,
     policy: &Policy,
@@ -98,7 +98,7 @@ pub(super) fn skipped(
 }
 
 /// How the address of the client is known.
-pub(super) fn address(rules: &Rules, request: &RequestView<'_>, origin: AddressOrigin) -> String {
+pub fn address(rules: &Rules, request: &RequestView<'_>, origin: AddressOrigin) -> String {
     let (field, shown) = match &rules.clients().settings().forwarded_header {
         ForwardedHeader::XForwardedFor => {
             (HeaderName::from_static("x-forwarded-for"), "X-Forwarded-For".to_owned())
@@ -126,7 +126,7 @@ pub(super) fn address(rules: &Rules, request: &RequestView<'_>, origin: AddressO
 }
 
 /// The ways in which backends may read an ambiguous request.
-pub(super) fn readings(request: &RequestView<'_>) -> Vec<String> {
+pub fn readings(request: &RequestView<'_>) -> Vec<String> {
     let mut readings = Vec::new();
     if let Some(path) = slashed_path(request.path()) {
         let written = request.path();
@@ -144,7 +144,7 @@ pub(super) fn readings(request: &RequestView<'_>) -> Vec<String> {
 }
 
 /// What the numbers do not say. `is_running`: a gateway says it, and not a file.
-pub(super) fn warnings(
+pub fn warnings(
     policies: &[Arc<Policy>],
     request: &RequestView<'_>,
     decision: &Decision<&Arc<Policy>>,

@@ -12,7 +12,7 @@ enum Open {
 
 /// The pointer to the value in `text` that the first `length` bytes end with. The text may be
 /// wrong from there on.
-pub(crate) fn pointer_at(text: &[u8], length: usize) -> String {
+pub fn pointer_at(text: &[u8], length: usize) -> String {
     let text = &text[..length.min(text.len())];
     let mut open = Vec::new();
     let mut at = 0;
@@ -69,7 +69,7 @@ fn end_of_string(text: &[u8], mut at: usize) -> usize {
 }
 
 /// The number of bytes until an error.
-pub(super) fn length_until(error: &serde_json::Error, text: &[u8]) -> usize {
+pub fn length_until(error: &serde_json::Error, text: &[u8]) -> usize {
     let before = error.line().saturating_sub(1);
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     lines.by_ref().take(before).map(<[u8]>::len).sum::<usize>() + error.column()

@@ -17,7 +17,7 @@ use super::candidate::Candidate;
 const FEW: u128 = 8;
 
 /// The index of the endpoint for `key`. One of the weights must be above 0.
-pub(super) fn choose(candidates: &[Candidate], key: u64, load: impl Fn(usize) -> usize) -> usize {
+pub fn choose(candidates: &[Candidate], key: u64, load: impl Fn(usize) -> usize) -> usize {
     let load = |index| u128::try_from(load(index)).unwrap_or(u128::MAX >> 64);
     let in_use = || candidates.iter().enumerate().filter(|(_, it)| it.weight > 0);
     let in_flight: u128 = in_use().map(|(index, _)| load(index)).sum();

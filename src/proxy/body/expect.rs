@@ -20,7 +20,7 @@ const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether a body may be read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expectation(Rc<Shared>);
+pub struct Expectation(Rc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -39,7 +39,7 @@ enum State {
 
 impl Expectation {
     /// The upstream wants the body.
-    pub(crate) fn meet(&self) {
+    pub fn meet(&self) {
         if self.change(State::Met)
             && let Some(reader) = self.0.reader.take()
         {
@@ -49,12 +49,12 @@ impl Expectation {
 
     /// The request has its response: a body that was not wanted until now is never
     /// read.
-    pub(crate) fn refuse(&self) {
+    pub fn refuse(&self) {
         self.change(State::Refused);
     }
 
     /// Whether the body may not be read yet.
-    pub(in crate::proxy) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.0.state.get() == State::Waiting
     }
 
@@ -70,22 +70,22 @@ impl Expectation {
 
 /// Keeps a body from being read until its expectation is met.
 #[derive(Debug)]
-pub(super) struct BodyGate {
+pub struct BodyGate {
     expectation: Expectation,
     timeout: Option<Pin<Box<Sleep>>>,
 }
 
 impl BodyGate {
-    pub(super) fn new(expectation: Expectation) -> Self {
+    pub fn new(expectation: Expectation) -> Self {
         Self { expectation, timeout: None }
     }
 
-    pub(super) fn expectation(&self) -> &Expectation {
+    pub fn expectation(&self) -> &Expectation {
         &self.expectation
     }
 
     /// Ready when the body may be read: never if the response has come before.
-    pub(super) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &self.expectation.0;
         match shared.state.get() {
             State::Met => return Poll::Ready(()),

@@ -12,7 +12,7 @@ use tollgate_core::time::monotonic;
 /// A limit on the pause between two frames of a body. The timer is made only when
 /// a frame must be waited for, so a body that is complete needs no timer.
 #[derive(Debug)]
-pub(in crate::proxy) struct IdleTimer {
+pub struct IdleTimer {
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     /// Whether the timer was set for the current pause.
@@ -20,17 +20,17 @@ pub(in crate::proxy) struct IdleTimer {
 }
 
 impl IdleTimer {
-    pub(in crate::proxy) fn new(limit: Duration) -> Self {
+    pub fn new(limit: Duration) -> Self {
         Self { limit, timer: None, running: false }
     }
 
     /// Ends the current pause.
-    pub(in crate::proxy) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.running = false;
     }
 
     /// Ready when the current pause has exceeded the limit.
-    pub(in crate::proxy) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let timer = match &mut self.timer {
             Some(timer) if self.running => timer,
             Some(timer) => {

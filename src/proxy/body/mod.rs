@@ -7,7 +7,7 @@ mod replay;
 mod request;
 mod upload;
 
-pub(crate) use expect::Expectation;
-pub(super) use idle::IdleTimer;
-pub(super) use request::BodyCopy;
-pub(crate) use request::RequestBody;
+pub use expect::Expectation;
+pub use idle::IdleTimer;
+pub use request::BodyCopy;
+pub use request::RequestBody;

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 64 * 1024;
 
 /// An upload, and the part of it that has already arrived.
 #[derive(Debug)]
-pub(in crate::proxy) struct ReplayBuffer {
+pub struct ReplayBuffer {
     upload: RefCell<Upload>,
     received: RefCell<Received>,
     /// How many times the body was begun. Only the latest [`Replay`] gets frames.
@@ -40,7 +40,7 @@ enum Kept {
 
 /// One pass over a [`ReplayBuffer`].
 #[derive(Debug)]
-pub(super) struct Replay {
+pub struct Replay {
     buffer: Rc<ReplayBuffer>,
     number: u32,
     /// Index of the next frame to take from the buffer.
@@ -83,7 +83,7 @@ impl Received {
 
 impl Replay {
     /// The first pass.
-    pub(super) fn new(upload: Upload) -> Self {
+    pub fn new(upload: Upload) -> Self {
         let buffer = Rc::new(ReplayBuffer {
             upload: RefCell::new(upload),
             received: RefCell::default(),
@@ -93,7 +93,7 @@ impl Replay {
     }
 
     /// Another pass from the beginning, unless the buffer was discarded.
-    pub(super) fn again(buffer: &Rc<ReplayBuffer>) -> Option<Self> {
+    pub fn again(buffer: &Rc<ReplayBuffer>) -> Option<Self> {
         if buffer.received.borrow().is_discarded {
             return None;
         }
@@ -102,15 +102,15 @@ impl Replay {
         Some(Self { buffer: Rc::clone(buffer), number, next: 0 })
     }
 
-    pub(super) fn buffer(&self) -> Rc<ReplayBuffer> {
+    pub fn buffer(&self) -> Rc<ReplayBuffer> {
         Rc::clone(&self.buffer)
     }
 
-    pub(super) fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> T {
+    pub fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> T {
         read(&self.buffer.upload.borrow())
     }
 
-    pub(super) fn poll_frame(
+    pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
@@ -140,12 +140,12 @@ impl Replay {
         polled
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub fn is_end_stream(&self) -> bool {
         let is_read = self.next >= self.buffer.received.borrow().frames.len();
         is_read && self.upload(Upload::is_end_stream)
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub fn size_hint(&self) -> SizeHint {
         let buffered = self.buffer.received.borrow().bytes_from(self.next);
         let rest = self.upload(Upload::size_hint);
         let mut whole = SizeHint::new();

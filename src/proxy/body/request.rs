@@ -18,7 +18,7 @@ use crate::server::{ClientBody, Demand};
 /// A request's body on its way to an upstream. Its errors are [`Failure`]s that
 /// the client has caused.
 #[derive(Debug)]
-pub(crate) struct RequestBody(Kind);
+pub struct RequestBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
@@ -31,7 +31,7 @@ enum Kind {
 
 /// What is needed to send a body again.
 #[derive(Debug)]
-pub(in crate::proxy) enum BodyCopy {
+pub enum BodyCopy {
     Empty,
     /// The bytes that were buffered, followed by those that are still to arrive.
     Buffered(Rc<ReplayBuffer>),
@@ -40,7 +40,7 @@ pub(in crate::proxy) enum BodyCopy {
 impl BodyCopy {
     /// The body again, from its beginning; none if it has exceeded the buffer. The
     /// earlier body gets no more of it.
-    pub(in crate::proxy) fn body(&self) -> Option<RequestBody> {
+    pub fn body(&self) -> Option<RequestBody> {
         match self {
             Self::Empty => Some(RequestBody::EMPTY),
             Self::Buffered(buffer) => {
@@ -52,14 +52,14 @@ impl BodyCopy {
 
 impl RequestBody {
     /// No body.
-    pub(crate) const EMPTY: Self = Self(Kind::Empty);
+    pub const EMPTY: Self = Self(Kind::Empty);
 
     /// The body `incoming`. At most `max_bytes` of it are read, and the client must
     /// send as fast as `demand` says. Trailers pass `filter`.
     ///
     /// # Errors
     /// If the announced length exceeds `max_bytes`.
-    pub(crate) fn new(
+    pub fn new(
         incoming: ClientBody,
         max_bytes: Option<u64>,
         demand: Demand,
@@ -81,13 +81,13 @@ impl RequestBody {
     }
 
     /// The progress of the upload; none if there is no body.
-    pub(crate) fn progress(&self) -> Option<Rc<Progress>> {
+    pub fn progress(&self) -> Option<Rc<Progress>> {
         self.upload(|upload| Rc::clone(upload.progress()))
     }
 
     /// The body is not read before `expectation` is met. It is buffered, so that the
     /// request can be sent again as long as none of it was read.
-    pub(crate) fn hold_until(&mut self, expectation: &Expectation) {
+    pub fn hold_until(&mut self, expectation: &Expectation) {
         if let Kind::Streamed(upload) = &mut self.0 {
             upload.hold_until(expectation);
             self.buffer();
@@ -96,17 +96,17 @@ impl RequestBody {
 
     /// The expectation that must be met before the body is read; none if it can be
     /// read at any time.
-    pub(in crate::proxy) fn expectation(&self) -> Option<Expectation> {
+    pub fn expectation(&self) -> Option<Expectation> {
         self.upload(Upload::expectation).flatten()
     }
 
     /// Records why the body ends early.
-    pub(in crate::proxy) fn fail(&self, fault: Failure) {
+    pub fn fail(&self, fault: Failure) {
         self.upload(|upload| upload.progress().fail(fault));
     }
 
     /// Buffers the body from now on, up to a bound.
-    pub(in crate::proxy) fn buffer(&mut self) {
+    pub fn buffer(&mut self) {
         let kind = mem::replace(&mut self.0, Kind::Empty);
         self.0 = match kind {
             Kind::Streamed(upload) => Kind::Buffered(Replay::new(*upload)),
@@ -115,7 +115,7 @@ impl RequestBody {
     }
 
     /// What is needed to send the body again, if it is empty or buffered.
-    pub(in crate::proxy) fn copy(&self) -> Option<BodyCopy> {
+    pub fn copy(&self) -> Option<BodyCopy> {
         match &self.0 {
             Kind::Empty => Some(BodyCopy::Empty),
             Kind::Streamed(_) => None,

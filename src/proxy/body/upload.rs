@@ -23,7 +23,7 @@ use crate::server::{ClientBody, Demand, Pace};
 
 /// A request's body as it arrives from the client.
 #[derive(Debug)]
-pub(super) struct Upload {
+pub struct Upload {
     incoming: ClientBody,
     /// Bytes that may still arrive.
     allowance: u64,
@@ -43,7 +43,7 @@ pub(super) struct Upload {
 /// other waiting, and since when. While the gateway waits for the client, the upstream
 /// cannot be late with its response.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     bytes: Cell<u64>,
     waits_for_client: Cell<bool>,
     since: Cell<Instant>,
@@ -53,12 +53,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Bytes of the body that have arrived so far.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes.get()
     }
 
     /// The client's fault for which the rest of the body will never arrive.
-    pub(in crate::proxy) fn fault(&self) -> Option<Failure> {
+    pub fn fault(&self) -> Option<Failure> {
         self.fault.get()
     }
 
@@ -69,13 +69,13 @@ impl Progress {
 
     /// When the upstream will have been silent for `limit`, judged by the present
     /// state.
-    pub(in crate::proxy) fn deadline(&self, limit: Duration) -> Instant {
+    pub fn deadline(&self, limit: Duration) -> Instant {
         let now = Instant::from_std(monotonic());
         (if self.waits_for_client.get() { now } else { self.since.get() }) + limit
     }
 
     /// Records why the rest of the body will never arrive.
-    pub(super) fn fail(&self, fault: Failure) {
+    pub fn fail(&self, fault: Failure) {
         self.fault.set(Some(fault));
     }
 }
@@ -86,7 +86,7 @@ impl Upload {
     ///
     /// # Errors
     /// If the announced length exceeds `max_bytes`.
-    pub(super) fn new(
+    pub fn new(
         incoming: ClientBody,
         max_bytes: Option<u64>,
         demand: Demand,
@@ -114,20 +114,20 @@ impl Upload {
     }
 
     /// The body is not read before `expectation` is met.
-    pub(super) fn hold_until(&mut self, expectation: &Expectation) {
+    pub fn hold_until(&mut self, expectation: &Expectation) {
         self.gate = Some(BodyGate::new(expectation.clone()));
     }
 
     /// The expectation that must be met before the body is read.
-    pub(super) fn expectation(&self) -> Option<Expectation> {
+    pub fn expectation(&self) -> Option<Expectation> {
         self.gate.as_ref().map(|gate| gate.expectation().clone())
     }
 
-    pub(super) fn progress(&self) -> &Rc<Progress> {
+    pub fn progress(&self) -> &Rc<Progress> {
         &self.progress
     }
 
-    pub(super) fn poll_frame(
+    pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
@@ -173,11 +173,11 @@ impl Upload {
         }))
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub fn is_end_stream(&self) -> bool {
         self.incoming.is_end_stream()
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
     }
 }

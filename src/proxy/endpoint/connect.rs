@@ -25,7 +25,7 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// A new connection.
 #[derive(Debug)]
-pub(in crate::proxy) enum NewConnection {
+pub enum NewConnection {
     /// Carries one request at a time.
     Http1(http1::Connection),
     /// Carries many requests at once.
@@ -36,7 +36,7 @@ pub(in crate::proxy) enum NewConnection {
 ///
 /// # Errors
 /// If none can be opened in time.
-pub(in crate::proxy) async fn connect(
+pub async fn connect(
     endpoint: &EndpointShared,
     limit: Duration,
     traffic: &UpstreamTraffic,
@@ -49,7 +49,7 @@ pub(in crate::proxy) async fn connect(
 ///
 /// # Errors
 /// If none can be opened in time.
-pub(super) async fn connect_http1(
+pub async fn connect_http1(
     endpoint: &EndpointShared,
     limit: Duration,
     traffic: &UpstreamTraffic,

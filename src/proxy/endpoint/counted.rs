@@ -13,13 +13,13 @@ use crate::telemetry::UpstreamTraffic;
 
 /// A stream whose bytes are counted.
 #[derive(Debug)]
-pub(super) struct Counted<T> {
+pub struct Counted<T> {
     stream: T,
     traffic: UpstreamTraffic,
 }
 
 impl<T> Counted<T> {
-    pub(super) fn new(stream: T, traffic: &UpstreamTraffic) -> Self {
+    pub fn new(stream: T, traffic: &UpstreamTraffic) -> Self {
         Self { stream, traffic: traffic.clone() }
     }
 

@@ -30,7 +30,7 @@ use bounds::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_RESET_STREAMS, MAX_SEND_BYTES, STREAM_WINDOW_BYTES,
 };
 use cancels::CancelCount;
-pub(super) use pool::Pool;
+pub use pool::Pool;
 use upload::{LocalExecutor, StreamedBody, UploadTask};
 
 /// Silence after which an endpoint that owes a response is sent a PING.
@@ -39,7 +39,7 @@ const PING_AFTER: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection. It is closed when it has been dropped and its last stream has ended.
-pub(in crate::proxy) struct Connection {
+pub struct Connection {
     sender: SendRequest<StreamedBody>,
     executor: LocalExecutor,
     streams: Cell<usize>,
@@ -67,7 +67,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the endpoint does not speak HTTP/2.
-    pub(super) async fn over<T>(stream: T) -> Result<Self, Fault>
+    pub async fn over<T>(stream: T) -> Result<Self, Fault>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
@@ -119,7 +119,7 @@ impl Connection {
 /// A stream of a connection, for one request. Dropping it cancels the request and its
 /// response if they have not ended.
 #[derive(Debug)]
-pub(in crate::proxy) struct Stream {
+pub struct Stream {
     connection: Rc<Connection>,
     /// The task that sends the request's body.
     upload: UploadTask,
@@ -128,7 +128,7 @@ pub(in crate::proxy) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn of(connection: Rc<Connection>) -> Self {
+    pub fn of(connection: Rc<Connection>) -> Self {
         connection.streams.set(connection.streams.get() + 1);
         Self { connection, upload: UploadTask::default(), is_open: false }
     }
@@ -137,7 +137,7 @@ impl Stream {
     ///
     /// # Errors
     /// If there is no response.
-    pub(super) async fn send(
+    pub async fn send(
         &mut self,
         request: Box<Request<RequestBody>>,
     ) -> Result<Response<Incoming>, SendError> {
@@ -172,7 +172,7 @@ impl Stream {
     }
 
     /// The response has been read to its end.
-    pub(in crate::proxy) fn end(mut self) {
+    pub fn end(mut self) {
         self.is_open = false;
     }
 
@@ -201,7 +201,7 @@ impl Drop for Stream {
 /// Converts a request to HTTP/2: host and scheme are part of the target, and there are
 /// no fields about the connection (RFC 9113, sections 8.2.2 and 8.3.1). A request that
 /// names no host is for `authority`.
-pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValue, scheme: Scheme) {
+pub fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValue, scheme: Scheme) {
     *request.version_mut() = Version::HTTP_2;
     request.headers_mut().remove(TRANSFER_ENCODING);
     if let Some(expectation) = request.body().expectation() {

@@ -26,13 +26,13 @@ use tokio::task::spawn_local;
 use tollgate_core::time::monotonic;
 
 use connect::connect_http1;
-pub(super) use connect::{NewConnection, connect};
+pub use connect::{NewConnection, connect};
 use http1::BrokenBody;
-pub(super) use http1::IdleRoom;
+pub use http1::IdleRoom;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use http1::fuzzing;
-pub(super) use send_error::SendError;
-pub(super) use send_options::SendOptions;
+pub use http1::fuzzing;
+pub use send_error::SendError;
+pub use send_options::SendOptions;
 
 use super::body::RequestBody;
 use super::endpoint_shared::{EndpointShared, Protocol};
@@ -47,7 +47,7 @@ const MAX_OPENED: u32 = 4;
 
 /// A connection for one request.
 #[derive(Debug)]
-pub(super) enum Connection {
+pub enum Connection {
     /// A connection that the request has for itself.
     Http1(http1::Connection),
     /// A stream on a connection that is shared with other requests, and the body of its
@@ -56,10 +56,10 @@ pub(super) enum Connection {
 }
 
 /// A request has its response.
-pub(super) struct Sent {
-    pub(super) response: Response<()>,
+pub struct Sent {
+    pub response: Response<()>,
     /// The request without its body, if the connection has left it.
-    pub(super) request: Option<Box<Request<RequestBody>>>,
+    pub request: Option<Box<Request<RequestBody>>>,
 }
 
 impl From<NewConnection> for Connection {
@@ -78,7 +78,7 @@ impl From<http2::Stream> for Connection {
 }
 
 impl Connection {
-    pub(super) fn is_http2(&self) -> bool {
+    pub fn is_http2(&self) -> bool {
         matches!(self, Self::Http2(..))
     }
 
@@ -87,7 +87,7 @@ impl Connection {
     ///
     /// # Errors
     /// If there is no response.
-    pub(super) async fn send(
+    pub async fn send(
         &mut self,
         mut request: Box<Request<RequestBody>>,
         endpoint: &EndpointShared,
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// The connection after its protocol has changed, if that is possible.
-    pub(super) fn into_tunnel(self) -> Option<TunnelEnd> {
+    pub fn into_tunnel(self) -> Option<TunnelEnd> {
         match self {
             Self::Http1(connection) => connection.into_tunnel(),
             Self::Http2(..) => None,
@@ -158,7 +158,7 @@ impl Body for Connection {
 
 /// One endpoint as one worker sees it.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub struct Endpoint {
     shared: Arc<EndpointShared>,
     connect_timeout: Duration,
     traffic: UpstreamTraffic,
@@ -196,7 +196,7 @@ impl Pools {
 
 impl Endpoint {
     /// The bytes of its connections are counted in `traffic`. Its idle connections may use `room`.
-    pub(super) fn new(
+    pub fn new(
         shared: Arc<EndpointShared>,
         settings: &UpstreamSettings,
         traffic: &UpstreamTraffic,
@@ -220,18 +220,18 @@ impl Endpoint {
     }
 
     /// The part that all workers share.
-    pub(super) fn shared(&self) -> &Arc<EndpointShared> {
+    pub fn shared(&self) -> &Arc<EndpointShared> {
         &self.shared
     }
 
     /// Requests in flight, from this worker.
-    pub(super) fn load(&self) -> usize {
+    pub fn load(&self) -> usize {
         self.in_flight.get()
     }
 
     /// An open connection with room for a request at `now`. The endpoint may have closed it
     /// without this being known yet.
-    pub(super) fn reuse(&self, now: Instant) -> Option<Connection> {
+    pub fn reuse(&self, now: Instant) -> Option<Connection> {
         if self.pools.is_http2.get()
             && let Some(stream) = self.pools.http2.stream()
         {
@@ -241,7 +241,7 @@ impl Endpoint {
     }
 
     /// See [`http1::Pool::close_expired`] and [`http2::Pool::close_expired`].
-    pub(super) fn close_expired(&self) {
+    pub fn close_expired(&self) {
         self.pools.http1.close_expired(monotonic());
         self.pools.http2.close_expired();
     }
@@ -250,7 +250,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If none can be opened in time.
-    pub(super) async fn connect(&self) -> Result<Connection, Fault> {
+    pub async fn connect(&self) -> Result<Connection, Fault> {
         let mut opened = 0;
         while self.pools.is_http2.get() {
             let http2 = &self.pools.http2;
@@ -280,7 +280,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If none can be opened in time.
-    pub(super) async fn connect_for_tunnel(&self) -> Result<Connection, Fault> {
+    pub async fn connect_for_tunnel(&self) -> Result<Connection, Fault> {
         let opened = connect_http1(&self.shared, self.connect_timeout, &self.traffic).await;
         opened.map(Connection::Http1)
     }
@@ -312,28 +312,28 @@ impl Endpoint {
 
 /// A request in flight to an endpoint. Dropping it ends the request.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub struct InFlight {
     endpoint: Rc<Endpoint>,
     permit: Option<RequestPermit>,
 }
 
 impl InFlight {
-    pub(super) fn new(endpoint: Rc<Endpoint>, permit: Option<RequestPermit>) -> Self {
+    pub fn new(endpoint: Rc<Endpoint>, permit: Option<RequestPermit>) -> Self {
         endpoint.in_flight.set(endpoint.in_flight.get() + 1);
         Self { endpoint, permit }
     }
 
-    pub(super) fn endpoint(&self) -> &Rc<Endpoint> {
+    pub fn endpoint(&self) -> &Rc<Endpoint> {
         &self.endpoint
     }
 
     /// The request leaves this endpoint and keeps its permit for the upstream.
-    pub(super) fn into_permit(mut self) -> Option<RequestPermit> {
+    pub fn into_permit(mut self) -> Option<RequestPermit> {
         self.permit.take()
     }
 
     /// The response has been read to its end: its connection can be used again.
-    pub(super) fn end(self, connection: Connection) {
+    pub fn end(self, connection: Connection) {
         match connection {
             Connection::Http1(connection) => self.endpoint.pools.http1.keep(connection),
             Connection::Http2(stream, _) => stream.end(),

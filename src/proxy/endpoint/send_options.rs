@@ -5,10 +5,10 @@ use crate::proxy::interim::InterimRelay;
 
 /// What a request needs besides itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::proxy) struct SendOptions<'a> {
+pub struct SendOptions<'a> {
     /// Where interim responses go.
-    pub(in crate::proxy) interim: Option<&'a InterimRelay>,
+    pub interim: Option<&'a InterimRelay>,
     /// Adds the fields about the client, if they are not among those of the request. Only
     /// HTTP/1 does it.
-    pub(in crate::proxy) forwarding: Option<&'a Forwarding>,
+    pub forwarding: Option<&'a Forwarding>,
 }

@@ -8,13 +8,13 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
 /// What can carry HTTP.
-pub(super) trait Transport: AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static {
+pub trait Transport: AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static {
     /// The socket, below TLS. None: a test has none.
     fn socket(&self) -> Option<BorrowedFd<'_>>;
 }
 
 /// A stream of any kind.
-pub(super) type Stream = Box<dyn Transport>;
+pub type Stream = Box<dyn Transport>;
 
 impl Transport for TcpStream {
     fn socket(&self) -> Option<BorrowedFd<'_>> {

@@ -7,7 +7,7 @@ use http::header::{AGE, CACHE_CONTROL};
 
 /// How long a response with these fields stays fresh from now on; none if the fields
 /// do not say.
-pub(super) fn of(fields: &HeaderMap) -> Option<Duration> {
+pub fn of(fields: &HeaderMap) -> Option<Duration> {
     let lines = fields.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let mut fresh_for = None;
     for directive in lines.flat_map(|line| line.split(',')) {

@@ -28,15 +28,15 @@ const COMPARED_WORKERS: usize = 8;
 
 /// A connection that was accepted, has a permit, and is assigned to a worker.
 #[derive(Debug)]
-pub(super) struct Accepted {
-    pub(super) transport: Transport,
-    pub(super) peer: Peer,
-    pub(super) assignment: Assignment,
+pub struct Accepted {
+    pub transport: Transport,
+    pub peer: Peer,
+    pub assignment: Assignment,
 }
 
 /// Counts one open connection of a worker; held while the connection is served.
 #[derive(Debug)]
-pub(super) struct Assignment {
+pub struct Assignment {
     workers: Arc<Workers>,
     worker: usize,
     permit: Permit,
@@ -91,30 +91,28 @@ impl Detached {
 
 /// Assigns the connections that one worker accepts.
 #[derive(Debug)]
-pub(super) struct Balancer {
+pub struct Balancer {
     workers: Arc<Workers>,
     own: usize,
 }
 
 /// Tells how many connections of a listener are open.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenConnections(Arc<Workers>);
+pub struct OpenConnections(Arc<Workers>);
 
 impl OpenConnections {
     /// The connections of all workers that are served or assigned.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         (0..self.0.0.len()).map(|worker| self.0.open(worker)).sum()
     }
 }
 
 /// The connections that other workers hand off to this one.
 #[derive(Debug)]
-pub(super) struct Handoff(UnboundedReceiver<Detached>);
+pub struct Handoff(UnboundedReceiver<Detached>);
 
 /// The balancer and the handoff of each of `workers`, and the connections of all of them.
-pub(super) fn among(
-    workers: usize,
-) -> (impl Iterator<Item = (Balancer, Handoff)>, OpenConnections) {
+pub fn among(workers: usize) -> (impl Iterator<Item = (Balancer, Handoff)>, OpenConnections) {
     let worker = |_| {
         let (handoff, received) = unbounded_channel();
         (Worker { open: AtomicUsize::new(0), handoff }, Handoff(received))
@@ -132,7 +130,7 @@ impl Balancer {
     ///
     /// # Errors
     /// If the runtime cannot release the connection, which is then closed.
-    pub(super) fn assign(
+    pub fn assign(
         &self,
         (transport, peer): (Transport, Peer),
         permit: Permit,
@@ -186,7 +184,7 @@ impl Workers {
 
 impl Assignment {
     /// The place of the connection, which another one may take. None: none may.
-    pub(super) fn place(&self) -> Option<Arc<Place>> {
+    pub fn place(&self) -> Option<Arc<Place>> {
         self.permit.place()
     }
 
@@ -204,13 +202,13 @@ impl Handoff {
     /// # Errors
     /// If the connection cannot be registered with this worker's runtime. It is then
     /// closed.
-    pub(super) async fn next(&mut self) -> Option<io::Result<Accepted>> {
+    pub async fn next(&mut self) -> Option<io::Result<Accepted>> {
         self.0.recv().await.map(Detached::attach)
     }
 
     /// Accepts no further connections from other workers. Those already handed off can
     /// still be received.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.0.close();
     }
 }

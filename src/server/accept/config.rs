@@ -13,9 +13,9 @@ use crate::server::settings::ListenerSettings;
 
 /// The settings of a listener, with their TLS set up.
 #[derive(Clone, Debug)]
-pub(crate) struct ListenerConfig {
-    pub(super) settings: Arc<ListenerSettings>,
-    pub(super) tls: Option<Arc<ServerConfig>>,
+pub struct ListenerConfig {
+    pub settings: Arc<ListenerSettings>,
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl ListenerConfig {
@@ -23,7 +23,7 @@ impl ListenerConfig {
     ///
     /// # Errors
     /// If TLS cannot be set up.
-    pub(crate) fn new(settings: ListenerSettings) -> Result<Self, BindError> {
+    pub fn new(settings: ListenerSettings) -> Result<Self, BindError> {
         let tls = settings.tls.as_ref().map(|tls| tls.server(settings.http2.is_some()));
         let tls = tls.transpose().map_err(|source| {
             let address = settings.address.clone();
@@ -35,7 +35,7 @@ impl ListenerConfig {
 
 /// Controls the sockets of one listener on all workers.
 #[derive(Debug)]
-pub(crate) struct ListenerHandle {
+pub struct ListenerHandle {
     config: watch::Sender<ListenerConfig>,
     permits: Permits,
     open: OpenConnections,
@@ -44,13 +44,13 @@ pub(crate) struct ListenerHandle {
 
 /// One worker's view of the configuration and the permits of a listener.
 #[derive(Debug)]
-pub(super) struct WorkerView {
-    pub(super) config: watch::Receiver<ListenerConfig>,
-    pub(super) permits: Permits,
+pub struct WorkerView {
+    pub config: watch::Receiver<ListenerConfig>,
+    pub permits: Permits,
 }
 
 impl ListenerHandle {
-    pub(super) fn new(
+    pub fn new(
         config: ListenerConfig,
         capacity: Capacity,
         open: OpenConnections,
@@ -61,22 +61,22 @@ impl ListenerHandle {
         Self { config: watch::Sender::new(config), permits, open, sockets }
     }
 
-    pub(super) fn view(&self) -> WorkerView {
+    pub fn view(&self) -> WorkerView {
         WorkerView { config: self.config.subscribe(), permits: self.permits.clone() }
     }
 
     /// Its open connections, which are counted as long as it is in use.
-    pub(crate) fn open_connections(&self) -> OpenConnections {
+    pub fn open_connections(&self) -> OpenConnections {
         self.open.clone()
     }
 
     /// Its sockets, if they are of TCP.
-    pub(crate) fn sockets(&self) -> Option<&OwnSockets> {
+    pub fn sockets(&self) -> Option<&OwnSockets> {
         self.sockets.as_ref()
     }
 
     /// The current settings.
-    pub(crate) fn settings(&self) -> Arc<ListenerSettings> {
+    pub fn settings(&self) -> Arc<ListenerSettings> {
         Arc::clone(&self.config.borrow().settings)
     }
 
@@ -85,7 +85,7 @@ impl ListenerHandle {
     /// them have closed.
     ///
     /// Must run on a local runtime.
-    pub(crate) fn change(&self, config: ListenerConfig) {
+    pub fn change(&self, config: ListenerConfig) {
         let old = self.config.borrow().settings.max_connections;
         self.permits.resize(old, config.settings.max_connections);
         self.config.send_replace(config);

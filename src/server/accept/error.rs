@@ -7,7 +7,7 @@ use crate::server::transport::TlsError;
 
 /// A listener that cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BindError {
+pub enum BindError {
     /// The system refuses the address.
     #[error("cannot listen on {address}: {source}{}", advice(source))]
     Socket {

@@ -41,7 +41,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The socket of one worker, and its link to the other workers of the listener.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub struct Listener {
     socket: WorkerSocket,
     address: ListenAddress,
     view: WorkerView,
@@ -54,7 +54,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the system refuses the address.
-    pub(crate) fn bind(
+    pub fn bind(
         config: ListenerConfig,
         workers: usize,
         capacity: &Capacity,
@@ -69,7 +69,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the process has no resources left.
-    pub(crate) fn adopt(
+    pub fn adopt(
         config: ListenerConfig,
         socket: &OpenSocket,
         workers: usize,
@@ -80,7 +80,7 @@ impl Listener {
         Self::on(bound, config, capacity)
     }
 
-    pub(super) fn on(
+    pub fn on(
         bound: io::Result<(Vec<WorkerSocket>, ListenAddress)>,
         config: ListenerConfig,
         capacity: &Capacity,
@@ -104,7 +104,7 @@ impl Listener {
     }
 
     /// The address, with its actual port.
-    pub(crate) fn address(&self) -> &ListenAddress {
+    pub fn address(&self) -> &ListenAddress {
         &self.address
     }
 }
@@ -125,7 +125,7 @@ impl Listener {
 ///
 /// # Errors
 /// If the socket cannot be registered with the runtime.
-pub(crate) async fn serve<F, S>(
+pub async fn serve<F, S>(
     listener: Listener,
     drain: Drain,
     metrics: Option<&Rc<WorkerMetrics>>,

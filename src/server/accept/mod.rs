@@ -9,9 +9,9 @@ mod permits;
 mod places;
 mod socket;
 
-pub(crate) use balance::OpenConnections;
-pub(crate) use config::{ListenerConfig, ListenerHandle};
-pub(crate) use error::BindError;
-pub(crate) use listener::{Listener, serve};
-pub(crate) use permits::Capacity;
-pub(crate) use socket::OpenSocket;
+pub use balance::OpenConnections;
+pub use config::{ListenerConfig, ListenerHandle};
+pub use error::BindError;
+pub use listener::{Listener, serve};
+pub use permits::Capacity;
+pub use socket::OpenSocket;

@@ -14,7 +14,7 @@ use crate::server::state::Place;
 
 /// How many connections a listener has, besides its bound, for clients that it is not for. They
 /// are answered that, and keep no other client out.
-pub(super) const STRANGERS: usize = 16;
+pub const STRANGERS: usize = 16;
 
 /// How long a new connection waits for the one that was asked to close, before another one is.
 const ROOM: Duration = Duration::from_millis(50);
@@ -22,18 +22,18 @@ const ROOM: Duration = Duration::from_millis(50);
 /// How many connections all listeners together may serve at once, in addition to the
 /// bound of each listener.
 #[derive(Clone, Debug)]
-pub(crate) struct Capacity(Arc<Semaphore>);
+pub struct Capacity(Arc<Semaphore>);
 
 impl Capacity {
     /// Allows this number of connections.
-    pub(crate) fn new(connections: usize) -> Self {
+    pub fn new(connections: usize) -> Self {
         Self(Arc::new(Semaphore::new(bounded(connections))))
     }
 }
 
 /// The permits of one listener, shared by its workers.
 #[derive(Clone, Debug)]
-pub(super) struct Permits {
+pub struct Permits {
     listener: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
     capacity: Capacity,
@@ -43,7 +43,7 @@ pub(super) struct Permits {
 
 /// Permission to serve one connection; held while the connection is open.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub struct Permit {
     _listener: OwnedSemaphorePermit,
     _capacity: OwnedSemaphorePermit,
     place: Option<TakenPlace>,
@@ -51,14 +51,14 @@ pub(super) struct Permit {
 
 impl Permit {
     /// The place of the connection, which another one may take. None: none may.
-    pub(super) fn place(&self) -> Option<Arc<Place>> {
+    pub fn place(&self) -> Option<Arc<Place>> {
         self.place.as_ref().map(|taken| Arc::clone(taken.place()))
     }
 }
 
 impl Permits {
     /// Permits for `connections` of one listener, within `capacity`.
-    pub(super) fn new(connections: usize, when_full: WhenFull, capacity: Capacity) -> Self {
+    pub fn new(connections: usize, when_full: WhenFull, capacity: Capacity) -> Self {
         Self {
             listener: Arc::new(Semaphore::new(bounded(connections))),
             strangers: Arc::new(Semaphore::new(STRANGERS)),
@@ -68,7 +68,7 @@ impl Permits {
     }
 
     /// Waits for a permit. None: the semaphore was closed, which does not happen.
-    pub(super) async fn acquire(&self) -> Option<Permit> {
+    pub async fn acquire(&self) -> Option<Permit> {
         Some(Permit {
             _listener: match &self.places {
                 None => acquire(&self.listener).await?,
@@ -80,7 +80,7 @@ impl Permits {
     }
 
     /// A permit for a client that the listener is not for. None: there are too many of them.
-    pub(super) fn for_stranger(&self) -> Option<Permit> {
+    pub fn for_stranger(&self) -> Option<Permit> {
         Some(Permit {
             _listener: Arc::clone(&self.strangers).try_acquire_owned().ok()?,
             _capacity: Arc::clone(&self.capacity.0).try_acquire_owned().ok()?,
@@ -92,7 +92,7 @@ impl Permits {
     /// `new` are open, no permit is given until enough of them have closed.
     ///
     /// Must run on a local runtime.
-    pub(super) fn resize(&self, old: usize, new: usize) {
+    pub fn resize(&self, old: usize, new: usize) {
         let old = bounded(old);
         let new = bounded(new);
         if new >= old {

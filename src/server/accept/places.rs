@@ -13,33 +13,33 @@ use crate::server::state::Place;
 
 /// The places that are taken, over all workers.
 #[derive(Debug)]
-pub(super) struct Places {
+pub struct Places {
     epoch: Instant,
     taken: Mutex<Slab<Arc<Place>>>,
 }
 
 /// A place that is taken until this is dropped.
 #[derive(Debug)]
-pub(super) struct TakenPlace {
+pub struct TakenPlace {
     places: Arc<Places>,
     number: usize,
     place: Arc<Place>,
 }
 
 impl Places {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { epoch: monotonic(), taken: Mutex::default() }
     }
 
     /// Takes a place for a new connection.
-    pub(super) fn add(self: &Arc<Self>) -> TakenPlace {
+    pub fn add(self: &Arc<Self>) -> TakenPlace {
         let place = Arc::new(Place::new(self.epoch, monotonic()));
         let number = self.taken.lock().insert(Arc::clone(&place));
         TakenPlace { places: Arc::clone(self), number, place }
     }
 
     /// Has the connection closed that has waited longest without a request, if one waits.
-    pub(super) fn make_room(&self) {
+    pub fn make_room(&self) {
         let taken = self.taken.lock();
         let waiting = taken.iter().filter_map(|(_, place)| Some((place.waiting()?, place)));
         if let Some((since, place)) = waiting.min_by_key(|(since, _)| *since) {
@@ -51,7 +51,7 @@ impl Places {
 
 impl TakenPlace {
     /// The place itself.
-    pub(super) const fn place(&self) -> &Arc<Place> {
+    pub const fn place(&self) -> &Arc<Place> {
         &self.place
     }
 }

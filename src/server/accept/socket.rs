@@ -25,7 +25,7 @@ const BACKLOG: i32 = 4096;
 
 /// A listening socket.
 #[derive(Debug)]
-pub(crate) enum OpenSocket {
+pub enum OpenSocket {
     /// Listens on an address and a port.
     Tcp(TcpListener),
     /// Listens on a path.
@@ -35,7 +35,7 @@ pub(crate) enum OpenSocket {
 impl OpenSocket {
     /// The sockets that a service manager opened for this process, each with the error
     /// if it cannot be used. To be called once.
-    pub(crate) fn inherited() -> impl Iterator<Item = io::Result<Self>> {
+    pub fn inherited() -> impl Iterator<Item = io::Result<Self>> {
         platform::inherited_sockets().into_iter().map(|socket| {
             socket.map(|socket| match socket {
                 Either::Left(socket) => Self::Tcp(socket),
@@ -48,7 +48,7 @@ impl OpenSocket {
     ///
     /// # Errors
     /// If it has none.
-    pub(crate) fn address(&self) -> io::Result<ListenAddress> {
+    pub fn address(&self) -> io::Result<ListenAddress> {
         match self {
             Self::Tcp(socket) => socket.local_addr().map(ListenAddress::Tcp),
             Self::Unix(socket) => {
@@ -84,7 +84,7 @@ impl OpenSocket {
 
 /// The socket of one worker.
 #[derive(Debug)]
-pub(super) struct WorkerSocket {
+pub struct WorkerSocket {
     socket: OpenSocket,
     owner: Owner,
 }
@@ -103,7 +103,7 @@ enum Owner {
 impl WorkerSocket {
     /// Listens on `address` for each of `workers`. Returns the address with its actual
     /// port. `mode`: the permissions of the file of a Unix socket, if not the usual ones.
-    pub(super) fn bind(
+    pub fn bind(
         address: &ListenAddress,
         workers: usize,
         mode: Option<u32>,
@@ -136,7 +136,7 @@ impl WorkerSocket {
     }
 
     /// Opens one socket, from which all workers accept.
-    pub(super) fn bind_shared(
+    pub fn bind_shared(
         address: SocketAddr,
         workers: usize,
     ) -> io::Result<(Vec<Self>, ListenAddress)> {
@@ -146,12 +146,12 @@ impl WorkerSocket {
     }
 
     /// Uses a socket of the service manager for each of `workers`.
-    pub(super) fn adopt(socket: &OpenSocket, workers: usize) -> io::Result<Vec<Self>> {
+    pub fn adopt(socket: &OpenSocket, workers: usize) -> io::Result<Vec<Self>> {
         Self::share(socket, &Owner::ServiceManager, workers)
     }
 
     /// The inode of the socket, if others can listen on its address.
-    pub(super) fn inode(&self) -> Option<u64> {
+    pub fn inode(&self) -> Option<u64> {
         self.socket.inode()
     }
 
@@ -161,7 +161,7 @@ impl WorkerSocket {
     }
 
     /// Registers the socket with this worker's runtime.
-    pub(super) fn into_acceptor(self) -> io::Result<Acceptor> {
+    pub fn into_acceptor(self) -> io::Result<Acceptor> {
         let mut local = None;
         let socket = match self.socket {
             OpenSocket::Tcp(socket) => {
@@ -265,7 +265,7 @@ impl Listening {
 
 /// A socket that is registered with a worker's runtime.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+pub struct Acceptor {
     socket: Either<Listening, tokio::net::UnixListener>,
     /// The address at which it accepts all connections, if it is one address.
     local: Option<SocketAddr>,
@@ -276,7 +276,7 @@ impl Acceptor {
     /// Lets no new client connect; connections whose handshake has begun are still
     /// completed. Returns false if the socket is not owned by this process: later
     /// connections are then left to the next process.
-    pub(super) fn refuse_new_connections(&self) -> bool {
+    pub fn refuse_new_connections(&self) -> bool {
         match (&self.owner, &self.socket) {
             (Owner::ServiceManager, _) => return false,
             (Owner::NamedByProcess(file), _) => file.remove(),
@@ -293,7 +293,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// If the connection broke, or the process or the system has no resources left.
-    pub(super) async fn accept(&self) -> io::Result<(Transport, Peer)> {
+    pub async fn accept(&self) -> io::Result<(Transport, Peer)> {
         match &self.socket {
             Either::Left(socket) => {
                 let (stream, address) = poll_fn(|cx| socket.poll_accept(cx)).await?;

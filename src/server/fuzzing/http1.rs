@@ -12,13 +12,13 @@ use crate::server::syntax::REFUSED_METHOD;
 const MAX_FIELDS: usize = 64;
 
 /// A head, and whether it is the request of the guard.
-pub(super) struct Read {
-    pub(super) head: Head,
+pub struct Read {
+    pub head: Head,
     is_refused: bool,
 }
 
 /// The complete head at the start of `bytes`, if the library accepts it.
-pub(super) fn read_head(bytes: &[u8]) -> Option<Read> {
+pub fn read_head(bytes: &[u8]) -> Option<Read> {
     let mut fields = [EMPTY_HEADER; MAX_FIELDS];
     let mut request = Request::new(&mut fields);
     let Ok(Status::Complete(len)) = request.parse(bytes) else { return None };
@@ -43,7 +43,7 @@ pub(super) fn read_head(bytes: &[u8]) -> Option<Read> {
 }
 
 /// The length of the chunked body at the start of `bytes`, if it is complete.
-pub(super) fn read_chunks(bytes: &[u8]) -> Option<usize> {
+pub fn read_chunks(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         let Ok(Status::Complete((line, size))) = httparse::parse_chunk_size(&bytes[at..]) else {
@@ -67,7 +67,7 @@ pub(super) fn read_chunks(bytes: &[u8]) -> Option<usize> {
 
 /// Reads the bytes that passed the guard: complete requests, except for the body of the
 /// last one. Returns them without empty lines before heads.
-pub(super) fn read_connection(mut seen: &[u8], grants_upgrade: bool) -> Vec<u8> {
+pub fn read_connection(mut seen: &[u8], grants_upgrade: bool) -> Vec<u8> {
     let mut without_empty_lines = Vec::new();
     let mut pass = |bytes: &[u8]| without_empty_lines.extend_from_slice(bytes);
     while !seen.is_empty() {

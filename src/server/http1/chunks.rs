@@ -19,7 +19,7 @@ const MAX_SIZE_DIGITS: u8 = 16;
 
 /// The position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunks {
+pub struct Chunks {
     state: State,
     /// The number of digits of the size; then the bytes of the chunk that are to come.
     digits: u8,
@@ -49,7 +49,7 @@ enum State {
 
 impl Chunks {
     /// At the start of a body.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             state: State::Size,
             digits: 0,
@@ -61,12 +61,12 @@ impl Chunks {
     }
 
     /// Whether the next byte is content.
-    pub(crate) fn is_in_data(&self) -> bool {
+    pub fn is_in_data(&self) -> bool {
         self.state == State::Data
     }
 
     /// Whether the last byte is part of the trailer section, which ends with an empty line.
-    pub(crate) fn is_in_trailers(&self) -> bool {
+    pub fn is_in_trailers(&self) -> bool {
         use State::{End, LastLf, Line, TrailerLf, TrailerName, TrailerValue};
         match self.state {
             TrailerName | TrailerValue | TrailerLf | LastLf | End => true,
@@ -76,7 +76,7 @@ impl Chunks {
     }
 
     /// Whether the body has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.state == State::End
     }
 
@@ -84,7 +84,7 @@ impl Chunks {
     ///
     /// # Errors
     /// If the body is malformed, with the number of bytes before the fault.
-    pub(crate) fn check(
+    pub fn check(
         &mut self,
         bytes: &[u8],
         bounds: &HeadBounds,
@@ -102,7 +102,7 @@ impl Chunks {
     }
 
     /// Skips up to `available` bytes of a chunk. Returns how many.
-    pub(crate) fn skip_data(&mut self, available: usize) -> usize {
+    pub fn skip_data(&mut self, available: usize) -> usize {
         let skipped = usize::try_from(self.size).map_or(available, |size| size.min(available));
         self.size -= u64::try_from(skipped).expect("it is at most the size");
         if self.size == 0 {
@@ -115,7 +115,7 @@ impl Chunks {
     ///
     /// # Errors
     /// If the body is malformed.
-    pub(crate) fn step(&mut self, byte: u8, bounds: &HeadBounds) -> Result<(), Malformed> {
+    pub fn step(&mut self, byte: u8, bounds: &HeadBounds) -> Result<(), Malformed> {
         self.state = match (self.state, byte) {
             (State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte)?,
             (State::Size, b'\r') if self.digits > 0 => State::SizeLf,

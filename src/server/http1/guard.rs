@@ -13,7 +13,7 @@
 //! other connections between two of them.
 
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod guarded;
+pub mod guarded;
 mod held;
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ use held::Held;
 
 /// The request that the library reads instead of a malformed head. The access log shows
 /// its method and target, which stand for those that were not read.
-pub(crate) const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
+pub const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// How many bytes after a request to change the protocol are kept until its response. A
 /// client has to wait for the response; if it sends more, the connection is closed.
@@ -73,7 +73,7 @@ enum Behind {
 /// A stream that passes only checked bytes to the HTTP library, and writes interim responses
 /// between the responses of the library, and lines of the service into their heads.
 #[derive(Debug)]
-pub(crate) struct Guard<T> {
+pub struct Guard<T> {
     stream: T,
     exchange: Rc<Exchange>,
     bounds: HeadBounds,
@@ -89,12 +89,7 @@ pub(crate) struct Guard<T> {
 }
 
 impl<T> Guard<T> {
-    pub(crate) fn new(
-        stream: T,
-        exchange: Rc<Exchange>,
-        bounds: HeadBounds,
-        link: &ClientLink,
-    ) -> Self {
+    pub fn new(stream: T, exchange: Rc<Exchange>, bounds: HeadBounds, link: &ClientLink) -> Self {
         Self {
             stream,
             exchange,
@@ -110,12 +105,12 @@ impl<T> Guard<T> {
     }
 
     /// Whether bytes were read that the library has not got.
-    pub(crate) fn holds_bytes(&self) -> bool {
+    pub fn holds_bytes(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// The stream. Bytes that were held are dropped.
-    pub(crate) fn into_inner(self) -> T {
+    pub fn into_inner(self) -> T {
         self.stream
     }
 

@@ -18,18 +18,18 @@ use crate::server::syntax::is_method;
 
 /// A valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     /// Its length in bytes, including the empty line.
-    pub(crate) len: usize,
+    pub len: usize,
     /// How its body ends.
-    pub(crate) framing: Framing,
+    pub framing: Framing,
     /// Whether the response may change the protocol.
-    pub(crate) asks_upgrade: bool,
+    pub asks_upgrade: bool,
 }
 
 /// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// The number of bytes; 0: there is no body.
     Length(u64),
     /// By the last chunk.
@@ -38,7 +38,7 @@ pub(crate) enum Framing {
 
 /// The state of the check of one head.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HeadReader {
+pub struct HeadReader {
     /// The start of the head, after empty lines.
     start: usize,
     /// The start of the current line.
@@ -65,11 +65,7 @@ impl HeadReader {
     ///
     /// # Errors
     /// If the head is malformed, which may be known before its end has arrived.
-    pub(crate) fn read(
-        &mut self,
-        bytes: &[u8],
-        bounds: &HeadBounds,
-    ) -> Result<Option<Head>, Malformed> {
+    pub fn read(&mut self, bytes: &[u8], bounds: &HeadBounds) -> Result<Option<Head>, Malformed> {
         loop {
             if self.version.is_none() {
                 // A client that uses TLS or another protocol may wait for a response
@@ -102,7 +98,7 @@ impl HeadReader {
     }
 
     /// The start of the current line, if all lines before it were empty.
-    pub(crate) fn skippable(&self) -> Option<usize> {
+    pub fn skippable(&self) -> Option<usize> {
         self.version.is_none().then_some(self.line)
     }
 
@@ -209,7 +205,7 @@ impl HeadReader {
 ///
 /// # Errors
 /// If this server would refuse a request with this line, whatever its bounds are.
-pub(crate) fn check_request_line(method: &[u8], target: &[u8]) -> Result<(), Malformed> {
+pub fn check_request_line(method: &[u8], target: &[u8]) -> Result<(), Malformed> {
     let is_token = !method.is_empty() && split(method, TOKEN | ODD).1.is_empty();
     if !is_token || !is_method(method) {
         return Err(Malformed::BadMethod);
@@ -269,7 +265,7 @@ fn check_target(target: &[u8]) -> Result<(), Malformed> {
 }
 
 /// RFC 9110, section 5.5.
-pub(crate) fn is_field_value(value: &[u8]) -> bool {
+pub fn is_field_value(value: &[u8]) -> bool {
     scan::all(value, |byte| (byte >= b' ') & (byte != 0x7f) | (byte == b'\t'))
 }
 
@@ -280,14 +276,14 @@ fn split(bytes: &[u8], classes: u8) -> (&[u8], &[u8]) {
 }
 
 /// Whether `byte` is in one of `classes`.
-pub(crate) fn is(classes: u8, byte: u8) -> bool {
+pub fn is(classes: u8, byte: u8) -> bool {
     CLASSES[usize::from(byte)] & classes != 0
 }
 
 /// In a token (RFC 9110, section 5.6.2): letters, digits and `-`.
-pub(crate) const TOKEN: u8 = 1;
+pub const TOKEN: u8 = 1;
 /// In a token too, but in few names; such names are checked again.
-pub(crate) const ODD: u8 = 2;
+pub const ODD: u8 = 2;
 /// CR and LF.
 const LINE_END: u8 = 4;
 

@@ -1,8 +1,8 @@
 //! Connections of HTTP/1.0 and HTTP/1.1.
 
-pub(super) mod chunks;
-pub(super) mod guard;
-pub(super) mod head;
+pub mod chunks;
+pub mod guard;
+pub mod head;
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -49,14 +49,14 @@ const IDLE: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The HTTP library, set up once for all HTTP/1 connections of a listener on one worker.
-pub(super) struct Http1 {
+pub struct Http1 {
     settings: Arc<ListenerSettings>,
     ticker: Ticker,
     builder: Builder,
 }
 
 impl Http1 {
-    pub(super) fn new(settings: Arc<ListenerSettings>, ticker: Ticker) -> Self {
+    pub fn new(settings: Arc<ListenerSettings>, ticker: Ticker) -> Self {
         let mut builder = Builder::new();
         builder
             .max_headers(settings.max_headers)
@@ -68,7 +68,7 @@ impl Http1 {
 
     /// Serves one connection until it ends or is idle, with the service that `service` makes for
     /// its peer.
-    pub(super) async fn serve<F, S>(
+    pub async fn serve<F, S>(
         &self,
         stream: Stream,
         peer: Peer,
@@ -129,7 +129,7 @@ impl Http1 {
     ///
     /// # Errors
     /// If the connection ends.
-    pub(super) async fn rest(
+    pub async fn rest(
         &self,
         stream: Stream,
         since: Instant,
@@ -148,7 +148,7 @@ impl Http1 {
 }
 
 /// How far a connection was served.
-pub(super) enum Served {
+pub enum Served {
     /// To its end.
     Ended(Ended),
     /// It is idle since then. Nothing was read that was not answered.
@@ -156,7 +156,7 @@ pub(super) enum Served {
 }
 
 /// How a connection has ended.
-pub(super) enum Ended {
+pub enum Ended {
     /// It is closed, for this reason.
     Closed(&'static str),
     /// All responses are complete, and the connection must be closed.
@@ -227,14 +227,14 @@ impl Ended {
     }
 
     /// Why it has ended.
-    pub(super) const fn cause(&self) -> &'static str {
+    pub const fn cause(&self) -> &'static str {
         match self {
             Self::Closed(cause) | Self::Complete { cause, .. } => cause,
         }
     }
 
     /// Closes the connection.
-    pub(super) async fn close(self) {
+    pub async fn close(self) {
         match self {
             Self::Closed(_) => {}
             // Closing the socket says all that there is to say.

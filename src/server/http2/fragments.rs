@@ -15,7 +15,7 @@ mod tests;
 
 /// Inspects the fields of one head.
 #[derive(Debug, Default)]
-pub(super) struct Fragments(State);
+pub struct Fragments(State);
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
@@ -47,7 +47,7 @@ enum Text {
 
 impl Fragments {
     /// Inspects the next bytes of the fields.
-    pub(super) fn inspect(&mut self, mut bytes: &mut [u8]) {
+    pub fn inspect(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let len = match self.0 {
                 State::Text { left, .. } => left.min(bytes.len()),

@@ -17,7 +17,7 @@ use super::fragments::Fragments;
 use crate::server::settings::Http2Settings;
 
 /// The first bytes of a client (RFC 9113, section 3.4).
-pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length, type, flags and stream identifier of a frame.
 const HEADER_BYTES: usize = 9;
 const WINDOW: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ const SETTING_BYTES: usize = 6;
 
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub enum Fault {
     #[error("the client resets too many streams")]
     Resets,
     #[error("the client sends too many frames without content")]
@@ -88,7 +88,7 @@ impl Fault {
 
 /// The state of the inspection of one connection.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     limits: Http2Settings,
     /// Bytes left of the preface, or of the payload of the current frame.
     skip_bytes: usize,
@@ -132,7 +132,7 @@ struct Piece {
 
 impl Frames {
     /// A new connection, which begins with the preface.
-    pub(crate) fn new(limits: Http2Settings, now: Instant) -> Self {
+    pub fn new(limits: Http2Settings, now: Instant) -> Self {
         Self {
             limits,
             skip_bytes: PREFACE.len(),
@@ -157,13 +157,13 @@ impl Frames {
     }
 
     /// The number, from 1, of the head that is incomplete, if any.
-    pub(crate) fn open_head(&self) -> Option<u64> {
+    pub fn open_head(&self) -> Option<u64> {
         let is_open = self.has_open_head || (self.carries_head && self.skip_bytes > 0);
         is_open.then_some(self.heads)
     }
 
     /// A GOAWAY frame that reports `fault` to the client (RFC 9113, section 6.8).
-    pub(crate) fn goaway(&self, fault: Fault) -> [u8; HEADER_BYTES + 8] {
+    pub fn goaway(&self, fault: Fault) -> [u8; HEADER_BYTES + 8] {
         let mut frame = [0; HEADER_BYTES + 8];
         (frame[2], frame[3]) = (8, GOAWAY);
         frame[HEADER_BYTES..][..4].copy_from_slice(&self.last_stream.to_be_bytes());
@@ -176,7 +176,7 @@ impl Frames {
     ///
     /// # Errors
     /// If the connection is to be closed.
-    pub(crate) fn inspect(
+    pub fn inspect(
         &mut self,
         mut bytes: &mut [u8],
         clock: impl Fn() -> Instant,

@@ -18,7 +18,7 @@ use crate::server::state::streams::Streams;
 
 /// A stream of which the library reads no frame that is against the rules.
 #[derive(Debug)]
-pub(super) struct Guard<T> {
+pub struct Guard<T> {
     stream: T,
     streams: Rc<Streams>,
     frames: Frames,
@@ -31,7 +31,7 @@ pub(super) struct Guard<T> {
 const TURN_BYTES: usize = 16 * 1024;
 
 impl<T> Guard<T> {
-    pub(super) fn new(stream: T, streams: &Rc<Streams>, frames: Frames) -> Self {
+    pub fn new(stream: T, streams: &Rc<Streams>, frames: Frames) -> Self {
         Self { stream, streams: Rc::clone(streams), frames, turn_bytes: 0 }
     }
 

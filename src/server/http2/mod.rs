@@ -40,8 +40,8 @@ use super::tunnel::Tunnel;
 use crate::io::Coalesced;
 use crate::message::{content_length, join_cookies, switch_to_websocket, websocket_key};
 #[cfg(any(test, feature = "fuzzing"))]
-pub(super) use frames::Fault;
-pub(super) use frames::{Frames, PREFACE};
+pub use frames::Fault;
+pub use frames::{Frames, PREFACE};
 use guard::Guard;
 
 /// How many bytes of one body a client may send before the endpoint has read them. The
@@ -92,7 +92,7 @@ fn protocol(
 }
 
 /// Serves one connection to its end, which is returned.
-pub(super) async fn serve<S: RequestService>(
+pub async fn serve<S: RequestService>(
     stream: Stream,
     bounds: Http2Settings,
     settings: &ListenerSettings,

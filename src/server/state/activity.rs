@@ -22,7 +22,7 @@ use crate::telemetry::Traffic;
 
 /// What both versions of HTTP record of a connection.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// When the connection began to do what it does.
     since: Cell<Instant>,
     /// The minimum speed of the client, and the speed at which it reads.
@@ -39,16 +39,16 @@ pub(crate) struct Activity {
 
 /// What others learn of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub struct Watched {
     /// Its bytes.
-    pub(crate) traffic: Traffic,
+    pub traffic: Traffic,
     /// Its place, which another connection may take. None: none may.
-    pub(crate) place: Option<Arc<Place>>,
+    pub place: Option<Arc<Place>>,
 }
 
 impl Activity {
     /// A connection that waits for a request since then.
-    pub(crate) fn new(since: Instant, demand: Demand, watched: Watched) -> Self {
+    pub fn new(since: Instant, demand: Demand, watched: Watched) -> Self {
         Self {
             since: Cell::new(since),
             demand,
@@ -61,47 +61,47 @@ impl Activity {
     }
 
     /// The bytes of the connection.
-    pub(crate) const fn traffic(&self) -> &Traffic {
+    pub const fn traffic(&self) -> &Traffic {
         &self.watched.traffic
     }
 
     /// The minimum speed of the client, and the speed at which it reads.
-    pub(super) const fn demand(&self) -> Demand {
+    pub const fn demand(&self) -> Demand {
         self.demand
     }
 
     /// When the connection began to do what it does.
-    pub(super) fn since(&self) -> Instant {
+    pub fn since(&self) -> Instant {
         self.since.get()
     }
 
     /// The connection begins to do something else.
-    pub(super) fn restart(&self) {
+    pub fn restart(&self) {
         self.since.set(monotonic());
     }
 
     /// Whether the connection has done the same for this time.
-    pub(super) fn lasts(&self, limit: Duration) -> bool {
+    pub fn lasts(&self, limit: Duration) -> bool {
         monotonic().duration_since(self.since.get()) >= limit
     }
 
     /// Whether the client is too slow in reading.
-    pub(super) fn is_slow(&self) -> bool {
+    pub fn is_slow(&self) -> bool {
         self.pace.borrow().is_late(self.demand, monotonic())
     }
 
     /// Whether the client has closed its sending side.
-    pub(crate) fn is_read_closed(&self) -> bool {
+    pub fn is_read_closed(&self) -> bool {
         self.is_read_closed.get()
     }
 
     /// Whether everything that was written is with the system.
-    pub(crate) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         self.is_flushed.get()
     }
 
     /// The service receives a request.
-    pub(super) fn enter_service(&self) -> InService {
+    pub fn enter_service(&self) -> InService {
         if let Some(place) = &self.watched.place {
             self.in_service.set(self.in_service.get() + 1);
             place.is_busy();
@@ -111,7 +111,7 @@ impl Activity {
 
     /// The service has answered a request in full, or the request has ended. If that was the last
     /// one, the place waits since the connection began to do what it does.
-    pub(super) fn leave_service(&self, InService(is_counted): &mut InService) {
+    pub fn leave_service(&self, InService(is_counted): &mut InService) {
         self.in_service.set(self.in_service.get() - usize::from(std::mem::take(is_counted)));
         if let (Some(place), 0) = (&self.watched.place, self.in_service.get()) {
             place.waits(self.since.get());
@@ -119,7 +119,7 @@ impl Activity {
     }
 
     /// Reads from the client. Returns the number of bytes.
-    pub(crate) fn poll_read<T: AsyncRead + Unpin>(
+    pub fn poll_read<T: AsyncRead + Unpin>(
         &self,
         stream: &mut T,
         cx: &mut Context<'_>,
@@ -136,7 +136,7 @@ impl Activity {
     }
 
     /// Writes to the client.
-    pub(crate) fn poll_write<T: AsyncWrite + Unpin>(
+    pub fn poll_write<T: AsyncWrite + Unpin>(
         &self,
         stream: &mut T,
         cx: &mut Context<'_>,
@@ -146,7 +146,7 @@ impl Activity {
     }
 
     /// Writes to the client.
-    pub(crate) fn poll_write_vectored<T: AsyncWrite + Unpin>(
+    pub fn poll_write_vectored<T: AsyncWrite + Unpin>(
         &self,
         stream: &mut T,
         cx: &mut Context<'_>,
@@ -171,7 +171,7 @@ impl Activity {
 
     /// Hands what was written to the system. The library does it when it has nothing left to
     /// write.
-    pub(crate) fn poll_flush<T: AsyncWrite + Unpin>(
+    pub fn poll_flush<T: AsyncWrite + Unpin>(
         &self,
         stream: &mut T,
         cx: &mut Context<'_>,
@@ -183,11 +183,11 @@ impl Activity {
 
     /// The period of the ticks: no limit is exceeded by more than a quarter of the
     /// shortest one.
-    pub(crate) fn interval(timeouts: &ListenerTimeouts) -> Duration {
+    pub fn interval(timeouts: &ListenerTimeouts) -> Duration {
         timeouts.request_head.min(timeouts.keep_alive).min(timeouts.request_body) / 4
     }
 }
 
 /// Whether the service has to answer a request, on a connection with a place.
 #[derive(Debug)]
-pub(super) struct InService(bool);
+pub struct InService(bool);

@@ -17,7 +17,7 @@ use super::exchange::Exchange;
 
 /// The body of a client's request.
 #[derive(Debug)]
-pub(crate) struct ClientBody {
+pub struct ClientBody {
     /// None: the body was read to its end.
     incoming: Option<Incoming>,
     /// HTTP/1: the state of the connection, and the number of the request.
@@ -26,14 +26,14 @@ pub(crate) struct ClientBody {
 
 impl ClientBody {
     /// The body of the HTTP/1 request that has just begun.
-    pub(crate) fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
+    pub fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
         let request = Some((Rc::clone(exchange), exchange.request()));
         Self { incoming: Some(incoming), request }
     }
 
     /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
     /// other request.
-    pub(crate) fn of_http2(incoming: Incoming) -> Self {
+    pub fn of_http2(incoming: Incoming) -> Self {
         Self { incoming: Some(incoming), request: None }
     }
 }

@@ -25,7 +25,7 @@ const MAX_DISCARDED_BYTES: u64 = 64 * 1024;
 
 /// What the service does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// The first request of a new connection is awaited. The time for its head passes.
     Opening,
     /// A request is awaited.
@@ -85,7 +85,7 @@ enum Upgrade {
 
 /// The requests and responses on one connection.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     activity: Activity,
     phase: Cell<Phase>,
     reading: Cell<Reading>,
@@ -102,7 +102,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// A connection in this phase, which is [`Phase::Opening`] or [`Phase::Idle`].
-    pub(crate) fn new(activity: Activity, phase: Phase) -> Self {
+    pub fn new(activity: Activity, phase: Phase) -> Self {
         Self {
             activity,
             phase: Cell::new(phase),
@@ -117,7 +117,7 @@ impl Exchange {
     }
 
     /// Since when nothing of the connection is in progress, and nothing is left to write.
-    pub(crate) fn idle(&self) -> Option<Instant> {
+    pub fn idle(&self) -> Option<Instant> {
         let is_idle = self.phase.get() == Phase::Idle
             && self.reading.get() == Reading::Awaited
             && self.activity.is_flushed();
@@ -140,19 +140,19 @@ impl Exchange {
     }
 
     /// The next response is the last one.
-    pub(crate) fn begin_drain(&self) {
+    pub fn begin_drain(&self) {
         self.is_draining.set(true);
     }
 
     /// Whether the next response is the last one.
-    pub(crate) fn is_draining(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
 
     /// Whether the client has announced that it sends no further request, if the library has
     /// ended the connection in order after a complete request. Then no response closes the
     /// connection, and there is no drain.
-    pub(crate) fn is_closed_by_client(&self) -> bool {
+    pub fn is_closed_by_client(&self) -> bool {
         let is_closed_here = self.is_last() || self.refused().is_some() || self.is_draining.get();
         self.has_response() && self.is_body_complete() && !is_closed_here
     }
@@ -161,7 +161,7 @@ impl Exchange {
 /// What the guard reads.
 impl Exchange {
     /// A read of the library in front of a head waits for the client, or not.
-    pub(crate) fn awaits_head(&self, is_awaited: bool) {
+    pub fn awaits_head(&self, is_awaited: bool) {
         // After a part of an empty line, the time for the head passes.
         if matches!(self.reading.get(), Reading::Between | Reading::Awaited) {
             self.reading.set(if is_awaited { Reading::Awaited } else { Reading::Between });
@@ -169,7 +169,7 @@ impl Exchange {
     }
 
     /// A part of a head has arrived.
-    pub(crate) fn head_begins(&self) {
+    pub fn head_begins(&self) {
         if !matches!(self.reading.get(), Reading::Head { .. }) {
             self.reading.set(Reading::Head { is_late: false });
             if matches!(self.phase.get(), Phase::Idle | Phase::Closing) {
@@ -180,22 +180,22 @@ impl Exchange {
 
     /// The head of the request with this number has passed the guard. `left` bytes of its body
     /// have not. None: unknown, as with chunks.
-    pub(crate) fn body_arrives(&self, request: u64, left: Option<u64>) {
+    pub fn body_arrives(&self, request: u64, left: Option<u64>) {
         self.reading.set(Reading::Body { request, left: left.unwrap_or(u64::MAX) });
     }
 
     /// The last byte of a request has passed the guard.
-    pub(crate) fn request_ends(&self) {
+    pub fn request_ends(&self) {
         self.reading.set(Reading::Between);
     }
 
     /// The last request of the connection is refused.
-    pub(crate) fn refuse(&self, malformed: Malformed) {
+    pub fn refuse(&self, malformed: Malformed) {
         self.reading.set(Reading::Refused(malformed));
     }
 
     /// Why the last request of the connection is refused.
-    pub(crate) fn refused(&self) -> Option<Malformed> {
+    pub fn refused(&self) -> Option<Malformed> {
         match self.reading.get() {
             Reading::Refused(malformed) => Some(malformed),
             _ => None,
@@ -203,7 +203,7 @@ impl Exchange {
     }
 
     /// Whether the time for the current head is over.
-    pub(crate) fn is_late(&self) -> bool {
+    pub fn is_late(&self) -> bool {
         self.reading.get() == Reading::Head { is_late: true }
     }
 
@@ -218,7 +218,7 @@ impl Exchange {
     ///
     /// The look would make a new connection wait for further bytes, which costs two calls of the
     /// system and a buffer. If the client opens a connection for each request, nothing comes.
-    pub(crate) fn puts_off_read(&self) -> bool {
+    pub fn puts_off_read(&self) -> bool {
         let puts_off = self.look.get() != Look::Made && self.is_busy() && self.is_body_complete();
         if puts_off {
             self.look.set(Look::PutOff);
@@ -227,13 +227,13 @@ impl Exchange {
     }
 
     /// A request asks to change the protocol.
-    pub(crate) fn request_upgrade(&self) {
+    pub fn request_upgrade(&self) {
         *self.upgrade.borrow_mut() = Upgrade::Asked(None);
     }
 
     /// Whether the change was granted. None: there is no response yet, and `waker` is woken when
     /// there is.
-    pub(crate) fn upgraded(&self, waker: Option<&Waker>) -> Option<bool> {
+    pub fn upgraded(&self, waker: Option<&Waker>) -> Option<bool> {
         match &mut *self.upgrade.borrow_mut() {
             Upgrade::Answered { is_granted } => Some(*is_granted),
             Upgrade::Asked(waiting) => {
@@ -250,7 +250,7 @@ impl Exchange {
 impl Exchange {
     /// The service receives a request. `waits_with_body`: whether the client waits for
     /// "100 Continue".
-    pub(crate) fn begin(self: &Rc<Self>, waits_with_body: impl FnOnce() -> bool) -> ActiveExchange {
+    pub fn begin(self: &Rc<Self>, waits_with_body: impl FnOnce() -> bool) -> ActiveExchange {
         let request = self.request.get() + 1;
         self.request.set(request);
         let holds_body = !self.is_body_complete() && waits_with_body();
@@ -265,7 +265,7 @@ impl Exchange {
 
     /// The service has responded. `is_last`: whether the connection then closes. If not,
     /// the rest of an abandoned body is read.
-    pub(crate) fn respond(&self, is_last: bool) {
+    pub fn respond(&self, is_last: bool) {
         self.phase.set(Phase::Responding { is_last });
         if self.writing.get() == Writing::Done {
             self.writing.set(Writing::Begins);
@@ -288,7 +288,7 @@ impl Exchange {
     }
 
     /// The response to a request to change the protocol grants the change, or not.
-    pub(crate) fn answer_upgrade(&self, is_granted: bool) {
+    pub fn answer_upgrade(&self, is_granted: bool) {
         let before = self.upgrade.replace(Upgrade::Answered { is_granted });
         if let Upgrade::Asked(Some(waker)) = before {
             waker.wake();
@@ -296,12 +296,12 @@ impl Exchange {
     }
 
     /// The number of the request that the service received last.
-    pub(crate) fn request(&self) -> u64 {
+    pub fn request(&self) -> u64 {
         self.request.get()
     }
 
     /// The service reads the body of this request.
-    pub(crate) fn reads_body(&self, request: u64) {
+    pub fn reads_body(&self, request: u64) {
         if request == self.request.get() && matches!(self.phase.get(), Phase::Serving { .. }) {
             self.phase.set(Phase::Serving { holds_body: false });
         }
@@ -309,7 +309,7 @@ impl Exchange {
 
     /// The service drops the rest of the body of this request. It is still read if the
     /// connection stays open, which the response decides.
-    pub(crate) fn abandon_body(&self, request: u64, rest: Incoming) {
+    pub fn abandon_body(&self, request: u64, rest: Incoming) {
         if request != self.request.get() {
             return;
         }
@@ -330,7 +330,7 @@ impl Exchange {
 
     /// Whether the body of the request that the service has can be read to its end, even if the
     /// service does not read it. If not, the connection closes after the response.
-    pub(crate) fn can_read_body(&self) -> bool {
+    pub fn can_read_body(&self) -> bool {
         let Reading::Body { left, .. } = self.reading.get() else { return true };
         let is_held = self.phase.get() == Phase::Serving { holds_body: true };
         self.is_body_complete() || (!is_held && left <= MAX_DISCARDED_BYTES)
@@ -340,23 +340,23 @@ impl Exchange {
 /// What the library writes.
 impl Exchange {
     /// The library writes something.
-    pub(crate) fn on_write(&self) {
+    pub fn on_write(&self) {
         self.writing.set(Writing::Partly);
     }
 
     /// The library has nothing left to write.
-    pub(crate) fn on_flush(&self) {
+    pub fn on_flush(&self) {
         self.writing.set(Writing::Done);
     }
 
     /// Whether the library has written all that it has, so that the next byte that it writes
     /// begins a response.
-    pub(crate) fn is_written(&self) -> bool {
+    pub fn is_written(&self) -> bool {
         self.writing.get() == Writing::Done
     }
 
     /// Whether bytes written now stand between two responses.
-    pub(crate) fn is_between_responses(&self) -> bool {
+    pub fn is_between_responses(&self) -> bool {
         match self.writing.get() {
             Writing::Done => !matches!(self.phase.get(), Phase::Responding { .. }),
             Writing::Begins => true,
@@ -404,7 +404,7 @@ impl Progress for Exchange {
 
 /// A request of a connection, active until this is dropped.
 #[derive(Debug)]
-pub(crate) struct ActiveExchange {
+pub struct ActiveExchange {
     exchange: Rc<Exchange>,
     /// Its number.
     request: u64,

@@ -28,7 +28,7 @@ const MAX_KEPT_BYTES: usize = 4 * 1024;
 
 /// The lines for the next response of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct HeadLines(Rc<Lines>);
+pub struct HeadLines(Rc<Lines>);
 
 #[derive(Debug)]
 struct Lines {
@@ -41,7 +41,7 @@ struct Lines {
 }
 
 impl HeadLines {
-    pub(super) fn new(exchange: Rc<Exchange>) -> Self {
+    pub fn new(exchange: Rc<Exchange>) -> Self {
         let (text, written, before) = Default::default();
         Self(Rc::new(Lines { exchange, text, written, before }))
     }
@@ -50,7 +50,7 @@ impl HeadLines {
     /// The response must follow at once. None if lines cannot be added to it, because a part of
     /// an earlier response may not be written yet. (The library of today writes a response before
     /// it takes the next request.)
-    pub(crate) fn open(&self) -> Option<RefMut<'_, Vec<u8>>> {
+    pub fn open(&self) -> Option<RefMut<'_, Vec<u8>>> {
         let mut text = self.0.text.borrow_mut();
         if !text.is_empty() || !self.0.exchange.is_written() {
             return None;
@@ -60,7 +60,7 @@ impl HeadLines {
     }
 
     /// Whether lines wait to be written.
-    pub(crate) fn are_waiting(&self) -> bool {
+    pub fn are_waiting(&self) -> bool {
         !self.0.text.borrow().is_empty()
     }
 
@@ -69,7 +69,7 @@ impl HeadLines {
     ///
     /// # Errors
     /// If the stream fails, or the library writes no status line.
-    pub(crate) fn poll_write<T: AsyncWrite + Unpin>(
+    pub fn poll_write<T: AsyncWrite + Unpin>(
         &self,
         cx: &mut Context<'_>,
         stream: &mut T,

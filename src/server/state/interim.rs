@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 16 * 1024;
 
 /// Sends interim responses to the client of one request.
 #[derive(Clone, Debug)]
-pub(crate) struct Interim {
+pub struct Interim {
     shared: Rc<Shared>,
     /// The number of the request on its connection.
     request: u64,
@@ -64,7 +64,7 @@ impl Interim {
     /// possible. More than 16 responses for one request, or 16 KiB, are dropped.
     ///
     /// 100 is not passed on: the gateway itself requests the body from the client.
-    pub(crate) fn send(&self, status: StatusCode, fields: &HeaderMap) {
+    pub fn send(&self, status: StatusCode, fields: &HeaderMap) {
         if !matches!(status.as_u16(), 102..=199) {
             return;
         }
@@ -108,12 +108,12 @@ fn head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
 
 /// The interim responses of one connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InterimQueue(Rc<Shared>);
+pub struct InterimQueue(Rc<Shared>);
 
 impl InterimQueue {
     /// Sends to the client of the current request. None for HTTP/1.0, which has no interim
     /// responses.
-    pub(crate) fn open(&self) -> Option<Interim> {
+    pub fn open(&self) -> Option<Interim> {
         if !self.0.is_taken.get() {
             return None;
         }
@@ -123,14 +123,14 @@ impl InterimQueue {
     }
 
     /// A request of this version begins.
-    pub(crate) fn begin(&self, version: Version) {
+    pub fn begin(&self, version: Version) {
         self.advance();
         self.0.is_taken.set(version == Version::HTTP_11);
     }
 
     /// The final response begins. Later interim responses are dropped, and so are queued
     /// ones if they can no longer be written before it.
-    pub(crate) fn close(&self, exchange: &Exchange) {
+    pub fn close(&self, exchange: &Exchange) {
         self.advance();
         if !exchange.is_between_responses() && self.0.is_waiting.replace(false) {
             self.0.queue.borrow_mut().text = Vec::new();
@@ -143,14 +143,14 @@ impl InterimQueue {
     }
 
     /// The writing side.
-    pub(crate) fn writer(&self) -> InterimWriter {
+    pub fn writer(&self) -> InterimWriter {
         InterimWriter { shared: Rc::clone(&self.0), text: Vec::new(), written: 0 }
     }
 }
 
 /// Writes interim responses between the bytes of the HTTP library.
 #[derive(Debug)]
-pub(crate) struct InterimWriter {
+pub struct InterimWriter {
     shared: Rc<Shared>,
     /// The bytes that are being written, and how many of them were written.
     text: Vec<u8>,
@@ -159,7 +159,7 @@ pub(crate) struct InterimWriter {
 
 impl InterimWriter {
     /// Must return ready before bytes of the library are written.
-    pub(crate) fn poll_before_write<T: AsyncWrite + Unpin>(
+    pub fn poll_before_write<T: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut T,
@@ -173,7 +173,7 @@ impl InterimWriter {
     }
 
     /// To be called when the library flushes: it has nothing left to write.
-    pub(crate) fn poll_on_flush<T: AsyncWrite + Unpin>(
+    pub fn poll_on_flush<T: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut T,

@@ -9,16 +9,16 @@ use super::interim::InterimQueue;
 /// What the service can write to the client of an HTTP/1 connection beside its responses, which
 /// the HTTP library writes.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientLink {
+pub struct ClientLink {
     /// Sends interim responses.
-    pub(crate) interim: InterimQueue,
+    pub interim: InterimQueue,
     /// Adds lines to the heads of responses.
-    pub(crate) lines: HeadLines,
+    pub lines: HeadLines,
 }
 
 impl ClientLink {
     /// To the client of the connection with this exchange.
-    pub(in crate::server) fn new(exchange: &Rc<Exchange>) -> Self {
+    pub fn new(exchange: &Rc<Exchange>) -> Self {
         let lines = HeadLines::new(Rc::clone(exchange));
         Self { interim: InterimQueue::default(), lines }
     }

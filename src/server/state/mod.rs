@@ -1,23 +1,23 @@
 //! The state of a connection: what the parts that serve it tell each other.
 
-pub(super) mod activity;
+pub mod activity;
 mod client_body;
-pub(super) mod exchange;
-pub(super) mod head_lines;
-pub(super) mod interim;
+pub mod exchange;
+pub mod head_lines;
+pub mod interim;
 mod link;
 mod pace;
 mod peer;
 mod place;
-pub(super) mod progress;
+pub mod progress;
 mod responses;
-pub(super) mod streams;
-pub(super) mod tracked_body;
+pub mod streams;
+pub mod tracked_body;
 
-pub(crate) use client_body::ClientBody;
-pub(crate) use head_lines::HeadLines;
-pub(crate) use interim::Interim;
-pub(crate) use link::ClientLink;
-pub(crate) use pace::Pace;
-pub(crate) use peer::Peer;
-pub(crate) use place::Place;
+pub use client_body::ClientBody;
+pub use head_lines::HeadLines;
+pub use interim::Interim;
+pub use link::ClientLink;
+pub use pace::Pace;
+pub use peer::Peer;
+pub use place::Place;

@@ -12,7 +12,7 @@ use crate::server::settings::Demand;
 
 /// The speed of a client, for the bytes that it sends or reads.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Since when the gateway waits for the client.
     waits_since: Option<Instant>,
     /// How long the gateway has waited since the rate was last computed, and the bytes
@@ -24,12 +24,12 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// The gateway begins to wait for the client.
-    pub(crate) fn waits(&mut self) {
+    pub fn waits(&mut self) {
         self.waits_since.get_or_insert_with(monotonic);
     }
 
     /// The client has sent or read `bytes`, and the wait ends.
-    pub(crate) fn moves(&mut self, bytes: usize, demand: Demand) {
+    pub fn moves(&mut self, bytes: usize, demand: Demand) {
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         let Some(since) = self.waits_since.take() else {
             return;
@@ -42,12 +42,12 @@ impl Pace {
     }
 
     /// Whether the client was slower than its minimum. Computed when it sends or reads.
-    pub(crate) fn is_too_slow(&self) -> bool {
+    pub fn is_too_slow(&self) -> bool {
         self.is_too_slow
     }
 
     /// Whether the client was slower than its minimum, or its pause at `now` is too long.
-    pub(super) fn is_late(&self, demand: Demand, now: Instant) -> bool {
+    pub fn is_late(&self, demand: Demand, now: Instant) -> bool {
         let pauses = |since| now.saturating_duration_since(since) >= demand.patience;
         self.is_too_slow || self.waits_since.is_some_and(pauses)
     }

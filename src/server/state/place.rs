@@ -14,7 +14,7 @@ const GIVEN_UP: u64 = u64::MAX - 1;
 /// The place of one connection. The worker that serves the connection says what it does, and any
 /// worker may take the place.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     /// Times are counted from here.
     epoch: Instant,
     /// Since when the connection waits for a request, in microseconds; or one of the two above.
@@ -24,19 +24,19 @@ pub(crate) struct Place {
 
 impl Place {
     /// A connection that waits since `now`. `epoch` is the same for all places of a listener.
-    pub(in crate::server) fn new(epoch: Instant, now: Instant) -> Self {
+    pub fn new(epoch: Instant, now: Instant) -> Self {
         let state = AtomicU64::new(micros(now.saturating_duration_since(epoch)));
         Self { epoch, state, given_up: Notify::new() }
     }
 
     /// A request is in progress. The connection stays open, even if the place has just been
     /// taken: the request would be lost.
-    pub(in crate::server) fn is_busy(&self) {
+    pub fn is_busy(&self) {
         self.state.store(BUSY, Ordering::Relaxed);
     }
 
     /// No request is in progress since then.
-    pub(in crate::server) fn waits(&self, since: Instant) {
+    pub fn waits(&self, since: Instant) {
         if self.state.load(Ordering::Relaxed) != GIVEN_UP {
             let since = micros(since.saturating_duration_since(self.epoch));
             self.state.store(since, Ordering::Relaxed);
@@ -45,12 +45,12 @@ impl Place {
 
     /// Since when the connection waits for a request, as a number that [`take`](Self::take)
     /// understands. None: it does not.
-    pub(in crate::server) fn waiting(&self) -> Option<u64> {
+    pub fn waiting(&self) -> Option<u64> {
         Some(self.state.load(Ordering::Relaxed)).filter(|since| *since < GIVEN_UP)
     }
 
     /// Has the connection closed if it has waited since then. Returns whether it has.
-    pub(in crate::server) fn take(&self, since: u64) -> bool {
+    pub fn take(&self, since: u64) -> bool {
         let taken =
             self.state.compare_exchange(since, GIVEN_UP, Ordering::Relaxed, Ordering::Relaxed);
         if taken.is_ok() {
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// Returns when the place has been taken.
-    pub(in crate::server) async fn given_up(&self) {
+    pub async fn given_up(&self) {
         loop {
             self.given_up.notified().await;
             if self.state.load(Ordering::Relaxed) == GIVEN_UP {

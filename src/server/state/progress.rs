@@ -5,7 +5,7 @@ use crate::server::settings::ListenerTimeouts;
 
 /// Whether the library looks for further bytes of a client that waits for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub enum Look {
     /// It has not waited for the client yet, and may be kept from looking.
     Untried,
     /// It was kept from looking, and the request is still active.
@@ -18,7 +18,7 @@ pub(crate) enum Look {
 
 /// The state of a connection, for the loop that drives it. A version of HTTP overrides what it
 /// has.
-pub(crate) trait Progress {
+pub trait Progress {
     /// What both versions record.
     fn activity(&self) -> &Activity;
 

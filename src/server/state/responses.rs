@@ -14,7 +14,7 @@ use crate::server::settings::Demand;
 
 /// The responses of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Responses {
+pub struct Responses {
     slots: Vec<Slot>,
     /// Indexes of unused slots.
     free: Vec<usize>,
@@ -33,7 +33,7 @@ struct Slot {
 
 impl Responses {
     /// Begins a response, which lasts until [`Self::end`]. Returns its slot.
-    pub(super) fn begin(&mut self) -> usize {
+    pub fn begin(&mut self) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() - 1
@@ -44,7 +44,7 @@ impl Responses {
 
     /// The task of the latest request has started. The HTTP library starts it at once, so
     /// there is no other request in between.
-    pub(super) fn started(&mut self, task: AbortHandle) {
+    pub fn started(&mut self, task: AbortHandle) {
         if let Some(slot) = self.begun.take() {
             self.slots[slot].task = Some(task);
         }
@@ -52,7 +52,7 @@ impl Responses {
 
     /// The client has room for another piece. `given`: the bytes of that piece, which the
     /// client is now to read; None if the service has none yet.
-    pub(super) fn polled(&mut self, slot: usize, given: Option<usize>, demand: Demand) {
+    pub fn polled(&mut self, slot: usize, given: Option<usize>, demand: Demand) {
         let pace = &mut self.slots[slot].pace;
         pace.moves(given.unwrap_or(0), demand);
         if given.is_some() {
@@ -61,14 +61,14 @@ impl Responses {
     }
 
     /// Ends the response, complete or not.
-    pub(super) fn end(&mut self, slot: usize) {
+    pub fn end(&mut self, slot: usize) {
         self.slots[slot] = Slot::default();
         self.free.push(slot);
         self.begun = self.begun.filter(|begun| *begun != slot);
     }
 
     /// Aborts the responses that the client reads too slowly.
-    pub(super) fn abort_slow(&self, demand: Demand, now: Instant) {
+    pub fn abort_slow(&self, demand: Demand, now: Instant) {
         for slot in &self.slots {
             if let Some(task) = &slot.task
                 && slot.pace.is_late(demand, now)

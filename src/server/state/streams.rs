@@ -30,7 +30,7 @@ enum Phase {
 
 /// The requests and responses on one connection.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub struct Streams {
     activity: Activity,
     phase: Cell<Phase>,
     /// The number of the head that is incomplete, and since when. Other requests may be in
@@ -46,7 +46,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// A new connection, whose preface is awaited.
-    pub(crate) fn new(activity: Activity) -> Self {
+    pub fn new(activity: Activity) -> Self {
         Self {
             activity,
             phase: Cell::new(Phase::Preface),
@@ -58,7 +58,7 @@ impl Streams {
     }
 
     /// Begins a request, whose head is complete.
-    pub(crate) fn begin(self: &Rc<Self>) -> ActiveStream {
+    pub fn begin(self: &Rc<Self>) -> ActiveStream {
         let others = match self.phase.get() {
             Phase::Busy(count) => count,
             Phase::Preface | Phase::Idle => 0,
@@ -81,13 +81,13 @@ impl Streams {
     }
 
     /// The task that serves the latest request has started.
-    pub(crate) fn started(&self, task: AbortHandle) {
+    pub fn started(&self, task: AbortHandle) {
         self.responses.borrow_mut().started(task);
     }
 
     /// The number of the head that is incomplete, if any. Each head has its own
     /// time limit, even if it begins in the same piece in which the previous one ends.
-    pub(crate) fn set_open_head(&self, open: Option<u64>) {
+    pub fn set_open_head(&self, open: Option<u64>) {
         if open != self.open_head.get().map(|(head, _)| head) {
             self.open_head.set(open.map(|head| (head, monotonic())));
         }
@@ -98,7 +98,7 @@ impl Streams {
     }
 
     /// The library shuts the connection down.
-    pub(crate) fn on_shutdown(&self) {
+    pub fn on_shutdown(&self) {
         self.is_shut.set(true);
     }
 }
@@ -136,7 +136,7 @@ impl Progress for Streams {
 
 /// A request of a connection, active until this is dropped.
 #[derive(Debug)]
-pub(crate) struct ActiveStream {
+pub struct ActiveStream {
     streams: Rc<Streams>,
     /// Its slot among the responses.
     slot: usize,

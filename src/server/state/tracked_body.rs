@@ -7,7 +7,7 @@ use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 
 /// A request of a connection, active until the value is dropped.
-pub(crate) trait ActiveRequest: Unpin {
+pub trait ActiveRequest: Unpin {
     /// The service has given the whole response. Only the client is waited for: one that reads
     /// nothing cannot keep its place in this way.
     fn is_answered(&mut self);
@@ -19,10 +19,10 @@ pub(crate) trait ActiveRequest: Unpin {
 
 /// The body of a response. Its request is active until the body is dropped.
 #[derive(Debug)]
-pub(crate) struct TrackedBody<B, A>(Option<(B, A)>);
+pub struct TrackedBody<B, A>(Option<(B, A)>);
 
 impl<B: Body, A: ActiveRequest> TrackedBody<B, A> {
-    pub(crate) fn new(body: B, mut active: A) -> Self {
+    pub fn new(body: B, mut active: A) -> Self {
         if body.size_hint().exact().is_some() {
             active.is_answered();
         }
@@ -34,7 +34,7 @@ impl<B: Body, A: ActiveRequest> TrackedBody<B, A> {
 
 impl<B, A> TrackedBody<B, A> {
     /// Takes the body and its request, and leaves a body that is empty.
-    pub(crate) fn take(&mut self) -> Self {
+    pub fn take(&mut self) -> Self {
         Self(self.0.take())
     }
 }

@@ -20,7 +20,7 @@ const MIN_RSA_BITS: usize = 2048;
 
 /// Why something cannot be used for TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TlsError {
+pub enum TlsError {
     /// There is no certificate.
     #[error("there is no certificate in it")]
     NoCertificate,
@@ -54,10 +54,10 @@ pub(crate) enum TlsError {
 
 /// A certificate with its chain, its key, and its names.
 #[derive(Clone)]
-pub(crate) struct Certificate {
-    pub(super) certified: Arc<CertifiedKey>,
+pub struct Certificate {
+    pub certified: Arc<CertifiedKey>,
     key: Arc<PrivateKeyDer<'static>>,
-    pub(super) names: Vec<String>,
+    pub names: Vec<String>,
 }
 
 impl Certificate {
@@ -65,7 +65,7 @@ impl Certificate {
     ///
     /// # Errors
     /// If they do not belong together, or the key cannot be used.
-    pub(crate) fn new(
+    pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: Arc<PrivateKeyDer<'static>>,
     ) -> Result<Self, TlsError> {
@@ -90,18 +90,18 @@ impl Certificate {
     }
 
     /// The kind of its key. A client may not support every kind.
-    pub(crate) fn algorithm(&self) -> SignatureAlgorithm {
+    pub fn algorithm(&self) -> SignatureAlgorithm {
         self.certified.key.algorithm()
     }
 
     /// Its DNS names, in lower case.
-    pub(crate) fn names(&self) -> &[String] {
+    pub fn names(&self) -> &[String] {
         &self.names
     }
 
     /// The number of the first certificate of the chain that did not sign the one before it, as
     /// TLS 1.2 demands it (RFC 5246, section 7.4.2).
-    pub(crate) fn out_of_order(&self) -> Option<usize> {
+    pub fn out_of_order(&self) -> Option<usize> {
         let chain = &self.certified.cert;
         let signed = |pair: &[CertificateDer<'_>]| {
             let (Ok((_, one)), Ok((_, next))) =
@@ -144,18 +144,18 @@ impl fmt::Debug for Certificate {
 
 /// A certificate, and the time in which it is valid (RFC 5280, section 4.1.2.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CertificateDates {
+pub struct CertificateDates {
     /// Its first DNS name, or else its subject.
-    pub(crate) name: String,
+    pub name: String,
     /// The first second, in seconds since 1970.
-    pub(crate) from_s: u64,
+    pub from_s: u64,
     /// The last second, in seconds since 1970.
-    pub(crate) until_s: u64,
+    pub until_s: u64,
 }
 
 /// Whether a certificate is valid at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Validity {
+pub enum Validity {
     NotYet,
     Valid,
     Expired,
@@ -163,7 +163,7 @@ pub(crate) enum Validity {
 
 impl CertificateDates {
     /// The dates of a certificate. None if it cannot be parsed.
-    pub(crate) fn of(certificate: &CertificateDer<'static>) -> Option<Self> {
+    pub fn of(certificate: &CertificateDer<'static>) -> Option<Self> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let name = names(certificate).into_iter().next();
         let seconds = |date: x509_parser::time::ASN1Time| {
@@ -178,7 +178,7 @@ impl CertificateDates {
     }
 
     /// Whether the certificate is valid at `now`.
-    pub(crate) fn at(&self, now: Timestamp) -> Validity {
+    pub fn at(&self, now: Timestamp) -> Validity {
         match now.as_secs() {
             now if now < self.from_s => Validity::NotYet,
             now if now > self.until_s => Validity::Expired,
@@ -211,7 +211,7 @@ fn rsa_bits(certificate: &CertificateDer<'_>) -> Option<usize> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use rcgen::{
         BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
         PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
@@ -233,10 +233,7 @@ pub(super) mod tests {
     }
 
     /// A certificate with these names that signs itself.
-    pub(in super::super) fn signed(
-        names: &[&str],
-        algorithm: &'static SignatureAlgorithm,
-    ) -> Certificate {
+    pub fn signed(names: &[&str], algorithm: &'static SignatureAlgorithm) -> Certificate {
         let pair = KeyPair::generate_for(algorithm).unwrap();
         let chain = vec![params(names).self_signed(&pair).unwrap().der().clone()];
         Certificate::new(chain, key_of(&pair)).unwrap()

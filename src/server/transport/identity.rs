@@ -14,7 +14,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 ///
 /// No alternative name has the text of a subject, which has a `=` behind the first name: names
 /// count only if they are URIs with a scheme or names of hosts.
-pub(crate) fn identity(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
+pub fn identity(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = text(parsed.subject());
     if !subject.is_empty() {
@@ -46,7 +46,7 @@ fn is_host(text: &str) -> bool {
 }
 
 /// The alternative names of a certificate, as far as `wanted` returns a text for them.
-pub(super) fn alternatives(
+pub fn alternatives(
     certificate: &X509Certificate<'_>,
     wanted: impl Fn(&GeneralName<'_>) -> Option<String>,
 ) -> Vec<String> {

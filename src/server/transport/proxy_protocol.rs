@@ -18,14 +18,14 @@ const MAX_TEXT_BYTES: usize = 107;
 
 /// The addresses of a connection that a load balancer passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProxiedAddresses {
-    pub(crate) client: SocketAddr,
-    pub(crate) local: SocketAddr,
+pub struct ProxiedAddresses {
+    pub client: SocketAddr,
+    pub local: SocketAddr,
 }
 
 /// Why a connection does not begin with a valid header.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ProxyProtocolError {
+pub enum ProxyProtocolError {
     #[error("the connection does not begin with a header of the PROXY protocol")]
     Malformed,
     #[error("the header of the PROXY protocol is longer than {MAX_BYTES} bytes")]
@@ -38,9 +38,7 @@ pub(crate) enum ProxyProtocolError {
 
 /// Reads the header, and nothing after it. None: the load balancer opened the connection
 /// for itself, as in a health check, or does not name a client.
-pub(crate) async fn read(
-    socket: &mut Socket,
-) -> Result<Option<ProxiedAddresses>, ProxyProtocolError> {
+pub async fn read(socket: &mut Socket) -> Result<Option<ProxiedAddresses>, ProxyProtocolError> {
     loop {
         if let Some((addresses, bytes)) = parse(socket.ahead())? {
             socket.consume(bytes);
@@ -57,7 +55,7 @@ pub(crate) async fn read(
 }
 
 /// The addresses and the length of the header; None while it is incomplete.
-pub(crate) fn parse(
+pub fn parse(
     bytes: &[u8],
 ) -> Result<Option<(Option<ProxiedAddresses>, usize)>, ProxyProtocolError> {
     if bytes.is_empty() {

@@ -16,40 +16,39 @@ use super::tcp::{MAX_AT_ONCE, Tcp};
 use crate::io::poll_write_gathered;
 
 /// A connection as the kernel provides it.
-pub(crate) type Transport = Either<Tcp, UnixStream>;
+pub type Transport = Either<Tcp, UnixStream>;
 
 /// A stream that carries HTTP. Boxed with TLS, so that other connections reserve no memory for
 /// it.
-pub(crate) type Stream = Either<Socket, Box<TlsStream<Socket>>>;
+pub type Stream = Either<Socket, Box<TlsStream<Socket>>>;
 
 /// The address of both ends of a Unix socket: they are on this machine.
-pub(crate) const LOCAL_PEER: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub const LOCAL_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A transport, with the bytes that were read ahead to detect a protocol.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     transport: Transport,
     ahead: Vec<u8>,
 }
 
 impl Socket {
-    pub(crate) fn new(transport: Transport) -> Self {
+    pub fn new(transport: Transport) -> Self {
         Self { transport, ahead: Vec::new() }
     }
 
     /// The bytes that were read ahead.
-    pub(crate) fn ahead(&self) -> &[u8] {
+    pub fn ahead(&self) -> &[u8] {
         &self.ahead
     }
 
     /// Removes the first `count` bytes that were read ahead.
-    pub(crate) fn consume(&mut self, count: usize) {
+    pub fn consume(&mut self, count: usize) {
         self.ahead.drain(..count);
     }
 
     /// Returns when there may be something to read, or the stream has ended.
-    pub(crate) async fn readable(&self) {
+    pub async fn readable(&self) {
         if self.ahead.is_empty() {
             // An error ends the stream: the next read returns it.
             let _ = match &self.transport {
@@ -61,7 +60,7 @@ impl Socket {
 
     /// Reads at most `most` further bytes ahead, and at most [`MAX_AT_ONCE`]. Returns false at the
     /// end of the stream.
-    pub(crate) async fn read_ahead(&mut self, most: usize) -> io::Result<bool> {
+    pub async fn read_ahead(&mut self, most: usize) -> io::Result<bool> {
         poll_fn(|cx| self.poll_read_ahead(most, cx)).await
     }
 
@@ -77,7 +76,7 @@ impl Socket {
 }
 
 /// The socket below TLS, if there is TLS.
-pub(crate) fn socket(stream: &Stream) -> &Socket {
+pub fn socket(stream: &Stream) -> &Socket {
     match stream {
         Either::Left(socket) => socket,
         Either::Right(tls) => tls.get_ref().0,
@@ -86,7 +85,7 @@ pub(crate) fn socket(stream: &Stream) -> &Socket {
 
 /// Resets a connection, so that the client does not take a part of a response for the
 /// whole: in HTTP/1.0 a body may end with its connection.
-pub(crate) fn reset(stream: &Stream) {
+pub fn reset(stream: &Stream) {
     if let Either::Left(tcp) = &socket(stream).transport {
         // If this fails, the connection closes without a reset.
         let _ = tcp.set_zero_linger();

@@ -18,11 +18,11 @@ use tokio::net::TcpStream;
 
 /// The most bytes that are read before a connection is registered or its protocol is known, at
 /// once.
-pub(crate) const MAX_AT_ONCE: usize = 4 * 1024;
+pub const MAX_AT_ONCE: usize = 4 * 1024;
 
 /// A TCP connection.
 #[derive(Debug)]
-pub(crate) struct Tcp(State);
+pub struct Tcp(State);
 
 #[derive(Debug)]
 enum State {
@@ -38,7 +38,7 @@ enum State {
 
 impl Tcp {
     /// For a socket that does not block.
-    pub(crate) const fn new(socket: Unregistered) -> Self {
+    pub const fn new(socket: Unregistered) -> Self {
         Self(State::Unregistered { socket, is_drained: false })
     }
 
@@ -46,7 +46,7 @@ impl Tcp {
     ///
     /// # Errors
     /// If the runtime cannot release it. It is then closed.
-    pub(crate) fn into_unregistered(self) -> io::Result<Unregistered> {
+    pub fn into_unregistered(self) -> io::Result<Unregistered> {
         match self.0 {
             State::Unregistered { socket, .. } => Ok(socket),
             State::Registered(socket) => socket.into_std(),
@@ -56,7 +56,7 @@ impl Tcp {
 
     /// Returns when there may be something to read, or the stream has ended. At once if the
     /// connection has never waited.
-    pub(crate) async fn readable(&self) -> io::Result<()> {
+    pub async fn readable(&self) -> io::Result<()> {
         match &self.0 {
             State::Unregistered { .. } => Ok(()),
             State::Registered(socket) => socket.readable().await,
@@ -68,7 +68,7 @@ impl Tcp {
     ///
     /// # Errors
     /// If the system refuses that.
-    pub(crate) fn set_zero_linger(&self) -> io::Result<()> {
+    pub fn set_zero_linger(&self) -> io::Result<()> {
         let socket = match &self.0 {
             State::Unregistered { socket, .. } => SockRef::from(socket),
             State::Registered(socket) => SockRef::from(socket),

@@ -14,24 +14,24 @@ use smallvec::SmallVec;
 use super::certificate::{Certificate, TlsError};
 
 /// The protocol names of HTTP/2 and HTTP/1.1 (RFC 7301).
-pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
+pub const ALPN_HTTP2: &[u8] = b"h2";
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// The TLS settings of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TlsSettings {
+pub struct TlsSettings {
     /// At least one. The first is used if no other has the name that a client asks for. Several
     /// may have one name: a client gets the first whose signature it can verify.
-    pub(crate) certificates: Vec<Certificate>,
+    pub certificates: Vec<Certificate>,
     /// Clients must present a certificate signed by one of these. Empty: they need none.
-    pub(crate) client_ca: Vec<CertificateDer<'static>>,
+    pub client_ca: Vec<CertificateDer<'static>>,
     /// The oldest version that is accepted.
-    pub(crate) min_version: TlsVersion,
+    pub min_version: TlsVersion,
 }
 
 /// Versions of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum TlsVersion {
+pub enum TlsVersion {
     /// RFC 5246
     #[default]
     Tls12,
@@ -45,7 +45,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// If `client_ca` cannot be used to verify clients.
-    pub(crate) fn server(&self, http2: bool) -> Result<Arc<ServerConfig>, TlsError> {
+    pub fn server(&self, http2: bool) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let versions: &[_] = match self.min_version {
             TlsVersion::Tls12 => &[&TLS13, &TLS12],
@@ -80,7 +80,7 @@ impl TlsSettings {
     }
 
     /// Whether clients must present a certificate.
-    pub(crate) fn asks_clients(&self) -> bool {
+    pub fn asks_clients(&self) -> bool {
         !self.client_ca.is_empty()
     }
 
@@ -88,7 +88,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// If `client_ca` cannot be used to verify clients.
-    pub(crate) fn check(&self) -> Result<(), TlsError> {
+    pub fn check(&self) -> Result<(), TlsError> {
         self.server(true).map(drop)
     }
 }

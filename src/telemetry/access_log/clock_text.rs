@@ -10,7 +10,7 @@ const AFTER_SECONDS: usize = ".123Z".len();
 /// Writes times as RFC 3339, and writes only the milliseconds anew if the second is that of the
 /// last time.
 #[derive(Debug, Default)]
-pub(super) struct ClockText {
+pub struct ClockText {
     text: RefCell<String>,
     /// The second of the text.
     second: Cell<Option<u64>>,
@@ -18,7 +18,7 @@ pub(super) struct ClockText {
 
 impl ClockText {
     /// The text of this time.
-    pub(super) fn of(&self, time: Timestamp) -> Ref<'_, str> {
+    pub fn of(&self, time: Timestamp) -> Ref<'_, str> {
         if self.second.replace(Some(time.as_secs())) == Some(time.as_secs()) {
             self.set_millis(time.as_micros() / 1000 % 1000);
         } else {

@@ -18,7 +18,7 @@ use crate::telemetry::template::{Part, Template};
 
 /// How one worker writes its lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub struct Lines {
     settings: AccessLogSettings,
     format: LineFormat,
     names: FieldNames,
@@ -27,7 +27,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(settings: AccessLogSettings, format: LineFormat) -> Self {
+    pub fn new(settings: AccessLogSettings, format: LineFormat) -> Self {
         let names = match format {
             LineFormat::Json(names) => names,
             LineFormat::Text
@@ -39,13 +39,13 @@ impl Lines {
         Self { settings, format, names, prefixes, clock_text: ClockText::default() }
     }
 
-    pub(super) const fn settings(&self) -> &AccessLogSettings {
+    pub const fn settings(&self) -> &AccessLogSettings {
         &self.settings
     }
 
     /// Adds the line of a record, of which `sample` out of 100 are written if the log is a
     /// sample.
-    pub(super) fn add(&self, record: &Record, sample: Option<u8>, to: &mut String) -> fmt::Result {
+    pub fn add(&self, record: &Record, sample: Option<u8>, to: &mut String) -> fmt::Result {
         let line = Line::of(record, self, sample);
         match &self.format {
             LineFormat::Json(_) => line.write_json(to),
@@ -238,7 +238,7 @@ impl<'a> Line<'a> {
 }
 
 /// The line, with its end, that says how many lines are missing.
-pub(super) const fn dropped(format: &LineFormat) -> fn(u64) -> String {
+pub const fn dropped(format: &LineFormat) -> fn(u64) -> String {
     match format {
         LineFormat::Json(FieldNames::Own) => |lines| format!("{{\"{DROPPED_LINES}\":{lines}}}\n"),
         LineFormat::Json(_) => |lines| format!("{{\"tollgate.{DROPPED_LINES}\":{lines}}}\n"),

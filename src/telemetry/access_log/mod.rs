@@ -32,7 +32,7 @@ const SLOW_US: u64 = 1_000_000;
 
 /// The access log of the process, with its writing thread.
 #[derive(Debug)]
-pub(crate) struct AccessLog {
+pub struct AccessLog {
     writer: LogWriter,
     settings: AccessLogSettings,
     format: LineFormat,
@@ -44,7 +44,7 @@ impl AccessLog {
     ///
     /// # Errors
     /// If the file cannot be opened for appending, or the thread cannot be started.
-    pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Self> {
+    pub fn open(settings: &AccessLogSettings) -> io::Result<Self> {
         let format = settings.format.clone().unwrap_or_else(|| by_output(settings));
         let lost = LostLines::default();
         let writer = LogWriter::start(kind(&format, lost.clone()), &settings.output)?;
@@ -52,23 +52,23 @@ impl AccessLog {
     }
 
     /// The part of one worker.
-    pub(crate) fn worker(&self) -> WorkerLog {
+    pub fn worker(&self) -> WorkerLog {
         WorkerLog::new(self.writer.queue(), self.settings.clone(), self.format.clone())
     }
 
     /// Counts the lines that are dropped because the queue is full.
-    pub(crate) fn lost_lines(&self) -> LostLines {
+    pub fn lost_lines(&self) -> LostLines {
         self.lost.clone()
     }
 
     /// What has its file opened again.
-    pub(crate) fn reopener(&self) -> Reopener {
+    pub fn reopener(&self) -> Reopener {
         self.writer.reopener()
     }
 
     /// Writes the remaining batches. What is not written at `end` is lost, and so are lines
     /// of workers that still run.
-    pub(crate) fn close_by(self, end: Instant) {
+    pub fn close_by(self, end: Instant) {
         if !self.writer.close_by(end) {
             tracing::warn!(
                 output = %self.settings.output,
@@ -92,7 +92,7 @@ fn kind(format: &LineFormat, lost: LostLines) -> LogKind {
 
 /// The part of the access log that belongs to one worker.
 #[derive(Debug)]
-pub(crate) struct WorkerLog {
+pub struct WorkerLog {
     queue: LogQueue,
     writing: Lines,
     batch: RefCell<String>,
@@ -107,7 +107,7 @@ impl WorkerLog {
     }
 
     /// Adds the line of a request, if it is one of those that are written.
-    pub(super) fn write(&self, record: &Record) {
+    pub fn write(&self, record: &Record) {
         let sample = self.sample(record);
         if !is_drawn(sample) {
             return;
@@ -133,7 +133,7 @@ impl WorkerLog {
     }
 
     /// Passes the batch on to the writing thread.
-    pub(super) fn flush(&self) {
+    pub fn flush(&self) {
         if self.lines.get() == 0 {
             return;
         }

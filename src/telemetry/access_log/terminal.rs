@@ -24,24 +24,24 @@ const REFUSED: Style = AnsiColor::Yellow.on_default().bold();
 const FAILED: Style = AnsiColor::Red.on_default().bold();
 
 /// What a line shows of a request.
-pub(super) struct Shown<'a> {
+pub struct Shown<'a> {
     /// In RFC 3339.
-    pub(super) time: &'a str,
+    pub time: &'a str,
     /// 0 without a response.
-    pub(super) status: u16,
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) client: &'a str,
-    pub(super) duration_us: u64,
-    pub(super) outcome: &'a str,
-    pub(super) policy: Option<&'a str>,
-    pub(super) remaining: Option<u64>,
-    pub(super) wait_ms: Option<u64>,
+    pub status: u16,
+    pub method: &'a str,
+    pub path: &'a str,
+    pub client: &'a str,
+    pub duration_us: u64,
+    pub outcome: &'a str,
+    pub policy: Option<&'a str>,
+    pub remaining: Option<u64>,
+    pub wait_ms: Option<u64>,
 }
 
 impl Terminal {
     /// The terminal that `output` is, if it is one.
-    pub(super) fn of(output: &Output) -> Option<Self> {
+    pub fn of(output: &Output) -> Option<Self> {
         match output {
             Output::Stdout => Self::behind(&io::stdout()),
             Output::Stderr => Self::behind(&io::stderr()),
@@ -57,7 +57,7 @@ impl Terminal {
     }
 
     /// Adds the line of a request. Only the path is cut.
-    pub(super) fn write(self, shown: &Shown<'_>, line: &mut String) {
+    pub fn write(self, shown: &Shown<'_>, line: &mut String) {
         let Shown { time, status, method, client, .. } = shown;
         // `2026-11-21T07:28:46.123Z` without the day.
         let clock = time.split_once('T').map_or(*time, |(_, clock)| clock.trim_end_matches('Z'));

@@ -13,7 +13,7 @@ use crate::telemetry::settings::ClientAddress;
 
 /// The value of a field.
 #[derive(Clone, Copy)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
     /// Any text, which a client may have sent.
     Text(&'a str),
     /// A text without characters that a format escapes: one of ours, or a token (RFC 9110,
@@ -28,7 +28,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    pub(super) fn write_json(&self, line: &mut String) -> fmt::Result {
+    pub fn write_json(&self, line: &mut String) -> fmt::Result {
         match self {
             Self::Text(text) => push_json(line, text),
             Self::Word(word) => quote(line, word),
@@ -44,7 +44,7 @@ impl Value<'_> {
     }
 
     /// Writes a value in such a way that no client can end a quoted part or the line.
-    pub(super) fn write_plain(&self, line: &mut String) -> fmt::Result {
+    pub fn write_plain(&self, line: &mut String) -> fmt::Result {
         match self {
             Self::Text("") | Self::Word("") | Self::Keys(_) => line.push('-'),
             Self::Text(text) => write_escaped(line, text)?,
@@ -57,7 +57,7 @@ impl Value<'_> {
 }
 
 /// Writes a text as nginx does: `"`, `\` and what is not printable ASCII as `\xHH`.
-pub(super) fn write_escaped(line: &mut String, text: &str) -> fmt::Result {
+pub fn write_escaped(line: &mut String, text: &str) -> fmt::Result {
     for byte in text.bytes() {
         match byte {
             b'"' | b'\\' => write!(line, "\\x{byte:02X}")?,
@@ -69,7 +69,7 @@ pub(super) fn write_escaped(line: &mut String, text: &str) -> fmt::Result {
 }
 
 /// One object for each policy that has a key: what `replay` needs to decide in the same way.
-pub(super) fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result {
+pub fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result {
     line.write_char('[')?;
     let known = record.policies.iter().filter_map(|it| Some((it, it.client?)));
     for (index, (policy, client)) in known.enumerate() {
@@ -106,20 +106,20 @@ fn quote(line: &mut String, text: &str) {
 }
 
 /// Adds a number in decimal digits.
-pub(super) fn push_number(line: &mut String, number: impl itoa::Integer) {
+pub fn push_number(line: &mut String, number: impl itoa::Integer) {
     line.push_str(itoa::Buffer::new().format(number));
 }
 
 /// The client's address, as far as it is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Client {
-    pub(super) address: IpAddr,
-    pub(super) shown: ClientAddress,
+pub struct Client {
+    pub address: IpAddr,
+    pub shown: ClientAddress,
 }
 
 impl Client {
     /// Writes the address, or its network with the length.
-    pub(super) fn write(self, line: &mut String) {
+    pub fn write(self, line: &mut String) {
         match self.shown {
             ClientAddress::Hidden => line.push('-'),
             ClientAddress::Full => push_address(line, self.address.to_canonical()),
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// The same without the length, for formats that know only addresses.
-    pub(super) fn write_alone(self, line: &mut String) {
+    pub fn write_alone(self, line: &mut String) {
         match self.shown {
             ClientAddress::Masked => push_address(line, MaskedAddress(self.address).network().0),
             ClientAddress::Hidden | ClientAddress::Full => self.write(line),

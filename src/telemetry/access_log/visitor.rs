@@ -8,7 +8,7 @@ use crate::telemetry::record::Record;
 
 /// Receives the fields that a line has, in the order of [`FIELDS`]. Each kind of value has
 /// a method, so that a line needs no list of values.
-pub(super) trait Visitor<'a> {
+pub trait Visitor<'a> {
     /// A text that a client may have sent.
     fn text(&mut self, field: Field, text: &'a str);
     /// A text without characters that a format escapes; see [`Value::Word`].
@@ -38,11 +38,11 @@ pub(super) trait Visitor<'a> {
 /// What JSON has before the value of each field: a brace or a comma, the name, and the quote with
 /// which a text begins.
 #[derive(Debug)]
-pub(super) struct Prefixes([Box<str>; FIELDS.len()]);
+pub struct Prefixes([Box<str>; FIELDS.len()]);
 
 impl Prefixes {
     /// For fields with these names. All lines have the first field, which is the time.
-    pub(super) fn new(names: FieldNames) -> Self {
+    pub fn new(names: FieldNames) -> Self {
         let name = |index: usize| FIELDS[index].name(names);
         let before = |index| if index == 0 { '{' } else { ',' };
         let prefix = |index| format!("{}\"{}\":\"", before(index), name(index)).into();
@@ -51,9 +51,9 @@ impl Prefixes {
 }
 
 /// Writes the members of a JSON object. Writing to a String cannot fail.
-pub(super) struct Json<'l> {
-    pub(super) prefixes: &'l Prefixes,
-    pub(super) line: &'l mut String,
+pub struct Json<'l> {
+    pub prefixes: &'l Prefixes,
+    pub line: &'l mut String,
 }
 
 impl Json<'_> {
@@ -96,12 +96,12 @@ impl<'a> Visitor<'a> for Json<'_> {
 }
 
 /// The values of all fields that the request has, for formats that choose some of them.
-pub(super) struct Values<'a>([Option<Value<'a>>; FIELDS.len()]);
+pub struct Values<'a>([Option<Value<'a>>; FIELDS.len()]);
 
 impl<'a> Values<'a> {
-    pub(super) const NONE: Self = Self([None; FIELDS.len()]);
+    pub const NONE: Self = Self([None; FIELDS.len()]);
 
-    pub(super) const fn get(&self, field: Field) -> Option<Value<'a>> {
+    pub const fn get(&self, field: Field) -> Option<Value<'a>> {
         self.0[field as usize]
     }
 

@@ -13,7 +13,7 @@ const STEPS: usize = 60;
 
 /// The steps.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub struct Marks {
     /// Complete steps, the oldest first.
     complete: VecDeque<Step>,
     /// The step in progress.
@@ -30,7 +30,7 @@ struct Step {
 
 impl Marks {
     /// Adds what policies have counted in this time.
-    pub(super) fn add(&mut self, took: Span, grown: Vec<(&str, PolicyCounts)>) {
+    pub fn add(&mut self, took: Span, grown: Vec<(&str, PolicyCounts)>) {
         let Self { complete, open } = self;
         open.took = Span::from_micros(open.took.as_micros() + took.as_micros());
         for (name, growth) in grown {
@@ -50,13 +50,13 @@ impl Marks {
 
     /// The number of complete steps.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.complete.len()
     }
 
     /// What a policy has counted in the last `span`, rounded up to whole steps, or since the
     /// start, and in which time.
-    pub(super) fn last(&self, name: &str, span: Span) -> (Span, PolicyCounts) {
+    pub fn last(&self, name: &str, span: Span) -> (Span, PolicyCounts) {
         let mut us = 0_u64;
         let mut counts = PolicyCounts::default();
         for step in std::iter::once(&self.open).chain(self.complete.iter().rev()) {

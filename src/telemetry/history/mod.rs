@@ -17,42 +17,42 @@ use tollgate_core::time::{Span, Timestamp};
 use super::metrics::{NodeCounts, PolicyCounts, Totals};
 use marks::Marks;
 use policies::Policies;
-pub(crate) use policies::PolicySteps;
+pub use policies::PolicySteps;
 
 /// The seconds that are kept.
-pub(crate) const SECONDS: usize = 600;
+pub const SECONDS: usize = 600;
 /// The policies whose last minutes are kept: the first ones by name.
 const MAX_POLICIES: usize = 1000;
 
 /// The figures of some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Period {
+pub struct Period {
     /// When it ended, by the wall clock.
-    pub(crate) ended: Timestamp,
+    pub ended: Timestamp,
     /// How long it was.
-    pub(crate) took: Span,
+    pub took: Span,
     /// What was counted in it.
-    pub(crate) counts: NodeCounts,
+    pub counts: NodeCounts,
     /// Requests in progress at its end.
-    pub(crate) active: u64,
+    pub active: u64,
     /// The number of workers.
-    pub(crate) workers: u64,
+    pub workers: u64,
     /// The processor time of all workers in microseconds, and that of the busiest one.
-    pub(crate) busy_us: (u64, u64),
+    pub busy_us: (u64, u64),
 }
 
 /// Some time in steps, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Steps {
+pub struct Steps {
     /// The figures of the node.
-    pub(crate) node: Vec<Period>,
+    pub node: Vec<Period>,
     /// The decisions of policies, each with as many steps as the node.
-    pub(crate) policies: Vec<PolicySteps>,
+    pub policies: Vec<PolicySteps>,
 }
 
 /// The figures of the last minutes of one node.
 #[derive(Debug)]
-pub(crate) struct History(Mutex<State>);
+pub struct History(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -66,7 +66,7 @@ struct State {
 
 impl History {
     /// Begins at `now`, the time of a clock that never goes back, when the counters are these.
-    pub(crate) fn new(now: Timestamp, totals: Totals) -> Self {
+    pub fn new(now: Timestamp, totals: Totals) -> Self {
         Self(Mutex::new(State {
             read: totals,
             read_at: now,
@@ -78,7 +78,7 @@ impl History {
 
     /// Keeps what has been counted since the last reading. `wall`: the same time as `now`
     /// by the wall clock.
-    pub(crate) fn add(&self, totals: Totals, now: Timestamp, wall: Timestamp) {
+    pub fn add(&self, totals: Totals, now: Timestamp, wall: Timestamp) {
         let mut state = self.0.lock();
         let took = now.since(state.read_at);
         if took.is_zero() {
@@ -111,12 +111,12 @@ impl History {
     }
 
     /// The last second. None: there was none yet.
-    pub(crate) fn latest(&self) -> Option<Period> {
+    pub fn latest(&self) -> Option<Period> {
         self.0.lock().seconds.back().cloned()
     }
 
     /// The last `seconds` seconds as one period. None: there was none yet.
-    pub(crate) fn last(&self, seconds: usize) -> Option<Period> {
+    pub fn last(&self, seconds: usize) -> Option<Period> {
         let state = self.0.lock();
         let first = state.seconds.len().saturating_sub(seconds);
         let mut rest = state.seconds.range(first..).cloned();
@@ -127,7 +127,7 @@ impl History {
     /// The last `seconds` seconds in steps of `step_s`, the oldest first. Steps begin at
     /// multiples of their length, so the first and the last one may be shorter. Of policies, the
     /// `most_policies` with the most refusals are listed.
-    pub(crate) fn steps(&self, seconds: usize, step_s: u64, most_policies: usize) -> Steps {
+    pub fn steps(&self, seconds: usize, step_s: u64, most_policies: usize) -> Steps {
         let state = self.0.lock();
         let first = state.seconds.len().saturating_sub(seconds);
         let mut node: Vec<Period> = Vec::new();
@@ -155,19 +155,19 @@ impl History {
     }
 
     /// What a policy has counted in the last `span` or a little more, and in which time.
-    pub(crate) fn policy(&self, name: &str, span: Span) -> (Span, PolicyCounts) {
+    pub fn policy(&self, name: &str, span: Span) -> (Span, PolicyCounts) {
         self.0.lock().marks.last(name, span)
     }
 
     /// The policies that have counted anything, by name, with their counts since the process
     /// began.
-    pub(crate) fn policies(&self) -> Vec<(Box<str>, PolicyCounts)> {
+    pub fn policies(&self) -> Vec<(Box<str>, PolicyCounts)> {
         let state = self.0.lock();
         state.read.policies.iter().map(|(name, counts)| (name.clone(), counts.clone())).collect()
     }
 
     /// What a policy has counted since the process began.
-    pub(crate) fn policy_total(&self, name: &str) -> PolicyCounts {
+    pub fn policy_total(&self, name: &str) -> PolicyCounts {
         self.0.lock().read.policies.get(name).cloned().unwrap_or_default()
     }
 }

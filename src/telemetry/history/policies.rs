@@ -10,26 +10,26 @@ use crate::telemetry::metrics::PolicyCounts;
 
 /// What one policy has decided in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decided {
+pub struct Decided {
     /// All decisions.
-    pub(crate) decisions: u64,
+    pub decisions: u64,
     /// Of these, the refusals.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Of these, those that would have been refusals if the policy were not in shadow.
-    pub(crate) shadow_refused: u64,
+    pub shadow_refused: u64,
 }
 
 /// What one policy has decided in each step of some time, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PolicySteps {
+pub struct PolicySteps {
     /// The name of the policy.
-    pub(crate) policy: Box<str>,
-    pub(crate) steps: Vec<Decided>,
+    pub policy: Box<str>,
+    pub steps: Vec<Decided>,
 }
 
 /// The decisions of policies by seconds.
 #[derive(Debug)]
-pub(super) struct Policies {
+pub struct Policies {
     /// The most seconds that are kept.
     most_seconds: usize,
     /// The most names that are known: the first ones.
@@ -50,12 +50,12 @@ struct Entry {
 
 impl Policies {
     /// Keeps at most this many seconds of this many policies.
-    pub(super) const fn new(most_seconds: usize, most_names: usize) -> Self {
+    pub const fn new(most_seconds: usize, most_names: usize) -> Self {
         Self { most_seconds, most_names, names: BTreeMap::new(), seconds: VecDeque::new() }
     }
 
     /// Keeps what policies have counted in one more second.
-    pub(super) fn add(&mut self, grown: &[(&str, PolicyCounts)]) {
+    pub fn add(&mut self, grown: &[(&str, PolicyCounts)]) {
         let entries = grown.iter().filter_map(|(name, growth)| {
             let of = &growth.by_outcome;
             let counts = [of.sum(), of.refusals(), of.shadow_refused];
@@ -85,7 +85,7 @@ impl Policies {
     /// The sums of steps. `lengths` has the number of seconds of each step; the last step ends
     /// with the last second. Of the policies that have decided in this time, the `most` with the
     /// most refusals, refusals in shadow and decisions are listed, in this order.
-    pub(super) fn steps(&self, lengths: &[usize], most: usize) -> Vec<PolicySteps> {
+    pub fn steps(&self, lengths: &[usize], most: usize) -> Vec<PolicySteps> {
         let mut sums: Vec<(Decided, Vec<Decided>)> = Vec::new();
         sums.resize_with(self.names.len(), || (Decided::default(), Vec::new()));
         let seconds: usize = lengths.iter().sum();
@@ -111,7 +111,7 @@ impl Policies {
 
     /// The number of names and of entries.
     #[cfg(test)]
-    pub(super) fn len(&self) -> (usize, usize) {
+    pub fn len(&self) -> (usize, usize) {
         (self.names.len(), self.seconds.iter().map(|it| it.len()).sum())
     }
 }

@@ -1,12 +1,12 @@
 //! A small table in which a worker finds its series without a lock or an allocation.
 
 /// A key: two numbers, such as the address of a policy and the number of a plan.
-pub(super) type CacheKey = (usize, u64);
+pub type CacheKey = (usize, u64);
 
 /// A table with one place for each key. Two keys may have the same place, and then only
 /// the last one is found: the caller finds the series of the other in the slow way.
 #[derive(Debug)]
-pub(super) struct Cache<T> {
+pub struct Cache<T> {
     places: Box<[Option<(CacheKey, T)>]>,
     shift: u32,
 }
@@ -16,14 +16,14 @@ const BITS: (u32, u32) = (6, 14);
 
 impl<T> Cache<T> {
     /// A table for about this number of keys.
-    pub(super) fn new(keys: usize) -> Self {
+    pub fn new(keys: usize) -> Self {
         let wanted = keys.saturating_mul(4).checked_next_power_of_two().unwrap_or(1 << BITS.1);
         let bits = wanted.trailing_zeros().clamp(BITS.0, BITS.1);
         Self { places: (0..1_usize << bits).map(|_| None).collect(), shift: 64 - bits }
     }
 
     /// What is kept for `key`; `make` makes it if it is not there.
-    pub(super) fn get(&mut self, key: CacheKey, make: impl FnOnce() -> T) -> &T {
+    pub fn get(&mut self, key: CacheKey, make: impl FnOnce() -> T) -> &T {
         // Fibonacci hashing (D. Knuth, "The Art of Computer Programming", 6.4).
         let mixed = key.1.rotate_left(40) ^ u64::try_from(key.0).unwrap_or(u64::MAX);
         let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;

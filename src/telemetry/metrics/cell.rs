@@ -13,7 +13,7 @@ use super::family::Bounds;
 /// The numbers of one series of one worker: one for a counter or a gauge. A histogram has
 /// one for each bucket and the sum of all values at the end.
 #[derive(Debug)]
-pub(super) struct Cells(Box<[Aligned]>);
+pub struct Cells(Box<[Aligned]>);
 
 /// Sixteen numbers, which fill two cache lines.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Cells(Box<[Aligned]>);
 struct Aligned([AtomicU64; 16]);
 
 impl Cells {
-    pub(super) fn new(numbers: usize) -> Self {
+    pub fn new(numbers: usize) -> Self {
         Self((0..numbers.div_ceil(16)).map(|_| Aligned::default()).collect())
     }
 
@@ -30,7 +30,7 @@ impl Cells {
     }
 
     /// The number at `index`.
-    pub(super) fn get(&self, index: usize) -> u64 {
+    pub fn get(&self, index: usize) -> u64 {
         self.cell(index).load(Ordering::Relaxed)
     }
 
@@ -45,50 +45,50 @@ type OfThread = PhantomData<*const ()>;
 
 /// A worker's part of a counter or a gauge.
 #[derive(Clone, Debug)]
-pub(crate) struct Counter(Arc<Cells>, OfThread);
+pub struct Counter(Arc<Cells>, OfThread);
 
 impl Counter {
-    pub(super) fn new(cells: Arc<Cells>) -> Self {
+    pub fn new(cells: Arc<Cells>) -> Self {
         Self(cells, PhantomData)
     }
 
     /// Counts `amount` more.
-    pub(crate) fn add(&self, amount: u64) {
+    pub fn add(&self, amount: u64) {
         self.0.add(0, amount);
     }
 
     /// Counts one more.
-    pub(crate) fn increment(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
 
     /// Counts one less, of a gauge.
-    pub(crate) fn decrement(&self) {
+    pub fn decrement(&self) {
         self.subtract(1);
     }
 
     /// Counts `amount` less, of a gauge.
-    pub(crate) fn subtract(&self, amount: u64) {
+    pub fn subtract(&self, amount: u64) {
         self.0.add(0, amount.wrapping_neg());
     }
 
     /// Replaces the number, which only this worker counts.
-    pub(crate) fn set(&self, number: u64) {
+    pub fn set(&self, number: u64) {
         self.0.cell(0).store(number, Ordering::Relaxed);
     }
 }
 
 /// A worker's part of a histogram.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram(Arc<Cells>, &'static [u64], OfThread);
+pub struct Histogram(Arc<Cells>, &'static [u64], OfThread);
 
 impl Histogram {
-    pub(super) fn new(cells: Arc<Cells>, bounds: Bounds) -> Self {
+    pub fn new(cells: Arc<Cells>, bounds: Bounds) -> Self {
         Self(cells, bounds.upper, PhantomData)
     }
 
     /// Counts one value.
-    pub(crate) fn observe(&self, value: u64) {
+    pub fn observe(&self, value: u64) {
         let Self(cells, upper, _) = self;
         let bucket = upper.partition_point(|bound| *bound < value);
         cells.add(bucket, 1);
@@ -96,7 +96,7 @@ impl Histogram {
     }
 
     /// Counts further values: how many lie in each bucket, and their sum.
-    pub(crate) fn add_all(&self, buckets: impl Iterator<Item = u64>, sum: u64) {
+    pub fn add_all(&self, buckets: impl Iterator<Item = u64>, sum: u64) {
         let Self(cells, upper, _) = self;
         for (bucket, count) in (0..=upper.len()).zip(buckets) {
             cells.add(bucket, count);

@@ -14,7 +14,7 @@ const STEP_BYTES: u64 = 16 * 1024;
 
 /// What one worker counts of the connections of one listener.
 #[derive(Debug)]
-pub(crate) struct ConnectionMetrics {
+pub struct ConnectionMetrics {
     worker: Rc<WorkerMetrics>,
     listener: Box<str>,
     ended: RefCell<Cache<Counter>>,
@@ -25,7 +25,7 @@ pub(crate) struct ConnectionMetrics {
 
 impl ConnectionMetrics {
     /// For the listener with this address.
-    pub(crate) fn new(worker: &Rc<WorkerMetrics>, listener: &str) -> Rc<Self> {
+    pub fn new(worker: &Rc<WorkerMetrics>, listener: &str) -> Rc<Self> {
         Rc::new(Self {
             worker: Rc::clone(worker),
             listener: listener.into(),
@@ -37,13 +37,13 @@ impl ConnectionMetrics {
     }
 
     /// A connection has ended for this cause.
-    pub(crate) fn ended(&self, cause: &'static str) {
+    pub fn ended(&self, cause: &'static str) {
         let make = || self.worker.counter(&CONNECTIONS_ENDED, &[&self.listener, cause]);
         self.ended.borrow_mut().get((cause.as_ptr().addr(), 0), make).increment();
     }
 
     /// A TLS handshake has ended with this result.
-    pub(crate) fn handshake(&self, result: &'static str) {
+    pub fn handshake(&self, result: &'static str) {
         let make = || self.worker.counter(&TLS_HANDSHAKES, &[&self.listener, result]);
         self.handshakes.borrow_mut().get((result.as_ptr().addr(), 0), make).increment();
     }
@@ -52,7 +52,7 @@ impl ConnectionMetrics {
 /// The bytes of one connection that are not in the metrics yet. They are counted when they
 /// are many, and when this value is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     metrics: Option<Rc<ConnectionMetrics>>,
     received: Cell<u64>,
     sent: Cell<u64>,
@@ -60,17 +60,17 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// Counts in `metrics`, if there are any.
-    pub(crate) fn new(metrics: Option<Rc<ConnectionMetrics>>) -> Self {
+    pub fn new(metrics: Option<Rc<ConnectionMetrics>>) -> Self {
         Self { metrics, received: Cell::default(), sent: Cell::default() }
     }
 
     /// The client has sent these bytes.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub fn received(&self, bytes: usize) {
         self.add(&self.received, bytes);
     }
 
     /// These bytes were sent to the client.
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub fn sent(&self, bytes: usize) {
         self.add(&self.sent, bytes);
     }
 
@@ -82,7 +82,7 @@ impl Traffic {
     }
 
     /// Counts all bytes until now.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         if let Some(metrics) = &self.metrics {
             for (kind, counter) in
                 [(&self.received, &metrics.received), (&self.sent, &metrics.sent)]

@@ -9,26 +9,26 @@ macro_rules! named_counts {
     ($(#[$about:meta])* $name:ident { $($(#[$of_field:meta])* $field:ident = $word:literal,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub(crate) struct $name {
-            $($(#[$of_field])* pub(crate) $field: u64,)+
+        pub struct $name {
+            $($(#[$of_field])* pub $field: u64,)+
         }
 
         impl $name {
             /// The names, in the order of the fields.
-            pub(crate) const NAMES: [&'static str; [$($word),+].len()] = [$($word),+];
+            pub const NAMES: [&'static str; [$($word),+].len()] = [$($word),+];
 
             /// The numbers, in the order of the names.
-            pub(crate) const fn numbers(&self) -> [u64; Self::NAMES.len()] {
+            pub const fn numbers(&self) -> [u64; Self::NAMES.len()] {
                 [$(self.$field),+]
             }
 
             /// The numbers, in the order of the names.
-            pub(crate) const fn numbers_mut(&mut self) -> [&mut u64; Self::NAMES.len()] {
+            pub const fn numbers_mut(&mut self) -> [&mut u64; Self::NAMES.len()] {
                 [$(&mut self.$field),+]
             }
 
             /// The numbers with their names.
-            pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 Self::NAMES.into_iter().zip(self.numbers())
             }
         }
@@ -80,7 +80,7 @@ named_counts! {
 
 impl ByClass {
     /// The number of the class of a status, which is empty if there is none.
-    pub(super) const fn of_status(&mut self, status: &str) -> &mut u64 {
+    pub const fn of_status(&mut self, status: &str) -> &mut u64 {
         match status.as_bytes() {
             [b'1', _, _] => &mut self.informational,
             [b'2', _, _] => &mut self.success,
@@ -93,14 +93,14 @@ impl ByClass {
     }
 
     /// All requests.
-    pub(crate) fn sum(&self) -> u64 {
+    pub fn sum(&self) -> u64 {
         self.numbers().into_iter().sum()
     }
 }
 
 impl ByOutcome {
     /// These numbers, in the order of the names.
-    pub(crate) fn of(numbers: [u64; Self::NAMES.len()]) -> Self {
+    pub fn of(numbers: [u64; Self::NAMES.len()]) -> Self {
         let mut all = Self::default();
         for (to, from) in all.numbers_mut().into_iter().zip(numbers) {
             *to = from;
@@ -109,12 +109,12 @@ impl ByOutcome {
     }
 
     /// All decisions.
-    pub(crate) fn sum(&self) -> u64 {
+    pub fn sum(&self) -> u64 {
         self.numbers().into_iter().fold(0, u64::saturating_add)
     }
 
     /// The refusals, whatever the reason.
-    pub(crate) fn refusals(&self) -> u64 {
+    pub fn refusals(&self) -> u64 {
         let Self { refused, banned, failed_closed, lacking_key, unverifiable, ambiguous, .. } =
             self;
         [refused, banned, failed_closed, lacking_key, unverifiable, ambiguous]
@@ -123,7 +123,7 @@ impl ByOutcome {
     }
 
     /// Adds the decisions of another node.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (number, more) in self.numbers_mut().into_iter().zip(other.numbers()) {
             *number = number.saturating_add(more);
         }
@@ -131,7 +131,7 @@ impl ByOutcome {
 }
 
 /// The number with this name among numbers that have these names.
-pub(super) fn by_name<'n, const N: usize>(
+pub fn by_name<'n, const N: usize>(
     names: [&str; N],
     numbers: [&'n mut u64; N],
     name: &str,
@@ -142,7 +142,7 @@ pub(super) fn by_name<'n, const N: usize>(
 
 /// A histogram: how many values lie in each bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Buckets<const N: usize> {
+pub struct Buckets<const N: usize> {
     /// The upper bounds of all buckets but the last, which has none.
     upper: &'static [u64],
     numbers: [u64; N],
@@ -150,11 +150,11 @@ pub(crate) struct Buckets<const N: usize> {
 
 /// The bucket of a histogram in which a quantile lies. Nothing more is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// The quantile is above this, or at least 0.
-    pub(crate) over: u64,
+    pub over: u64,
     /// It is this at most. None: there is no upper bound.
-    pub(crate) to: Option<u64>,
+    pub to: Option<u64>,
 }
 
 impl<const N: usize> Buckets<N> {
@@ -166,19 +166,19 @@ impl<const N: usize> Buckets<N> {
     }
 
     /// How many values there are.
-    pub(crate) fn sum(&self) -> u64 {
+    pub fn sum(&self) -> u64 {
         self.numbers.iter().sum()
     }
 
     /// How many values lie in buckets above `bound`, which is one of the bounds.
-    pub(crate) fn above(&self, bound: u64) -> u64 {
+    pub fn above(&self, bound: u64) -> u64 {
         let first = self.upper.partition_point(|upper| *upper <= bound);
         self.numbers[first..].iter().sum()
     }
 
     /// The bucket of the value that `thousandths` of the values do not exceed. None: there
     /// are no values.
-    pub(crate) fn quantile(&self, thousandths: u64) -> Option<Bucket> {
+    pub fn quantile(&self, thousandths: u64) -> Option<Bucket> {
         let rank = self.sum().saturating_mul(thousandths).div_ceil(1000).max(1);
         let mut seen = 0_u64;
         let found = self.numbers.iter().position(|number| {
@@ -190,7 +190,7 @@ impl<const N: usize> Buckets<N> {
     }
 
     /// Adds the values of a series of the metric, and says how many these are.
-    pub(super) fn read(&mut self, series: &Series) -> u64 {
+    pub fn read(&mut self, series: &Series) -> u64 {
         let mut sum = 0_u64;
         for (index, number) in self.numbers.iter_mut().enumerate() {
             let more = series.cells.get(index);
@@ -203,25 +203,25 @@ impl<const N: usize> Buckets<N> {
 
 /// The figures of a whole node, or their growth over a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeCounts {
-    pub(crate) by_class: ByClass,
+pub struct NodeCounts {
+    pub by_class: ByClass,
     /// Requests that a policy has refused.
-    pub(crate) refused: u64,
-    pub(crate) by_source: BySource,
+    pub refused: u64,
+    pub by_source: BySource,
     /// Durations of requests, in microseconds.
-    pub(crate) whole_us: Buckets<15>,
+    pub whole_us: Buckets<15>,
     /// The part of these that the gateway itself took, in microseconds.
-    pub(crate) own_us: Buckets<15>,
+    pub own_us: Buckets<15>,
     /// Durations of decisions, in nanoseconds.
-    pub(crate) decision_ns: Buckets<18>,
+    pub decision_ns: Buckets<18>,
 }
 
 /// The figures of a policy, or their growth over a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PolicyCounts {
-    pub(crate) by_outcome: ByOutcome,
+pub struct PolicyCounts {
+    pub by_outcome: ByOutcome,
     /// Used units by limit, in thousandths.
-    pub(crate) used: Buckets<8>,
+    pub used: Buckets<8>,
 }
 
 impl Default for NodeCounts {
@@ -252,12 +252,12 @@ impl NodeCounts {
     }
 
     /// Adds the numbers of another time.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         increase(self.numbers_mut(), other.clone().numbers_mut());
     }
 
     /// How much the numbers have grown since they were `before`.
-    pub(crate) fn growth(&self, before: &Self) -> Self {
+    pub fn growth(&self, before: &Self) -> Self {
         let mut growth = self.clone();
         decrease(growth.numbers_mut(), before.clone().numbers_mut());
         growth
@@ -271,19 +271,19 @@ impl PolicyCounts {
     }
 
     /// Adds the numbers of another time.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         increase(self.numbers_mut(), other.clone().numbers_mut());
     }
 
     /// How much the numbers have grown since they were `before`.
-    pub(crate) fn growth(&self, before: &Self) -> Self {
+    pub fn growth(&self, before: &Self) -> Self {
         let mut growth = self.clone();
         decrease(growth.numbers_mut(), before.clone().numbers_mut());
         growth
     }
 
     /// Whether nothing was counted.
-    pub(crate) fn is_zero(&self) -> bool {
+    pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 }

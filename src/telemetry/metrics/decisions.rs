@@ -25,7 +25,7 @@ const SAMPLED: u8 = 16;
 /// What one worker counts of its decisions under one configuration. Policies are found by
 /// their addresses, which stay the same as long as the configuration does.
 #[derive(Debug)]
-pub(super) struct DecisionMetrics {
+pub struct DecisionMetrics {
     worker: Rc<WorkerMetrics>,
     outcomes: RefCell<Cache<Counter>>,
     sources: RefCell<Cache<Counter>>,
@@ -56,7 +56,7 @@ impl Unreported {
 }
 
 impl DecisionMetrics {
-    pub(super) fn new(worker: &Rc<WorkerMetrics>, policies: usize) -> Self {
+    pub fn new(worker: &Rc<WorkerMetrics>, policies: usize) -> Self {
         Self {
             worker: Rc::clone(worker),
             outcomes: RefCell::new(Cache::new(policies.saturating_mul(4))),
@@ -69,7 +69,7 @@ impl DecisionMetrics {
     }
 
     /// Counts the decision of `policies`.
-    pub(super) fn count(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
+    pub fn count(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
         if !matches!(decision.outcome, Outcome::Admit) {
             self.refused.increment();
         }
@@ -206,7 +206,7 @@ impl DecisionMetrics {
 }
 
 /// The plan whose limit was applied: empty for the policy's own.
-pub(crate) fn plan_name<'p>(report: &Report<&'p Arc<Policy>>) -> &'p str {
+pub fn plan_name<'p>(report: &Report<&'p Arc<Policy>>) -> &'p str {
     match (report.choice, &report.policy.plans) {
         _ if report.overridden => "_override",
         (LimitChoice::Plan(index), Some(plans)) => {
@@ -235,7 +235,7 @@ impl Turn {
 
 /// Measures how long decisions of one store take.
 #[derive(Debug)]
-pub(crate) struct DecisionTimer {
+pub struct DecisionTimer {
     histogram: Histogram,
     turn: Turn,
     /// A decision that asks a server takes so long that each of them is measured.
@@ -244,7 +244,7 @@ pub(crate) struct DecisionTimer {
 
 impl DecisionTimer {
     /// For decisions of `store`.
-    pub(crate) fn new(worker: &WorkerMetrics, store: &Store) -> Self {
+    pub fn new(worker: &WorkerMetrics, store: &Store) -> Self {
         let (name, measures_all) = match store {
             Store::Memory(_) => ("memory", false),
             Store::Remote(_) => ("redis", true),
@@ -256,13 +256,13 @@ impl DecisionTimer {
     /// A decision begins now. Returns the time if it is measured.
     ///
     /// A method that takes the future of a decision would double the size of that future.
-    pub(crate) fn begin(&self) -> Option<Instant> {
+    pub fn begin(&self) -> Option<Instant> {
         (self.measures_all || self.turn.is_next()).then(monotonic)
     }
 
     /// The decision has ended that began at this time, if it is measured. Returns how long
     /// it took, in microseconds, if each decision is measured.
-    pub(crate) fn end(&self, begun: Option<Instant>) -> Option<u64> {
+    pub fn end(&self, begun: Option<Instant>) -> Option<u64> {
         let begun = begun?;
         let nanos = monotonic().duration_since(begun).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);

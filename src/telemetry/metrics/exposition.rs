@@ -12,7 +12,7 @@ use super::family::{Bounds, Family, Kind};
 use super::sample::{BySeries, Samples, Value, float};
 
 /// All samples as text.
-pub(super) fn text(samples: &Samples) -> String {
+pub fn text(samples: &Samples) -> String {
     let mut text = String::new();
     for (family, by_series) in samples.families() {
         write_family(&mut text, family, by_series);

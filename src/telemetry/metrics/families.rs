@@ -68,17 +68,17 @@ const SHARE: Bounds = Bounds { upper: &[100, 250, 500, 750, 800, 900, 1_000], pe
 
 /// The bounds of the times of decisions, in seconds.
 #[expect(clippy::cast_precision_loss, reason = "the bounds have few digits")]
-pub(crate) fn decision_bounds_s() -> Vec<f64> {
+pub fn decision_bounds_s() -> Vec<f64> {
     let per_second = DECISION.per_unit as f64;
     DECISION.upper.iter().map(|bound| *bound as f64 / per_second).collect()
 }
 
 macro_rules! families {
     ($($name:ident = $family:expr;)*) => {
-        $(pub(crate) static $name: Family = $family;)*
+        $(pub static $name: Family = $family;)*
         /// All metrics, in the order of the documentation.
         #[cfg(test)]
-        pub(crate) static ALL: &[&Family] = &[$(&$name),*];
+        pub static ALL: &[&Family] = &[$(&$name),*];
     };
 }
 

@@ -2,7 +2,7 @@
 
 /// One metric with all its series.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub struct Family {
     /// Its name, as Prometheus shows it.
     pub name: &'static str,
     /// Its type.
@@ -22,7 +22,7 @@ pub(crate) struct Family {
 /// The type of a metric. Workers count in whole numbers; `per_unit` of these make one
 /// unit of the values that are shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A number that only grows.
     Counter { per_unit: u64 },
     /// A number that grows and shrinks.
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
 /// The upper bounds of the buckets of a histogram, in ascending order. A value that
 /// equals a bound is in its bucket. The last bucket, without a bound, is not listed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// The bounds, as the workers count.
     pub upper: &'static [u64],
     /// See [`Kind`].
@@ -43,7 +43,7 @@ pub(crate) struct Bounds {
 
 /// When the first series of a metric begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Appears {
+pub enum Appears {
     /// With the first requests of a gateway that forwards, and stays.
     InUse,
     /// When something happens that not every gateway sees, such as a retry.
@@ -52,7 +52,7 @@ pub(crate) enum Appears {
 
 impl Family {
     /// A counter of whole things.
-    pub(super) const fn counter(
+    pub const fn counter(
         name: &'static str,
         labels: &'static [&'static str],
         unit: &'static str,
@@ -63,7 +63,7 @@ impl Family {
     }
 
     /// A gauge.
-    pub(super) const fn gauge(
+    pub const fn gauge(
         name: &'static str,
         labels: &'static [&'static str],
         unit: &'static str,
@@ -73,7 +73,7 @@ impl Family {
     }
 
     /// A counter of seconds, which the workers count in microseconds.
-    pub(super) const fn seconds(
+    pub const fn seconds(
         name: &'static str,
         labels: &'static [&'static str],
         help: &'static str,
@@ -83,7 +83,7 @@ impl Family {
     }
 
     /// A histogram.
-    pub(super) const fn histogram(
+    pub const fn histogram(
         name: &'static str,
         bounds: Bounds,
         labels: &'static [&'static str],
@@ -94,18 +94,18 @@ impl Family {
     }
 
     /// The same, for a metric that appears with an event.
-    pub(super) const fn on_event(self) -> Self {
+    pub const fn on_event(self) -> Self {
         Self { appears: Appears::OnEvent, ..self }
     }
 
     /// Whether it appears in every gateway that has requests.
     #[cfg(test)]
-    pub(crate) fn is_always_in_use(&self) -> bool {
+    pub fn is_always_in_use(&self) -> bool {
         self.appears == Appears::InUse
     }
 
     /// Its type, as Prometheus names it.
-    pub(super) const fn type_name(&self) -> &'static str {
+    pub const fn type_name(&self) -> &'static str {
         match self.kind {
             Kind::Counter { .. } => "counter",
             Kind::Gauge => "gauge",

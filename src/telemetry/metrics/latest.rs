@@ -12,21 +12,21 @@ type Id = (&'static str, Box<str>);
 
 /// The last values.
 #[derive(Debug, Default)]
-pub(super) struct Latest(Mutex<BTreeMap<Id, (&'static Family, f64)>>);
+pub struct Latest(Mutex<BTreeMap<Id, (&'static Family, f64)>>);
 
 impl Latest {
     /// Sets the value of a gauge with one label.
-    pub(super) fn set(&self, family: &'static Family, label: &str, value: f64) {
+    pub fn set(&self, family: &'static Family, label: &str, value: f64) {
         self.0.lock().insert((family.name, label.into()), (family, value));
     }
 
     /// Removes the value of a gauge.
-    pub(super) fn remove(&self, family: &'static Family, label: &str) {
+    pub fn remove(&self, family: &'static Family, label: &str) {
         self.0.lock().remove(&(family.name, label.into()));
     }
 
     /// All values with their labels.
-    pub(super) fn all(&self) -> Vec<(&'static Family, Box<str>, f64)> {
+    pub fn all(&self) -> Vec<(&'static Family, Box<str>, f64)> {
         let values = self.0.lock();
         values
             .iter()

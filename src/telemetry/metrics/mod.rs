@@ -14,7 +14,7 @@ mod connections;
 mod counts;
 mod decisions;
 mod exposition;
-pub(crate) mod families;
+pub mod families;
 mod family;
 mod latest;
 mod rate_limit;
@@ -32,33 +32,33 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub(crate) use admin::AdminMetrics;
-pub(crate) use cell::{Counter, Histogram};
-pub(crate) use connections::{ConnectionMetrics, Traffic};
-pub(crate) use counts::{Bucket, Buckets, ByOutcome, NodeCounts, PolicyCounts};
-pub(crate) use decisions::{DecisionTimer, plan_name};
-pub(crate) use rate_limit::RateLimitMetrics;
-pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
-pub(crate) use sample::Samples;
-pub(crate) use store::StoreMetrics;
-pub(crate) use totals::Totals;
-pub(crate) use units::UnitMetrics;
-pub(crate) use upstream::{UpstreamMetrics, UpstreamTraffic};
-pub(crate) use worker::WorkerMetrics;
+pub use admin::AdminMetrics;
+pub use cell::{Counter, Histogram};
+pub use connections::{ConnectionMetrics, Traffic};
+pub use counts::{Bucket, Buckets, ByOutcome, NodeCounts, PolicyCounts};
+pub use decisions::{DecisionTimer, plan_name};
+pub use rate_limit::RateLimitMetrics;
+pub use requests::{Measurement, RequestMetrics, RouteLabels};
+pub use sample::Samples;
+pub use store::StoreMetrics;
+pub use totals::Totals;
+pub use units::UnitMetrics;
+pub use upstream::{UpstreamMetrics, UpstreamTraffic};
+pub use worker::WorkerMetrics;
 
 use family::{Family, Kind};
 use latest::Latest;
 use worker::{KnownSeries, Series, WorkerSeries};
 
 /// Knows a state that is read at each scrape.
-pub(crate) trait Source: Send + Sync {
+pub trait Source: Send + Sync {
     /// Adds the state to `samples`. It runs on the thread that renders.
     fn collect(&self, samples: &mut Samples);
 }
 
 /// The metrics of the process. Clones are handles to the same metrics.
 #[derive(Clone)]
-pub(crate) struct Metrics(Arc<State>);
+pub struct Metrics(Arc<State>);
 
 struct State {
     known: Arc<KnownSeries>,
@@ -71,7 +71,7 @@ struct State {
 impl Metrics {
     /// Metrics with at most `max_series` series that workers begin. Series that have no
     /// labels are not counted.
-    pub(crate) fn new(max_series: usize) -> Self {
+    pub fn new(max_series: usize) -> Self {
         Self(Arc::new(State {
             known: Arc::new(KnownSeries::new(max_series)),
             workers: Mutex::default(),
@@ -81,7 +81,7 @@ impl Metrics {
     }
 
     /// The part of one more worker.
-    pub(crate) fn worker(&self) -> WorkerMetrics {
+    pub fn worker(&self) -> WorkerMetrics {
         let series = Arc::new(WorkerSeries::default());
         self.0.workers.lock().push(Arc::clone(&series));
         let known = Arc::clone(&self.0.known);
@@ -90,17 +90,13 @@ impl Metrics {
     }
 
     /// Reads this state at each scrape, too.
-    pub(crate) fn add_source(&self, source: Arc<dyn Source>) {
+    pub fn add_source(&self, source: Arc<dyn Source>) {
         self.0.sources.lock().push(source);
     }
 
     /// The sums of the series of a counter or gauge, each with its labels: of all series, or
     /// those whose first label has this value.
-    pub(crate) fn counts(
-        &self,
-        family: &Family,
-        first: Option<&str>,
-    ) -> Vec<(Box<[Box<str>]>, u64)> {
+    pub fn counts(&self, family: &Family, first: Option<&str>) -> Vec<(Box<[Box<str>]>, u64)> {
         let mut counts = BTreeMap::<Box<[Box<str>]>, u64>::new();
         for series in self.series(family) {
             let labels = &series.id.labels;
@@ -113,7 +109,7 @@ impl Metrics {
     }
 
     /// The number of values that all series of a histogram have observed.
-    pub(crate) fn observations(&self, family: &Family) -> u64 {
+    pub fn observations(&self, family: &Family) -> u64 {
         let Kind::Histogram(bounds) = family.kind else { return 0 };
         let buckets = 0..=bounds.upper.len();
         let of_series = |it: &Arc<Series>| buckets.clone().map(|at| it.cells.get(at)).sum::<u64>();
@@ -127,12 +123,12 @@ impl Metrics {
     }
 
     /// All metrics as they are now.
-    pub(crate) fn samples(&self) -> Samples {
+    pub fn samples(&self) -> Samples {
         self.0.samples()
     }
 
     /// All metrics as text, in Prometheus' format 0.0.4.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         exposition::text(&self.samples())
     }
 }

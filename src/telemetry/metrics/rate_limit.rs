@@ -30,7 +30,7 @@ type ByPolicy = HashMap<(Box<str>, Box<str>), Counter>;
 
 /// What one worker counts.
 #[derive(Debug)]
-pub(crate) struct RateLimitMetrics {
+pub struct RateLimitMetrics {
     worker: Rc<WorkerMetrics>,
     /// By domain.
     series: RefCell<HashMap<Box<str>, BySeries>>,
@@ -46,7 +46,7 @@ pub(crate) struct RateLimitMetrics {
 
 impl RateLimitMetrics {
     /// Counts among what the worker counts.
-    pub(crate) fn new(worker: &Rc<WorkerMetrics>) -> Self {
+    pub fn new(worker: &Rc<WorkerMetrics>) -> Self {
         Self {
             series: RefCell::default(),
             calls: worker.counter(&RATE_LIMIT_CALLS, &[METHOD]),
@@ -60,7 +60,7 @@ impl RateLimitMetrics {
     }
 
     /// A call took this long.
-    pub(crate) fn called(&self, took: Duration, failed: bool) {
+    pub fn called(&self, took: Duration, failed: bool) {
         self.calls.increment();
         self.duration.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         if failed {
@@ -69,18 +69,18 @@ impl RateLimitMetrics {
     }
 
     /// All limits were in shadow mode, and one of them was exceeded.
-    pub(crate) fn shadowed(&self) {
+    pub fn shadowed(&self) {
         self.shadowed.increment();
     }
 
     /// A question named a domain that is not configured.
-    pub(crate) fn domain_not_found(&self) {
+    pub fn domain_not_found(&self) {
         self.domain_not_found.increment();
     }
 
     /// The values of a descriptor cannot be the key of its policy. Returns whether that is the
     /// first of this domain and policy.
-    pub(crate) fn counts_alone(&self, domain: &str, policy: &str) -> bool {
+    pub fn counts_alone(&self, domain: &str, policy: &str) -> bool {
         let mut all = self.alone.borrow_mut();
         let known = all.len();
         let counter = all
@@ -91,7 +91,7 @@ impl RateLimitMetrics {
     }
 
     /// Hits on the descriptor with these labels: domain, first and second key.
-    pub(crate) fn hits(&self, domain: &str, key1: &str, key2: &str, hits: [u64; 5]) {
+    pub fn hits(&self, domain: &str, key1: &str, key2: &str, hits: [u64; 5]) {
         let mut all = self.series.borrow_mut();
         if !all.contains_key(domain) {
             all.insert(domain.into(), HashMap::new());

@@ -27,7 +27,7 @@ const METHODS: [&str; 9] =
 
 /// The names by which a route is shown.
 #[derive(Debug)]
-pub(crate) struct RouteLabels {
+pub struct RouteLabels {
     /// Its name.
     pub name: Box<str>,
     /// The pattern of its paths.
@@ -36,7 +36,7 @@ pub(crate) struct RouteLabels {
 
 /// What one worker measures of its requests under one configuration.
 #[derive(Debug)]
-pub(crate) struct RequestMetrics {
+pub struct RequestMetrics {
     worker: Rc<WorkerMetrics>,
     routes: Box<[RouteLabels]>,
     active: Counter,
@@ -48,11 +48,7 @@ pub(crate) struct RequestMetrics {
 
 impl RequestMetrics {
     /// For a configuration with these routes, which have `policies` policies in all.
-    pub(crate) fn new(
-        worker: &Rc<WorkerMetrics>,
-        routes: Box<[RouteLabels]>,
-        policies: usize,
-    ) -> Self {
+    pub fn new(worker: &Rc<WorkerMetrics>, routes: Box<[RouteLabels]>, policies: usize) -> Self {
         Self {
             active: worker.counter(&ACTIVE_REQUESTS, &[]),
             own: worker.histogram(&OWN_DURATION, &[]),
@@ -65,7 +61,7 @@ impl RequestMetrics {
     }
 
     /// Begins to measure a request whose head has arrived at this time.
-    pub(crate) fn begin(self: &Rc<Self>, method: &Method, started: Instant) -> Measurement {
+    pub fn begin(self: &Rc<Self>, method: &Method, started: Instant) -> Measurement {
         self.active.increment();
         Measurement {
             metrics: Rc::clone(self),
@@ -79,12 +75,12 @@ impl RequestMetrics {
     }
 
     /// Counts the decision on a request of a route with these policies.
-    pub(crate) fn decided(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
+    pub fn decided(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
         self.decisions.count(policies, decision);
     }
 
     /// A request is refused because it is malformed.
-    pub(crate) fn malformed(&self, malformed: Malformed) {
+    pub fn malformed(&self, malformed: Malformed) {
         let name = malformed.name();
         let make = || self.worker.counter(&MALFORMED_REQUESTS, &[name]);
         self.malformed.borrow_mut().get((name.as_ptr().addr(), 0), make).increment();
@@ -116,7 +112,7 @@ impl RequestMetrics {
 /// A request that is measured. It ends when this value is dropped, which is when the
 /// response has been sent or the client has left. It needs no allocation.
 #[derive(Debug)]
-pub(crate) struct Measurement {
+pub struct Measurement {
     metrics: Rc<RequestMetrics>,
     started: Instant,
     /// The time for which others made it wait: the upstream, or a policy that delays.
@@ -129,18 +125,18 @@ pub(crate) struct Measurement {
 
 impl Measurement {
     /// The request is one of the route with this index.
-    pub(crate) fn set_route(&mut self, route: usize) {
+    pub fn set_route(&mut self, route: usize) {
         self.route = u32::try_from(route).ok();
     }
 
     /// Where the time is added for which others made it wait.
-    pub(crate) const fn waited(&self) -> &Cell<Duration> {
+    pub const fn waited(&self) -> &Cell<Duration> {
         &self.waited
     }
 
     /// Its response begins now. `error` is why the gateway answers instead of an upstream,
     /// if it failed. Returns how long the request has taken until now.
-    pub(crate) fn answered(&mut self, status: StatusCode, error: Option<&'static str>) -> Duration {
+    pub fn answered(&mut self, status: StatusCode, error: Option<&'static str>) -> Duration {
         (self.status, self.error) = (Some(status), error);
         let whole = monotonic().duration_since(self.started);
         self.metrics.own.observe(micros(whole.saturating_sub(self.waited.get())));
@@ -149,13 +145,13 @@ impl Measurement {
 
     /// Its response has no head that the gateway made in its own time: an upstream or a
     /// client took longer than it may. Returns how long the request has taken until now.
-    pub(crate) fn timed_out(&mut self, status: StatusCode, error: &'static str) -> Duration {
+    pub fn timed_out(&mut self, status: StatusCode, error: &'static str) -> Duration {
         (self.status, self.error) = (Some(status), Some(error));
         monotonic().duration_since(self.started)
     }
 
     /// Its response breaks off.
-    pub(crate) fn broken(&mut self, error: &'static str) {
+    pub fn broken(&mut self, error: &'static str) {
         self.error = Some(error);
     }
 }

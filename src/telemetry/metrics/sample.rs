@@ -9,14 +9,14 @@ use super::worker::Series;
 
 /// The values of all metrics at one scrape.
 #[derive(Debug, Default)]
-pub(crate) struct Samples(BTreeMap<&'static str, (&'static Family, BySeries)>);
+pub struct Samples(BTreeMap<&'static str, (&'static Family, BySeries)>);
 
 /// The values of the series of one metric, by the values of their labels.
-pub(super) type BySeries = BTreeMap<Box<[Box<str>]>, Value>;
+pub type BySeries = BTreeMap<Box<[Box<str>]>, Value>;
 
 /// The value of one series.
 #[derive(Debug)]
-pub(super) enum Value {
+pub enum Value {
     /// Of a gauge or a counter, in the unit that is shown.
     Shown(f64),
     /// As the workers count.
@@ -25,32 +25,32 @@ pub(super) enum Value {
 
 impl Samples {
     /// Sets the value of one series, in the unit that is shown.
-    pub(crate) fn set(&mut self, family: &'static Family, labels: &[&str], value: f64) {
+    pub fn set(&mut self, family: &'static Family, labels: &[&str], value: f64) {
         debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
         let labels = labels.iter().map(|label| (*label).into()).collect();
         self.family(family).insert(labels, Value::Shown(value));
     }
 
     /// The same of a whole number.
-    pub(crate) fn set_whole(&mut self, family: &'static Family, labels: &[&str], value: u64) {
+    pub fn set_whole(&mut self, family: &'static Family, labels: &[&str], value: u64) {
         self.set(family, labels, float(value));
     }
 
     /// The same of a time, in seconds.
-    pub(crate) fn set_seconds(&mut self, family: &'static Family, labels: &[&str], time: Span) {
+    pub fn set_seconds(&mut self, family: &'static Family, labels: &[&str], time: Span) {
         self.set(family, labels, float(time.as_micros()) / 1_000_000.0);
     }
 
     /// Begins the series of a counter of workers at 0, so that a query for its growth sees the
     /// first time that it grows. To be called before the numbers of workers are added.
-    pub(crate) fn begin(&mut self, family: &'static Family, labels: &[&str]) {
+    pub fn begin(&mut self, family: &'static Family, labels: &[&str]) {
         debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
         let labels = labels.iter().map(|label| (*label).into()).collect();
         self.family(family).entry(labels).or_insert_with(|| Value::Counted(vec![0]));
     }
 
     /// Adds the numbers of one worker.
-    pub(super) fn add(&mut self, series: &Series) {
+    pub fn add(&mut self, series: &Series) {
         let by_series = self.family(series.family);
         if !by_series.contains_key(&series.id.labels) {
             by_series.insert(series.id.labels.clone(), Value::Counted(Vec::new()));
@@ -69,7 +69,7 @@ impl Samples {
 
     /// Gives `see` the labels of each series of a family with its number as workers count; of
     /// a histogram the number of each bucket, and then the sum.
-    pub(crate) fn each(&self, family: &Family, mut see: impl FnMut(&[Box<str>], &[f64])) {
+    pub fn each(&self, family: &Family, mut see: impl FnMut(&[Box<str>], &[f64])) {
         let Some((_, by_series)) = self.0.get(family.name) else { return };
         for (labels, value) in by_series {
             match value {
@@ -86,14 +86,14 @@ impl Samples {
     }
 
     /// Each metric that has a series, by name.
-    pub(super) fn families(&self) -> impl Iterator<Item = &(&'static Family, BySeries)> {
+    pub fn families(&self) -> impl Iterator<Item = &(&'static Family, BySeries)> {
         self.0.values()
     }
 }
 
 impl Value {
     /// The number of a counter or gauge in the unit that is shown.
-    pub(super) fn shown(&self, per_unit: u64) -> f64 {
+    pub fn shown(&self, per_unit: u64) -> f64 {
         match self {
             Self::Shown(value) => *value,
             Self::Counted(numbers) => {
@@ -105,6 +105,6 @@ impl Value {
 
 /// Prometheus has 64-bit floating-point numbers only.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, and rounded beyond")]
-pub(super) fn float(number: u64) -> f64 {
+pub fn float(number: u64) -> f64 {
     number as f64
 }

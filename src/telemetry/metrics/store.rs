@@ -23,7 +23,7 @@ const CALL_ERRORS: [OutageCause; 3] =
 
 /// What one worker counts of the servers of the store.
 #[derive(Debug)]
-pub(crate) struct StoreMetrics {
+pub struct StoreMetrics {
     worker: Rc<WorkerMetrics>,
     servers: RefCell<BTreeMap<String, Server>>,
     /// Made with the first lookup.
@@ -75,7 +75,7 @@ impl Distribution {
 
 impl StoreMetrics {
     /// Counts in the series of this worker.
-    pub(crate) fn new(worker: &Rc<WorkerMetrics>) -> Self {
+    pub fn new(worker: &Rc<WorkerMetrics>) -> Self {
         let worker = Rc::clone(worker);
         let servers = RefCell::default();
         let lookups = RefCell::default();
@@ -84,7 +84,7 @@ impl StoreMetrics {
 
     /// Looks at the servers and the lookups of overrides now and then. Must be called
     /// regularly.
-    pub(crate) fn observe(&self, store: &Store, lookups: Option<Lookups>) {
+    pub fn observe(&self, store: &Store, lookups: Option<Lookups>) {
         self.turn.set((self.turn.get() + 1) % INTERVAL);
         if self.turn.get() == 1 {
             self.update(store.servers());

@@ -16,20 +16,20 @@ use super::worker::Series;
 
 /// The sums over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// Requests in progress.
-    pub(crate) active: u64,
+    pub active: u64,
     /// The figures of the node.
-    pub(crate) node: NodeCounts,
+    pub node: NodeCounts,
     /// The figures of each policy, by its name.
-    pub(crate) policies: BTreeMap<Box<str>, PolicyCounts>,
+    pub policies: BTreeMap<Box<str>, PolicyCounts>,
     /// The processor time of each worker in microseconds, by its number.
-    pub(crate) busy_us: BTreeMap<Box<str>, u64>,
+    pub busy_us: BTreeMap<Box<str>, u64>,
 }
 
 impl Metrics {
     /// The sums at this moment.
-    pub(crate) fn totals(&self) -> Totals {
+    pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         let workers = self.0.workers.lock().clone();
         workers.iter().flat_map(|worker| worker.all()).for_each(|series| totals.read(&series));

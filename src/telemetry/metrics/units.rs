@@ -15,7 +15,7 @@ use super::worker::WorkerMetrics;
 /// The units of one worker's requests. Policies are known by their names, because requests
 /// outlive the configuration under which they began.
 #[derive(Debug)]
-pub(crate) struct UnitMetrics {
+pub struct UnitMetrics {
     worker: Rc<WorkerMetrics>,
     policies: RefCell<HashMap<Arc<str>, PolicyUnits>>,
 }
@@ -29,19 +29,19 @@ struct PolicyUnits {
 
 impl UnitMetrics {
     /// Counts in the series of this worker.
-    pub(crate) fn new(worker: &Rc<WorkerMetrics>) -> Self {
+    pub fn new(worker: &Rc<WorkerMetrics>) -> Self {
         Self { worker: Rc::clone(worker), policies: RefCell::default() }
     }
 
     /// A request with this lease begins.
-    pub(crate) fn begins(&self, lease: &Lease) {
+    pub fn begins(&self, lease: &Lease) {
         for (policy, units) in lease.in_flight() {
             self.of(policy, |it| self.in_flight(policy, it).add(units));
         }
     }
 
     /// A request with this lease ends.
-    pub(crate) fn ends(&self, lease: &Lease, ending: &Ending<'_>) {
+    pub fn ends(&self, lease: &Lease, ending: &Ending<'_>) {
         for (policy, units) in lease.in_flight() {
             self.of(policy, |it| self.in_flight(policy, it).subtract(units));
         }
@@ -51,7 +51,7 @@ impl UnitMetrics {
     }
 
     /// A request that was charged these units has cost `cost`.
-    pub(crate) fn settled(&self, policy: &Policy, charged: u64, cost: u64) {
+    pub fn settled(&self, policy: &Policy, charged: u64, cost: u64) {
         let (direction, units) = match cost.checked_sub(charged) {
             Some(0) => return,
             Some(more) => ("charged", more),

@@ -19,7 +19,7 @@ use super::worker::WorkerMetrics;
 
 /// What one worker counts of one upstream.
 #[derive(Debug)]
-pub(crate) struct UpstreamMetrics {
+pub struct UpstreamMetrics {
     worker: Rc<WorkerMetrics>,
     upstream: Box<str>,
     durations: RefCell<Cache<Histogram>>,
@@ -36,21 +36,21 @@ pub(crate) struct UpstreamMetrics {
 /// may change its protocol, and so must be able to leave its thread; but one worker drives it, so
 /// a load and a store are enough to count. Bytes of health checks are not counted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UpstreamTraffic(Arc<[AtomicU64; 3]>);
+pub struct UpstreamTraffic(Arc<[AtomicU64; 3]>);
 
 impl UpstreamTraffic {
     /// An endpoint has sent these bytes.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub fn received(&self, bytes: usize) {
         Self::add(&self.0[0], bytes);
     }
 
     /// These bytes were sent to an endpoint.
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub fn sent(&self, bytes: usize) {
         Self::add(&self.0[1], bytes);
     }
 
     /// An endpoint has sent bytes behind a response.
-    pub(crate) fn excess(&self) {
+    pub fn excess(&self) {
         Self::add(&self.0[2], 1);
     }
 
@@ -62,7 +62,7 @@ impl UpstreamTraffic {
 
 impl UpstreamMetrics {
     /// For the upstream with this name.
-    pub(crate) fn new(worker: &Rc<WorkerMetrics>, upstream: &str) -> Self {
+    pub fn new(worker: &Rc<WorkerMetrics>, upstream: &str) -> Self {
         Self {
             worker: Rc::clone(worker),
             upstream: upstream.into(),
@@ -76,12 +76,12 @@ impl UpstreamMetrics {
     }
 
     /// Where its connections count their bytes.
-    pub(crate) const fn traffic(&self) -> &UpstreamTraffic {
+    pub const fn traffic(&self) -> &UpstreamTraffic {
         &self.traffic
     }
 
     /// Adds what happened on its connections to the metrics.
-    pub(crate) fn count_traffic(&self) {
+    pub fn count_traffic(&self) {
         let UpstreamTraffic(sums) = &self.traffic;
         for (sum, counter) in sums.iter().zip([&self.received, &self.sent, &self.excess]) {
             counter.add(sum.swap(0, Ordering::Relaxed));
@@ -89,12 +89,12 @@ impl UpstreamMetrics {
     }
 
     /// An attempt has brought a response with this status.
-    pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
+    pub fn answered(&self, status: StatusCode, took: Duration) {
         self.ended((0, u64::from(status.as_u16())), status.as_str(), "", took);
     }
 
     /// An attempt has failed.
-    pub(crate) fn failed(&self, error: &'static str, took: Duration) {
+    pub fn failed(&self, error: &'static str, took: Duration) {
         self.ended((error.as_ptr().addr(), 0), "", error, took);
     }
 
@@ -109,7 +109,7 @@ impl UpstreamMetrics {
     }
 
     /// An attempt uses a connection.
-    pub(crate) fn connected(&self, is_reused: bool) {
+    pub fn connected(&self, is_reused: bool) {
         let counter = &mut self.connections.borrow_mut()[usize::from(is_reused)];
         let counter = counter.get_or_insert_with(|| {
             let kind = if is_reused { "reused" } else { "new" };
@@ -119,7 +119,7 @@ impl UpstreamMetrics {
     }
 
     /// A request is sent again, for this cause.
-    pub(crate) fn retried(&self, cause: &str) {
+    pub fn retried(&self, cause: &str) {
         self.worker.counter(&UPSTREAM_RETRIES, &[&self.upstream, cause]).increment();
     }
 }

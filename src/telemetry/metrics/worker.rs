@@ -12,17 +12,17 @@ use super::family::{Bounds, Family, Kind};
 use super::latest::Latest;
 
 /// The value of all labels of the series that counts for those that have no room.
-pub(super) const OVERFLOW: &str = "_overflow";
+pub const OVERFLOW: &str = "_overflow";
 
 /// The name of a metric and the values of its labels.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct SeriesId {
-    pub(super) name: &'static str,
-    pub(super) labels: Box<[Box<str>]>,
+pub struct SeriesId {
+    pub name: &'static str,
+    pub labels: Box<[Box<str>]>,
 }
 
 impl SeriesId {
-    pub(super) fn new(family: &Family, labels: &[&str]) -> Self {
+    pub fn new(family: &Family, labels: &[&str]) -> Self {
         debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
         Self { name: family.name, labels: labels.iter().map(|label| (*label).into()).collect() }
     }
@@ -30,22 +30,22 @@ impl SeriesId {
 
 /// One series of one worker.
 #[derive(Debug)]
-pub(super) struct Series {
-    pub(super) id: SeriesId,
-    pub(super) family: &'static Family,
-    pub(super) cells: Arc<Cells>,
+pub struct Series {
+    pub id: SeriesId,
+    pub family: &'static Family,
+    pub cells: Arc<Cells>,
 }
 
 /// The series that the process has. It bounds them: labels may have values that others
 /// choose, such as the status of an upstream.
 #[derive(Debug)]
-pub(super) struct KnownSeries {
+pub struct KnownSeries {
     max: usize,
     known: Mutex<HashSet<SeriesId>>,
 }
 
 impl KnownSeries {
-    pub(super) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { max, known: Mutex::default() }
     }
 
@@ -65,7 +65,7 @@ impl KnownSeries {
 
 /// The series of one worker, which the scrape reads. They stay when the worker ends.
 #[derive(Debug, Default)]
-pub(super) struct WorkerSeries(Mutex<Entries>);
+pub struct WorkerSeries(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -75,7 +75,7 @@ struct Entries {
 
 impl WorkerSeries {
     /// All series. The lock is held for the copy of a list only.
-    pub(super) fn all(&self) -> Vec<Arc<Series>> {
+    pub fn all(&self) -> Vec<Arc<Series>> {
         self.0.lock().all.clone()
     }
 
@@ -103,7 +103,7 @@ impl WorkerSeries {
 /// A worker's access to its series. It belongs to one thread, and is neither cloned nor
 /// shared: a cell has one writer.
 #[derive(Debug)]
-pub(crate) struct WorkerMetrics {
+pub struct WorkerMetrics {
     series: Arc<WorkerSeries>,
     known: Arc<KnownSeries>,
     latest: Arc<Latest>,
@@ -111,16 +111,12 @@ pub(crate) struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    pub(super) fn new(
-        series: Arc<WorkerSeries>,
-        known: Arc<KnownSeries>,
-        latest: Arc<Latest>,
-    ) -> Self {
+    pub fn new(series: Arc<WorkerSeries>, known: Arc<KnownSeries>, latest: Arc<Latest>) -> Self {
         Self { series, known, latest, _of_one_thread: PhantomData }
     }
 
     /// Sets a gauge whose last value holds, whichever worker sets it; None removes it.
-    pub(crate) fn set_latest(&self, family: &'static Family, label: &str, value: Option<f64>) {
+    pub fn set_latest(&self, family: &'static Family, label: &str, value: Option<f64>) {
         match value {
             Some(value) => self.latest.set(family, label, value),
             None => self.latest.remove(family, label),
@@ -129,12 +125,12 @@ impl WorkerMetrics {
 
     /// The series of a counter or a gauge with these values of its labels. This allocates:
     /// the caller keeps the result.
-    pub(crate) fn counter(&self, family: &'static Family, labels: &[&str]) -> Counter {
+    pub fn counter(&self, family: &'static Family, labels: &[&str]) -> Counter {
         Counter::new(self.series.cells(family, labels, &self.known))
     }
 
     /// The same of a histogram.
-    pub(crate) fn histogram(&self, family: &'static Family, labels: &[&str]) -> Histogram {
+    pub fn histogram(&self, family: &'static Family, labels: &[&str]) -> Histogram {
         const NONE: Bounds = Bounds { upper: &[], per_unit: 1 };
         let bounds = match family.kind {
             Kind::Histogram(bounds) => bounds,

@@ -14,6 +14,6 @@ mod rings;
 mod tests;
 mod worker;
 
-pub(crate) use refusal::{Refusal, Refused};
-pub(crate) use rings::RefusalRings;
-pub(crate) use worker::WorkerRefusals;
+pub use refusal::{Refusal, Refused};
+pub use rings::RefusalRings;
+pub use worker::WorkerRefusals;

@@ -12,12 +12,12 @@ use tollgate_core::time::{Span, Timestamp};
 use crate::telemetry::digest_hasher::DigestHasher;
 
 /// The most refusals of a ring.
-pub(super) const MAX_KEPT: usize = 256;
+pub const MAX_KEPT: usize = 256;
 /// The most of them of one key, so that one client does not push out those of all others.
-pub(super) const MAX_OF_KEY: usize = 8;
+pub const MAX_OF_KEY: usize = 8;
 /// A refusal is not replaced for this long. So during a flood most refusals cost next to nothing,
 /// and the list does not change faster than it can be read.
-pub(super) const LASTS: Span = Span::from_millis(100);
+pub const LASTS: Span = Span::from_millis(100);
 
 /// The places of one key, the oldest refusal first.
 type OfKey = SmallVec<[usize; MAX_OF_KEY]>;
@@ -32,7 +32,7 @@ struct Slot {
 
 /// The places of the refusals of a ring.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub struct Places {
     slots: Vec<Slot>,
     of_keys: HashMap<Principal, OfKey, BuildHasherDefault<DigestHasher>>,
     /// Sequences and places, the oldest first. An entry is stale if the place has another
@@ -43,7 +43,7 @@ pub(super) struct Places {
 impl Places {
     /// Whether a refusal of this key at this time is kept: there is room, or the refusal that it
     /// would replace has lasted for [`LASTS`].
-    pub(super) fn admits(&mut self, key: Principal, time: Timestamp) -> bool {
+    pub fn admits(&mut self, key: Principal, time: Timestamp) -> bool {
         let oldest = self.oldest();
         let is_young = |place: usize| {
             let before = self.slots[place].time;
@@ -55,7 +55,7 @@ impl Places {
 
     /// Takes a place for a refusal of this key: the place of the oldest one of the key, or of
     /// all, if there are too many. Else it is a new place, which is the last one.
-    pub(super) fn take(&mut self, key: Principal, sequence: u64, time: Timestamp) -> usize {
+    pub fn take(&mut self, key: Principal, sequence: u64, time: Timestamp) -> usize {
         let place = match self.oldest_of(key).or_else(|| self.oldest()) {
             Some(place) => {
                 self.leave(place);
@@ -108,7 +108,7 @@ impl Places {
     }
 
     /// The sequence of each place.
-    pub(super) fn sequences(&self) -> impl Iterator<Item = u64> {
+    pub fn sequences(&self) -> impl Iterator<Item = u64> {
         self.slots.iter().map(|slot| slot.sequence)
     }
 }

@@ -17,66 +17,66 @@ const MAX_METHOD_BYTES: usize = 32;
 
 /// What a refusal was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     /// Its number among all refusals of this process, from 0.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
     /// When it was, by the wall clock.
-    pub(crate) time: Timestamp,
+    pub time: Timestamp,
     /// The id of the request. Clients may choose it, so several requests may have it.
-    pub(crate) request_id: String,
+    pub request_id: String,
     /// The policy whose wait the client was told.
-    pub(crate) policy: Arc<str>,
+    pub policy: Arc<str>,
     /// The client that is counted.
-    pub(super) client: Principal,
+    pub client: Principal,
     /// The masked text of its key.
-    pub(crate) text: String,
+    pub text: String,
     /// The whole key. None: it is not kept.
-    pub(crate) whole: Option<WholeKey>,
+    pub whole: Option<WholeKey>,
     /// The limit in units.
-    pub(crate) limit: u64,
+    pub limit: u64,
     /// The units that counted against it.
-    pub(crate) used: u64,
+    pub used: u64,
     /// When the request would have fit.
-    pub(crate) retry: Retry,
+    pub retry: Retry,
     /// The route.
-    pub(crate) route: String,
+    pub route: String,
     /// Where the counter was.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
     /// The method.
-    pub(crate) method: String,
+    pub method: String,
     /// The path, without the query and without the values of path parameters.
-    pub(crate) path: String,
+    pub path: String,
 }
 
 impl Refusal {
     /// The id of the client's key.
-    pub(crate) fn key_id(&self) -> PrincipalId {
+    pub fn key_id(&self) -> PrincipalId {
         self.client.into()
     }
 }
 
 /// A refusal, as a worker describes it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused<'a> {
+pub struct Refused<'a> {
     /// See [`Refusal`].
-    pub(crate) time: Timestamp,
-    pub(crate) request_id: &'a str,
-    pub(crate) policy: &'a Arc<str>,
-    pub(crate) client: Principal,
-    pub(crate) text: &'a str,
-    pub(crate) whole: Option<&'a WholeKey>,
-    pub(crate) limit: u64,
-    pub(crate) used: u64,
-    pub(crate) retry: Retry,
-    pub(crate) route: &'a str,
-    pub(crate) source: &'static str,
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
+    pub time: Timestamp,
+    pub request_id: &'a str,
+    pub policy: &'a Arc<str>,
+    pub client: Principal,
+    pub text: &'a str,
+    pub whole: Option<&'a WholeKey>,
+    pub limit: u64,
+    pub used: u64,
+    pub retry: Retry,
+    pub route: &'a str,
+    pub source: &'static str,
+    pub method: &'a str,
+    pub path: &'a str,
 }
 
 impl Refused<'_> {
     /// The refusal with this sequence.
-    pub(super) fn numbered(&self, sequence: u64) -> Refusal {
+    pub fn numbered(&self, sequence: u64) -> Refusal {
         let &Self { time, client, limit, used, retry, source, .. } = self;
         Refusal {
             sequence,
@@ -98,7 +98,7 @@ impl Refused<'_> {
 
     /// Writes the refusal with this sequence instead of another one, whose memory is used
     /// again.
-    pub(super) fn replace(&self, sequence: u64, old: &mut Refusal) {
+    pub fn replace(&self, sequence: u64, old: &mut Refusal) {
         let &Self { time, client, limit, used, retry, source, .. } = self;
         let texts = [
             (&mut old.request_id, self.request_id),

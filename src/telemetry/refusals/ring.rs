@@ -10,7 +10,7 @@ use super::refusal::{Refusal, Refused};
 
 /// The last refusals of one policy on one worker, in no order.
 #[derive(Debug, Default)]
-pub(super) struct Ring {
+pub struct Ring {
     places: Places,
     /// By their places.
     refusals: Vec<Arc<Refusal>>,
@@ -19,12 +19,12 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Whether a refusal of this client at this time is kept.
-    pub(super) fn admits(&mut self, client: Principal, time: Timestamp) -> bool {
+    pub fn admits(&mut self, client: Principal, time: Timestamp) -> bool {
         self.places.admits(client, time)
     }
 
     /// Keeps a refusal instead of the oldest one of its key, or of all, if there are too many.
-    pub(super) fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
+    pub fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
         let place = self.places.take(refused.client, sequence, refused.time);
         match self.refusals.get_mut(place) {
             None => self.refusals.push(Arc::new(refused.numbered(sequence))),
@@ -37,13 +37,13 @@ impl Ring {
     }
 
     /// All refusals for which `is_meant` is true of the sequence.
-    pub(super) fn select(&self, is_meant: impl Fn(u64) -> bool, found: &mut Vec<Arc<Refusal>>) {
+    pub fn select(&self, is_meant: impl Fn(u64) -> bool, found: &mut Vec<Arc<Refusal>>) {
         let all = self.places.sequences().zip(&self.refusals);
         found.extend(all.filter(|(at, _)| is_meant(*at)).map(|(_, it)| Arc::clone(it)));
     }
 
     /// Forgets the whole keys.
-    pub(super) fn forget_whole(&mut self) {
+    pub fn forget_whole(&mut self) {
         for refusal in self.refusals.iter_mut().filter(|it| it.whole.is_some()) {
             // A reader that still has it has been allowed to see it.
             Arc::make_mut(refusal).whole = None;
@@ -51,12 +51,12 @@ impl Ring {
     }
 
     /// Forgets all refusals. No further ones may be kept.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         *self = Self { is_closed: true, ..Self::default() };
     }
 
     /// Whether no further refusals may be kept.
-    pub(super) const fn is_closed(&self) -> bool {
+    pub const fn is_closed(&self) -> bool {
         self.is_closed
     }
 }

@@ -12,11 +12,11 @@ use super::ring::Ring;
 use crate::telemetry::WholeKey;
 
 /// The ring of one policy and worker. Its worker writes, and the control thread reads.
-pub(super) type SharedRing = Arc<Mutex<Ring>>;
+pub type SharedRing = Arc<Mutex<Ring>>;
 
 /// The refusals of all workers.
 #[derive(Debug, Default)]
-pub(crate) struct RefusalRings {
+pub struct RefusalRings {
     /// The sequence of the next refusal.
     next: AtomicU64,
     /// The rings of all policies and workers, with the names of the policies.
@@ -27,14 +27,14 @@ pub(crate) struct RefusalRings {
 
 impl RefusalRings {
     /// The sequence of the next refusal.
-    pub(crate) fn next_sequence(&self) -> u64 {
+    pub fn next_sequence(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
     /// Up to `limit` refusals with this sequence and later ones, the oldest first; the
     /// sequence with which to go on; and how many refusals between were lost, because their
     /// rings have kept later ones, or earlier ones of a flood.
-    pub(crate) fn since(&self, sequence: u64, limit: usize) -> (Vec<Refusal>, u64, u64) {
+    pub fn since(&self, sequence: u64, limit: usize) -> (Vec<Refusal>, u64, u64) {
         // A refusal gets its sequence while its ring is locked, so all before this one are seen.
         let end = self.next_sequence();
         let mut found = self.select(None, |at| (sequence..end).contains(&at));
@@ -51,7 +51,7 @@ impl RefusalRings {
 
     /// Up to `limit` refusals before this sequence, of one policy or of all, the last one
     /// first; and whether there are more.
-    pub(crate) fn newest(
+    pub fn newest(
         &self,
         policy: Option<&str>,
         before: Option<u64>,
@@ -64,18 +64,18 @@ impl RefusalRings {
     }
 
     /// The refusals of requests with this id, the last one first.
-    pub(crate) fn of_request(&self, id: &str) -> Vec<Refusal> {
+    pub fn of_request(&self, id: &str) -> Vec<Refusal> {
         let found = self.select(None, |_| true).into_iter().rev();
         found.filter(|it| it.request_id == id).map(Arc::unwrap_or_clone).collect()
     }
 
     /// Whether whole keys are kept.
-    pub(super) fn keeps_whole(&self) -> bool {
+    pub fn keeps_whole(&self) -> bool {
         self.keeps_whole.load(Ordering::Relaxed)
     }
 
     /// Has whole keys kept or not from now on. If not, those that are known are forgotten.
-    pub(crate) fn keep_whole(&self, is_kept: bool) {
+    pub fn keep_whole(&self, is_kept: bool) {
         self.keeps_whole.store(is_kept, Ordering::Relaxed);
         if !is_kept {
             // A worker may begin a ring now. It looks at the setting after that.
@@ -86,24 +86,24 @@ impl RefusalRings {
     }
 
     /// The whole key of this client of a policy, if one of its refusals keeps it.
-    pub(crate) fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
+    pub fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
         let found = self.select(Some(policy), |_| true).into_iter().rev();
         found.filter(|it| it.client == client).find_map(|it| it.whole.clone())
     }
 
     /// The client of a policy with this id, if one of its refusals is kept.
-    pub(crate) fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
+    pub fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
         let found = self.select(Some(policy), |_| true);
         found.iter().find(|it| it.key_id() == id).map(|it| it.client)
     }
 
     /// The time of the oldest refusal that is kept.
-    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+    pub fn oldest(&self) -> Option<Timestamp> {
         self.select(None, |_| true).into_iter().map(|it| it.time).min()
     }
 
     /// Forgets the refusals of all policies for which `is_kept` is false.
-    pub(crate) fn retain(&self, is_kept: impl Fn(&str) -> bool) {
+    pub fn retain(&self, is_kept: impl Fn(&str) -> bool) {
         self.rings.lock().retain(|(policy, ring)| {
             let is_kept = is_kept(policy);
             if !is_kept {
@@ -129,19 +129,19 @@ impl RefusalRings {
         found
     }
     /// The sequence of a refusal that is added now. Its ring must be locked.
-    pub(super) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::AcqRel)
     }
 
     /// Adds a ring.
-    pub(super) fn add(&self, policy: &Arc<str>) -> SharedRing {
+    pub fn add(&self, policy: &Arc<str>) -> SharedRing {
         let ring = SharedRing::default();
         self.rings.lock().push((Arc::clone(policy), Arc::clone(&ring)));
         ring
     }
 
     /// Removes the rings for which `is_meant` is true.
-    pub(super) fn remove(&self, is_meant: impl Fn(&SharedRing) -> bool) {
+    pub fn remove(&self, is_meant: impl Fn(&SharedRing) -> bool) {
         self.rings.lock().retain(|(_, ring)| !is_meant(ring));
     }
 }

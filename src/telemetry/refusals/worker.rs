@@ -13,25 +13,25 @@ use super::rings::{RefusalRings, SharedRing};
 
 /// One worker's refusals.
 #[derive(Debug)]
-pub(crate) struct WorkerRefusals {
+pub struct WorkerRefusals {
     rings: Arc<RefusalRings>,
     /// Its rings, by the names of the policies. There are few of them.
-    pub(super) own: RefCell<BTreeMap<Arc<str>, SharedRing>>,
+    pub own: RefCell<BTreeMap<Arc<str>, SharedRing>>,
 }
 
 impl WorkerRefusals {
     /// A worker whose refusals are read from `rings`.
-    pub(crate) fn new(rings: &Arc<RefusalRings>) -> Self {
+    pub fn new(rings: &Arc<RefusalRings>) -> Self {
         Self { rings: Arc::clone(rings), own: RefCell::default() }
     }
 
     /// Whether whole keys are kept.
-    pub(crate) fn keeps_whole(&self) -> bool {
+    pub fn keeps_whole(&self) -> bool {
         self.rings.keeps_whole()
     }
 
     /// Whether a refusal of this client at this time is kept. If not, it is counted as lost.
-    pub(crate) fn admits(&self, policy: &str, client: Principal, time: Timestamp) -> bool {
+    pub fn admits(&self, policy: &str, client: Principal, time: Timestamp) -> bool {
         let own = self.own.borrow();
         let Some(ring) = own.get(policy) else { return true };
         let mut ring = ring.lock();
@@ -43,7 +43,7 @@ impl WorkerRefusals {
     }
 
     /// Keeps a refusal. It should be [admitted](Self::admits).
-    pub(crate) fn keep(&self, refused: &Refused<'_>) {
+    pub fn keep(&self, refused: &Refused<'_>) {
         let mut own = self.own.borrow_mut();
         let ring = match own.get(refused.policy) {
             Some(ring) => Arc::clone(ring),

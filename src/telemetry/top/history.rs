@@ -20,7 +20,7 @@ const READ_FOR: Span = Span::from_secs(15);
 
 /// The lists of one process.
 #[derive(Debug, Default)]
-pub(crate) struct TopHistory {
+pub struct TopHistory {
     minutes: Mutex<Minutes>,
     /// Until when workers show the minute in progress, in microseconds.
     read_until_us: AtomicU64,
@@ -50,30 +50,30 @@ enum Arrived {
 
 impl TopHistory {
     /// Adds a worker, and returns its number.
-    pub(super) fn join(&self) -> usize {
+    pub fn join(&self) -> usize {
         let mut state = self.minutes.lock();
         state.workers += 1;
         state.joined += 1;
         state.joined
     }
 
-    pub(super) fn leave(&self) {
+    pub fn leave(&self) {
         self.minutes.lock().workers -= 1;
     }
 
     /// Whether the minute in progress is read.
-    pub(super) fn is_read(&self, now: Timestamp) -> bool {
+    pub fn is_read(&self, now: Timestamp) -> bool {
         now.as_micros() < self.read_until_us.load(Ordering::Relaxed)
     }
 
     /// Whether whole keys are kept.
-    pub(super) fn keeps_whole(&self) -> bool {
+    pub fn keeps_whole(&self) -> bool {
         self.keeps_whole.load(Ordering::Relaxed)
     }
 
     /// Has whole keys kept or not from now on. If not, those that are known are forgotten; a
     /// worker forgets its own ones with the minute in progress.
-    pub(crate) fn keep_whole(&self, is_kept: bool) {
+    pub fn keep_whole(&self, is_kept: bool) {
         self.keeps_whole.store(is_kept, Ordering::Relaxed);
         if !is_kept {
             let mut state = self.minutes.lock();
@@ -86,7 +86,7 @@ impl TopHistory {
     }
 
     /// Shows what a worker has counted of the minute in progress.
-    pub(super) fn show(&self, worker: usize, mut policies: Counted) {
+    pub fn show(&self, worker: usize, mut policies: Counted) {
         let mut state = self.minutes.lock();
         self.forget_what_is_not_kept(&mut policies);
         state.shown.insert(worker, policies);
@@ -101,13 +101,13 @@ impl TopHistory {
 
     /// Has workers show the minute in progress for the next 15 s. Returns whether they did
     /// so already.
-    pub(crate) fn read(&self, now: Timestamp) -> bool {
+    pub fn read(&self, now: Timestamp) -> bool {
         let until_us = now.plus(READ_FOR).as_micros();
         self.read_until_us.swap(until_us, Ordering::Relaxed) > now.as_micros()
     }
 
     /// Adds what one worker has counted in a minute.
-    pub(super) fn add(&self, worker: usize, minute: u64, mut policies: Counted) {
+    pub fn add(&self, worker: usize, minute: u64, mut policies: Counted) {
         let mut state = self.minutes.lock();
         self.forget_what_is_not_kept(&mut policies);
         let Minutes { workers, minutes, shown, .. } = &mut *state;
@@ -132,7 +132,7 @@ impl TopHistory {
     }
 
     /// The names of the policies that have judged requests in the last ten minutes.
-    pub(crate) fn policies(&self) -> Vec<Box<str>> {
+    pub fn policies(&self) -> Vec<Box<str>> {
         let state = self.minutes.lock();
         let shown = state.shown.values().flat_map(Counted::keys);
         let names = state.minutes.values().flat_map(HashMap::keys).chain(shown);
@@ -144,7 +144,7 @@ impl TopHistory {
 
     /// The heaviest clients of a policy in the last `minutes` complete minutes, or in the
     /// minute in progress if that is 0: `most` of them.
-    pub(crate) fn top(&self, policy: &str, minutes: usize, most: usize) -> TopList {
+    pub fn top(&self, policy: &str, minutes: usize, most: usize) -> TopList {
         let state = self.minutes.lock();
         let mut sum = Streams::default();
         match minutes {
@@ -160,7 +160,7 @@ impl TopHistory {
     }
 
     /// What was counted of a policy in the minute in progress and the one before it.
-    pub(crate) fn recent(&self, policy: &str, now: Timestamp) -> Streams {
+    pub fn recent(&self, policy: &str, now: Timestamp) -> Streams {
         let first = Self::recent_from(now).as_micros() / MINUTE_US;
         let state = self.minutes.lock();
         let mut sum = state.in_progress(policy);
@@ -173,12 +173,12 @@ impl TopHistory {
     }
 
     /// The time from which on [`Self::recent`] counts.
-    pub(crate) fn recent_from(now: Timestamp) -> Timestamp {
+    pub fn recent_from(now: Timestamp) -> Timestamp {
         Timestamp::from_micros((now.as_micros() / MINUTE_US).saturating_sub(1) * MINUTE_US)
     }
 
     /// The client of a policy with this id, if it is in a list of the last ten minutes.
-    pub(crate) fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
+    pub fn principal(&self, policy: &str, id: PrincipalId) -> Option<Principal> {
         let state = self.minutes.lock();
         let arrived = state.minutes.values().rev().filter_map(|it| it.get(policy));
         let found = arrived.map(Arrived::streams).find_map(|it| it.principal(id));
@@ -186,7 +186,7 @@ impl TopHistory {
     }
 
     /// The whole key of this client of a policy, if a list of the last ten minutes has it.
-    pub(crate) fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
+    pub fn whole_key(&self, policy: &str, client: Principal) -> Option<WholeKey> {
         if !self.keeps_whole() {
             return None;
         }

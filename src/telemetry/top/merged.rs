@@ -14,17 +14,17 @@ use crate::telemetry::WholeKey;
 
 /// Entries of a list that is kept: candidates of several workers beyond these cannot be
 /// among the clients that the lists promise, but for rare streams.
-pub(super) const MAX_ENTRIES: usize = 4 * ENTRIES;
+pub const MAX_ENTRIES: usize = 4 * ENTRIES;
 
 /// The keys of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Merged {
+pub struct Merged {
     /// All observations.
-    pub(crate) observed: u64,
+    pub observed: u64,
     /// The most observations of a key that has no entry.
-    pub(crate) rest: u64,
+    pub rest: u64,
     /// The keys with the most observations first.
-    pub(crate) entries: Vec<Entry<ClientText>>,
+    pub entries: Vec<Entry<ClientText>>,
 }
 
 /// The count and the error of a key in the admitted and in the refused stream.
@@ -32,47 +32,47 @@ type Counts = [Option<(u64, u64)>; 2];
 
 /// What was admitted, and what was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Streams {
+pub struct Streams {
     /// The requests that were admitted.
-    pub(crate) admitted: Merged,
+    pub admitted: Merged,
     /// Those that were refused.
-    pub(crate) refused: Merged,
+    pub refused: Merged,
 }
 
 /// The heaviest clients of one policy over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TopList {
+pub struct TopList {
     /// All requests that the policy has judged.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Of these, those that were refused.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// The most requests of a client that is not listed.
-    pub(crate) unlisted: u64,
+    pub unlisted: u64,
     /// The clients with the most requests first.
-    pub(crate) clients: Vec<Listed>,
+    pub clients: Vec<Listed>,
 }
 
 /// One client of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub struct Listed {
     /// Its id.
-    pub(crate) id: PrincipalId,
+    pub id: PrincipalId,
     /// What operators may see of its key.
-    pub(crate) text: ClientText,
+    pub text: ClientText,
     /// Its requests: this number at most.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Of these, those that were refused: this number at most.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// By how many each of the two can be too high.
-    pub(crate) error: u64,
+    pub error: u64,
     /// The largest share of its limit that it had used after a request, in thousandths. None:
     /// it has no limit, or it is not known.
-    pub(crate) used: Option<u16>,
+    pub used: Option<u16>,
 }
 
 impl Merged {
     /// The keys of sketches of different streams.
-    pub(super) fn of<'s>(sketches: impl IntoIterator<Item = &'s Sketch<ClientText>>) -> Self {
+    pub fn of<'s>(sketches: impl IntoIterator<Item = &'s Sketch<ClientText>>) -> Self {
         let sketches: Vec<_> = sketches.into_iter().collect();
         let mut merged = Self {
             observed: sketches.iter().map(|sketch| sketch.observed()).sum(),
@@ -84,7 +84,7 @@ impl Merged {
     }
 
     /// Adds the counts of another stream.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.observed = self.observed.saturating_add(other.observed);
         let known: HashMap<u128, &Entry<ClientText>> =
             other.entries.iter().map(|entry| (entry.id, entry)).collect();
@@ -122,33 +122,33 @@ impl Merged {
 
 impl Streams {
     /// Adds the counts of other streams.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.admitted.add(&other.admitted);
         self.refused.add(&other.refused);
     }
 
     /// The principal with this id, if one of the streams has it.
-    pub(crate) fn principal(&self, id: PrincipalId) -> Option<Principal> {
+    pub fn principal(&self, id: PrincipalId) -> Option<Principal> {
         let mut all = self.admitted.entries.iter().chain(&self.refused.entries);
         let principal = all.find(|it| PrincipalId::from(Principal::from_bits(it.id)) == id)?;
         Some(Principal::from_bits(principal.id))
     }
 
     /// The whole key of this principal, if one of the streams keeps it.
-    pub(super) fn whole_key(&self, principal: Principal) -> Option<&WholeKey> {
+    pub fn whole_key(&self, principal: Principal) -> Option<&WholeKey> {
         let mut all = self.admitted.entries.iter().chain(&self.refused.entries);
         let is_meant = |it: &&Entry<ClientText>| Principal::from_bits(it.id) == principal;
         all.find(|it| is_meant(it) && it.text.whole.is_some())?.text.whole.as_ref()
     }
 
     /// Forgets the whole keys.
-    pub(super) fn forget_whole(&mut self) {
+    pub fn forget_whole(&mut self) {
         let all = self.admitted.entries.iter_mut().chain(&mut self.refused.entries);
         all.for_each(|entry| entry.text.whole = None);
     }
 
     /// The first `most` clients of both streams in one list.
-    pub(crate) fn list(&self, most: usize) -> TopList {
+    pub fn list(&self, most: usize) -> TopList {
         let Self { admitted, refused } = self;
         let mut clients: BTreeMap<u128, (&ClientText, Counts, Option<u16>)> = BTreeMap::new();
         for (stream, merged) in [admitted, refused].into_iter().enumerate() {

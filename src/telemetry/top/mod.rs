@@ -12,10 +12,10 @@ mod sketch;
 mod text;
 mod worker;
 
-pub(crate) use history::TopHistory;
-pub(crate) use merged::{Merged, Streams, TopList};
-pub(crate) use sketch::Entry as TopEntry;
-pub(crate) use worker::WorkerTop;
+pub use history::TopHistory;
+pub use merged::{Merged, Streams, TopList};
+pub use sketch::Entry as TopEntry;
+pub use worker::WorkerTop;
 
 use text::ClientText;
 
@@ -25,7 +25,7 @@ type Counted = std::collections::BTreeMap<Box<str>, Sketches>;
 
 /// The sketches of one policy in one minute.
 #[derive(Clone, Debug, Default)]
-struct Sketches {
+pub struct Sketches {
     admitted: sketch::Sketch<ClientText>,
     refused: sketch::Sketch<ClientText>,
 }

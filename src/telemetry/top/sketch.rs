@@ -19,16 +19,16 @@ use std::hash::BuildHasherDefault;
 use crate::telemetry::digest_hasher::DigestHasher;
 
 /// Counters of a sketch.
-pub(crate) const ENTRIES: usize = 128;
+pub const ENTRIES: usize = 128;
 /// Cells of a sketch: eight for each counter.
 const CELLS: usize = 1024;
 
 /// The digest of a key. Its bits are uniformly distributed, and a client cannot choose them.
-pub(crate) type KeyId = u128;
+pub type KeyId = u128;
 
 /// The most frequent keys of one stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Sketch<T> {
+pub struct Sketch<T> {
     observed: u64,
     /// For each cell, the most observations that one of its keys without a counter can have.
     cells: Box<[u64]>,
@@ -41,7 +41,7 @@ pub(crate) struct Sketch<T> {
 
 /// One key, and how often it was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<T> {
+pub struct Entry<T> {
     /// The key.
     pub id: KeyId,
     /// Its observations: this number at most.
@@ -57,7 +57,7 @@ pub(crate) struct Entry<T> {
 
 impl<T: Clone> Entry<T> {
     /// Takes the value of the same key in another sketch, if it is larger.
-    pub(super) fn take_larger(&mut self, other: &Self) {
+    pub fn take_larger(&mut self, other: &Self) {
         if other.peak > self.peak {
             self.peak = other.peak;
             self.text = other.text.clone();
@@ -80,7 +80,7 @@ impl<T> Default for Sketch<T> {
 impl<T> Sketch<T> {
     /// Counts one observation of a key, and notes a value of it. `text` describes the key if it
     /// gets a counter. Returns the description of a key whose value is its largest one.
-    pub(crate) fn observe(
+    pub fn observe(
         &mut self,
         id: KeyId,
         value: Option<u16>,
@@ -141,7 +141,7 @@ impl<T> Sketch<T> {
     }
 
     /// All observations.
-    pub(crate) const fn observed(&self) -> u64 {
+    pub const fn observed(&self) -> u64 {
         self.observed
     }
 
@@ -151,12 +151,12 @@ impl<T> Sketch<T> {
     }
 
     /// The same for all keys without a counter.
-    pub(super) fn most_of_others(&self) -> u64 {
+    pub fn most_of_others(&self) -> u64 {
         self.cells.iter().copied().max().unwrap_or(0)
     }
 
     /// The descriptions of all keys that have a counter.
-    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|entry| &mut entry.text)
     }
 
@@ -167,7 +167,7 @@ impl<T> Sketch<T> {
 
 /// The keys of several sketches, with their counts over all of them: the most frequent
 /// first. There are at most [`ENTRIES`] for each sketch.
-pub(crate) fn merge<T: Clone>(sketches: &[&Sketch<T>]) -> Vec<Entry<T>> {
+pub fn merge<T: Clone>(sketches: &[&Sketch<T>]) -> Vec<Entry<T>> {
     let mut all: BTreeMap<KeyId, &Entry<T>> = BTreeMap::new();
     for entry in sketches.iter().flat_map(|sketch| &sketch.entries) {
         all.entry(entry.id).or_insert(entry);

@@ -4,13 +4,13 @@ use crate::telemetry::WholeKey;
 
 /// The key of a client for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ClientText {
+pub struct ClientText {
     /// Enough to recognise the client, and not enough to act as that client.
-    pub(crate) shown: Box<str>,
+    pub shown: Box<str>,
     /// The plan whose limit it had used most of. None: the policy's own limit, or one of its own.
-    pub(crate) plan: Option<Box<str>>,
+    pub plan: Option<Box<str>>,
     /// The whole key. None: it is not kept.
-    pub(crate) whole: Option<WholeKey>,
+    pub whole: Option<WholeKey>,
 }
 
 /// Without a plan and the whole key.

@@ -18,7 +18,7 @@ const MINUTE_US: u64 = 60_000_000;
 
 /// What one worker has counted in the current minute.
 #[derive(Debug)]
-pub(crate) struct WorkerTop {
+pub struct WorkerTop {
     history: Arc<TopHistory>,
     /// The number of this worker.
     worker: usize,
@@ -31,7 +31,7 @@ pub(crate) struct WorkerTop {
 
 impl WorkerTop {
     /// A worker that hands its counts over to `history`.
-    pub(crate) fn new(history: &Arc<TopHistory>) -> Self {
+    pub fn new(history: &Arc<TopHistory>) -> Self {
         Self {
             worker: history.join(),
             history: Arc::clone(history),
@@ -43,7 +43,7 @@ impl WorkerTop {
 
     /// Counts the request of `subject` under all policies that have judged it. `now` is the
     /// wall clock's time.
-    pub(crate) fn observe(
+    pub fn observe(
         &self,
         decision: &Decision<&Arc<Policy>>,
         subject: &Subject<'_, '_>,
@@ -58,7 +58,7 @@ impl WorkerTop {
 
     /// The same for a question, which has no subject. `shown` returns the masked text of a
     /// client; the whole one is not kept.
-    pub(crate) fn observe_as(
+    pub fn observe_as(
         &self,
         decision: &Decision<&Arc<Policy>>,
         shown: impl Fn(&Report<&Arc<Policy>>) -> String,
@@ -93,7 +93,7 @@ impl WorkerTop {
 
     /// Hands over what was counted if another minute has begun, and shows the minute in
     /// progress if the lists are read. Must be called regularly.
-    pub(crate) fn housekeep(&self, now: Timestamp) {
+    pub fn housekeep(&self, now: Timestamp) {
         self.turn(now);
         let now_us = now.as_micros();
         if now_us.abs_diff(self.shown_us.get()) >= SHOWN_EVERY_US && self.history.is_read(now) {

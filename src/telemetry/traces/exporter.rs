@@ -36,7 +36,7 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Exports the spans of sampled requests, see [`Exporter::run`].
-pub(crate) struct Exporter {
+pub struct Exporter {
     records: mpsc::Receiver<Box<Record>>,
     counts: Arc<SpanCounts>,
     settings: TraceSettings,
@@ -44,14 +44,14 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// The exporter, and what begins traces for it.
-    pub(crate) fn new(settings: TraceSettings) -> (Tracer, Self) {
+    pub fn new(settings: TraceSettings) -> (Tracer, Self) {
         let (tracer, records) = Tracer::new(settings.sample);
         let counts = Arc::clone(tracer.counts());
         (tracer, Self { records, counts, settings })
     }
 
     /// Exports spans until all workers have ended. It needs a runtime.
-    pub(crate) async fn run(self) {
+    pub async fn run(self) {
         let Self { records, counts, settings } = self;
         let mut exporter = match exporter(&settings) {
             Ok(exporter) => exporter,

@@ -13,5 +13,5 @@ mod spans;
 mod tracer;
 
 #[cfg(feature = "otlp")]
-pub(crate) use exporter::Exporter;
-pub(crate) use tracer::Tracer;
+pub use exporter::Exporter;
+pub use tracer::Tracer;

@@ -18,7 +18,7 @@ use crate::telemetry::trace_context::{RequestTrace, SpanId};
 
 /// The spans of this request. Names and attributes are those of OpenTelemetry's semantic
 /// conventions (HTTP and database spans, version 1.37) where it has them.
-pub(super) fn spans(record: &Record, scope: &InstrumentationScope) -> Vec<SpanData> {
+pub fn spans(record: &Record, scope: &InstrumentationScope) -> Vec<SpanData> {
     let Some(trace) = &record.trace else { return Vec::new() };
     let spans = Spans { record, trace, scope };
     let mut all = vec![spans.server()];

@@ -13,7 +13,7 @@ use crate::telemetry::trace_context::RequestTrace;
 
 /// The spans of one request at most: the request, its decision, the question to the store,
 /// and the request to the upstream.
-pub(super) const SPANS_OF_A_REQUEST: usize = 4;
+pub const SPANS_OF_A_REQUEST: usize = 4;
 /// The spans that wait for the exporter at most.
 const MAX_WAITING_SPANS: usize = 2048;
 /// All requests.
@@ -21,13 +21,13 @@ const MILLION: u32 = 1_000_000;
 
 /// What has happened to spans.
 #[derive(Debug, Default)]
-pub(crate) struct SpanCounts {
+pub struct SpanCounts {
     /// Too many waited.
-    pub(super) dropped: AtomicU64,
+    pub dropped: AtomicU64,
     /// The collector has accepted them.
-    pub(super) exported: AtomicU64,
+    pub exported: AtomicU64,
     /// The collector has refused them, or they did not reach it.
-    pub(super) failed: AtomicU64,
+    pub failed: AtomicU64,
 }
 
 impl Source for SpanCounts {
@@ -42,7 +42,7 @@ impl Source for SpanCounts {
 
 /// Makes the traces of all workers.
 #[derive(Clone, Debug)]
-pub(crate) struct Tracer {
+pub struct Tracer {
     /// How many of a million requests are sampled.
     sample: u32,
     finished: mpsc::Sender<Box<Record>>,
@@ -52,20 +52,20 @@ pub(crate) struct Tracer {
 impl Tracer {
     /// Samples this many of a million requests. The records of those are received by the
     /// exporter.
-    pub(super) fn new(sample: u32) -> (Self, mpsc::Receiver<Box<Record>>) {
+    pub fn new(sample: u32) -> (Self, mpsc::Receiver<Box<Record>>) {
         let (finished, records) = mpsc::channel(MAX_WAITING_SPANS / SPANS_OF_A_REQUEST);
         (Self { sample, finished, counts: Arc::default() }, records)
     }
 
     /// What has happened to its spans.
-    pub(crate) const fn counts(&self) -> &Arc<SpanCounts> {
+    pub const fn counts(&self) -> &Arc<SpanCounts> {
         &self.counts
     }
 
     /// Begins the trace of a request with these fields, or continues the trace in which the
     /// client has sent it. The fields then say what the upstream is told. A client that is
     /// trusted decides whether the trace is sampled.
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         headers: &mut HeaderMap,
         is_trusted: impl FnOnce() -> bool,
@@ -78,7 +78,7 @@ impl Tracer {
 
     /// Passes the record of a request on, if the request is sampled. It is dropped and
     /// counted if too many wait.
-    pub(crate) fn write(&self, record: &Record) {
+    pub fn write(&self, record: &Record) {
         let Some(trace) = record.trace.filter(|trace| trace.is_sampled) else { return };
         if self.finished.try_send(Box::new(record.clone())).is_err() {
             self.counts

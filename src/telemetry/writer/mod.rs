@@ -29,20 +29,20 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What distinguishes one log from another.
 #[derive(Clone, Debug)]
-pub(super) struct LogKind {
+pub struct LogKind {
     /// The name of its thread.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// How many batches may wait for the thread.
-    pub(super) batches: usize,
+    pub batches: usize,
     /// The line, with its end, that says how many lines are missing.
-    pub(super) dropped: fn(u64) -> String,
+    pub dropped: fn(u64) -> String,
     /// Counts all lines that are lost.
-    pub(super) lost: LostLines,
+    pub lost: LostLines,
 }
 
 /// The thread of one log.
 #[derive(Debug)]
-pub(super) struct LogWriter {
+pub struct LogWriter {
     queue: LogQueue,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -50,7 +50,7 @@ pub(super) struct LogWriter {
 
 /// Sends batches of lines to the thread.
 #[derive(Clone, Debug)]
-pub(super) struct LogQueue {
+pub struct LogQueue {
     batches: SyncSender<Vec<u8>>,
     state: Arc<State>,
 }
@@ -89,7 +89,7 @@ impl State {
 impl LogQueue {
     /// Passes a batch of so many lines on. If the queue is full or the thread has ended, the
     /// lines are lost.
-    pub(super) fn send(&self, batch: Vec<u8>, lines: u64) {
+    pub fn send(&self, batch: Vec<u8>, lines: u64) {
         let (batch, reported) = match self.state.report() {
             Some((report, reported)) => ([report.as_bytes(), &batch].concat(), reported),
             None => (batch, 0),
@@ -105,7 +105,7 @@ impl LogQueue {
 
     /// A queue without a thread.
     #[cfg(test)]
-    pub(super) fn unread(kind: LogKind) -> (Self, Receiver<Vec<u8>>) {
+    pub fn unread(kind: LogKind) -> (Self, Receiver<Vec<u8>>) {
         let (batches, receiver) = sync_channel(kind.batches);
         (Self { batches, state: State::new(kind) }, receiver)
     }
@@ -113,12 +113,12 @@ impl LogQueue {
 
 /// Has the file of a log opened again, as after a rotation.
 #[derive(Clone, Debug)]
-pub(crate) struct Reopener(Arc<State>);
+pub struct Reopener(Arc<State>);
 
 impl Reopener {
     /// Has the file opened again before more lines are written, and within a fifth of a
     /// second if no lines come. It does nothing for standard output and standard error.
-    pub(crate) fn reopen(&self) {
+    pub fn reopen(&self) {
         self.0.reopen.store(true, Ordering::Relaxed);
     }
 }
@@ -128,7 +128,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// If the file cannot be opened for appending, or the thread cannot be started.
-    pub(super) fn start(kind: LogKind, output: &Output) -> io::Result<Self> {
+    pub fn start(kind: LogKind, output: &Output) -> io::Result<Self> {
         let target = Target::open(output)?;
         Self::with(kind, target)
     }
@@ -149,18 +149,18 @@ impl LogWriter {
     }
 
     /// The queue of the thread.
-    pub(super) fn queue(&self) -> LogQueue {
+    pub fn queue(&self) -> LogQueue {
         self.queue.clone()
     }
 
     /// What has the file opened again.
-    pub(super) fn reopener(&self) -> Reopener {
+    pub fn reopener(&self) -> Reopener {
         Reopener(Arc::clone(&self.queue.state))
     }
 
     /// Writes what is queued, and ends the thread. What is not written at `end` is lost, and
     /// so are lines that are sent later. Returns whether the thread has ended in time.
-    pub(super) fn close_by(self, end: Instant) -> bool {
+    pub fn close_by(self, end: Instant) -> bool {
         self.queue.state.closing.store(true, Ordering::Release);
         // An empty batch wakes the thread. If the queue is full, the thread does not sleep.
         let _ = self.queue.batches.try_send(Vec::new());

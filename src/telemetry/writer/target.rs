@@ -23,7 +23,7 @@ static STDOUT: Mutex<()> = Mutex::new(());
 static STDERR: Mutex<()> = Mutex::new(());
 
 /// Where lines are written.
-pub(super) struct Target {
+pub struct Target {
     /// The settings, by which a file is opened again.
     output: Output,
     writer: Box<dyn Write + Send>,
@@ -32,7 +32,7 @@ pub(super) struct Target {
 impl Target {
     /// # Errors
     /// If the file cannot be opened for appending.
-    pub(super) fn open(output: &Output) -> io::Result<Self> {
+    pub fn open(output: &Output) -> io::Result<Self> {
         let file = match output {
             Output::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             Output::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
@@ -43,17 +43,17 @@ impl Target {
 
     /// One that writes to `writer`, and has the name of standard output.
     #[cfg(test)]
-    pub(super) fn of(writer: impl Write + Send + 'static) -> Self {
+    pub fn of(writer: impl Write + Send + 'static) -> Self {
         Self { output: Output::Stdout, writer: Box::new(writer) }
     }
 
     /// Its settings.
-    pub(super) const fn output(&self) -> &Output {
+    pub const fn output(&self) -> &Output {
         &self.output
     }
 
     /// Opens the file again. If that fails, lines go on to the file that is open.
-    pub(super) fn reopen(&mut self) {
+    pub fn reopen(&mut self) {
         let Output::File(path) = &self.output else { return };
         match open(path) {
             Ok(file) => self.writer = Box::new(file),
@@ -68,7 +68,7 @@ impl Target {
     ///
     /// # Errors
     /// If the output fails, such as a closed pipe or a full disk.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let _turn = match self.output {
             Output::Stdout => Some(STDOUT.lock()),
             Output::Stderr => Some(STDERR.lock()),

@@ -15,7 +15,7 @@
 //! TOLLGATE_CHECKER_RUNS=100000 scripts/test --lib checker
 //! ```
 //!
-//! Each of these parts of the store was taken out once, to see whether a promise
+//! Each of these parts of the store was taken out once by hand, to see whether a promise
 //! breaks. Where a part mends a defect that a review found, the second column names the
 //! defect. The numbers are the smallest seeds of 3000 drawn runs, from seed 0, that break
 //! the promise. The names are those of the directed scenarios that break a promise. All
@@ -65,6 +65,10 @@
 //!   `Refunds` breaks the promise. No drawn run of 3000 does.
 //! - A server that refuses a debt is told of it again. Without that, 3000 runs and all
 //!   directed scenarios break nothing: no server of the model is out of memory.
+//!
+//! `bench/checker-mutations` puts such faults into a copy of the store by itself, one at a time,
+//! and prints which promise breaks, in how many runs, and with which smallest seed. Its last
+//! result is in `bench/NOTEBOOK.md`. Run it after a change of the decision or of the checker.
 
 mod client;
 mod counters;

@@ -44,7 +44,7 @@ enum Origin {
 
 /// The configuration in use as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Configuration<'v> {
+pub struct Configuration<'v> {
     #[serde(flatten)]
     running: Running,
     /// The file, with `***` for secrets. Null: the gateway runs without one.
@@ -53,7 +53,7 @@ pub(super) struct Configuration<'v> {
 
 /// What is true of the configuration in use.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct EffectiveConfiguration {
+pub struct EffectiveConfiguration {
     #[serde(flatten)]
     running: Running,
     #[serde(flatten)]
@@ -62,7 +62,7 @@ pub(super) struct EffectiveConfiguration {
 
 /// What the check of a configuration without mistakes has found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Valid {
+pub struct Valid {
     /// Always true; a configuration with mistakes is answered with 422.
     valid: bool,
     warnings: Vec<ConfigProblem>,
@@ -73,7 +73,7 @@ pub(super) struct Valid {
 
 /// The configuration was replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Replacement {
+pub struct Replacement {
     #[serde(flatten)]
     running: Running,
     warnings: Vec<ConfigProblem>,
@@ -98,7 +98,7 @@ impl Running {
 }
 
 /// The configuration that runs: as it is written, or what is true of it.
-pub(super) fn show(view: &View, call: &Call) -> Answer {
+pub fn show(view: &View, call: &Call) -> Answer {
     let running = Running::of(view);
     let document = view.document.as_ref();
     let effective = (call.parameter("view") == Some("effective")).then_some(document).flatten();
@@ -113,7 +113,7 @@ pub(super) fn show(view: &View, call: &Call) -> Answer {
 }
 
 /// Checks a configuration. `checks` bounds how many run at a time.
-pub(super) async fn check(
+pub async fn check(
     node: &Node,
     view: &View,
     checks: &Semaphore,
@@ -132,12 +132,7 @@ pub(super) async fn check(
 }
 
 /// Runs another configuration, and writes it into the file if the caller asks for that.
-pub(super) async fn put(
-    node: &Node,
-    view: &View,
-    call: &Call,
-    body: Bytes,
-) -> Result<Answer, Problem> {
+pub async fn put(node: &Node, view: &View, call: &Call, body: Bytes) -> Result<Answer, Problem> {
     let write = call.parameter("write") == Some("true");
     if write {
         may_write(view)?;
@@ -153,7 +148,7 @@ pub(super) async fn put(
 }
 
 /// Reads the file again, and waits until it runs.
-pub(super) async fn reload(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+pub async fn reload(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let done = ask(node, call, ConfigRequest::Reload, IfMatch::Any).await?;
     Ok(replaced(node, view, done.map_err(|it| it.problem(""))?, true))
 }
@@ -180,7 +175,7 @@ fn replaced(node: &Node, view: &View, done: Replaced, is_in_file: bool) -> Answe
 }
 
 /// Asks the task that replaces configurations.
-pub(in crate::admin) async fn ask(
+pub async fn ask(
     node: &Node,
     call: &Call,
     requested: ConfigRequest,
@@ -198,7 +193,7 @@ pub(in crate::admin) async fn ask(
 
 /// # Errors
 /// 403, if calls may not write the file.
-pub(in crate::admin) fn may_write(view: &View) -> Result<(), Problem> {
+pub fn may_write(view: &View) -> Result<(), Problem> {
     if view.settings.write_config {
         return Ok(());
     }

@@ -14,25 +14,25 @@ const MAX_VALUE_BYTES: usize = 200;
 
 /// What differs between two configurations. A secret that differs is shown as `***` on both sides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Differences {
+pub struct Differences {
     /// The first 100 differences.
-    pub(super) changes: Vec<Difference>,
+    pub changes: Vec<Difference>,
     /// How many more there are.
     more_changes: usize,
 }
 
 /// A value that differs. A long value is shown as `…`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Difference {
+pub struct Difference {
     /// The place as a JSON Pointer (RFC 6901).
-    pub(super) at: String,
+    pub at: String,
     before: Value,
     after: Value,
 }
 
 impl Differences {
     /// What differs between these.
-    pub(super) fn between(before: &MaskedConfig, after: &MaskedConfig) -> Self {
+    pub fn between(before: &MaskedConfig, after: &MaskedConfig) -> Self {
         let mut found = Self::default();
         found.compare("", Side::of(before), Side::of(after));
         found

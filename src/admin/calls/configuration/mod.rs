@@ -14,10 +14,10 @@ use crate::admin::openapi::{either, object, of};
 use crate::admin::parameter::{PAGE, Parameter, Values};
 use crate::admin::spec::{Body, CallSpec, Content, Group, JSON_OR_YAML, OPERATE, READ, Run};
 use config::{Configuration, EffectiveConfiguration, Replacement, Valid};
-pub(super) use config::{ask, may_write};
+pub use config::{ask, may_write};
 use nodes::ShownNode;
 
-pub(super) const GROUP: Group = Group {
+pub const GROUP: Group = Group {
     tag: "configuration",
     about: "the file, and the nodes that share a store",
     calls: &CALLS,

@@ -17,7 +17,7 @@ use crate::patches::ConfigIdentity;
 /// version may have further fields.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Node")]
-pub(super) struct ShownNode {
+pub struct ShownNode {
     id: String,
     /// Whether it is the node that answers.
     this: bool,
@@ -79,7 +79,7 @@ struct IgnoredPatch {
 }
 
 /// This node, and those that share its store, by their identifiers.
-pub(super) async fn list(node: &Node, call: &Call) -> Result<Answer, Problem> {
+pub async fn list(node: &Node, call: &Call) -> Result<Answer, Problem> {
     let own = Record::of((node.own_record)());
     let Some(control) = &node.control else {
         let shown = ShownNode::own("local", own, Scope::Node);

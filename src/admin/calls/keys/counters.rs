@@ -42,7 +42,7 @@ struct Limit {
 }
 
 /// What the counters of a key say.
-pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+pub async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let subject = Subject::of(node, view, call).await?;
     let limit = subject.limit(call.parameter("plan"))?;
     let whole_key = call.reveals().then(|| subject.whole_key(node)).flatten();
@@ -87,7 +87,7 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
 }
 
 /// Forgets the counters of a key.
-pub(super) async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+pub async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let subject = Subject::of(node, view, call).await?.knowing_own()?;
     let Some(limit) = subject.limit(None)? else {
         return Err(Problem::conflict("this key has no limit, so nothing is counted"));
@@ -112,17 +112,13 @@ pub(super) async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answe
 }
 
 /// The limit of a key alone.
-pub(super) async fn show_override(
-    node: &Node,
-    view: &View,
-    call: &Call,
-) -> Result<Answer, Problem> {
+pub async fn show_override(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let subject = Subject::of_overridable(node, view, call).await?;
     Ok(Answer::json(&subject.with_limits()))
 }
 
 /// Sets the limit of a key alone.
-pub(super) async fn set_override(
+pub async fn set_override(
     node: &Node,
     view: &View,
     call: &Call,
@@ -141,11 +137,7 @@ pub(super) async fn set_override(
 }
 
 /// Removes the limit of a key alone.
-pub(super) async fn unset_override(
-    node: &Node,
-    view: &View,
-    call: &Call,
-) -> Result<Answer, Problem> {
+pub async fn unset_override(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
     let subject = Subject::of_overridable(node, view, call).await?;
     put(node, subject, None).await
 }

@@ -9,90 +9,90 @@ use crate::engine::Wait;
 /// A key of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(super) struct About {
-    pub(super) policy: String,
+pub struct About {
+    pub policy: String,
     /// The id of the key, as in `top` and in logs.
-    pub(super) key_id: String,
+    pub key_id: String,
 }
 
 /// The limit of a key, and what its counters say. Without a limit there are no counters.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Key")]
-pub(in crate::admin) struct ShownKey {
+pub struct ShownKey {
     #[serde(flatten)]
-    pub(super) key: About,
+    pub key: About,
     /// The whole key, with `reveal=true`. It is absent if this node has not kept it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) whole_key: Option<String>,
+    pub whole_key: Option<String>,
     /// Present if the limit of this key alone cannot be read now.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
-    pub(super) own: Option<Unknown>,
-    pub(super) scope: Scope,
+    pub own: Option<Unknown>,
+    pub scope: Scope,
     /// The units that the window admits.
-    pub(super) limit: OrUnlimited<u64>,
+    pub limit: OrUnlimited<u64>,
     #[serde(flatten)]
-    pub(super) counters: Option<Counters>,
+    pub counters: Option<Counters>,
 }
 
 /// What the counters of a key say.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Counters {
+pub struct Counters {
     /// The time of the store (RFC 3339).
-    pub(super) at: String,
-    pub(super) source: SourceWord,
-    pub(super) algorithm: &'static str,
+    pub at: String,
+    pub source: SourceWord,
+    pub algorithm: &'static str,
     /// The length of the window in milliseconds; 0 if there is none.
-    pub(super) window_ms: u64,
+    pub window_ms: u64,
     /// `policy`, `patch`, `plan NAME` or `override`.
-    pub(super) limit_from: String,
-    pub(super) used: u64,
-    pub(super) remaining: u64,
+    pub limit_from: String,
+    pub used: u64,
+    pub remaining: u64,
     /// Null: one unit would be admitted.
-    pub(super) retry_after_ms: Option<Wait>,
+    pub retry_after_ms: Option<Wait>,
     /// When the counter is as at the beginning.
-    pub(super) reset_after_ms: u64,
+    pub reset_after_ms: u64,
     /// Null: there is no ban.
-    pub(super) banned_for_ms: Option<Wait>,
+    pub banned_for_ms: Option<Wait>,
 }
 
 /// The word for what cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(super) enum Unknown {
+pub enum Unknown {
     Unknown,
 }
 
 /// The counters of a key are forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(in crate::admin) struct Reset {
+pub struct Reset {
     #[serde(flatten)]
-    pub(super) key: About,
-    pub(super) scope: Scope,
+    pub key: About,
+    pub scope: Scope,
     /// Always true.
-    pub(super) reset: bool,
+    pub reset: bool,
 }
 
 /// The limit of a single key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Override")]
-pub(in crate::admin) struct ShownOverride {
+pub struct ShownOverride {
     #[serde(flatten)]
-    pub(super) key: About,
+    pub key: About,
     /// The limit of this key alone, as in the file, or `unlimited`. Null: it has none.
     #[serde(rename = "override")]
-    pub(super) own: Option<String>,
-    pub(super) policy_limit: OrUnlimited<words::Limit>,
+    pub own: Option<String>,
+    pub policy_limit: OrUnlimited<words::Limit>,
     /// Why the limit of this key alone is not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ignored_because: Option<String>,
+    pub ignored_because: Option<String>,
 }
 
 /// The limit that a single key is to have.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct NewLimit {
+pub struct NewLimit {
     /// As in the file, such as `500/minute`; units alone have the window of the policy; or
     /// `unlimited`.
-    pub(super) limit: String,
+    pub limit: String,
 }

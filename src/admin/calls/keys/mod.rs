@@ -12,7 +12,7 @@ use crate::admin::parameter::{POLICY_NAME, Parameter, PathName, REVEAL, Values};
 use crate::admin::spec::{Body, CallSpec, Content, Group, JSON, OPERATE, READ, Run};
 use forms::{NewLimit, Reset, ShownKey, ShownOverride};
 
-pub(super) const GROUP: Group =
+pub const GROUP: Group =
     Group { tag: "keys", about: "single clients: their counters and limits", calls: &CALLS };
 
 const KEY_NAME: PathName = PathName {

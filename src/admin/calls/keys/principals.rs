@@ -10,7 +10,7 @@ use crate::admin::problem::Problem;
 ///
 /// # Errors
 /// 400 if the text is no key of the policy, and 404 if the id is not known.
-pub(super) async fn principal(
+pub async fn principal(
     node: &Node,
     view: &View,
     policy: &Policy,

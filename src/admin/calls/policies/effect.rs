@@ -14,7 +14,7 @@ use crate::admin::words::{Limit, OrUnlimited};
 
 /// What a policy does.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Effect {
+pub struct Effect {
     name: String,
     /// The key by which it counts, as in the file.
     key: String,
@@ -115,14 +115,14 @@ struct Elastic {
 ///
 /// # Errors
 /// 404, if there is none.
-pub(in crate::admin) fn policy(view: &View, name: &str) -> Result<Arc<Policy>, Problem> {
+pub fn policy(view: &View, name: &str) -> Result<Arc<Policy>, Problem> {
     let found = view.snapshot.policies.iter().find(|policy| &*policy.name == name);
     found.cloned().ok_or_else(|| Problem::not_found(format!("there is no policy {name:?}")))
 }
 
 impl Effect {
     /// What this policy does.
-    pub(super) fn of(policy: &Policy) -> Self {
+    pub fn of(policy: &Policy) -> Self {
         let plan = |plan: &Plan| match plan {
             Plan::Unlimited => OrUnlimited::UNLIMITED,
             Plan::Limited { algorithm, .. } => OrUnlimited::Limited(Limit::of(algorithm)),
@@ -167,7 +167,7 @@ impl Effect {
 }
 
 /// The limit of a policy without plans and limits of single keys.
-pub(in crate::admin) fn limit(policy: &Policy) -> OrUnlimited<Limit> {
+pub fn limit(policy: &Policy) -> OrUnlimited<Limit> {
     match policy.is_unlimited {
         true => OrUnlimited::UNLIMITED,
         false => OrUnlimited::Limited(Limit::of(&policy.algorithm)),

@@ -11,10 +11,10 @@ use crate::admin::openapi::{either, of};
 use crate::admin::parameter::{AFTER, CLUSTER, LIMIT, POLICY_NAME, SCOPE};
 use crate::admin::spec::{Body, CallSpec, Content, Group, JSON, OPERATE, READ, Run};
 use crate::patches::{NewCandidate, NewPatch, Requested};
-pub(super) use effect::{limit, policy};
+pub use effect::{limit, policy};
 use patches::{PoliciesOfCluster, PolicyOfCluster, Removed, ShownPolicy};
 
-pub(super) const GROUP: Group =
+pub const GROUP: Group =
     Group { tag: "policies", about: "what policies do, and changes at run time", calls: &CALLS };
 
 const CALLS: [CallSpec; 6] = [

@@ -30,7 +30,7 @@ use crate::telemetry::families;
 /// A policy, and what was changed of it at run time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Policy")]
-pub(super) struct ShownPolicy {
+pub struct ShownPolicy {
     /// What it does now, with its patch.
     #[serde(flatten)]
     effect: Effect,
@@ -52,7 +52,7 @@ pub(super) struct ShownPolicy {
 
 /// A policy with its outcomes on all nodes that share the store.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct PolicyOfCluster {
+pub struct PolicyOfCluster {
     #[serde(flatten)]
     about: About,
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub(super) struct PolicyOfCluster {
 
 /// A page of policies with their outcomes on all nodes that share the store.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct PoliciesOfCluster {
+pub struct PoliciesOfCluster {
     #[serde(flatten)]
     about: About,
     /// The names of policies that have figures and that the file of this node does not define.
@@ -102,14 +102,14 @@ struct Candidate {
 
 /// A change was removed of a policy that this node does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Removed {
+pub struct Removed {
     name: String,
     /// Always true.
     removed: bool,
 }
 
 /// Makes a change, and answers as for a look at the policy. The change may have a mistake.
-pub(super) async fn change(
+pub async fn change(
     state: &AdminState,
     call: &Call,
     requested: Result<Requested, Problem>,
@@ -194,7 +194,7 @@ async fn figures(state: &AdminState, call: &Call) -> Option<Rc<Cluster>> {
 }
 
 /// One policy, with its outcomes on this node or on all nodes.
-pub(super) async fn show(state: &AdminState, view: &View, call: &Call) -> Result<Answer, Problem> {
+pub async fn show(state: &AdminState, view: &View, call: &Call) -> Result<Answer, Problem> {
     let cluster = figures(state, call).await;
     one(&state.node, &state.candidates, view, call.value(0), cluster.as_deref())
 }
@@ -220,7 +220,7 @@ fn one(
 }
 
 /// All policies by name, in the order of the file.
-pub(super) async fn list(state: &AdminState, view: &View, call: &Call) -> Result<Answer, Problem> {
+pub async fn list(state: &AdminState, view: &View, call: &Call) -> Result<Answer, Problem> {
     let cluster = figures(state, call).await;
     let AdminState { node, candidates: counts, .. } = state;
     let policies = &view.snapshot.policies;

@@ -12,7 +12,7 @@ use crate::engine::{Description, StoreCall};
 ///
 /// # Errors
 /// 400, if the body describes no request, and 503, if no worker answers.
-pub(super) async fn explain(node: &Node, view: &View, body: Bytes) -> Result<Answer, Problem> {
+pub async fn explain(node: &Node, view: &View, body: Bytes) -> Result<Answer, Problem> {
     let description: Description = read_json(&body)?;
     let asked = description.into_asked().map_err(|it| Problem::bad_request(it.to_string()))?;
     let mut explanation = node.ask(|reply| StoreCall::Explain(Box::new(asked), reply)).await?;

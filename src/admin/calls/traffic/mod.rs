@@ -16,7 +16,7 @@ use crate::engine::{Description, Explanation};
 use crate::telemetry::HISTORY_SECONDS;
 use top::{Top, TopOfCluster};
 
-pub(super) const GROUP: Group =
+pub const GROUP: Group =
     Group { tag: "traffic", about: "what the gateway does, and why", calls: &CALLS };
 
 const CALLS: [CallSpec; 6] = [

@@ -22,7 +22,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(250);
 
 /// The heaviest clients of policies on this node.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Top {
+pub struct Top {
     scope: Scope,
     /// The complete minutes; 0: the minute in progress.
     minutes: usize,
@@ -31,7 +31,7 @@ pub(super) struct Top {
 
 /// The heaviest clients of policies on all nodes that share the store.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct TopOfCluster {
+pub struct TopOfCluster {
     #[serde(flatten)]
     about: About,
     /// How long the lists reach back: the minute in progress and the one before it.
@@ -81,7 +81,7 @@ struct TopClient {
 ///
 /// # Errors
 /// 400, if minutes are asked for of all nodes.
-pub(super) async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
+pub async fn show(node: &Node, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
     if is_cluster(call) {
         return show_cluster(&*node.cluster(now).await, call);
     }

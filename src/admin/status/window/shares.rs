@@ -25,7 +25,7 @@ const MAX_POLICIES: usize = 1000;
 
 /// What policies have refused in the last day.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub struct Shares {
     policies: BTreeMap<Box<str>, Policy>,
     stepped_at: Option<Timestamp>,
     before: Arc<SharesBefore>,
@@ -34,7 +34,7 @@ pub(super) struct Shares {
 /// The share that each policy refused before, from 0 to 1. A policy of which too little is known
 /// is absent.
 #[derive(Debug, Default)]
-pub(super) struct SharesBefore(Mutex<BTreeMap<Box<str>, f64>>);
+pub struct SharesBefore(Mutex<BTreeMap<Box<str>, f64>>);
 
 impl Source for SharesBefore {
     fn collect(&self, samples: &mut Samples) {
@@ -55,7 +55,7 @@ struct Policy {
 
 impl Shares {
     /// Takes the counts of all policies at `now`.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         judged: &[(Box<str>, f64)],
         refused: &BTreeMap<Box<str>, f64>,
@@ -84,12 +84,12 @@ impl Shares {
     }
 
     /// The share that a policy refused before. None: too little is known.
-    pub(super) fn before(&self, policy: &str) -> Option<f64> {
+    pub fn before(&self, policy: &str) -> Option<f64> {
         self.before.0.lock().get(policy).copied()
     }
 
     /// The same of all policies, for the metrics.
-    pub(super) fn source(&self) -> Arc<SharesBefore> {
+    pub fn source(&self) -> Arc<SharesBefore> {
         Arc::clone(&self.before)
     }
 }

@@ -15,7 +15,7 @@ use crate::gateway::{Answers, Gateway, QuestionForm};
 use crate::server::{ClientBody, Peer};
 
 /// The path of its only method.
-pub(super) const PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
+pub const PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
 /// The largest message. The body of the request has no meaning, so that none need be sent.
 const MAX_BYTES: usize = 256 * 1024;
 
@@ -29,7 +29,7 @@ const ANSWERS: Answers = Answers {
 };
 
 /// Answers one call.
-pub(super) async fn answer(
+pub async fn answer(
     gateway: &Rc<Gateway>,
     peer: &Peer,
     request: Request<ClientBody>,

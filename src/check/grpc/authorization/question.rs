@@ -22,7 +22,7 @@ const FIELDS: &str = "attributes.request.http.headers";
 ///
 /// # Errors
 /// If it has no request of HTTP.
-pub(super) fn question(asked: CheckRequest, asker: IpAddr) -> Result<Question, Failed> {
+pub fn question(asked: CheckRequest, asker: IpAddr) -> Result<Question, Failed> {
     let attributes = asked.attributes.unwrap_or_default();
     let http = attributes.request.and_then(|request| request.http);
     let http = http.ok_or_else(|| Failed::invalid("attributes.request.http is missing"))?;

@@ -12,7 +12,7 @@ use crate::check::grpc::messages::core::HeaderValue;
 use crate::gateway::ResponseBody;
 
 /// The answer. What ends with the response, ends here.
-pub(super) async fn of(response: Response<ResponseBody>) -> CheckResponse {
+pub async fn of(response: Response<ResponseBody>) -> CheckResponse {
     let (head, body) = response.into_parts();
     if head.status.is_success() {
         let ok = OkHttpResponse { response_headers_to_add: options(&head.headers, is_told) };

@@ -2,10 +2,10 @@
 //! them in the language of Protocol Buffers, and a test holds them to these files.
 #![allow(unreachable_pub, reason = "the derived code needs public names")]
 
-pub(super) mod authorization;
-pub(super) mod core;
-pub(super) mod ratelimit;
-pub(super) mod reflection;
+pub mod authorization;
+pub mod core;
+pub mod ratelimit;
+pub mod reflection;
 #[cfg(test)]
 mod tests;
-pub(super) mod values;
+pub mod values;

@@ -103,7 +103,7 @@ pub enum Code {
 
 impl Code {
     /// The code of a request or descriptor.
-    pub(crate) const fn of(is_over: bool) -> i32 {
+    pub const fn of(is_over: bool) -> i32 {
         if is_over { Self::OverLimit as i32 } else { Self::Ok as i32 }
     }
 }

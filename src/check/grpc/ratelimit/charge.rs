@@ -12,12 +12,12 @@ use crate::gateway::Gateway;
 
 /// Charges counters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Charging<'g> {
-    pub(super) gateway: &'g Gateway,
+pub struct Charging<'g> {
+    pub gateway: &'g Gateway,
     /// When the client stops waiting.
-    pub(super) until: Option<Instant>,
+    pub until: Option<Instant>,
     /// Whether the policies are those of the configuration, whose decisions are counted.
-    pub(super) is_native: bool,
+    pub is_native: bool,
 }
 
 impl Charging<'_> {
@@ -25,7 +25,7 @@ impl Charging<'_> {
     ///
     /// # Errors
     /// If more counters are to be judged together than one decision can have.
-    pub(super) async fn all(self, plan: &Plan<'_>) -> Result<Vec<Counted>, Failed> {
+    pub async fn all(self, plan: &Plan<'_>) -> Result<Vec<Counted>, Failed> {
         let (alone, together): (Vec<usize>, Vec<usize>) =
             (0..plan.slots.len()).partition(|index| plan.slots[*index].is_alone);
         let is_repeated = together.iter().any(|index| plan.slots[*index].round > 0);

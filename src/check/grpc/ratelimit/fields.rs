@@ -8,7 +8,7 @@ use crate::check::grpc::messages::core::HeaderValue;
 use crate::check::rls::{Answer, Dialect, Status, Unit};
 
 /// The fields of these dialects.
-pub(super) fn fields(answer: &Answer<'_>, domain_names: &[Dialect]) -> Vec<HeaderValue> {
+pub fn fields(answer: &Answer<'_>, domain_names: &[Dialect]) -> Vec<HeaderValue> {
     let mut fields = Vec::new();
     for dialect in domain_names {
         match dialect {
@@ -25,13 +25,13 @@ pub(super) fn fields(answer: &Answer<'_>, domain_names: &[Dialect]) -> Vec<Heade
 }
 
 /// A field with a value of ASCII. Envoy reads `raw_value` first, and old versions read `value`.
-pub(super) fn field(name: &str, value: String) -> HeaderValue {
+pub fn field(name: &str, value: String) -> HeaderValue {
     HeaderValue { key: name.to_owned(), value, raw_value: Vec::new() }
 }
 
 /// The seconds after which the whole request fits, at least one. None if it is not over a limit,
 /// or waiting does not help.
-pub(super) fn retry_after(answer: &Answer<'_>) -> Option<u64> {
+pub fn retry_after(answer: &Answer<'_>) -> Option<u64> {
     let over = || answer.statuses.iter().filter(|it| it.is_over);
     if !answer.is_over || over().any(|it| it.reset.is_none()) {
         return None;

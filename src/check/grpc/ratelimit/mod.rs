@@ -17,17 +17,17 @@ use tracing::warn;
 use self::charge::Charging;
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};
-pub(in crate::check) use super::messages::core::HeaderValue;
-pub(in crate::check) use super::messages::ratelimit::{
+pub use super::messages::core::HeaderValue;
+pub use super::messages::ratelimit::{
     Code, DescriptorStatus, Entry, RateLimit, RateLimitDescriptor, RateLimitOverride,
     RateLimitRequest, RateLimitResponse,
 };
 #[cfg(test)]
-pub(in crate::check) use super::messages::values::Duration as ProtoDuration;
-pub(in crate::check) use super::messages::values::{Kind, Struct, Value as ProtoValue};
+pub use super::messages::values::Duration as ProtoDuration;
+pub use super::messages::values::{Kind, Struct, Value as ProtoValue};
 
 #[cfg(any(test, feature = "fuzzing"))]
-pub(in crate::check) use self::question::descriptors;
+pub use self::question::descriptors;
 use crate::check::rls::{self, Answer, Matched, Plan, Policies, RateLimits, Rules};
 use crate::gateway::Gateway;
 use crate::server::ClientBody;
@@ -35,12 +35,12 @@ use crate::snapshot::Snapshot;
 use crate::telemetry::RateLimitMetrics;
 
 /// The path of its only method.
-pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 /// The largest question, also in JSON.
-pub(in crate::check) const MAX_BYTES: usize = 256 * 1024;
+pub const MAX_BYTES: usize = 256 * 1024;
 
 /// Answers one call.
-pub(super) async fn answer(
+pub async fn answer(
     gateway: &Gateway,
     limits: &RateLimits,
     metrics: &RateLimitMetrics,
@@ -62,7 +62,7 @@ pub(super) async fn answer(
 ///
 /// # Errors
 /// If the question has a mistake.
-pub(in crate::check) async fn decide(
+pub async fn decide(
     gateway: &Gateway,
     limits: &RateLimits,
     metrics: &RateLimitMetrics,

@@ -13,9 +13,7 @@ const MAX_DESCRIPTORS: usize = 128;
 ///
 /// # Errors
 /// If a part is missing, or there are too many descriptors.
-pub(in crate::check) fn descriptors(
-    question: &RateLimitRequest,
-) -> Result<Vec<Descriptor<'_>>, Failed> {
+pub fn descriptors(question: &RateLimitRequest) -> Result<Vec<Descriptor<'_>>, Failed> {
     if question.domain.is_empty() {
         return Err(Failed::invalid("the domain is empty"));
     }

@@ -15,7 +15,7 @@ use crate::message::{Refusal, fill_template};
 use crate::snapshot::Snapshot;
 
 /// The answer to a question, under the policies of this configuration.
-pub(super) fn response(
+pub fn response(
     limits: &RateLimits,
     snapshot: &Snapshot,
     plan: &Plan<'_>,
@@ -85,11 +85,7 @@ fn add_body(
 
 /// What Envoy writes into its dynamic metadata: the question, and the metadata of the limits that
 /// are not exceeded. Of several values of a name, the first one stays; maps are merged.
-pub(super) fn metadata(
-    question: &RateLimitRequest,
-    plan: &Plan<'_>,
-    answer: &Answer<'_>,
-) -> Struct {
+pub fn metadata(question: &RateLimitRequest, plan: &Plan<'_>, answer: &Answer<'_>) -> Struct {
     let text = |text: String| Value { kind: Some(Kind::String(text)) };
     let list = |values| Value { kind: Some(Kind::List(ListValue { values })) };
     let map = |fields| Value { kind: Some(Kind::Struct(fields)) };

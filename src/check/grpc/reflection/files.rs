@@ -10,13 +10,13 @@ use crate::check::grpc::messages::reflection::{
 };
 
 /// The files below `../proto`, compiled, with the files that they import. A test holds it to them.
-pub(in crate::check) const DESCRIPTORS: &[u8] = include_bytes!("../proto/descriptors.bin");
+pub const DESCRIPTORS: &[u8] = include_bytes!("../proto/descriptors.bin");
 
 static FILES: LazyLock<Files> = LazyLock::new(|| Files::new(DESCRIPTORS));
 
 /// The files.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub struct Files {
     /// Each one as a `FileDescriptorProto`, and the names of those that it imports.
     files: Vec<(Vec<u8>, Vec<String>)>,
     /// By name.
@@ -29,7 +29,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Those of the program.
-    pub(super) fn all() -> &'static Self {
+    pub fn all() -> &'static Self {
         &FILES
     }
 
@@ -71,17 +71,17 @@ impl Files {
     }
 
     /// The file with this name, and behind it those that it imports.
-    pub(super) fn named(&self, name: &str) -> Option<Vec<Vec<u8>>> {
+    pub fn named(&self, name: &str) -> Option<Vec<Vec<u8>>> {
         self.names.get(name).map(|index| self.with_imports(*index))
     }
 
     /// The file that contains this symbol, and behind it those that it imports.
-    pub(super) fn containing(&self, symbol: &str) -> Option<Vec<Vec<u8>>> {
+    pub fn containing(&self, symbol: &str) -> Option<Vec<Vec<u8>>> {
         self.symbols.get(symbol).map(|index| self.with_imports(*index))
     }
 
     /// Whether there is a message of this name.
-    pub(super) fn has_message(&self, name: &str) -> bool {
+    pub fn has_message(&self, name: &str) -> bool {
         self.messages.iter().any(|it| it == name)
     }
 

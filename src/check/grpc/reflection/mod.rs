@@ -7,7 +7,7 @@ use http::{Request, Response};
 use tollgate_core::drain::Drain;
 
 #[cfg(test)]
-pub(in crate::check) use self::files::DESCRIPTORS;
+pub use self::files::DESCRIPTORS;
 use self::files::Files;
 use super::body::AnswerBody;
 use super::framing::Failed;
@@ -19,15 +19,15 @@ use super::stream::answer_each;
 use crate::check::settings::RpcServices;
 use crate::server::ClientBody;
 
-pub(super) const V1: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-pub(super) const V1_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+pub const V1: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+pub const V1_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 /// The largest question.
 const MAX_BYTES: usize = 4096;
 /// The code of what does not exist.
 const NOT_FOUND: i32 = 5;
 
 /// Answers the questions of one call.
-pub(super) fn answer(
+pub fn answer(
     services: RpcServices,
     drain: &Drain,
     request: Request<ClientBody>,

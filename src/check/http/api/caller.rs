@@ -12,9 +12,9 @@ use crate::patches::CANDIDATE;
 
 /// A caller that may ask.
 #[derive(Clone, Debug)]
-pub(in crate::check::http) struct Caller<'s> {
+pub struct Caller<'s> {
     /// The number of its token, beginning with 1. 0: none is needed.
-    pub(super) number: usize,
+    pub number: usize,
     token: Option<&'s CheckToken>,
 }
 
@@ -23,21 +23,18 @@ impl<'s> Caller<'s> {
     ///
     /// # Errors
     /// If calls need a token, and it has none of them.
-    pub(in crate::check::http) fn of(
-        settings: &'s HttpSettings,
-        fields: &HeaderMap,
-    ) -> Result<Self, Problem> {
+    pub fn of(settings: &'s HttpSettings, fields: &HeaderMap) -> Result<Self, Problem> {
         Self::with_tokens(&settings.tokens, fields)
     }
 
     /// The caller that [`of`](Self::of) has found with these settings.
-    pub(super) fn numbered(settings: &'s HttpSettings, number: usize) -> Self {
+    pub fn numbered(settings: &'s HttpSettings, number: usize) -> Self {
         let token = number.checked_sub(1).and_then(|index| settings.tokens.get(index));
         Self { number, token }
     }
 
     /// The digest of its token. Empty: it needs none.
-    pub(super) fn digest(&self) -> &'s [u8] {
+    pub fn digest(&self) -> &'s [u8] {
         self.token.map_or(&[], |token| token.digest.bytes())
     }
 
@@ -69,7 +66,7 @@ impl<'s> Caller<'s> {
     ///
     /// # Errors
     /// If its token has patterns, and none matches.
-    pub(super) fn may_charge(&self, policy: &Policy) -> Result<(), Problem> {
+    pub fn may_charge(&self, policy: &Policy) -> Result<(), Problem> {
         // Another limit that is tried has the name of its policy.
         self.may_name(policy.name.strip_suffix(CANDIDATE).unwrap_or(&policy.name))
     }
@@ -78,7 +75,7 @@ impl<'s> Caller<'s> {
     ///
     /// # Errors
     /// If its token has patterns, and none matches.
-    pub(super) fn may_name(&self, name: &str) -> Result<(), Problem> {
+    pub fn may_name(&self, name: &str) -> Result<(), Problem> {
         let patterns = self.token.and_then(|token| token.policies.as_ref());
         let matches = |pattern: &Wildcard| pattern.matches(name);
         if patterns.is_none_or(|patterns| patterns.iter().any(matches)) {
@@ -91,7 +88,7 @@ impl<'s> Caller<'s> {
     ///
     /// # Errors
     /// If its token has patterns.
-    pub(in crate::check::http) fn may_charge_all(&self) -> Result<(), Problem> {
+    pub fn may_charge_all(&self) -> Result<(), Problem> {
         if self.token.is_none_or(|token| token.policies.is_none()) {
             return Ok(());
         }
@@ -102,7 +99,7 @@ impl<'s> Caller<'s> {
     ///
     /// # Errors
     /// If no token allows it.
-    pub(super) fn may_state_limits(&self) -> Result<(), Problem> {
+    pub fn may_state_limits(&self) -> Result<(), Problem> {
         if self.token.is_some_and(|token| token.dynamic) {
             return Ok(());
         }

@@ -21,13 +21,13 @@ use crate::check::lease::{LeaseToken, LeasedCharge, Place, Seal};
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// A call of `/v1/check`, beside its body.
-pub(super) struct Check<'r> {
-    pub(super) asking: Asking<'r>,
-    pub(super) state: &'r ApiState,
+pub struct Check<'r> {
+    pub asking: Asking<'r>,
+    pub state: &'r ApiState,
     /// Where the caller has reached this node.
-    pub(super) place: &'r str,
+    pub place: &'r str,
     /// Whether a refusal has a status of its own.
-    pub(super) prefers_status: bool,
+    pub prefers_status: bool,
 }
 
 /// What a question needs for its lease. It is taken before anything is charged, because it can
@@ -47,7 +47,7 @@ impl Check<'_> {
     ///
     /// # Errors
     /// If one of them has a mistake, or its lease could not be given. Then nothing is counted.
-    pub(super) async fn answer(&self, call: Question) -> Result<Response<Bytes>, Problem> {
+    pub async fn answer(&self, call: Question) -> Result<Response<Bytes>, Problem> {
         let together = call.together;
         let is_alone =
             |call: &Question| *call == Question { together: call.together, ..Question::default() };

@@ -65,10 +65,7 @@ pub fn questions(input: &[u8]) {
 }
 
 /// Reads a body. If it is JSON of another form, the mistake has a place in it.
-pub(in crate::check::http) fn read_or_point<T>(
-    body: &[u8],
-    read: impl Fn(&[u8]) -> Result<T, Problem>,
-) -> Option<T> {
+pub fn read_or_point<T>(body: &[u8], read: impl Fn(&[u8]) -> Result<T, Problem>) -> Option<T> {
     let problem = match read(body) {
         Ok(read) => return Some(read),
         Err(problem) => problem,

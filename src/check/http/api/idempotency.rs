@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tollgate_core::time::{Span, Timestamp};
 
 /// How long an answer is kept.
-pub(super) const KEPT: Span = Span::from_secs(60);
+pub const KEPT: Span = Span::from_secs(60);
 /// The most characters of a key.
 const MAX_KEY: usize = 255;
 const SHARDS: usize = 16;
@@ -29,7 +29,7 @@ type Short = [u8; 16];
 
 /// The answers that are kept.
 #[derive(Debug, Default)]
-pub(in crate::check) struct Answers {
+pub struct Answers {
     shards: [Mutex<Shard>; SHARDS],
 }
 
@@ -51,15 +51,15 @@ struct Call {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    pub(super) status: StatusCode,
-    pub(super) fields: HeaderMap,
-    pub(super) body: Bytes,
+pub struct Kept {
+    pub status: StatusCode,
+    pub fields: HeaderMap,
+    pub body: Bytes,
 }
 
 /// What to do with a call.
 #[derive(Debug)]
-pub(super) enum Begun {
+pub enum Begun {
     /// Answer it, and keep the answer.
     New(Pending),
     /// Its answer.
@@ -72,7 +72,7 @@ pub(super) enum Begun {
 
 /// A call in progress. Dropping it forgets the call.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub struct Pending {
     answers: Arc<Answers>,
     key: Short,
     begun: Timestamp,
@@ -80,18 +80,18 @@ pub(super) struct Pending {
 
 /// What a call is known by: its caller, its path, its key, and its body.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repeatable<'c> {
+pub struct Repeatable<'c> {
     /// The digest of its token, which stays the same when tokens change their order. Empty: it
     /// needs none.
-    pub(super) caller: &'c [u8],
-    pub(super) path: &'c str,
-    pub(super) key: &'c [u8],
-    pub(super) body: &'c [u8],
+    pub caller: &'c [u8],
+    pub path: &'c str,
+    pub key: &'c [u8],
+    pub body: &'c [u8],
 }
 
 impl Repeatable<'_> {
     /// Whether the key is not too long, and not empty.
-    pub(super) fn has_valid_key(&self) -> bool {
+    pub fn has_valid_key(&self) -> bool {
         (1..=MAX_KEY).contains(&self.key.len())
     }
 
@@ -119,7 +119,7 @@ impl Answers {
     }
 
     /// Begins a call at `now`.
-    pub(super) fn begin(self: &Arc<Self>, call: Repeatable<'_>, now: Timestamp) -> Begun {
+    pub fn begin(self: &Arc<Self>, call: Repeatable<'_>, now: Timestamp) -> Begun {
         let (key, body) = call.digests();
         let mut shard = self.shard(&key).lock();
         shard.forget_old(now);
@@ -138,7 +138,7 @@ impl Answers {
 
 impl Pending {
     /// Keeps the answer.
-    pub(super) fn answered(self, answer: Kept) {
+    pub fn answered(self, answer: Kept) {
         let mut shard = self.answers.shard(&self.key).lock();
         let size = answer.size();
         if let Some(call) = shard.calls.get_mut(&self.key)
@@ -163,14 +163,14 @@ impl Drop for Pending {
 
 impl Kept {
     /// The answer in a response.
-    pub(super) fn of(response: &Response<Bytes>) -> Self {
+    pub fn of(response: &Response<Bytes>) -> Self {
         let status = response.status();
         let fields = response.headers().clone();
         Self { status, fields, body: response.body().clone() }
     }
 
     /// The response with this answer.
-    pub(super) fn into_response(self) -> Response<Bytes> {
+    pub fn into_response(self) -> Response<Bytes> {
         let mut response = Response::new(self.body);
         (*response.status_mut(), *response.headers_mut()) = (self.status, self.fields);
         response

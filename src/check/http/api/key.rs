@@ -15,7 +15,7 @@ const MAX_WORDS: usize = 64;
 
 /// What a question calls its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum AskedKey {
+pub enum AskedKey {
     /// The text for `tollgate override`.
     Text(String),
     /// Words of the policy's key with their values. A value is never taken for anything else, so a
@@ -28,7 +28,7 @@ impl AskedKey {
     ///
     /// # Errors
     /// If no request can have this key.
-    pub(super) fn principal(&self, rules: &Rules, key: &KeyExpr) -> Result<Principal, Problem> {
+    pub fn principal(&self, rules: &Rules, key: &KeyExpr) -> Result<Principal, Problem> {
         let wrong = |detail: String| Problem::bad_request(detail).at("/key");
         let principal = match self {
             Self::Text(text) => rules.principal(key, text),
@@ -47,7 +47,7 @@ impl AskedKey {
     }
 
     /// The text for operators, for policies with the key `key`. None: it has several words.
-    pub(super) fn shown(&self, rules: &Rules, key: &KeyExpr) -> Option<String> {
+    pub fn shown(&self, rules: &Rules, key: &KeyExpr) -> Option<String> {
         match self {
             Self::Text(text) => rules.shown_key(key, text),
             Self::Words(words) => {

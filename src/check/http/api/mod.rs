@@ -6,7 +6,7 @@
 mod caller;
 mod decide;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod idempotency;
 mod key;
 mod prepare;
@@ -26,11 +26,11 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-pub(super) use self::caller::Caller;
-pub(super) use self::problem::{Problem, json};
-pub(super) use self::question::read;
-pub(in crate::check) use self::state::ApiState;
-pub(crate) use self::state::Shared;
+pub use self::caller::Caller;
+pub use self::problem::{Problem, json};
+pub use self::question::read;
+pub use self::state::ApiState;
+pub use self::state::Shared;
 
 use self::decide::Check;
 use self::idempotency::{Begun, Kept, Pending, Repeatable};
@@ -80,12 +80,12 @@ struct Call {
 }
 
 /// Whether a path is one of this API.
-pub(super) fn is_served(path: &str) -> bool {
+pub fn is_served(path: &str) -> bool {
     path == "/v1" || path.starts_with("/v1/")
 }
 
 /// Answers one request.
-pub(super) async fn answer(
+pub async fn answer(
     state: &Rc<ApiState>,
     gateway: &Rc<Gateway>,
     settings: &Arc<HttpSettings>,
@@ -196,7 +196,7 @@ fn check_json(fields: &HeaderMap) -> Result<(), Problem> {
 ///
 /// # Errors
 /// If it is too large, or does not arrive completely or in time.
-pub(super) async fn read_body(body: ClientBody, most: usize) -> Result<Bytes, Problem> {
+pub async fn read_body(body: ClientBody, most: usize) -> Result<Bytes, Problem> {
     match timeout(BODY, message::read_body(body, most)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(BodyError::TooLarge)) => {

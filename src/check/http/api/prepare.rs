@@ -25,24 +25,24 @@ const DYNAMIC: &str = "dynamic";
 
 /// What all questions of a call have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'r> {
-    pub(super) gateway: &'r Gateway,
-    pub(super) caller: &'r Caller<'r>,
-    pub(super) leases: &'r LeaseSettings,
-    pub(super) wall: Timestamp,
+pub struct Asking<'r> {
+    pub gateway: &'r Gateway,
+    pub caller: &'r Caller<'r>,
+    pub leases: &'r LeaseSettings,
+    pub wall: Timestamp,
 }
 
 /// A question that can be decided.
 #[derive(Debug)]
-pub(super) struct Prepared<'r> {
+pub struct Prepared<'r> {
     /// What is charged, or the outcome if the request lacks a key.
-    pub(super) claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
-    pub(super) headroom: Headroom,
-    pub(super) is_peek: bool,
+    pub claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
+    pub headroom: Headroom,
+    pub is_peek: bool,
     /// How long its lease lasts, if it asks for one.
-    pub(super) lease: Option<Span>,
+    pub lease: Option<Span>,
     /// The limit that it states.
-    pub(super) dynamic: Option<Dynamic>,
+    pub dynamic: Option<Dynamic>,
     shown: Shown<'r>,
 }
 
@@ -57,13 +57,13 @@ enum Shown<'r> {
 
 impl Prepared<'_> {
     /// Whether it takes units in flight.
-    pub(super) fn holds_units(&self) -> bool {
+    pub fn holds_units(&self) -> bool {
         let mut policies = self.claims.iter().flat_map(Claims::policies);
         policies.any(|policy| matches!(policy.algorithm, Algorithm::Concurrency(_)))
     }
 
     /// The text of the client of a report, for operators.
-    pub(super) fn shown(&self, asking: Asking<'_>, report: &Report<&Arc<Policy>>) -> String {
+    pub fn shown(&self, asking: Asking<'_>, report: &Report<&Arc<Policy>>) -> String {
         let found = match &self.shown {
             Shown::Key(_) if self.dynamic.is_some() => None,
             Shown::Key(key) => key.shown(&asking.gateway.snapshot().rules, &report.policy.key),
@@ -80,7 +80,7 @@ impl Prepared<'_> {
 ///
 /// # Errors
 /// If the limit is not valid, or the caller may not state one.
-pub(super) fn dynamic(
+pub fn dynamic(
     caller: &Caller<'_>,
     question: &Question,
 ) -> Result<Option<(Dynamic, Arc<Policy>)>, Problem> {
@@ -113,7 +113,7 @@ pub(super) fn dynamic(
 impl Dynamic {
     /// The policy with this limit. Its counters depend on the name and the window, and not on the
     /// limit, like those of other policies.
-    pub(super) fn policy(&self) -> Option<Arc<Policy>> {
+    pub fn policy(&self) -> Option<Arc<Policy>> {
         let quota = Quota::new(self.units, self.window).ok()?;
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let counter = Counter::of(|digest| {
@@ -145,7 +145,7 @@ impl Dynamic {
 ///
 /// # Errors
 /// If it has a mistake, or the caller may not ask it.
-pub(super) fn prepare<'r>(
+pub fn prepare<'r>(
     asking: Asking<'r>,
     question: &'r Question,
     dynamic: Option<&'r (Dynamic, Arc<Policy>)>,

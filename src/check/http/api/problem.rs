@@ -7,17 +7,17 @@ use serde::Serialize;
 
 /// Why a call is not answered as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::check::http) struct Problem {
-    pub(super) status: StatusCode,
+pub struct Problem {
+    pub status: StatusCode,
     /// What is wrong, and what to do.
-    pub(super) detail: String,
+    pub detail: String,
     /// The part of the body that is meant (RFC 6901). None: no part, or the whole body.
-    pub(in crate::check::http) pointer: Option<String>,
+    pub pointer: Option<String>,
 }
 
 /// The document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct ProblemDocument {
+pub struct ProblemDocument {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
@@ -28,53 +28,53 @@ pub(super) struct ProblemDocument {
 }
 
 impl Problem {
-    pub(in crate::check::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), pointer: None }
     }
 
     /// The body has a mistake.
-    pub(in crate::check::http) fn bad_request(detail: impl Into<String>) -> Self {
+    pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// The caller may not do it.
-    pub(in crate::check::http) fn forbidden(detail: impl Into<String>) -> Self {
+    pub fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
     /// There is no such thing.
-    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+    pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     /// It contradicts an earlier call.
-    pub(super) fn conflict(detail: impl Into<String>) -> Self {
+    pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
     /// What is meant has ended.
-    pub(super) fn gone(detail: impl Into<String>) -> Self {
+    pub fn gone(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, detail)
     }
 
     /// It may work later.
-    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+    pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
     /// The same problem, with this part of the body before its pointer.
-    pub(super) fn at(mut self, prefix: &str) -> Self {
+    pub fn at(mut self, prefix: &str) -> Self {
         let rest = self.pointer.unwrap_or_default();
         self.pointer = Some(format!("{prefix}{rest}"));
         self
     }
 
     /// The same for a part that may be the whole body.
-    pub(super) fn within(self, prefix: &str) -> Self {
+    pub fn within(self, prefix: &str) -> Self {
         if prefix.is_empty() { self } else { self.at(prefix) }
     }
 
-    pub(super) fn document(self) -> ProblemDocument {
+    pub fn document(self) -> ProblemDocument {
         ProblemDocument {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -85,7 +85,7 @@ impl Problem {
     }
 
     /// The response.
-    pub(in crate::check::http) fn into_response(self) -> Response<Bytes> {
+    pub fn into_response(self) -> Response<Bytes> {
         let status = self.status;
         let mut response = json(status, &self.document());
         let fields = response.headers_mut();
@@ -107,10 +107,7 @@ impl Problem {
 }
 
 /// A response with this document.
-pub(in crate::check::http) fn json(
-    status: StatusCode,
-    document: &impl Serialize,
-) -> Response<Bytes> {
+pub fn json(status: StatusCode, document: &impl Serialize) -> Response<Bytes> {
     let body = serde_json::to_vec(document).unwrap_or_default();
     let mut response = Response::new(body.into());
     *response.status_mut() = status;

@@ -12,60 +12,60 @@ use crate::engine::Fields;
 use crate::message::json::{self, object, objects};
 
 /// The most questions of a call.
-pub(super) const MAX_CHECKS: usize = 1000;
+pub const MAX_CHECKS: usize = 1000;
 /// The most questions that are decided together, and the most policies of one question.
-pub(super) const MAX_TOGETHER: usize = tollgate_core::decision::MAX_POLICIES;
+pub const MAX_TOGETHER: usize = tollgate_core::decision::MAX_POLICIES;
 
 /// The body of `/v1/check`: one question, or several in `checks`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Question {
+pub struct Question {
     /// The policy that decides.
-    pub(super) policy: Option<String>,
+    pub policy: Option<String>,
     /// Several of them.
-    pub(super) policies: Option<Vec<String>>,
+    pub policies: Option<Vec<String>>,
     /// The route whose policies decide.
-    pub(super) route: Option<String>,
+    pub route: Option<String>,
     /// The client.
-    pub(super) key: Option<AskedKey>,
+    pub key: Option<AskedKey>,
     /// The request whose client is meant.
     #[serde(deserialize_with = "object")]
-    pub(super) request: Option<AskedRequest>,
+    pub request: Option<AskedRequest>,
     /// The name of a limit that the question states.
-    pub(super) name: Option<String>,
+    pub name: Option<String>,
     /// That limit, like `10/m`.
-    pub(super) limit: Option<String>,
+    pub limit: Option<String>,
     /// The units. Default: one for a key, the policy's cost for a request.
-    pub(super) cost: Option<u64>,
+    pub cost: Option<u64>,
     /// Counts nothing.
-    pub(super) peek: bool,
+    pub peek: bool,
     /// Asks for a lease.
-    pub(super) lease: bool,
+    pub lease: bool,
     /// How long the lease lasts, like `90s`.
-    pub(super) ttl: Option<String>,
+    pub ttl: Option<String>,
     /// Charges at most the whole limit.
-    pub(super) estimate: bool,
+    pub estimate: bool,
     /// Several questions, instead of one.
     #[serde(deserialize_with = "objects")]
-    pub(super) checks: Option<Vec<Self>>,
+    pub checks: Option<Vec<Self>>,
     /// Whether all of them are admitted, or none.
-    pub(super) together: bool,
+    pub together: bool,
 }
 
 /// A request, as its proxy or service has received it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AskedRequest {
+pub struct AskedRequest {
     #[serde(default = "get")]
-    pub(super) method: String,
-    pub(super) host: String,
+    pub method: String,
+    pub host: String,
     /// The path with the query.
     #[serde(default = "root")]
-    pub(super) path: String,
+    pub path: String,
     #[serde(default)]
-    pub(super) headers: Fields,
+    pub headers: Fields,
     /// The address of the client.
-    pub(super) ip: std::net::IpAddr,
+    pub ip: std::net::IpAddr,
 }
 
 fn get() -> String {
@@ -79,21 +79,21 @@ fn root() -> String {
 /// The body of `/v1/settle`, `/v1/release` and `/v1/renew`: one lease, or several in `leases`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct LeaseCall {
-    pub(super) lease: Option<String>,
+pub struct LeaseCall {
+    pub lease: Option<String>,
     /// What the request has cost. Only for `/v1/settle`.
-    pub(super) actual: Option<u64>,
+    pub actual: Option<u64>,
     /// How long the lease lasts from now on. Only for `/v1/renew`.
-    pub(super) ttl: Option<String>,
+    pub ttl: Option<String>,
     #[serde(deserialize_with = "objects")]
-    pub(super) leases: Option<Vec<Self>>,
+    pub leases: Option<Vec<Self>>,
 }
 
 /// Reads a body.
 ///
 /// # Errors
 /// If it is not JSON of this form. The problem points to the place.
-pub(in crate::check::http) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     json::read(body).map_err(|json::Mistake { pointer, detail }| Problem {
         pointer: Some(pointer),
         ..Problem::bad_request(detail)
@@ -105,7 +105,7 @@ pub(in crate::check::http) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T
 ///
 /// # Errors
 /// If there is none, if there are more than `max`, or if one contains others.
-pub(super) fn parts<T>(
+pub fn parts<T>(
     call: T,
     list: &'static str,
     max: usize,
@@ -134,7 +134,7 @@ pub(super) fn parts<T>(
 ///
 /// # Errors
 /// If it is none, or not between a second and `max`.
-pub(super) fn ttl(text: &str, max: Span) -> Result<Span, Problem> {
+pub fn ttl(text: &str, max: Span) -> Result<Span, Problem> {
     let wrong = |detail: String| Problem::bad_request(detail).at("/ttl");
     // The window of a limit has the same form.
     let limit: Option<Limit> = format!("1/{text}").parse().ok();

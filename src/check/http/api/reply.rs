@@ -18,43 +18,43 @@ const UNAVAILABLE_MS: u64 = 1000;
 
 /// The answer to one question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Reply {
-    pub(super) admitted: bool,
+pub struct Reply {
+    pub admitted: bool,
     /// Why: `admitted`, `refused`, `unavailable`, `key_missing` or `token_invalid`.
-    pub(super) outcome: &'static str,
+    pub outcome: &'static str,
     /// The policy whose numbers follow.
-    pub(super) policy: Option<String>,
-    pub(super) limit: Option<u64>,
-    pub(super) remaining: Option<u64>,
+    pub policy: Option<String>,
+    pub limit: Option<u64>,
+    pub remaining: Option<u64>,
     /// Null: not refused, or never admitted.
-    pub(super) retry_after_ms: Option<u64>,
-    pub(super) reset_after_ms: Option<u64>,
-    pub(super) delay_ms: u64,
-    pub(super) source: Option<&'static str>,
-    pub(super) policies: Vec<PolicyReply>,
+    pub retry_after_ms: Option<u64>,
+    pub reset_after_ms: Option<u64>,
+    pub delay_ms: u64,
+    pub source: Option<&'static str>,
+    pub policies: Vec<PolicyReply>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) lease: Option<String>,
+    pub lease: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) expires_in_ms: Option<u64>,
+    pub expires_in_ms: Option<u64>,
 }
 
 /// What one policy says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct PolicyReply {
-    pub(super) name: String,
-    pub(super) ruling: &'static str,
+pub struct PolicyReply {
+    pub name: String,
+    pub ruling: &'static str,
 }
 
 /// Several answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Replies<T> {
-    pub(super) answers: Vec<T>,
+pub struct Replies<T> {
+    pub answers: Vec<T>,
 }
 
 /// The answer to one call with a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(super) enum LeaseReply {
+pub enum LeaseReply {
     /// It is done.
     Done(LeaseDone),
     /// It is not done. Only in a list: otherwise it is the whole answer.
@@ -63,19 +63,19 @@ pub(super) enum LeaseReply {
 
 /// What was done with a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct LeaseDone {
+pub struct LeaseDone {
     /// What the request has cost.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) actual: Option<u64>,
+    pub actual: Option<u64>,
     /// The lease that replaces it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) lease: Option<String>,
+    pub lease: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) expires_in_ms: Option<u64>,
+    pub expires_in_ms: Option<u64>,
 }
 
 /// The word for an outcome, and whether the request may pass.
-pub(super) const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
+pub const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
     match outcome {
         Outcome::Admit => "admitted",
         Outcome::Refuse(_) => "refused",
@@ -88,7 +88,7 @@ pub(super) const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
 impl Reply {
     /// The answer by the outcome of all policies and by the reports of this question. The name
     /// of each policy is that of `name`.
-    pub(super) fn new<P: Borrow<Arc<Policy>>>(
+    pub fn new<P: Borrow<Arc<Policy>>>(
         outcome: &Outcome<P>,
         delay: Span,
         is_peek: bool,

@@ -24,17 +24,17 @@ const CLOCKS: Span = Span::from_secs(10);
 
 /// What becomes of leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub enum Verb {
     Settle,
     Release,
     Renew,
 }
 
 /// A call with leases, beside its body.
-pub(super) struct Ending<'r> {
-    pub(super) asking: Asking<'r>,
-    pub(super) state: &'r ApiState,
-    pub(super) verb: Verb,
+pub struct Ending<'r> {
+    pub asking: Asking<'r>,
+    pub state: &'r ApiState,
+    pub verb: Verb,
 }
 
 /// What one element of a call asks.
@@ -56,7 +56,7 @@ impl Ending<'_> {
     ///
     /// # Errors
     /// If the call has a mistake, or its only lease cannot be ended.
-    pub(super) async fn answer(&self, call: LeaseCall) -> Result<Response<Bytes>, Problem> {
+    pub async fn answer(&self, call: LeaseCall) -> Result<Response<Bytes>, Problem> {
         let is_alone = |call: &LeaseCall| *call == LeaseCall::default();
         let (calls, is_batch) = parts(call, "leases", MAX_CHECKS, |it| it.leases.take(), is_alone)?;
         let mut wishes = Vec::with_capacity(calls.len());

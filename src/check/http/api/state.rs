@@ -22,13 +22,13 @@ const SWEEP: Duration = Duration::from_millis(250);
 
 /// What the workers of a process share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// The process, as its leases name it: random, new at each start.
-    pub(super) node: u64,
+    pub node: u64,
     /// The machine, for people.
-    pub(super) host: String,
-    pub(super) held: HeldLeases,
-    pub(super) answers: Arc<Answers>,
+    pub host: String,
+    pub held: HeldLeases,
+    pub answers: Arc<Answers>,
 }
 
 impl Default for Shared {
@@ -45,9 +45,9 @@ impl Default for Shared {
 
 /// What the calls of one worker share.
 #[derive(Debug)]
-pub(in crate::check) struct ApiState {
-    pub(super) shared: Arc<Shared>,
-    pub(super) sealer: Sealer,
+pub struct ApiState {
+    pub shared: Arc<Shared>,
+    pub sealer: Sealer,
     /// The number of this worker in the table of leases.
     owner: usize,
     /// The leases that this worker has given, by the time at which they may have ended.
@@ -57,7 +57,7 @@ pub(in crate::check) struct ApiState {
 impl ApiState {
     /// Registers a worker, and gives back the leases that end. It must be called in the worker's
     /// runtime.
-    pub(in crate::check) fn start(shared: &Arc<Shared>, gateway: &Rc<CurrentGateway>) -> Rc<Self> {
+    pub fn start(shared: &Arc<Shared>, gateway: &Rc<CurrentGateway>) -> Rc<Self> {
         let (owner, returned) = shared.held.join();
         let sealer = Sealer::default();
         let ends = RefCell::default();
@@ -92,20 +92,14 @@ impl ApiState {
     ///
     /// # Errors
     /// If the system has no random numbers.
-    pub(super) fn seal(&self, gateway: &Gateway) -> Result<Seal, Problem> {
+    pub fn seal(&self, gateway: &Gateway) -> Result<Seal, Problem> {
         let secret = gateway.snapshot().rules.clients().secret();
         let seal = self.sealer.ready(secret);
         seal.ok_or_else(|| Problem::unavailable("the system has no random numbers for a lease"))
     }
 
     /// Holds a lease of this worker until it ends, and returns its number.
-    pub(super) fn hold(
-        &self,
-        engine: &Engine,
-        lease: Lease,
-        expires: Timestamp,
-        place: Place<'_>,
-    ) -> u64 {
+    pub fn hold(&self, engine: &Engine, lease: Lease, expires: Timestamp, place: Place<'_>) -> u64 {
         engine.hold(&lease);
         let id = place.hold(self.owner, lease, expires);
         self.ends.borrow_mut().add(expires, id, &self.shared.held);

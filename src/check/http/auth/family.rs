@@ -30,7 +30,7 @@ const PREFIX: &str = "/auth/envoy";
 
 /// How a question describes the request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub enum Family {
     /// `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host`, as Traefik and Caddy
     /// send them.
     Forwarded,
@@ -50,7 +50,7 @@ struct Described {
 
 impl Family {
     /// The family that is read on this path, if proxies can ask there.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub fn of(path: &str) -> Option<Self> {
         match path {
             FORWARDED_PATH => Some(Self::Forwarded),
             ORIGINAL_PATH => Some(Self::Original),
@@ -66,7 +66,7 @@ impl Family {
     ///
     /// # Errors
     /// If it describes none. Then the head does not change.
-    pub(super) fn restore(self, head: &mut Parts) -> Result<(), BadQuestion> {
+    pub fn restore(self, head: &mut Parts) -> Result<(), BadQuestion> {
         let Described { method, target, host } = match self {
             Self::Forwarded => forwarded(&head.headers)?,
             Self::Original => original(head)?,
@@ -82,7 +82,7 @@ impl Family {
     }
 
     /// The fields that describe the request, and belong to no client.
-    pub(super) fn fields(self) -> &'static [HeaderName] {
+    pub fn fields(self) -> &'static [HeaderName] {
         match self {
             Self::Forwarded => &FORWARDED_FIELDS,
             Self::Original => &ORIGINAL_FIELDS,
@@ -91,7 +91,7 @@ impl Family {
     }
 
     /// The parts of a question that name the target and the host of the request.
-    pub(super) const fn parts(self) -> QuestionParts {
+    pub const fn parts(self) -> QuestionParts {
         let [target, host] = match self {
             Self::Forwarded => ["X-Forwarded-Uri", "X-Forwarded-Host"],
             Self::Original => ["X-Original-URI", "Host"],

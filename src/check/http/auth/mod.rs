@@ -2,7 +2,7 @@
 
 mod family;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use crate::gateway::{Answers, Gateway, Question, QuestionForm, ResponseBody};
 use crate::server::{ClientBody, ListenerSettings, Peer};
 
 /// Whether a path is one for questions.
-pub(super) fn is_served(path: &str) -> bool {
+pub fn is_served(path: &str) -> bool {
     Family::of(path).is_some()
 }
 
@@ -25,7 +25,7 @@ pub(super) fn is_served(path: &str) -> bool {
 ///
 /// The body of a question has no meaning. The server reads the rest of a short one, so that the
 /// connection stays open.
-pub(super) async fn answer(
+pub async fn answer(
     gateway: &Rc<Gateway>,
     settings: &HttpSettings,
     peer: &Peer,

@@ -5,7 +5,7 @@
 //! is there.
 
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod question;
 mod reply;
 
@@ -26,21 +26,21 @@ use crate::telemetry::RateLimitMetrics;
 
 /// The rate limit service of `check.grpc`.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::check) struct RateLimitService<'s> {
-    pub(in crate::check) limits: &'s RateLimits,
-    pub(in crate::check) metrics: &'s ServiceMetrics,
-    pub(in crate::check) drain: &'s Drain,
+pub struct RateLimitService<'s> {
+    pub limits: &'s RateLimits,
+    pub metrics: &'s ServiceMetrics,
+    pub drain: &'s Drain,
 }
 
 /// What a path is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub enum Path {
     Json,
     Health,
 }
 
 impl Path {
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub fn of(path: &str) -> Option<Self> {
         match path {
             "/json" => Some(Self::Json),
             "/healthcheck" => Some(Self::Health),
@@ -51,7 +51,7 @@ impl Path {
 
 impl RateLimitService<'_> {
     /// Answers one request.
-    pub(super) async fn answer(
+    pub async fn answer(
         self,
         path: Path,
         gateway: &Gateway,

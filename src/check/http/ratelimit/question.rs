@@ -20,7 +20,7 @@ use crate::message::json::{object, objects};
 ///
 /// # Errors
 /// If it is no message of this type. The problem points to the place.
-pub(super) fn read(body: &[u8]) -> Result<RateLimitRequest, Problem> {
+pub fn read(body: &[u8]) -> Result<RateLimitRequest, Problem> {
     api::read::<JsonRequest>(body).map(Into::into)
 }
 

@@ -12,7 +12,7 @@ use crate::check::grpc::ratelimit::{
 use crate::check::rls::Unit;
 
 /// The document of a response.
-pub(super) fn document(response: &RateLimitResponse) -> Value {
+pub fn document(response: &RateLimitResponse) -> Value {
     let list = |fields: &[HeaderValue]| fields.iter().map(field).collect::<Value>();
     let mut document = Fields::default();
     document.add("overallCode", code(response.overall_code));

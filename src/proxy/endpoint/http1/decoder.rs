@@ -18,11 +18,11 @@ const BOUNDS: HeadBounds = HeadBounds {
 /// A body breaks off, or breaks its framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body of the response broke off")]
-pub(in crate::proxy) struct BrokenBody;
+pub struct BrokenBody;
 
 /// Reads one body.
 #[derive(Debug)]
-pub(super) enum Decoder {
+pub enum Decoder {
     /// A body with this number of bytes to come.
     Length(u64),
     Chunked(ChunkedDecoder),
@@ -32,7 +32,7 @@ pub(super) enum Decoder {
 
 /// Reads a chunked body (RFC 9112, section 7.1).
 #[derive(Debug)]
-pub(super) struct ChunkedDecoder {
+pub struct ChunkedDecoder {
     chunks: Chunks,
     /// What has come of the trailer section.
     trailers: Vec<u8>,
@@ -40,9 +40,9 @@ pub(super) struct ChunkedDecoder {
 
 impl Decoder {
     /// No body, or the end of one.
-    pub(super) const ENDED: Self = Self::Length(0);
+    pub const ENDED: Self = Self::Length(0);
 
-    pub(super) fn new(framing: Framing) -> Self {
+    pub fn new(framing: Framing) -> Self {
         match framing {
             Framing::Length(length) => Self::Length(length),
             Framing::Closed => Self::Closed,
@@ -58,7 +58,7 @@ impl Decoder {
     ///
     /// # Errors
     /// If the body breaks its framing.
-    pub(super) fn next(&mut self, bytes: &mut Bytes) -> Result<Option<Frame<Bytes>>, BrokenBody> {
+    pub fn next(&mut self, bytes: &mut Bytes) -> Result<Option<Frame<Bytes>>, BrokenBody> {
         if bytes.is_empty() {
             return Ok(None);
         }
@@ -78,7 +78,7 @@ impl Decoder {
     ///
     /// # Errors
     /// If the body has not.
-    pub(super) fn close(&mut self) -> Result<(), BrokenBody> {
+    pub fn close(&mut self) -> Result<(), BrokenBody> {
         match self {
             Self::Closed => {
                 *self = Self::ENDED;
@@ -88,7 +88,7 @@ impl Decoder {
         }
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
             Self::Chunked(chunked) => chunked.chunks.has_ended(),
@@ -96,7 +96,7 @@ impl Decoder {
         }
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub fn size_hint(&self) -> SizeHint {
         match self {
             Self::Length(left) => SizeHint::with_exact(*left),
             _ if self.has_ended() => SizeHint::with_exact(0),

@@ -17,7 +17,7 @@ const SUSPICION: Duration = Duration::from_secs(60);
 
 /// What is known of the bytes that one endpoint sends behind its responses.
 #[derive(Debug)]
-pub(in crate::proxy::endpoint) struct Excess {
+pub struct Excess {
     upstream: Box<str>,
     address: Box<str>,
     traffic: UpstreamTraffic,
@@ -27,11 +27,7 @@ pub(in crate::proxy::endpoint) struct Excess {
 
 impl Excess {
     /// For the endpoint at this address of an upstream.
-    pub(in crate::proxy::endpoint) fn new(
-        upstream: &str,
-        address: &str,
-        traffic: &UpstreamTraffic,
-    ) -> Self {
+    pub fn new(upstream: &str, address: &str, traffic: &UpstreamTraffic) -> Self {
         let upstream = upstream.into();
         let address = address.into();
         let traffic = traffic.clone();
@@ -42,7 +38,7 @@ impl Excess {
 
     /// Such bytes were found at `now`, and their connection is closed. The log does not warn of each
     /// connection, because clients can cause many: the metric counts them.
-    pub(super) fn found(&self, now: Instant) {
+    pub fn found(&self, now: Instant) {
         self.suspected_until.set(Some(now + SUSPICION));
         self.traffic.excess();
         if self.warnings.is_due(now) {
@@ -58,7 +54,7 @@ impl Excess {
     }
 
     /// Whether the endpoint may send further such bytes, at `now`.
-    pub(super) fn is_suspected(&self, now: Instant) -> bool {
+    pub fn is_suspected(&self, now: Instant) -> bool {
         self.suspected_until.get().is_some_and(|until| now < until)
     }
 }

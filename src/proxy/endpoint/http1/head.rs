@@ -20,7 +20,7 @@ const OWN_FIELDS: usize = 7;
 
 /// How the end of a body is determined (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub enum Framing {
     /// The number of bytes; 0: there is no body.
     Length(u64),
     /// By the last chunk.
@@ -37,11 +37,11 @@ pub(super) enum Framing {
 
 /// The head of a response.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) response: Response<()>,
+pub struct Head {
+    pub response: Response<()>,
     /// Whether the connection can carry another request after the response (RFC 9112, section
     /// 9.3).
-    pub(super) keeps_alive: bool,
+    pub keeps_alive: bool,
 }
 
 /// Parses the head at the start of `bytes`, and returns it with its length. None if it is not
@@ -49,7 +49,7 @@ pub(super) struct Head {
 ///
 /// # Errors
 /// If it is malformed or too large.
-pub(super) fn parse(bytes: &Bytes) -> Result<Option<(Head, usize)>, Fault> {
+pub fn parse(bytes: &Bytes) -> Result<Option<(Head, usize)>, Fault> {
     let mut room = [const { MaybeUninit::uninit() }; MAX_RESPONSE_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
@@ -101,7 +101,7 @@ fn fields(
 ///
 /// # Errors
 /// If it is malformed.
-pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
+pub fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
     let mut room = [httparse::EMPTY_HEADER; MAX_RESPONSE_FIELDS];
     match httparse::parse_headers(bytes, &mut room) {
         Ok(Status::Complete((_, parsed))) => fields(bytes, parsed, |_, _| true),
@@ -113,7 +113,7 @@ pub(super) fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
 ///
 /// # Errors
 /// If the length is invalid, or HTTP/1.0 has a transfer coding.
-pub(super) fn framing(response: &mut Response<()>, method: &Method) -> Result<Framing, Fault> {
+pub fn framing(response: &mut Response<()>, method: &Method) -> Result<Framing, Fault> {
     if has_no_body(response.status(), method) {
         return Ok(Framing::Without { is_announced: announces_body(response, method) });
     }

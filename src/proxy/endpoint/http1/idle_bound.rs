@@ -11,13 +11,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// Idle connections that a pool keeps until their idle timeout.
-pub(super) const KEPT: usize = 256;
+pub const KEPT: usize = 256;
 /// How long an idle connection above that number is kept without use.
-pub(super) const SURPLUS_TIMEOUT: Duration = Duration::from_secs(5);
+pub const SURPLUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The room of a worker for idle connections above [`KEPT`] in all of its pools.
 #[derive(Debug)]
-pub(crate) struct IdleRoom {
+pub struct IdleRoom {
     left: Cell<usize>,
     /// Whether the process lately had no file descriptor for a connection.
     is_exhausted: Cell<bool>,
@@ -25,19 +25,19 @@ pub(crate) struct IdleRoom {
 
 impl IdleRoom {
     /// Room for so many connections.
-    pub(crate) fn new(connections: usize) -> Rc<Self> {
+    pub fn new(connections: usize) -> Rc<Self> {
         Rc::new(Self { left: Cell::new(connections), is_exhausted: Cell::new(false) })
     }
 
     /// Whether connections above [`KEPT`] are closed at once: their file descriptors are needed.
-    pub(crate) fn set_exhausted(&self, is_exhausted: bool) {
+    pub fn set_exhausted(&self, is_exhausted: bool) {
         self.is_exhausted.set(is_exhausted);
     }
 }
 
 /// How many idle connections a pool keeps.
 #[derive(Debug)]
-pub(in crate::proxy::endpoint) enum IdleBound {
+pub enum IdleBound {
     /// At most this number.
     Fixed(usize),
     /// As many as were used lately.
@@ -46,14 +46,14 @@ pub(in crate::proxy::endpoint) enum IdleBound {
 
 /// What a pool has taken of the room of its worker. It is given back when this value is dropped.
 #[derive(Debug)]
-pub(in crate::proxy::endpoint) struct Share {
+pub struct Share {
     room: Rc<IdleRoom>,
     taken: Cell<usize>,
 }
 
 impl IdleBound {
     /// The configured number, or the use.
-    pub(in crate::proxy::endpoint) fn new(configured: Option<usize>, room: &Rc<IdleRoom>) -> Self {
+    pub fn new(configured: Option<usize>, room: &Rc<IdleRoom>) -> Self {
         match configured {
             Some(number) => Self::Fixed(number),
             None => Self::Following(Share { room: Rc::clone(room), taken: Cell::new(0) }),
@@ -61,7 +61,7 @@ impl IdleBound {
     }
 
     /// The pool has `count` connections from now on. Returns false if it may not have so many.
-    pub(super) fn resize(&self, count: usize) -> bool {
+    pub fn resize(&self, count: usize) -> bool {
         match self {
             Self::Fixed(most) => count <= *most,
             Self::Following(share) => share.resize(count.saturating_sub(KEPT)),
@@ -70,7 +70,7 @@ impl IdleBound {
 
     /// How long the oldest of `count` connections is kept without use, if that is shorter than the
     /// idle timeout.
-    pub(super) fn surplus_timeout(&self, count: usize) -> Option<Duration> {
+    pub fn surplus_timeout(&self, count: usize) -> Option<Duration> {
         match self {
             Self::Following(share) if count > KEPT => {
                 let is_exhausted = share.room.is_exhausted.get();

@@ -24,7 +24,7 @@ const LARGE_BYTES: usize = 128 * 1024;
 
 /// What comes behind a response, before the next request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behind {
+pub enum Behind {
     /// Nothing.
     Nothing,
     /// Bytes that belong to no response.
@@ -35,7 +35,7 @@ pub(super) enum Behind {
 
 /// The bytes that an endpoint sends.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub struct Incoming {
     wire: Rc<Wire>,
     /// The bytes that were read and not used yet.
     unused: Bytes,
@@ -45,22 +45,22 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) const fn new(wire: Rc<Wire>) -> Self {
+    pub const fn new(wire: Rc<Wire>) -> Self {
         Self { wire, unused: Bytes::new(), room: SMALL_BYTES }
     }
 
-    pub(super) const fn wire(&self) -> &Rc<Wire> {
+    pub const fn wire(&self) -> &Rc<Wire> {
         &self.wire
     }
 
     /// The bytes that were read and not used yet.
-    pub(super) const fn unused(&mut self) -> &mut Bytes {
+    pub const fn unused(&mut self) -> &mut Bytes {
         &mut self.unused
     }
 
     /// Reads more bytes, behind those that are not used yet. Returns false at the end of the
     /// stream.
-    pub(super) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    pub fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         // Copied from the stack, because an idle connection and one that waits need no memory.
         let mut room = [MaybeUninit::uninit(); SMALL_BYTES];
         let mut piece = ReadBuf::uninit(&mut room);
@@ -78,7 +78,7 @@ impl Incoming {
 
     /// Reads a piece of a body of which at most `left` bytes are to come. All bytes that were
     /// read before must have been used. Returns false at the end of the stream.
-    pub(super) fn poll_piece(
+    pub fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
         left: Option<u64>,
@@ -100,7 +100,7 @@ impl Incoming {
     }
 
     /// What has come behind the bytes that were used, as far as the runtime knows.
-    pub(super) fn behind(&mut self) -> Behind {
+    pub fn behind(&mut self) -> Behind {
         if !self.unused.is_empty() {
             return Behind::Bytes;
         }
@@ -120,7 +120,7 @@ impl Incoming {
 
     /// Whether nothing has come to the socket, not even its end, that was not read. That is a call
     /// of the system. The runtime may know of it in its next turn only.
-    pub(super) fn is_socket_empty(&self) -> bool {
+    pub fn is_socket_empty(&self) -> bool {
         let stream = self.wire.stream.borrow();
         let Some(socket) = stream.socket() else { return true };
         let mut byte = [MaybeUninit::uninit(); 1];
@@ -129,7 +129,7 @@ impl Incoming {
     }
 
     /// The stream, and the bytes that were not used. None if an upload still uses the stream.
-    pub(super) fn into_parts(self) -> Option<(Stream, Bytes)> {
+    pub fn into_parts(self) -> Option<(Stream, Bytes)> {
         Some((Rc::into_inner(self.wire)?.stream.into_inner(), self.unused))
     }
 }

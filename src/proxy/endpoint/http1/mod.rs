@@ -5,7 +5,7 @@
 mod decoder;
 mod excess;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod head;
 mod idle_bound;
 mod incoming;
@@ -30,21 +30,21 @@ use crate::proxy::body::{Expectation, RequestBody};
 use crate::proxy::fault::Fault;
 use crate::proxy::interim::InterimRelay;
 use crate::server::TunnelEnd;
-pub(super) use decoder::BrokenBody;
+pub use decoder::BrokenBody;
 use decoder::Decoder;
-pub(super) use excess::Excess;
+pub use excess::Excess;
 use head::{Framing, Head, framing, parse};
-pub(super) use idle_bound::IdleBound;
-pub(in crate::proxy) use idle_bound::IdleRoom;
+pub use idle_bound::IdleBound;
+pub use idle_bound::IdleRoom;
 use incoming::{Behind, Incoming};
-pub(super) use pool::Pool;
+pub use pool::Pool;
 use upload::{Progress, RestTask, Upload};
 use wire::Wire;
 
 /// A connection. It is closed when this value is dropped, even in the middle of an
 /// upload: its request is cancelled or has its response.
 #[derive(Debug)]
-pub(in crate::proxy) struct Connection {
+pub struct Connection {
     incoming: Incoming,
     /// The body of the response.
     decoder: Decoder,
@@ -65,7 +65,7 @@ struct Sending<'a> {
 
 impl Connection {
     /// An HTTP/1.1 connection over `stream`.
-    pub(super) fn over(stream: Stream) -> Self {
+    pub fn over(stream: Stream) -> Self {
         Self {
             incoming: Incoming::new(Wire::new(stream)),
             decoder: Decoder::ENDED,
@@ -80,7 +80,7 @@ impl Connection {
     ///
     /// # Errors
     /// If there is no response.
-    pub(super) async fn send(
+    pub async fn send(
         &mut self,
         mut request: Box<Request<RequestBody>>,
         authority: &HeaderValue,
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Reads the next frame of the body of the response.
-    pub(super) fn poll_frame(
+    pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
@@ -194,11 +194,11 @@ impl Connection {
     }
 
     /// Whether the body of the response was read to its end.
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub fn is_end_stream(&self) -> bool {
         self.decoder.has_ended()
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub fn size_hint(&self) -> SizeHint {
         self.decoder.size_hint()
     }
 
@@ -221,7 +221,7 @@ impl Connection {
     }
 
     /// The connection after its protocol has changed. None if its request is still being sent.
-    pub(super) fn into_tunnel(self) -> Option<TunnelEnd> {
+    pub fn into_tunnel(self) -> Option<TunnelEnd> {
         let (stream, early) = self.incoming.into_parts()?;
         Some(TunnelEnd::new(stream, early))
     }

@@ -24,7 +24,7 @@ use super::{Connection, Excess};
 use crate::turn::Turn;
 
 /// How long a connection rests. Bytes that come in this time are found.
-pub(super) const REST: Duration = Duration::from_secs(1);
+pub const REST: Duration = Duration::from_secs(1);
 /// Bytes that come so long after a response belong to it. A server may say later that it closes the
 /// connection (a response with the status 408).
 const OF_RESPONSE: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ const FEW: usize = 256;
 
 /// Idle connections.
 #[derive(Debug)]
-pub(in crate::proxy::endpoint) struct Pool {
+pub struct Pool {
     bound: IdleBound,
     idle_timeout: Duration,
     excess: Excess,
@@ -63,16 +63,12 @@ struct Idle {
 }
 
 impl Pool {
-    pub(in crate::proxy::endpoint) fn new(
-        bound: IdleBound,
-        idle_timeout: Duration,
-        excess: Excess,
-    ) -> Self {
+    pub fn new(bound: IdleBound, idle_timeout: Duration, excess: Excess) -> Self {
         Self { bound, idle_timeout, excess, connections: RefCell::default() }
     }
 
     /// An idle connection that is not known to be closed at `now`.
-    pub(in crate::proxy::endpoint) fn reuse(&self, now: Instant) -> Option<Connection> {
+    pub fn reuse(&self, now: Instant) -> Option<Connection> {
         self.close_old(now);
         let connections = &mut *self.connections.borrow_mut();
         while let Some(mut idle) = connections.idle.pop_back() {
@@ -93,7 +89,7 @@ impl Pool {
     }
 
     /// Keeps a connection for another request, if it can carry one.
-    pub(in crate::proxy::endpoint) fn keep(&self, mut connection: Connection) {
+    pub fn keep(&self, mut connection: Connection) {
         if !connection.can_be_reused() {
             return;
         }
@@ -114,7 +110,7 @@ impl Pool {
 
     /// Closes connections that have been idle for too long at `now`, and those that the endpoint
     /// has closed. If there are many, some of both are left to the next calls.
-    pub(in crate::proxy::endpoint) fn close_expired(&self, now: Instant) {
+    pub fn close_expired(&self, now: Instant) {
         self.close_old(now);
         let connections = &mut *self.connections.borrow_mut();
         connections.calls = connections.calls.wrapping_add(1);
@@ -129,7 +125,7 @@ impl Pool {
 
     /// The number of connections.
     #[cfg(test)]
-    pub(super) fn idle(&self) -> usize {
+    pub fn idle(&self) -> usize {
         self.connections.borrow().count()
     }
 

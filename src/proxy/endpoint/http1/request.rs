@@ -11,7 +11,7 @@ use crate::proxy::body::RequestBody;
 
 /// How the end of the body of a request is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub enum Framing {
     /// By a length; this number of bytes is to come.
     Length(u64),
     /// By the last chunk. Only trailers with these names were announced.
@@ -21,7 +21,7 @@ pub(super) enum Framing {
 /// Writes the head of `request`, and returns how its body is framed. The target is a path and
 /// the host is a field. A request that names no host is for `authority`. The fields about the
 /// client are added, if they are given.
-pub(super) fn write(
+pub fn write(
     request: &Request<RequestBody>,
     authority: &HeaderValue,
     forwarding: Option<&Forwarding>,

@@ -23,7 +23,7 @@ const MAX_WAITING_BYTES: usize = 16 * 1024;
 
 /// Sends one request.
 #[derive(Debug)]
-pub(super) struct Upload<B> {
+pub struct Upload<B> {
     wire: Rc<Wire>,
     body: B,
     framing: Framing,
@@ -36,10 +36,10 @@ pub(super) struct Upload<B> {
 /// each other: a client may read nothing before it has sent everything. Dropping this value ends
 /// the task.
 #[derive(Debug)]
-pub(super) struct RestTask(JoinHandle<bool>);
+pub struct RestTask(JoinHandle<bool>);
 
 impl RestTask {
-    pub(super) fn new<B>(mut upload: Upload<B>) -> Self
+    pub fn new<B>(mut upload: Upload<B>) -> Self
     where
         B: Body<Data = Bytes, Error = Failure> + Unpin + 'static,
     {
@@ -55,7 +55,7 @@ impl RestTask {
     }
 
     /// Whether it has sent everything.
-    pub(super) fn is_complete(&mut self) -> bool {
+    pub fn is_complete(&mut self) -> bool {
         let cx = &mut Context::from_waker(Waker::noop());
         matches!(Pin::new(&mut self.0).poll(cx), Poll::Ready(Ok(true)))
     }
@@ -69,7 +69,7 @@ impl Drop for RestTask {
 
 /// How far a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub enum Progress {
     /// No byte was written, and the body is untouched.
     Unsent,
     /// A part was sent.
@@ -85,19 +85,19 @@ where
     B: Body<Data = Bytes, Error = Failure> + Unpin + 'static,
 {
     /// Sends `head`, and then `body`.
-    pub(super) fn new(wire: &Rc<Wire>, framing: Framing, body: B) -> Self {
+    pub fn new(wire: &Rc<Wire>, framing: Framing, body: B) -> Self {
         let output = &mut *wire.output.borrow_mut();
         (output.is_begun, output.is_last) = (false, framing == Framing::Length(0));
         let wire = Rc::clone(wire);
         Self { wire, framing, body, progress: Progress::Unsent, is_scheduled: false }
     }
 
-    pub(super) const fn progress(&self) -> Progress {
+    pub const fn progress(&self) -> Progress {
         self.progress
     }
 
     /// The body. Perhaps nothing has been read from it.
-    pub(super) fn into_body(self) -> B {
+    pub fn into_body(self) -> B {
         self.body
     }
 
@@ -107,7 +107,7 @@ where
     ///
     /// # Errors
     /// If the body broke off.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while matches!(self.progress, Progress::Unsent | Progress::Begun) {
             let is_paused = self.poll_body(cx)?.is_pending();
             if !std::mem::replace(&mut self.is_scheduled, true) {

@@ -49,40 +49,40 @@ impl Due {
 
 /// A stream, from which one side reads while another writes, both on one worker.
 #[derive(Debug)]
-pub(super) struct Wire {
-    pub(super) stream: RefCell<Stream>,
-    pub(super) output: RefCell<Output>,
+pub struct Wire {
+    pub stream: RefCell<Stream>,
+    pub output: RefCell<Output>,
 }
 
 /// What is written next: `text`, then `piece`, then `end`.
 #[derive(Debug, Default)]
-pub(super) struct Output {
-    pub(super) text: Vec<u8>,
-    pub(super) piece: Bytes,
-    pub(super) end: &'static [u8],
+pub struct Output {
+    pub text: Vec<u8>,
+    pub piece: Bytes,
+    pub end: &'static [u8],
     /// How many bytes of the three were written.
     written: usize,
     /// Whether it is written at the end of this turn.
     is_due: bool,
     /// Whether any byte of the current request was written.
-    pub(super) is_begun: bool,
+    pub is_begun: bool,
     /// Whether nothing of the current request comes after it.
-    pub(super) is_last: bool,
+    pub is_last: bool,
 }
 
 impl Output {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.piece.is_empty()
     }
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream) -> Rc<Self> {
+    pub fn new(stream: Stream) -> Rc<Self> {
         Rc::new(Self { stream: RefCell::new(stream), output: RefCell::default() })
     }
 
     /// Writes the output at the end of this turn. Wakes `waker` when more is to do then.
-    pub(super) fn write_later(self: &Rc<Self>, waker: &Waker) {
+    pub fn write_later(self: &Rc<Self>, waker: &Waker) {
         self.output.borrow_mut().is_due = true;
         DUE.with_borrow_mut(|due| {
             due.write_at_end();
@@ -94,7 +94,7 @@ impl Wire {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let output = &mut *self.output.borrow_mut();
         if output.is_due {
             return Poll::Pending;

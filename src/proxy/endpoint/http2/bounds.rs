@@ -1,17 +1,17 @@
 //! Bounds of HTTP/2 connections to endpoints.
 
 /// The most requests on one connection. Further requests open another connection.
-pub(super) const MAX_STREAMS: u32 = 100;
+pub const MAX_STREAMS: u32 = 100;
 /// Bytes that an endpoint may send on one stream before the client has read them.
-pub(super) const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+pub const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
 /// Bytes that it may send on all streams of a connection. It is the sum of all stream
 /// windows, so that clients that do not read cannot block the streams of others.
-pub(super) const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
+pub const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
 /// Bytes of an upload that are buffered while the endpoint does not read.
-pub(super) const MAX_SEND_BYTES: usize = 64 * 1024;
+pub const MAX_SEND_BYTES: usize = 64 * 1024;
 /// The largest head of a response, and the largest trailers, in bytes. The library adds 32 bytes for
 /// each field (RFC 9113, section 6.5.2).
-pub(super) const MAX_HEAD_BYTES: u32 = 64 * 1024;
+pub const MAX_HEAD_BYTES: u32 = 64 * 1024;
 /// Streams that are remembered after a reset: frames that the endpoint has sent before
 /// it received the reset are ignored.
-pub(super) const MAX_RESET_STREAMS: usize = 1000;
+pub const MAX_RESET_STREAMS: usize = 1000;

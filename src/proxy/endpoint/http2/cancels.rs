@@ -20,18 +20,18 @@ const MAX_CANCELS: u32 = ATTACK - MAX_STREAMS - 10;
 
 /// The number of cancelled streams of one connection.
 #[derive(Debug)]
-pub(super) struct CancelCount {
+pub struct CancelCount {
     since: Instant,
     count: u32,
 }
 
 impl CancelCount {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { since: now, count: 0 }
     }
 
     /// Counts one more cancelled stream. Returns whether the connection must be retired.
-    pub(super) fn add(&mut self, now: Instant) -> bool {
+    pub fn add(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) >= WINDOW {
             *self = Self::new(now);
         }

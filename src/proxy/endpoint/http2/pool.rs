@@ -12,18 +12,18 @@ const MAX_CONNECTIONS: usize = 64;
 
 /// The connections to one endpoint.
 #[derive(Debug)]
-pub(in crate::proxy::endpoint) struct Pool {
+pub struct Pool {
     idle_timeout: Duration,
     connections: RefCell<Vec<Rc<Connection>>>,
 }
 
 impl Pool {
-    pub(in crate::proxy::endpoint) fn new(idle_timeout: Duration) -> Self {
+    pub fn new(idle_timeout: Duration) -> Self {
         Self { idle_timeout, connections: RefCell::default() }
     }
 
     /// A stream on a connection with room for one more.
-    pub(in crate::proxy::endpoint) fn stream(&self) -> Option<Stream> {
+    pub fn stream(&self) -> Option<Stream> {
         self.close_expired();
         let connections = self.connections.borrow();
         let has_room = |it: &&Rc<Connection>| it.has_own_room() && it.streams.get() < it.allowed();
@@ -32,7 +32,7 @@ impl Pool {
 
     /// A stream on the connection with the fewest streams, where it waits until the
     /// endpoint allows one more.
-    pub(in crate::proxy::endpoint) fn waiting_stream(&self) -> Option<Stream> {
+    pub fn waiting_stream(&self) -> Option<Stream> {
         let connections = self.connections.borrow();
         let is_usable = |it: &&Rc<Connection>| it.has_own_room() && it.allowed() > 0;
         let least_busy = connections.iter().filter(is_usable).min_by_key(|it| it.streams.get());
@@ -40,19 +40,19 @@ impl Pool {
     }
 
     /// Whether the endpoint has as many connections as it may have.
-    pub(in crate::proxy::endpoint) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.connections.borrow().len() >= MAX_CONNECTIONS
     }
 
     /// Adds a connection, unless the pool is full.
-    pub(in crate::proxy::endpoint) fn add(&self, connection: Rc<Connection>) {
+    pub fn add(&self, connection: Rc<Connection>) {
         if !self.is_full() {
             self.connections.borrow_mut().push(connection);
         }
     }
 
     /// Drops connections that have ended, are retired, or have been idle for too long.
-    pub(in crate::proxy::endpoint) fn close_expired(&self) {
+    pub fn close_expired(&self) {
         let is_kept = |it: &Rc<Connection>| {
             let is_idle = it.streams.get() == 0;
             let has_expired = is_idle && it.idle_since.get().elapsed() >= self.idle_timeout;

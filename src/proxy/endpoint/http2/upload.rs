@@ -24,11 +24,11 @@ use crate::proxy::body::RequestBody;
 /// The task that sends a body; none if there is no body, or if the library has sent it
 /// without a task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UploadTask(Option<Rc<OnceCell<AbortHandle>>>);
+pub struct UploadTask(Option<Rc<OnceCell<AbortHandle>>>);
 
 impl UploadTask {
     /// Stops it. Returns whether it was still running.
-    pub(super) fn stop(&self) -> bool {
+    pub fn stop(&self) -> bool {
         let task = self.0.as_ref().and_then(|task| task.get());
         task.is_some_and(|task| {
             let was_running = !task.is_finished();
@@ -46,7 +46,7 @@ impl UploadTask {
 /// uploads: the library polls a body for its first frame, and immediately afterwards
 /// makes a task of it if there is more to send.
 #[derive(Clone, Debug)]
-pub(super) struct LocalExecutor(Rc<Tasks>);
+pub struct LocalExecutor(Rc<Tasks>);
 
 struct Tasks {
     /// The upload whose body was polled last and that has no task yet.
@@ -68,7 +68,7 @@ impl fmt::Debug for Tasks {
 
 impl LocalExecutor {
     /// For the connection over `stream`.
-    pub(super) fn of<T: AsyncWrite + Unpin + 'static>(stream: Coalesced<T>) -> Self {
+    pub fn of<T: AsyncWrite + Unpin + 'static>(stream: Coalesced<T>) -> Self {
         Self(Rc::new(Tasks {
             polled: RefCell::default(),
             end_poll: Cell::new(Some(Box::new(move |cx| stream.end_poll(cx)))),
@@ -77,12 +77,12 @@ impl LocalExecutor {
     }
 
     /// Returns when something may have arrived on the connection, or when it has ended.
-    pub(super) async fn activity(&self) {
+    pub async fn activity(&self) {
         self.0.activity.notified().await;
     }
 
     /// Runs a task that drives the connection.
-    pub(super) fn run(&self, connection: impl Future + 'static) {
+    pub fn run(&self, connection: impl Future + 'static) {
         let tasks = Rc::clone(&self.0);
         let mut connection = Box::pin(connection);
         spawn_local(poll_fn(move |cx| {
@@ -114,7 +114,7 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
 /// The body that is given to the HTTP library. It wraps the request's body because the
 /// executor must learn which task sends it.
 #[derive(Debug)]
-pub(super) struct StreamedBody {
+pub struct StreamedBody {
     body: RequestBody,
     upload: UploadTask,
     executor: LocalExecutor,
@@ -122,7 +122,7 @@ pub(super) struct StreamedBody {
 
 impl StreamedBody {
     /// The request with its body for the connection with this executor.
-    pub(super) fn of(
+    pub fn of(
         request: Request<RequestBody>,
         executor: &LocalExecutor,
     ) -> (UploadTask, Request<Self>) {
@@ -132,7 +132,7 @@ impl StreamedBody {
         (upload, request.map(|body| Self { body, upload: of_body, executor }))
     }
 
-    pub(super) fn into_inner(mut self) -> RequestBody {
+    pub fn into_inner(mut self) -> RequestBody {
         std::mem::replace(&mut self.body, RequestBody::EMPTY)
     }
 

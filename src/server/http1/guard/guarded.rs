@@ -13,12 +13,12 @@ use crate::server::state::ClientLink;
 use crate::server::state::activity::{Activity, Watched};
 use crate::server::state::exchange::Phase;
 
-pub(in crate::server) const BOUNDS: HeadBounds =
+pub const BOUNDS: HeadBounds =
     HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10, disguised_names: false };
 
 /// The bytes of a client, in pieces. The stream never ends.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Pieces(pub(super) VecDeque<Vec<u8>>);
+pub struct Pieces(pub VecDeque<Vec<u8>>);
 
 impl AsyncRead for Pieces {
     fn poll_read(
@@ -50,20 +50,20 @@ impl Wake for Woken {
 }
 
 /// A new connection.
-pub(super) fn exchange() -> Rc<Exchange> {
+pub fn exchange() -> Rc<Exchange> {
     let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
     Rc::new(Exchange::new(activity, Phase::Opening))
 }
 
-pub(in crate::server) struct Guarded {
-    pub(super) guard: Guard<Pieces>,
-    pub(in crate::server) exchange: Rc<Exchange>,
+pub struct Guarded {
+    pub guard: Guard<Pieces>,
+    pub exchange: Rc<Exchange>,
     /// The size of the library's buffer.
-    pub(in crate::server) room: usize,
+    pub room: usize,
 }
 
 impl Guarded {
-    pub(in crate::server) fn new() -> Self {
+    pub fn new() -> Self {
         let exchange = exchange();
         let link = ClientLink::new(&exchange);
         let guard = Guard::new(Pieces::default(), Rc::clone(&exchange), BOUNDS, &link);
@@ -71,7 +71,7 @@ impl Guarded {
     }
 
     /// Sends a piece.
-    pub(in crate::server) fn send(&mut self, piece: impl AsRef<[u8]>) {
+    pub fn send(&mut self, piece: impl AsRef<[u8]>) {
         let piece = piece.as_ref();
         if !piece.is_empty() {
             self.guard.stream.0.push_back(piece.to_vec());
@@ -79,7 +79,7 @@ impl Guarded {
     }
 
     /// Responds to a request to change the protocol, if the guard waits for that.
-    pub(in crate::server) fn answers_upgrade(&mut self, granted: bool) -> bool {
+    pub fn answers_upgrade(&mut self, granted: bool) -> bool {
         let is_asked = matches!(self.guard.next, Next::Undecided);
         if is_asked {
             self.exchange.answer_upgrade(granted);
@@ -89,19 +89,19 @@ impl Guarded {
 
     /// Sends a piece, and returns what the library reads until it must wait for the client.
     #[cfg(test)]
-    pub(super) fn receive(&mut self, piece: impl AsRef<[u8]>) -> Vec<u8> {
+    pub fn receive(&mut self, piece: impl AsRef<[u8]>) -> Vec<u8> {
         self.send(piece);
         self.read().expect("the body is valid")
     }
 
-    pub(in crate::server) fn read(&mut self) -> Result<Vec<u8>, (Vec<u8>, Malformed)> {
+    pub fn read(&mut self) -> Result<Vec<u8>, (Vec<u8>, Malformed)> {
         let mut seen = Vec::new();
         while self.take_turn(&mut seen).map_err(|malformed| (seen.clone(), malformed))? {}
         Ok(seen)
     }
 
     /// Reads until the task yields. Returns whether there is more to read.
-    pub(super) fn take_turn(&mut self, seen: &mut Vec<u8>) -> Result<bool, Malformed> {
+    pub fn take_turn(&mut self, seen: &mut Vec<u8>) -> Result<bool, Malformed> {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         loop {
@@ -124,7 +124,7 @@ impl Guarded {
 
     /// The number of unchecked bytes.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.guard.held.rest().len()
     }
 }

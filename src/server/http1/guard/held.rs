@@ -12,51 +12,51 @@ const PIECE: usize = 4 * 1024;
 /// Bytes that were read and not passed on: first those that may pass, then the unchecked
 /// rest.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub struct Held {
     bytes: Vec<u8>,
     passed: usize,
     cleared: usize,
 }
 
 impl Held {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// The memory that it takes, in bytes.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    pub fn kept(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// The unchecked bytes.
-    pub(super) fn rest(&self) -> &[u8] {
+    pub fn rest(&self) -> &[u8] {
         &self.bytes[self.cleared..]
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// The next `count` bytes of the rest may pass.
-    pub(super) fn clear(&mut self, count: usize) {
+    pub fn clear(&mut self, count: usize) {
         self.cleared += count;
     }
 
     /// Forgets the first `count` bytes of the rest.
-    pub(super) fn skip(&mut self, count: usize) {
+    pub fn skip(&mut self, count: usize) {
         self.bytes.drain(self.cleared..self.cleared + count);
     }
 
     /// Replaces the rest with `bytes`, which may pass.
-    pub(super) fn replace_rest(&mut self, bytes: &[u8]) {
+    pub fn replace_rest(&mut self, bytes: &[u8]) {
         self.bytes.truncate(self.cleared);
         self.bytes.extend_from_slice(bytes);
         self.cleared = self.bytes.len();
     }
 
     /// Passes on the bytes that may pass, as far as there is room.
-    pub(super) fn pass(&mut self, buf: &mut ReadBuf<'_>) {
+    pub fn pass(&mut self, buf: &mut ReadBuf<'_>) {
         let count = buf.remaining().min(self.cleared - self.passed);
         if count > 0 {
             buf.put_slice(&self.bytes[self.passed..self.passed + count]);
@@ -71,7 +71,7 @@ impl Held {
     /// Reads more bytes with `read`, and returns their number; 0 at the end of the stream. Bytes
     /// that have passed are removed. Otherwise they would accumulate for a client whose pieces
     /// never end with a complete request.
-    pub(super) fn poll_fill(
+    pub fn poll_fill(
         &mut self,
         read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {

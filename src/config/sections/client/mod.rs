@@ -1,0 +1,192 @@
+//! `client`: how the gateway identifies the client of a request.
+
+pub mod geo;
+pub mod jwks;
+pub mod jwt;
+
+use http::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_core::policy::spec::ClientFacts;
+use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+
+use crate::config::field::{Field, List};
+use crate::config::model::{self, Client};
+use crate::config::node::TextSpan;
+use crate::config::scalar::{Cidr, FieldName};
+use crate::config::sections::context::Context;
+use geo::RawGeo;
+use jwt::RawJwt;
+
+/// How the gateway identifies the client of a request.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "client", default)]
+#[schemars(deny_unknown_fields)]
+pub struct RawClient {
+    /// The addresses of your own proxies. The gateway believes forwarded headers only if they come
+    /// from these addresses.
+    #[schemars(extend("x-default" = "none"))]
+    trusted_proxies: List<Cidr>,
+    /// The header in which trusted proxies name their client: `x_forwarded_for`, `forwarded`,
+    /// `x_real_ip`, or any header name. With `forwarded`, the gateway also writes `Forwarded` for
+    /// upstreams.
+    #[schemars(extend("default" = "x_forwarded_for"))]
+    #[schemars(example = &"x_real_ip")]
+    forwarded_header: Field<FieldName>,
+    /// How many bits of an IPv4 address identify one client.
+    #[schemars(extend("default" = 32))]
+    #[schemars(example = 24)]
+    #[schemars(range(min = 1, max = 32))]
+    ipv4_prefix: Field<u64>,
+    /// How many bits of an IPv6 address identify one client.
+    #[schemars(extend("default" = 64))]
+    #[schemars(example = 48)]
+    #[schemars(range(min = 1, max = 128))]
+    ipv6_prefix: Field<u64>,
+    /// Where a request has its API key.
+    api_key: Field<RawApiKey>,
+    /// Where a request has the ID of its user.
+    #[schemars(extend("x-default" = "requests have no user"))]
+    user: Field<RawUser>,
+    /// The databases that tell where an address is. They give the keys `country`, `region` and
+    /// `asn`.
+    #[schemars(extend("x-default" = "requests have none of these keys"))]
+    geo: Field<RawGeo>,
+}
+
+/// Where a request has its API key. A request with two different keys is refused with 400.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "api_key", default)]
+#[schemars(deny_unknown_fields)]
+struct RawApiKey {
+    /// Header fields that contain the key.
+    #[schemars(extend("default" = ["x-api-key"]))]
+    headers: List<FieldName>,
+    /// Whether a bearer token is an API key.
+    #[schemars(extend("x-default" = "true, but false if `user.jwt` is given"))]
+    bearer: Field<bool>,
+    /// A query parameter that contains the key.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"api_key")]
+    query: Field<String>,
+}
+
+/// Where a request has the ID of its user: exactly one of `jwt` and `header`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "user", default)]
+#[schemars(deny_unknown_fields)]
+struct RawUser {
+    /// In a claim of a bearer token. The gateway verifies the token.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "jwks": "jwks.json", "algorithms": ["RS256"] }))]
+    jwt: Field<RawJwt>,
+    /// In a header field. The gateway believes it only from trusted proxies.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"x-user-id")]
+    header: Field<FieldName>,
+}
+
+impl RawClient {
+    /// The settings of the section, and the sources that they depend on.
+    pub fn compile(&self, cx: &Context<'_>) -> Client {
+        let mut settings = model::default_client();
+        for block in self.trusted_proxies.items() {
+            let block_is_all = block.value.0.prefix_len() == 0;
+            if block_is_all {
+                let message = "forwarded headers from every address would be trusted";
+                cx.error(block.span, message, "name the addresses of your own proxies only");
+            }
+            settings.trusted_proxies.push(block.value.0);
+        }
+        if let Some(FieldName(name)) = self.forwarded_header.value() {
+            settings.forwarded_header = forwarded_header(name);
+        }
+        let ipv4_prefix = cx.number(&self.ipv4_prefix, "ipv4_prefix", 1..=32);
+        let ipv6_prefix = cx.number(&self.ipv6_prefix, "ipv6_prefix", 1..=128);
+        settings.ipv4_prefix = ipv4_prefix.unwrap_or(settings.ipv4_prefix);
+        settings.ipv6_prefix = ipv6_prefix.unwrap_or(settings.ipv6_prefix);
+        settings.user = self.user.given().and_then(|user| self.user(&user.value, user.span, cx));
+        self.set_api_key(&mut settings, cx);
+        let geo = self.geo.given().map(|geo| geo.value.compile(geo.span, cx));
+        let jwt = self.user.value().and_then(|user| user.jwt.value());
+        let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
+        Client { settings, key_source, geo_files: geo.unwrap_or_default() }
+    }
+
+    /// Expects the user of `settings`.
+    fn set_api_key(&self, settings: &mut ClientSettings, cx: &Context<'_>) {
+        // A bearer token that names the user is not an API key too, unless the file says so.
+        let names_user = matches!(settings.user, Some(UserSource::Jwt(_)));
+        settings.api_key.bearer = !names_user;
+        if let Some(raw) = self.api_key.value() {
+            settings.api_key = raw.compile(settings.api_key.clone(), cx);
+        }
+    }
+
+    fn user(&self, user: &RawUser, span: TextSpan, cx: &Context<'_>) -> Option<UserSource> {
+        let RawUser { jwt, header } = user;
+        if jwt.is_absent() == header.is_absent() {
+            cx.error(span, "a user comes from one source", "write either jwt or header");
+            return None;
+        }
+        if !jwt.is_absent() {
+            let jwt = jwt.given()?;
+            return jwt.value.compile(jwt.span, cx).map(UserSource::Jwt);
+        }
+        let header = header.given()?;
+        if !self.has_trusted_proxies() {
+            let message = "the user's header is accepted from trusted proxies only, and there are \
+                           none";
+            cx.error(header.span, message, "name your proxies in trusted_proxies");
+        }
+        Some(UserSource::Header(header.value.0.clone()))
+    }
+
+    /// Whether there are proxies whose headers are believed, or were meant to be.
+    fn has_trusted_proxies(&self) -> bool {
+        let proxies = &self.trusted_proxies;
+        !proxies.is_absent() && proxies.value().is_none_or(|proxies| !proxies.is_empty())
+    }
+
+    /// What requests can have, or were meant to have.
+    pub fn facts(&self) -> ClientFacts {
+        let user = !self.user.is_absent();
+        let token = user && self.user.value().is_none_or(|user| !user.jwt.is_absent());
+        let trusted_proxy = self.has_trusted_proxies();
+        ClientFacts { user, token, place: !self.geo.is_absent(), trusted_proxy }
+    }
+
+    /// The section `geo`, if it is written.
+    pub fn geo(&self) -> &Field<RawGeo> {
+        &self.geo
+    }
+}
+
+impl RawApiKey {
+    fn compile(&self, usual: ApiKeySettings, cx: &Context<'_>) -> ApiKeySettings {
+        let headers = match self.headers.value() {
+            Some(_) => self.headers.items().map(|name| name.value.0.clone()).collect(),
+            None => usual.headers,
+        };
+        if let Some(query) = self.query.given().filter(|query| query.value.is_empty()) {
+            let advice = "name the parameter, or leave the field out";
+            cx.error(query.span, "the query parameter has no name", advice);
+        }
+        ApiKeySettings {
+            headers,
+            bearer: self.bearer.copied().unwrap_or(usual.bearer),
+            query: self.query.value().cloned(),
+        }
+    }
+}
+
+/// The three well-known names may be written with `_`, like all words of the configuration,
+/// or as they appear in a request.
+fn forwarded_header(name: &HeaderName) -> ForwardedHeader {
+    match name.as_str() {
+        "x_forwarded_for" | "x-forwarded-for" => ForwardedHeader::XForwardedFor,
+        "forwarded" => ForwardedHeader::Forwarded,
+        "x_real_ip" => ForwardedHeader::Single(HeaderName::from_static("x-real-ip")),
+        _ => ForwardedHeader::Single(name.clone()),
+    }
+}

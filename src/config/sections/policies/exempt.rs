@@ -1,0 +1,76 @@
+//! `exempt` of a policy: requests that it does not count.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_core::policy::{Exempt, GeoCode, KeyExpr};
+
+use crate::config::field::{Entries, Field, List};
+use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
+use crate::config::sections::client::RawClient;
+use crate::config::sections::context::Context;
+
+/// Requests that a policy neither counts nor refuses. One matching condition is enough.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "exempt", default)]
+#[schemars(deny_unknown_fields)]
+pub struct RawExempt {
+    /// Clients with these addresses.
+    #[schemars(extend("x-default" = "none"))]
+    ips: List<Cidr>,
+    /// Clients in these countries, such as DE (ISO 3166-1).
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["DE"])]
+    countries: List<PlaceCode>,
+    /// Clients in these regions, such as DE-BE (ISO 3166-2).
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["DE-BE"])]
+    regions: List<PlaceCode>,
+    /// Clients in these networks (autonomous systems), such as AS64500.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["AS64500"])]
+    asns: List<PlaceCode>,
+    /// Requests with these methods.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["OPTIONS"])]
+    methods: List<MethodName>,
+    /// Requests with one of these header fields and exactly its value.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "x-internal": "1" }))]
+    headers: Field<Entries<FieldValue>>,
+}
+
+impl RawExempt {
+    pub fn compile(&self, client: &RawClient, cx: &Context<'_>) -> Exempt {
+        Exempt {
+            ips: self.ips.items().map(|block| block.value.0).collect(),
+            places: self.places(client, cx),
+            methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
+            headers: cx.header_values(&self.headers),
+        }
+    }
+
+    fn places(&self, client: &RawClient, cx: &Context<'_>) -> Vec<GeoCode> {
+        let lists = [
+            (&self.countries, KeyExpr::Country),
+            (&self.regions, KeyExpr::Region),
+            (&self.asns, KeyExpr::Asn),
+        ];
+        let mut places = Vec::new();
+        for (list, key) in lists {
+            if let Some(given) = list.given().filter(|_| !client.facts().place) {
+                let remark = key.without_places();
+                cx.error(given.span, &remark.message, &remark.advice);
+            }
+            for code in list.items() {
+                if key.can_be(&code.value.0) {
+                    places.push(code.value.0);
+                } else {
+                    let shown = code.shown_as(code.value.0.as_str());
+                    let message = format!("{shown} is not a {}", key.place_noun());
+                    cx.error(code.span, &message, key.place_form());
+                }
+            }
+        }
+        places
+    }
+}

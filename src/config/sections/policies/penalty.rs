@@ -1,0 +1,46 @@
+//! `penalty` of a policy: bans for clients that are refused too often.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_core::policy::spec::{self, LimitSpec, PenaltySpec};
+
+use crate::config::field::Field;
+use crate::config::node::TextSpan;
+use crate::config::scalar::{Period, Rate};
+
+/// Bans for clients that are refused too often.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "penalty", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["after", "ban"]))]
+pub struct RawPenalty {
+    /// The refusals that lead to a ban: with 3/10s, the third one within ten seconds.
+    #[schemars(example = &"10/minute")]
+    after: Field<Rate>,
+    /// The length of the first ban. Each further ban lasts twice as long.
+    #[schemars(example = &"5m")]
+    ban: Field<Period>,
+    /// The length of the longest ban.
+    #[schemars(extend("x-default" = "1d, or the first ban if that is longer"))]
+    #[schemars(example = &"2d")]
+    max_ban: Field<Period>,
+}
+
+impl RawPenalty {
+    pub fn spec(&self) -> PenaltySpec {
+        PenaltySpec {
+            after: self.after.written(|Rate(quota)| LimitSpec::Rate(*quota)),
+            ban: self.ban.written(Period::span),
+            max_ban: self.max_ban.written(Period::span),
+        }
+    }
+
+    /// Where this field of a penalty is written.
+    pub fn span_of(&self, field: &spec::Field) -> Option<TextSpan> {
+        match field {
+            spec::Field::After => self.after.span(),
+            spec::Field::Ban => self.ban.span(),
+            spec::Field::MaxBan => self.max_ban.span(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! `routes`: which requests are handled how, and which policies apply to them.
+
+pub mod changes;
+pub mod path_match;
+pub mod retries;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_core::policy::Policy;
+use tollgate_core::routes;
+
+use crate::config::field::{Either, Entries, Field, List, Spanned};
+use crate::config::model::{Route, Written};
+use crate::config::node::TextSpan;
+use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
+use crate::config::sections::answers::{RawRedirect, RawRespond};
+use crate::config::sections::context::{Context, TIMEOUT};
+use crate::config::sections::policies::RawPolicy;
+use crate::config::sections::references::{References, Referrer, check_params};
+use crate::proxy::RouteTimeouts;
+use crate::snapshot::{Action, Changes, Handling};
+use changes::{RawFieldEdits, RawRewrite};
+use path_match::RawPathMatch;
+use retries::RawRetries;
+
+/// Which requests the route matches, which policies apply to them, and how they are handled.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "route", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["path"]))]
+pub struct RawRoute {
+    /// The name of the route in logs and keys.
+    #[schemars(extend("x-default" = "its number"))]
+    #[schemars(example = &"orders")]
+    name: Field<String>,
+    /// The hosts. A request needs one of them.
+    #[schemars(extend("x-default" = "every host"))]
+    hosts: List<HostText>,
+    /// The path.
+    path: Field<PathText>,
+    /// How the path of a request is compared with `path`.
+    path_match: Field<RawPathMatch>,
+    /// The methods. A request needs one of them.
+    #[schemars(extend("x-default" = "every method"))]
+    #[schemars(example = ["GET", "POST"])]
+    methods: List<MethodName>,
+    /// Header fields with their values. A request needs all of them.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "x-version": "2" }))]
+    headers: Field<Entries<FieldValue>>,
+    /// The policies: their names, or whole policies. All must admit a request. A refused request
+    /// uses none of their limits. A policy that is written here has the name `route-NAME`, with the
+    /// name of the route or its number; the second one in a route has `route-NAME-2`.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
+    policies: List<String>,
+    /// The upstream that gets the admitted requests. A route needs exactly one of `upstream`,
+    /// `respond` and `redirect`.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"app")]
+    upstream: Field<String>,
+    /// A response without an upstream.
+    #[schemars(extend("x-default" = "none"))]
+    respond: Field<RawRespond>,
+    /// A redirect to another address.
+    #[schemars(extend("x-default" = "none"))]
+    redirect: Field<RawRedirect>,
+    /// The target that the upstream gets instead of the client's.
+    #[schemars(extend("x-default" = "no change"))]
+    rewrite: Field<RawRewrite>,
+    /// Changes of the request fields that the upstream gets.
+    #[schemars(extend("x-default" = "no change"))]
+    request_headers: Field<RawFieldEdits>,
+    /// Changes of the response fields. Responses of the gateway itself only get fields that they do
+    /// not have.
+    #[schemars(extend("x-default" = "no change"))]
+    response_headers: Field<RawFieldEdits>,
+    /// How long a request may take.
+    timeouts: Field<RawRouteTimeouts>,
+    /// When a request is sent again because there was no response.
+    #[schemars(extend("x-default" = "never"))]
+    retries: Field<RawRetries>,
+    /// The largest size of a request body.
+    #[schemars(extend("x-default" = "no limit"))]
+    #[schemars(example = &"10MB")]
+    max_body: Field<Size>,
+    /// Whether the policies of the section `defaults` apply too.
+    #[schemars(extend("default" = true))]
+    defaults: Field<bool>,
+}
+
+/// How long a request may take.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "route timeouts", default)]
+#[schemars(deny_unknown_fields)]
+struct RawRouteTimeouts {
+    /// The longest time until the head of the response.
+    #[schemars(extend("default" = "30s"))]
+    #[schemars(example = &"5s")]
+    response: Field<Period>,
+    /// The longest time between two parts of the response.
+    #[schemars(extend("default" = "60s"))]
+    #[schemars(example = &"10s")]
+    idle: Field<Period>,
+    /// The longest time from the request to the end of the response.
+    #[schemars(extend("x-default" = "no limit"))]
+    #[schemars(example = &"2m")]
+    request: Field<Period>,
+}
+
+/// One item for each route. None for one that is broken.
+pub fn compile(
+    raw: &List<RawRoute>,
+    known: &References<'_>,
+    cx: &Context<'_>,
+) -> Vec<Option<Route>> {
+    cx.not_empty(raw, "there are no routes", "write - { path: /*, upstream: app }");
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    let routes = raw.value().into_iter().flatten().enumerate();
+    let routes = routes.map(|(index, route)| {
+        let name = route_name(route.given(), index + 1, &mut taken, cx);
+        let route = route.given()?;
+        route.value.compile(route.span, &name, known, cx)
+    });
+    routes.collect()
+}
+
+/// The given name, or the number of the route. Each name may occur once.
+fn route_name(
+    route: Option<&Spanned<RawRoute>>,
+    number: usize,
+    taken: &mut HashMap<String, usize>,
+    cx: &Context<'_>,
+) -> String {
+    let given = route.and_then(|route| route.value.name.given());
+    if let Some(name) = given {
+        cx.check_name(name, "route");
+    }
+    let name = given.map_or_else(|| number.to_string(), |name| name.value.clone());
+    if let Some(other) = taken.insert(name.clone(), number) {
+        let shown = given.map_or(name.as_str(), |name| name.shown());
+        let message = format!("two routes are named \"{shown}\": number {other} and {number}");
+        let span = given.map(|name| name.span).or(route.map(|route| route.span));
+        cx.error(span.unwrap_or(TextSpan::FILE), &message, "rename one of them");
+    }
+    name
+}
+
+impl RawRoute {
+    fn compile(
+        &self,
+        span: TextSpan,
+        name: &str,
+        known: &References<'_>,
+        cx: &Context<'_>,
+    ) -> Option<Route> {
+        let shown = match self.name.given() {
+            Some(name) => format!("route \"{}\"", name.shown()),
+            None => format!("route {name}"),
+        };
+        let message = format!("{shown} has no \"path\"");
+        let path = cx.required(&self.path, span, &message, "like path: /*");
+        let route =
+            Referrer { shown: &shown, span, path_span: self.path.span(), policies: &self.policies };
+        let policies = known.policies(&route, self.defaults.copied().unwrap_or(true), cx);
+        if let Some(path) = path {
+            check_params(&route, &path.0, &policies, cx);
+        }
+        path_match::warn_colons(self.path.given(), cx);
+        let path_match = RawPathMatch::compile(&self.path_match, self.path.given(), cx);
+        let action = self.action(&route, known, cx);
+        let upstream = action.as_ref().and_then(upstream_of);
+        if action.is_some() {
+            known.check_elastic(&route, upstream, &policies, cx);
+        }
+        let changes = self.changes(&shown, action.as_ref(), cx);
+        let applying = policies.iter().filter(|policy| !policy.is_off);
+        let policies: Option<Vec<Arc<Policy>>> =
+            applying.map(|policy| policy.compiled.clone()).collect();
+        let headers = cx.header_values(&self.headers);
+        let handling = Handling {
+            timeouts: self.timeouts(cx),
+            retries: self.retries.value().map(|retries| retries.compile(cx)),
+            max_body_bytes: self.max_body.value().map(|size| size.0),
+            changes,
+            action: action?,
+        };
+        Some(Route {
+            rule: routes::Route {
+                name: name.into(),
+                hosts: self.hosts.items().map(|host| host.value.0.clone()).collect(),
+                path: path?.0.clone(),
+                path_match,
+                methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
+                headers,
+                affinity: known.affinity(upstream, &path?.0, &shown, cx),
+                policies: policies?,
+            },
+            handling,
+            written: self.written(),
+        })
+    }
+
+    fn action(
+        &self,
+        route: &Referrer<'_>,
+        known: &References<'_>,
+        cx: &Context<'_>,
+    ) -> Option<Action> {
+        let shown = route.shown;
+        let kinds = [
+            ("upstream", self.upstream.is_absent()),
+            ("respond", self.respond.is_absent()),
+            ("redirect", self.redirect.is_absent()),
+        ];
+        let mut given = kinds.iter().filter(|(_, is_absent)| !is_absent).map(|(name, _)| *name);
+        match (given.next(), given.next()) {
+            (None, _) => {
+                let advice = "write upstream: NAME, respond: { ... } or redirect: { ... }";
+                cx.error(
+                    route.span,
+                    &format!("{shown} has no \"upstream\", \"respond\" or \"redirect\""),
+                    advice,
+                );
+                None
+            }
+            (Some(one), Some(other)) => {
+                let message = format!("{shown} has both \"{one}\" and \"{other}\"");
+                let span = self.upstream.span().unwrap_or(route.span);
+                cx.error(span, &message, "remove one of them");
+                None
+            }
+            (Some("respond"), None) => {
+                self.respond.value().map(|raw| Action::Respond(raw.compile(cx)))
+            }
+            (Some("redirect"), None) => {
+                let redirect = self.redirect.given()?;
+                let made = redirect.value.compile(redirect.span, self.path.value(), cx);
+                made.map(Action::Redirect)
+            }
+            (Some(_), None) => {
+                known.upstream(self.upstream.given()?, shown, cx).map(Action::Forward)
+            }
+        }
+    }
+
+    /// What the route changes in messages. None if it changes nothing.
+    fn changes(
+        &self,
+        shown: &str,
+        action: Option<&Action>,
+        cx: &Context<'_>,
+    ) -> Option<Box<Changes>> {
+        if action.is_some_and(|action| upstream_of(action).is_none()) {
+            warn_no_upstream(&self.rewrite, "rewrite", shown, cx);
+            warn_no_upstream(&self.request_headers, "request_headers", shown, cx);
+        }
+        let rewrite = self.rewrite.value().map(|it| it.compile(shown, self.path.value(), cx));
+        let request = self.request_headers.value().map(|edits| edits.of_requests(cx));
+        let response = self.response_headers.value().map(|edits| edits.of_responses(cx));
+        let changes = Changes {
+            rewrite: rewrite.unwrap_or_default(),
+            request: request.unwrap_or_default(),
+            response: response.unwrap_or_default(),
+        };
+        let is_empty =
+            changes.rewrite.is_empty() && changes.request.is_empty() && changes.response.is_empty();
+        (!is_empty).then(|| Box::new(changes))
+    }
+
+    fn timeouts(&self, cx: &Context<'_>) -> RouteTimeouts {
+        let usual = RouteTimeouts::default();
+        let Some(timeouts) = self.timeouts.value() else { return usual };
+        RouteTimeouts {
+            response: cx.timeout(&timeouts.response, "response", usual.response),
+            idle: cx.timeout(&timeouts.idle, "idle", usual.idle),
+            request: cx.duration(&timeouts.request, "request", TIMEOUT).map(Duration::from),
+        }
+    }
+
+    fn written(&self) -> Written {
+        let path = self.path.given().map(|path| path.shown_as(&path.value.0));
+        Written {
+            hosts: self.hosts.items().map(|host| host.shown_as(&host.value.0)).collect(),
+            path: path.unwrap_or_default(),
+        }
+    }
+
+    /// The name of the route with this index, as messages show it.
+    pub fn shown_name(&self, index: usize) -> String {
+        match self.name.given() {
+            Some(name) => format!("\"{}\"", name.shown()),
+            None => (index + 1).to_string(),
+        }
+    }
+
+    /// Where the path is written.
+    pub fn path_span(&self) -> TextSpan {
+        self.path.span().unwrap_or(TextSpan::FILE)
+    }
+}
+
+/// The index of the upstream that gets the requests, if one does.
+pub fn upstream_of(action: &Action) -> Option<usize> {
+    match action {
+        Action::Forward(upstream) => Some(*upstream),
+        Action::Respond(_) | Action::Redirect(_) => None,
+    }
+}
+
+fn warn_no_upstream<T>(field: &Field<T>, name: &str, shown: &str, cx: &Context<'_>) {
+    if let Some(span) = field.span() {
+        let message = format!("\"{name}\" has no effect: {shown} uses no upstream");
+        cx.warning(span, &message, "leave it out");
+    }
+}
