@@ -16,9 +16,8 @@ use super::sections::RawConfig;
 pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let mut schema = schemars::schema_for!(RawConfig).to_value();
     describe_defaults(&mut schema);
-    if let Some(sections) = schema["$defs"].as_object_mut() {
-        sections.values_mut().for_each(describe_defaults);
-    }
+    let sections = schema.get_mut("$defs").and_then(Value::as_object_mut);
+    sections.into_iter().flatten().for_each(|(_, section)| describe_defaults(section));
     schema
 });
 
@@ -136,8 +135,8 @@ pub fn is_excluded(name: &str, fields: &Map<String, Value>) -> bool {
 
 /// Adds the defaults of its fields to their descriptions.
 fn describe_defaults(section: &mut Value) {
-    let fields = section["properties"].as_object_mut().into_iter().flatten();
-    for (_, field) in fields {
+    let fields = section.get_mut("properties").and_then(Value::as_object_mut);
+    for (_, field) in fields.into_iter().flatten() {
         let default = field.get("default").or_else(|| field.get("x-default")).map(words);
         if let (Some(default), Some(text)) = (default, field["description"].as_str()) {
             field["description"] = format!("{text} Default: {default}.").into();

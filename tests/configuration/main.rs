@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use schema::{Kind, Schema};
+use serde_json::Value;
 use tollgate::config::{self, Config};
 
 /// The value of every variable in the examples: long enough for HS256 and of hexadecimal digits.
@@ -48,6 +49,24 @@ fn every_field_has_a_meaning_a_default_and_an_example() {
             assert!(field.example().is_some(), "{name} has no example");
         }
     }
+}
+
+/// Editors refuse a whole schema in which a keyword has no value.
+#[test]
+fn no_keyword_of_the_schema_is_null() {
+    fn nulls(value: &Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Null => found.push(at.to_owned()),
+            Value::Array(items) => items.iter().for_each(|it| nulls(it, at, found)),
+            Value::Object(entries) => {
+                entries.iter().for_each(|(name, it)| nulls(it, &format!("{at}/{name}"), found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    nulls(&config::schema(), "", &mut found);
+    assert_eq!(found, Vec::<String>::new());
 }
 
 /// Mistakes that examples have only because all fields of all sections are written together.
