@@ -4,7 +4,7 @@ import { get, send } from "./api.js";
 import { at, changeForm } from "./change.js";
 import { el } from "./elements.js";
 import { fillRequest } from "./explained.js";
-import { confirmed, during, pairs, result } from "./results.js";
+import { confirmed, during, fill, pairs, result } from "./results.js";
 import { count, limit, limitText, long, time } from "./words.js";
 
 let policies = [];
@@ -49,11 +49,9 @@ export function clientPanel({ policy: name, key, plan, text, about, request }) {
  const look = async () => {
   const it = await get(`${at(name, "keys", key)}${query}`);
   inForce = it.limit === "unlimited" ? it.limit : limitText({ units: it.limit, window_ms: it.window_ms });
-  const [isBad, ...content] = counters(it);
-  // What is looked up by itself does not take the focus.
-  const focused = document.activeElement;
-  result(now, isBad, ...content);
-  if (focused !== document.body) focused.focus({ preventScroll: true });
+  // What is looked up by itself does not take the focus: a button that asks once more would forget
+  // that it was pressed.
+  fill(now, ...counters(it));
  };
  const again = plain("look", "Look again", (button) => during(button, now, look, false));
  const showKey = async () => {

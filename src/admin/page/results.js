@@ -7,11 +7,16 @@ let changed = () => {};
 /** Calls `work` after each thing that was done. */
 export const whenDone = (work) => { changed = work; };
 
-/** Shows a result in a place, and moves the focus there. */
-export function result(place, isBad, title, ...content) {
+/** Shows something in a place. */
+export function fill(place, isBad, title, ...content) {
  place.hidden = false;
  place.classList.toggle("bad", isBad);
  place.replaceChildren(el("h4", {}, title), ...content.filter(Boolean));
+}
+
+/** Shows a result in a place, and moves the focus there. */
+export function result(place, isBad, title, ...content) {
+ fill(place, isBad, title, ...content);
  place.focus();
 }
 

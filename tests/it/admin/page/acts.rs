@@ -71,11 +71,16 @@ fn a_row_has_what_an_operator_needs() {
     act(&mut browser, "unset");
     browser.until_text(".panel", "This key has the limit of its policy again");
 
-    // It asks before it forgets the counters.
+    // It asks before it forgets the counters, and a refresh does not take the question back.
     let reset = "[...document.querySelectorAll('.panel button')].find((it) => it.textContent";
+    let look = "document.querySelector('.panel [data-do=look]')";
+    browser.until(&format!("{look}.ariaBusy === 'false'"));
     browser.value(&format!("{reset} === 'Reset its counters').focus()"));
     browser.press("Enter");
     browser.until(&format!("{reset} === 'Really reset them?') !== undefined"));
+    browser.value(&format!("{look}.click()"));
+    browser.until(&format!("{look}.ariaBusy === 'false'"));
+    assert_eq!(browser.value(&format!("{reset} === 'Really reset them?') !== undefined")), true);
     browser.press("Enter");
     browser.until_text(".panel", "Its counters are forgotten");
     settles("it is admitted", || statuses(&gateway, "ann-secret", 1) == [200]);
