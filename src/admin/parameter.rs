@@ -13,7 +13,7 @@ pub struct Parameter {
     pub values: Values,
 }
 
-/// A name in braces in a path, which stands for one segment.
+/// A parameter of a path: a name in braces, in the place of one segment.
 #[derive(Clone, Copy, Debug)]
 pub struct PathName {
     pub name: &'static str,

@@ -1,5 +1,5 @@
-//! What the table of calls says of each call: how it is made, who may make it, what makes its
-//! answer, and what the API's document says of it.
+//! An entry of the table of calls: the method and path of a call, the role that it needs, the
+//! function that answers it, and what the OpenAPI document says of it.
 
 use std::time::Duration;
 

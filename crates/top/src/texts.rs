@@ -27,7 +27,7 @@ pub fn refusal(it: &Value) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Who has decided: the word of the admin API, and what it means.
+/// The sources of decisions: the word of the admin API for each, and its meaning.
 pub fn source(source: impl AsRef<str>) -> String {
     match source.as_ref() {
         "store" => "store".to_owned(),

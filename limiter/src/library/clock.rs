@@ -33,7 +33,7 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     time: time::Clock,
-    /// Wakes those that wait for a manual clock.
+    /// Wakes the callers that wait for a manual clock.
     advanced: Option<Arc<Notify>>,
 }
 

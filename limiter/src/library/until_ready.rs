@@ -9,10 +9,10 @@ impl Limiter {
     /// The decision is not admitted in two cases only, in which waiting does not help: the cost is
     /// above what the limit can ever admit, or Redis is away and the policy refuses such requests.
     ///
-    /// A caller waits for exactly as long as the policy says, and asks again. So it is admitted at
-    /// once if nobody else has consumed meanwhile. Otherwise it waits anew: callers that wait for
-    /// the same value compete, in no order, and there is no bound for the wait of one of them. Put
-    /// a `tokio::time::timeout` around the call for a bound. [`Algorithm::LeakyBucket`] gives each
+    /// A caller waits for as long as the policy says, and asks again. It is then admitted, unless
+    /// another caller has used the units meanwhile. In that case it waits again. Callers that wait
+    /// for the same value compete, in no order, and the wait of one caller has no bound. Put a
+    /// `tokio::time::timeout` around the call for a bound. [`Algorithm::LeakyBucket`] gives each
     /// caller a place in a queue, so that they go on in their order, each after `max_delay` at
     /// most; beyond that, they compete for a place. If the future is dropped, nothing is in
     /// flight.

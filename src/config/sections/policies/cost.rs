@@ -158,7 +158,7 @@ impl RawSettle {
 /// `all`, or the section with more fields.
 pub type CountForm = Either<RawCountAll, RawCount>;
 
-/// The word that stands for every outcome.
+/// The word for all outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename = "count", rename_all = "snake_case")]
 #[schemars(rename = "count of all")]

@@ -89,7 +89,7 @@ fn all_faults_are_found_at_once() {
     assert_eq!(found, expected);
 }
 
-/// Who fills the specification has reported it.
+/// The code that fills the specification has reported it.
 #[test]
 fn of_what_cannot_be_read_nothing_more_is_said() {
     let spec = PolicySpec {

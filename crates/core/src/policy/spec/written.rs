@@ -6,8 +6,8 @@ pub enum Written<T> {
     /// It is not written.
     #[default]
     Absent,
-    /// It cannot be read, and who filled the specification has reported that. The compilation
-    /// says nothing more of it.
+    /// It cannot be read. The code that fills the specification has reported that, so the
+    /// compilation does not report it again.
     Unreadable,
     /// It has this value.
     Given(T),
