@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_core::algorithm::MAX_LIMIT;
 use tollgate_core::meter::MeterSpec;
 use tollgate_core::policy::Left;
 use tollgate_core::policy::spec::{self, CostSpec, CountSpec, SettleSpec, Written};
@@ -27,10 +28,12 @@ pub struct RawCost {
     /// With `header`: the cost of a request without the field.
     #[schemars(extend("default" = 1))]
     #[schemars(example = 2)]
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     default: Field<u64>,
     /// With `header`: the highest cost that the field can give.
     #[schemars(extend("x-default" = "as many units as the policy admits at once"))]
     #[schemars(example = 100)]
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     max: Field<u64>,
     /// The number of body bytes that cost one unit. A part of this number costs one unit too.
     #[schemars(extend("x-default" = "none"))]
@@ -39,6 +42,7 @@ pub struct RawCost {
     /// The units that a request costs at first. The response corrects them, see `settle`.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = 2000)]
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     reserve: Field<u64>,
     /// With `reserve`: where the response says what the request cost.
     #[schemars(extend("x-default" = "none, but `reserve` needs it"))]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::algorithm::AlgorithmKind;
+use tollgate_core::algorithm::{AlgorithmKind, MAX_BUCKETS, MAX_LIMIT};
 use tollgate_core::consistency::{OnFailure, StoreMode};
 use tollgate_core::policy::spec::{self, Compiled, Facts, Fault, PolicySpec};
 use tollgate_core::policy::{MissingKey, Mode, Policy};
@@ -48,6 +48,7 @@ pub struct RawPolicy {
     /// With sliding_window: the number of sub-windows, from 1 to 100. More are more exact.
     #[schemars(extend("default" = 1, "x-algorithms" = ["sliding_window"]))]
     #[schemars(example = 10)]
+    #[schemars(range(min = 1, max = MAX_BUCKETS))]
     buckets: Field<u64>,
     /// With token_bucket: the most units that are admitted at once. With leaky_bucket: the most
     /// requests that are held.
@@ -57,6 +58,7 @@ pub struct RawPolicy {
         "x-algorithms" = ["token_bucket", "leaky_bucket"]
     ))]
     #[schemars(example = 20)]
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     burst: Field<u64>,
     /// With leaky_bucket, which needs it: the longest time that a request is held. A request that
     /// would wait longer is refused.
