@@ -4,6 +4,9 @@
 //! service behind it; and the writer of what the library has written. Each has a state here, and
 //! all transitions are in this file.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
