@@ -186,16 +186,18 @@ impl SharedSecret {
     /// Replaces the secret. A key that is computed at the same time may belong to neither
     /// secret; no later request uses its counter.
     pub fn set(&self, Secret(bytes): Secret) {
-        for (half, chunk) in self.0.iter().zip(bytes.as_chunks().0) {
-            half.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        for (half, chunk) in self.0.iter().zip(bytes.chunks_exact(8)) {
+            let mut value = [0; 8];
+            value.copy_from_slice(chunk);
+            half.store(u64::from_le_bytes(value), Ordering::Relaxed);
         }
     }
 
     /// The current secret.
     pub fn get(&self) -> Secret {
         let mut bytes = [0; 16];
-        for (half, chunk) in self.0.iter().zip(bytes.as_chunks_mut().0) {
-            *chunk = half.load(Ordering::Relaxed).to_le_bytes();
+        for (half, chunk) in self.0.iter().zip(bytes.chunks_exact_mut(8)) {
+            chunk.copy_from_slice(&half.load(Ordering::Relaxed).to_le_bytes());
         }
         Secret(bytes)
     }

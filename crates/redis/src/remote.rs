@@ -164,6 +164,10 @@ impl ReadOverrides for Overrides {
 }
 
 impl RemoteOverrides for Overrides {
+    fn reader(self: Rc<Self>) -> Rc<dyn ReadOverrides> {
+        self
+    }
+
     fn timeout(&self) -> Duration {
         Self::timeout(self)
     }

@@ -52,6 +52,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["crates", "modules"],
             &[
                 "api",
+                "chains",
                 "cycles",
                 "documents",
                 "layers",

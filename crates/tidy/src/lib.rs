@@ -11,6 +11,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod chains;
+#[cfg(test)]
 mod code;
 #[cfg(test)]
 mod crates;

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use crate::tree::{self, Finding, Tree};
 use crate::{
-    api, crates, cycles, documents, layers, locks, names, pictures, portability, prose, text,
-    versions,
+    api, chains, crates, cycles, documents, layers, locks, names, pictures, portability, prose,
+    text, versions,
 };
 
 /// The files of the project, read once.
@@ -31,6 +31,11 @@ fn the_tree_contains_the_sources() {
 #[test]
 fn no_rust_file_is_longer_than_the_bound() {
     hold(text::too_long);
+}
+
+#[test]
+fn published_crates_compile_with_the_rust_of_debian() {
+    hold(chains::let_chains);
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Lease {
 #[cfg(feature = "tower")]
 impl Lease {
     /// Whether the end of the response changes nothing.
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lease.is_empty()
     }
 

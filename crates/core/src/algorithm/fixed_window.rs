@@ -42,10 +42,10 @@ impl FixedWindow {
 
     pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
         #[cfg(feature = "calendar")]
-        if let Some(zone) = self.zone()
-            && quota.window() != self.window()
-        {
-            return Self::calendar(quota, zone);
+        if let Some(zone) = self.zone() {
+            if quota.window() != self.window() {
+                return Self::calendar(quota, zone);
+            }
         }
         Ok(Self { quota, calendar: self.calendar.clone() })
     }

@@ -55,9 +55,10 @@ impl Log {
     pub(super) fn since(&self, window: Span, now: Timestamp) -> Tail<'_> {
         let Self { base, newest, units, ref packed } = *self;
         let mut tail = Tail { base, newest, units, packed };
-        while let Some((entry, rest)) = tail.split()
-            && entry.at.plus(window) <= now
-        {
+        while let Some((entry, rest)) = tail.split() {
+            if entry.at.plus(window) > now {
+                break;
+            }
             tail = rest;
         }
         if tail.units == 0 { Tail::empty(now) } else { tail }

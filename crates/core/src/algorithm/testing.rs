@@ -54,7 +54,7 @@ pub const KINDS: u32 = 6;
 
 /// One of them. The burst is also the depth of the queue, if it is even.
 pub fn algorithm(kind: u32, quota: Quota, burst: u64, buckets: u32, max_delay: Span) -> Algorithm {
-    let depth = burst.is_multiple_of(2).then_some(burst);
+    let depth = (burst % 2 == 0).then_some(burst);
     match kind {
         0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
         1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),

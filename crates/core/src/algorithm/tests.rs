@@ -147,9 +147,11 @@ proptest! {
             if counter.apply(Op::Take(cost), now).admitted {
                 if given[step] { waiting.push((step, now, cost)) } else { kept.push((now, cost)) }
             }
-            if let Some(&(since, taken, cost)) = waiting.first() && step >= since + delay {
-                waiting.remove(0);
-                counter.apply(Op::Give { cost, taken }, now);
+            if let Some(&(since, taken, cost)) = waiting.first() {
+                if step >= since + delay {
+                    waiting.remove(0);
+                    counter.apply(Op::Give { cost, taken }, now);
+                }
             }
         }
         assert_within_bound(&algorithm, &kept);

@@ -210,11 +210,10 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             choice: self.limit,
             overridden: self.instead.is_some(),
         };
-        if let Some(ban) = ban
-            && !ban.verdict.admitted
-            && ban.source != Source::Policy
-        {
-            report.ban(&ban.verdict);
+        if let Some(ban) = ban {
+            if !ban.verdict.admitted && ban.source != Source::Policy {
+                report.ban(&ban.verdict);
+            }
         }
         report
     }

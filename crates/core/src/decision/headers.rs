@@ -79,10 +79,10 @@ impl HeaderWriter {
         cross_origin: bool,
     ) -> LimitFields {
         let mut fields = LimitFields::default();
-        if let Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) = decision.outcome
-            && self.dialects.contains(&Dialect::RetryAfter)
-        {
-            fields.retry_after_s = Some(wait.as_secs_ceil());
+        if let Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) = decision.outcome {
+            if self.dialects.contains(&Dialect::RetryAfter) {
+                fields.retry_after_s = Some(wait.as_secs_ceil());
+            }
         }
         let Some(binding) = decision.binding() else { return fields };
         let retry_after_s = match decision.outcome {

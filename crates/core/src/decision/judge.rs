@@ -157,10 +157,10 @@ impl<'s> Judge<'s> {
         for (claim, report) in claims.iter().zip(&*reports) {
             let within = charges.len();
             claim.charge(&mut charges);
-            if report.refuses()
-                && let Some(beyond) = claim.beyond()
-            {
-                charges[within] = beyond;
+            if report.refuses() {
+                if let Some(beyond) = claim.beyond() {
+                    charges[within] = beyond;
+                }
             }
         }
         let decided = self.store.apply_by(&charges, now, deadline).await;
@@ -193,23 +193,23 @@ impl<'s> Judge<'s> {
     ) {
         let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
         for (claim, report) in claims.iter().zip(reports) {
-            if is_punished((claim, &*report))
-                && let Some(refusal) = claim.refusal()
-            {
-                punished.push((claim, report));
-                refusals.push(refusal);
+            if is_punished((claim, &*report)) {
+                if let Some(refusal) = claim.refusal() {
+                    punished.push((claim, report));
+                    refusals.push(refusal);
+                }
             }
         }
         let counted = self.store.apply_by(&refusals, now, deadline).await;
         for ((claim, report), it) in punished.into_iter().zip(counted.answers) {
-            if it.verdict.remaining == 0
-                && let Some(charge) = claim.ban()
-            {
-                let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
-                self.store.correct(&[Correction { charge, source: it.source, op }], now);
-                // A client that waits only for the limit would still be banned.
-                let answers = self.store.apply_by(&[charge], now, deadline).await.answers;
-                answers.iter().for_each(|ban| report.ban(&ban.verdict));
+            if it.verdict.remaining == 0 {
+                if let Some(charge) = claim.ban() {
+                    let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
+                    self.store.correct(&[Correction { charge, source: it.source, op }], now);
+                    // A client that waits only for the limit would still be banned.
+                    let answers = self.store.apply_by(&[charge], now, deadline).await.answers;
+                    answers.iter().for_each(|ban| report.ban(&ban.verdict));
+                }
             }
         }
     }

@@ -154,7 +154,7 @@ impl Lease {
     }
 
     /// Whether nothing must be settled.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.debts.is_empty()
     }
 

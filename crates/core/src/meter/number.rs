@@ -107,7 +107,7 @@ impl Number {
             // Omitted digits make no difference: the digits before them exceed 64 bits.
             Some(factor) if power >= 0 => self.significand.saturating_mul(factor),
             Some(factor) => {
-                let has_rest = self.has_more || !self.significand.is_multiple_of(factor);
+                let has_rest = self.has_more || self.significand % factor != 0;
                 self.significand / factor + u128::from(has_rest)
             }
             None if power > 0 => u128::MAX,

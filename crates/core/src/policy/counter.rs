@@ -75,9 +75,9 @@ fn add_kind(digest: &mut Digest, algorithm: &Algorithm) {
     digest.tag(kind);
     digest.value(&buckets.to_be_bytes());
     digest.value(&algorithm.window().as_micros().to_be_bytes());
-    if let Algorithm::FixedWindow(fixed) = algorithm
-        && let Some(zone) = fixed.zone()
-    {
-        digest.value(zone.as_bytes());
+    if let Algorithm::FixedWindow(fixed) = algorithm {
+        if let Some(zone) = fixed.zone() {
+            digest.value(zone.as_bytes());
+        }
     }
 }

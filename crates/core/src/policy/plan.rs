@@ -72,10 +72,10 @@ impl Plans {
 impl Policy {
     /// The limit that is chosen for a client: the policy's own if the client has no plan.
     pub fn limit(&self, choice: LimitChoice) -> Limit<'_> {
-        if let (LimitChoice::Plan(index), Some(plans)) = (choice, &self.plans)
-            && let Some((_, Plan::Limited { algorithm, soft })) = plans.limits.get(index)
-        {
-            return Limit { algorithm, soft: soft.as_ref() };
+        if let (LimitChoice::Plan(index), Some(plans)) = (choice, &self.plans) {
+            if let Some((_, Plan::Limited { algorithm, soft })) = plans.limits.get(index) {
+                return Limit { algorithm, soft: soft.as_ref() };
+            }
         }
         Limit { algorithm: &self.algorithm, soft: self.soft.as_ref() }
     }

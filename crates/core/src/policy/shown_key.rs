@@ -69,7 +69,11 @@ impl Subject<'_, '_> {
         const CUT: char = '…';
         let mut text = self.text(policy, Extent::Whole);
         if text.len() > MAX_WHOLE_BYTES {
-            text.truncate(text.floor_char_boundary(MAX_WHOLE_BYTES - CUT.len_utf8()));
+            let mut end = MAX_WHOLE_BYTES - CUT.len_utf8();
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
             text.push(CUT);
         }
         text

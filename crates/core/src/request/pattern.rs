@@ -146,10 +146,10 @@ impl FromStr for PathPattern {
             if part.starts_with(';') && !is_last {
                 return Err(PathPatternError::Parameter);
             }
-            if let Segment::Param(name) = &segment
-                && pattern.param_names().any(|earlier| earlier == &**name)
-            {
-                return Err(PathPatternError::DuplicateParam(name.to_string()));
+            if let Segment::Param(name) = &segment {
+                if pattern.param_names().any(|earlier| earlier == &**name) {
+                    return Err(PathPatternError::DuplicateParam(name.to_string()));
+                }
             }
             pattern.segments.push(segment);
         }

@@ -9,8 +9,9 @@ const BLOCK: usize = 16;
 /// The number of bytes at the start of `bytes` that `is_in` accepts.
 #[inline]
 pub fn leading(bytes: &[u8], is_in: impl Fn(u8) -> bool) -> usize {
-    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    for (index, block) in blocks.iter().enumerate() {
+    let blocks = bytes.chunks_exact(BLOCK);
+    let rest = blocks.remainder();
+    for (index, block) in blocks.enumerate() {
         let mut others = [0; BLOCK];
         for (other, &byte) in others.iter_mut().zip(block) {
             *other = if is_in(byte) { 0 } else { u8::MAX };
@@ -21,7 +22,7 @@ pub fn leading(bytes: &[u8], is_in: impl Fn(u8) -> bool) -> usize {
         }
     }
     let in_rest = rest.iter().position(|&byte| !is_in(byte)).unwrap_or(rest.len());
-    blocks.len() * BLOCK + in_rest
+    bytes.len() - rest.len() + in_rest
 }
 
 /// Whether `is_in` accepts all `bytes`.
@@ -31,8 +32,7 @@ pub fn all(bytes: &[u8], is_in: impl Fn(u8) -> bool) -> bool {
     let is_whole = |part: &[u8]| part.iter().fold(true, |are_in, &byte| are_in & is_in(byte));
     // The last block overlaps the one before it.
     if let Some(last) = bytes.last_chunk::<BLOCK>() {
-        let (blocks, _) = bytes.as_chunks::<BLOCK>();
-        return blocks.iter().all(|block| is_whole(block)) && is_whole(last);
+        return bytes.chunks_exact(BLOCK).all(is_whole) && is_whole(last);
     }
     match (bytes.first_chunk::<HALF>(), bytes.last_chunk::<HALF>()) {
         (Some(first), Some(last)) => is_whole(first) & is_whole(last),

@@ -147,7 +147,9 @@ pub(super) fn matches(route: &Route, request: &RequestView<'_>) -> bool {
     let mut segments: Vec<_> = segments(request.path()).map(compared).collect();
     let mut wanted = &*route.path.segments;
     if !how.exact_trailing_slash {
-        segments.pop_if(|last| last.is_empty());
+        if segments.last().is_some_and(|last| last.is_empty()) {
+            segments.pop();
+        }
         wanted = &wanted[..wanted.len() - usize::from(route.path.ends_in_slash())];
     }
     let is_path = request.path().starts_with('/');

@@ -61,10 +61,10 @@ impl FromStr for HostPattern {
         if name.starts_with('[') {
             return literal(&name);
         }
-        if let Some((host, port)) = name.split_once(':')
-            && port.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            return Err(HostPatternError::Port(host.into()));
+        if let Some((host, port)) = name.split_once(':') {
+            if port.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(HostPatternError::Port(host.into()));
+            }
         }
         let pattern = match name.strip_prefix("*.") {
             Some(parent) => Self::Below(parent.into()),
@@ -76,11 +76,10 @@ impl FromStr for HostPattern {
 }
 
 fn literal(text: &str) -> Result<HostPattern, HostPatternError> {
-    if let Some((host, port)) = text.rsplit_once(':')
-        && host.ends_with(']')
-        && port.bytes().all(|byte| byte.is_ascii_digit())
-    {
-        return Err(HostPatternError::Port(host.into()));
+    if let Some((host, port)) = text.rsplit_once(':') {
+        if host.ends_with(']') && port.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(HostPatternError::Port(host.into()));
+        }
     }
     let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     match address.map(str::parse::<Ipv6Addr>) {

@@ -129,6 +129,9 @@ pub type OverrideFault = Box<dyn std::error::Error + Send + Sync>;
 
 /// The limits of single keys in a shared store.
 pub trait RemoteOverrides: ReadOverrides {
+    /// The part that reads. Rust 1.85 does not turn one trait object into the other.
+    fn reader(self: Rc<Self>) -> Rc<dyn ReadOverrides>;
+
     /// How long a read may take.
     fn timeout(&self) -> Duration;
 

@@ -73,10 +73,10 @@ impl<'s> Trial<'s> {
 
     /// See [`StoreRef::correct`](super::StoreRef::correct).
     pub(super) fn correct(&self, correction: &Correction<'_>) {
-        if let Some(alone) = &self.alone
-            && alone.correct(correction, self.at)
-        {
-            return;
+        if let Some(alone) = &self.alone {
+            if alone.correct(correction, self.at) {
+                return;
+            }
         }
         self.counters.correct(&correction.charge, correction.op, self.at);
     }

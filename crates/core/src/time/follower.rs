@@ -115,9 +115,10 @@ impl Follower {
             _ => Difference { since: monotonic, is_ahead, least: gap },
         });
         self.differs = differs;
-        if let Some(Difference { since, least, .. }) = differs
-            && monotonic.as_micros().saturating_sub(since.as_micros()) >= HOLD.as_micros()
-        {
+        let held = differs.filter(|Difference { since, .. }| {
+            monotonic.as_micros().saturating_sub(since.as_micros()) >= HOLD.as_micros()
+        });
+        if let Some(Difference { least, .. }) = held {
             self.differs = None;
             if is_ahead {
                 at = at.plus(least);

@@ -65,16 +65,16 @@ impl ProcessClock {
             return course;
         }
         // One thread makes the comparison. The others use the present course.
-        if let Some(mut follower) = self.follower.try_lock()
-            && follower.course() == course
-        {
-            let (wall, read) = (wall(), self.passed(monotonic()));
-            // If the thread was suspended between the readings, it would find a difference
-            // that does not exist.
-            if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
-                follower.look(passed, wall);
-                self.course.write(follower.course());
-                return follower.course();
+        if let Some(mut follower) = self.follower.try_lock() {
+            if follower.course() == course {
+                let (wall, read) = (wall(), self.passed(monotonic()));
+                // If the thread was suspended between the readings, it would find a difference
+                // that does not exist.
+                if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
+                    follower.look(passed, wall);
+                    self.course.write(follower.course());
+                    return follower.course();
+                }
             }
         }
         course
@@ -110,7 +110,7 @@ impl Published {
                 ahead_us: self.ahead_us.load(Ordering::Relaxed),
             };
             fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
+            if before % 2 == 0 && self.version.load(Ordering::Relaxed) == before {
                 return course;
             }
             std::hint::spin_loop();

@@ -99,8 +99,8 @@ impl VerifyToken for TokenVerifier {
         let mut digest = self.secret.digest();
         digest.value(token);
         let key = digest.finish();
-        if let Some(Verified { claims, generation }) = self.verified.get(&key)
-            && generation == self.generation()
+        let known = self.verified.get(&key);
+        if let Some(Verified { claims, .. }) = known.filter(|it| it.generation == self.generation())
         {
             return if claims.hold_at(now) { Ok(claims) } else { Err(Fault::Invalid) };
         }

@@ -23,11 +23,11 @@ impl PenaltySpec {
         faults.required(&self.ban, Field::Penalty, message, "like ban: 5m");
         let ban = faults.duration(&self.ban, Field::Ban, BAN);
         let longest = faults.duration(&self.max_ban, Field::MaxBan, BAN);
-        if let (Some(ban), Some(longest)) = (ban, longest)
-            && longest < ban
-        {
-            let message = "the longest ban is shorter than the first one";
-            faults.error(Field::MaxBan, message, "write a longer \"max_ban\"");
+        if let (Some(ban), Some(longest)) = (ban, longest) {
+            if longest < ban {
+                let message = "the longest ban is shorter than the first one";
+                faults.error(Field::MaxBan, message, "write a longer \"max_ban\"");
+            }
         }
         let (Some(LimitSpec::Rate(quota)), Some(ban)) = (after, ban) else { return None };
         // A longest ban that is too short is reported above.

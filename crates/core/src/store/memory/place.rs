@@ -21,7 +21,7 @@ impl Place {
     pub(super) fn sample(&self) -> Option<usize> {
         // These bits choose neither the shard nor a group nor the tag.
         let bits = self.key >> 40 & 0xff_ffff;
-        let number = bits.is_multiple_of(SAMPLED).then_some(bits / SAMPLED)?;
+        let number = (bits % SAMPLED == 0).then_some(bits / SAMPLED)?;
         usize::try_from(number).ok()
     }
 }

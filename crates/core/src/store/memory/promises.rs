@@ -76,17 +76,17 @@ impl Promises {
             return;
         }
         let found = self.places.get_mut(sample % self.max);
-        if let Some(known @ Some(_)) = found
-            && let Some(promise) = known
-        {
-            let is_due = now >= promise.fits_at && charge.cost <= promise.cost;
-            if promise.key == place.key && promise.algorithm != *charge.algorithm {
-                *known = None;
-            } else if promise.key == place.key && is_due {
-                *known = None;
-                self.count(charge.key.counter, verdict.admitted);
-            } else if promise.key == place.key || now < promise.ends_at {
-                return;
+        if let Some(known @ Some(_)) = found {
+            if let Some(promise) = known {
+                let is_due = now >= promise.fits_at && charge.cost <= promise.cost;
+                if promise.key == place.key && promise.algorithm != *charge.algorithm {
+                    *known = None;
+                } else if promise.key == place.key && is_due {
+                    *known = None;
+                    self.count(charge.key.counter, verdict.admitted);
+                } else if promise.key == place.key || now < promise.ends_at {
+                    return;
+                }
             }
         }
         if let Retry::After(wait) = verdict.retry {
@@ -103,10 +103,10 @@ impl Promises {
 
     /// The counter of `place` changes, so nothing is promised any more.
     pub(super) fn changed(&mut self, place: &Place, sample: usize) {
-        if let Some(known) = self.places.get_mut(sample % self.max)
-            && known.as_ref().is_some_and(|promise| promise.key == place.key)
-        {
-            *known = None;
+        if let Some(known) = self.places.get_mut(sample % self.max) {
+            if known.as_ref().is_some_and(|promise| promise.key == place.key) {
+                *known = None;
+            }
         }
     }
 

@@ -200,10 +200,10 @@ impl Shard {
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;
         let expiries_s = |group: usize| self.groups[group].2.iter();
-        if let Some(group) = place.near
-            && let Some(way) = expiries_s(group).position(is_free)
-        {
-            return Slot { group, way };
+        if let Some(group) = place.near {
+            if let Some(way) = expiries_s(group).position(is_free) {
+                return Slot { group, way };
+            }
         }
         let free = |group: usize| expiries_s(group).filter(|&e| is_free(e)).count();
         let [first, second] = place.groups;

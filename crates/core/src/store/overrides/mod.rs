@@ -98,7 +98,7 @@ impl SharedOverrides {
                     spawn_local(Rc::clone(&there).listen(marks, Clock::System));
                 }
                 let timeout = there.timeout();
-                (there, timeout)
+                (there.reader(), timeout)
             }
             (SharedBackend::Remote(_), Store::Memory(_)) => return None,
         };
