@@ -35,6 +35,7 @@ pub mod policy;
 pub mod refusal;
 pub mod request;
 pub mod routes;
+pub mod scalar;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

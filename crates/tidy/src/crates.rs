@@ -87,7 +87,7 @@ pub(crate) const CRATES: &[Crate] = &[
                 "pem",
                 "tls",
             ],
-            &["testing", "text"],
+            &["scalar", "testing", "text"],
             &["policy", "store"],
             &["refusal", "routes"],
             &["decision"],

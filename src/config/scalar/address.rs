@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 use crate::server;
 
 const ADVICE: &str = "write an IP address and a port, like 0.0.0.0:8080 or \"[::]:8080\", or a \

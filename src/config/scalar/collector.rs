@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
+use tollgate_core::scalar::ScalarError;
+
 use super::document_url::DocumentUrl;
-use super::text::{ScalarError, written_as_text};
+use super::text::written_as_text;
 
 const ADVICE: &str = "write http://host:port or https://host:port";
 

@@ -4,7 +4,9 @@ use std::str::FromStr;
 
 use tollgate_core::time::{Span, Timestamp};
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 
 const ADVICE: &str = "write a year, a month and a day, like 2027-01-31";
 /// The years in which a date may lie.

@@ -6,8 +6,8 @@ use http::uri::PathAndQuery;
 
 use super::endpoint::Endpoint;
 use super::target::TargetText;
-use super::text::ScalarError;
 use crate::proxy::Target;
+use tollgate_core::scalar::ScalarError;
 
 const ADVICE: &str = "write the whole URL, like https://issuer.example/.well-known/jwks.json";
 

@@ -6,8 +6,10 @@ use std::str::FromStr;
 use http::uri::Authority;
 use rustls::pki_types::ServerName;
 
+use tollgate_core::scalar::ScalarError;
+
 use super::address::port_number;
-use super::text::{ScalarError, written_as_text};
+use super::text::written_as_text;
 use crate::proxy::Target;
 
 const ADVICE: &str = "write http://host:port, https://host, h2c://host:port or unix:/path";

@@ -8,7 +8,9 @@ use tollgate_core::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
 use tollgate_core::request::PathPattern;
 use tollgate_core::routes::HostPattern;
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 use crate::config::neighbours;
 
 const KEYS: &str = "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, \

@@ -4,7 +4,9 @@ use std::str::FromStr;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 
 /// A method.
 #[derive(Clone, Debug, PartialEq, Eq)]

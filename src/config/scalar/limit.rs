@@ -3,11 +3,10 @@
 use std::str::FromStr;
 
 use tollgate_core::policy::spec::LimitSpec;
+use tollgate_core::scalar::ScalarError;
 use tollgate_core::store::overrides::Override;
 
-use super::rate::Rate;
-use super::rate::count;
-use super::text::{ScalarError, written_as_text};
+use super::text::written_as_text;
 
 /// How much a policy admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +24,8 @@ written_as_text!(
 impl FromStr for Limit {
     type Err = ScalarError;
 
-    /// A text that is neither gets the error of a rate, which is most likely intended.
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        let bare = count(text.trim()).map(LimitSpec::Count);
-        bare.or_else(|_| text.parse().map(|Rate(quota)| LimitSpec::Rate(quota))).map(Self)
+        text.parse().map(Self)
     }
 }
 

@@ -6,8 +6,10 @@ use http::HeaderValue;
 use tollgate_core::request::{PathPattern, Segment};
 use tollgate_core::routes::HostPattern;
 
+use tollgate_core::scalar::ScalarError;
+
 use super::address::port_number;
-use super::text::{ScalarError, written_as_text};
+use super::text::written_as_text;
 use crate::message::Location;
 
 /// The target of a redirect.

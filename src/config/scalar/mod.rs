@@ -14,7 +14,6 @@ mod grammars;
 mod http_names;
 mod limit;
 mod location;
-mod number;
 mod percent;
 mod rate;
 mod retry;
@@ -44,7 +43,7 @@ pub use share::Share;
 pub use size::Size;
 pub use target::{ServerNameText, TargetText};
 pub use telemetry::{Level, LineForm, Off, OutputPath, Workers};
-pub use text::ScalarError;
+pub use tollgate_core::scalar::ScalarError;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 
 const ADVICE: &str = "write a number from 0 to 100 and %, like 1% or 0.05%";
 /// The digits after the point that a percentage may have: a share is a whole number of

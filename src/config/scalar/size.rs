@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
-use super::number::leading;
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::{ScalarError, leading};
+
+use super::text::written_as_text;
 
 const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB";
 

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 
 /// A path with or without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]

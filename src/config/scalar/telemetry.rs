@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 
-use super::text::{ScalarError, read_as_text, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::{read_as_text, written_as_text};
 use crate::telemetry::Output;
 
 /// The lowest level that is logged.

@@ -1,38 +1,4 @@
-//! How serde reads a value that is written as one text, and the error for a mistake in it.
-
-use std::fmt;
-
-/// Why a text is not what it should be: what is wrong, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScalarError {
-    /// What is wrong.
-    pub message: String,
-    /// It does not contain the text itself, which may be secret.
-    pub advice: &'static str,
-}
-
-impl ScalarError {
-    /// An error with this message and advice.
-    pub fn new(message: impl Into<String>, advice: &'static str) -> Self {
-        Self { message: message.into(), advice }
-    }
-
-    /// The error of another module, with the quotes of reports.
-    pub fn of(error: impl fmt::Display, advice: &'static str) -> Self {
-        Self::new(error.to_string().replace('`', "\""), advice)
-    }
-}
-
-impl fmt::Display for ScalarError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.advice.is_empty() {
-            return f.write_str(&self.message);
-        }
-        write!(f, "{}; {}", self.message, self.advice)
-    }
-}
-
-impl std::error::Error for ScalarError {}
+//! How serde reads a value that is written as one text.
 
 /// Lets serde read a type by its `FromStr`.
 macro_rules! read_as_text {
@@ -40,7 +6,7 @@ macro_rules! read_as_text {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;
-                text.parse().map_err(|error: $crate::config::scalar::text::ScalarError| {
+                text.parse().map_err(|error: tollgate_core::scalar::ScalarError| {
                     serde::de::Error::custom(format_args!("{}\n{}", error.message, error.advice))
                 })
             }

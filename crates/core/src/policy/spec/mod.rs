@@ -19,6 +19,8 @@ mod penalty;
 mod tests;
 mod written;
 
+use std::str::FromStr;
+
 use http::HeaderName;
 
 pub use self::fault::{Fault, Remark, name_fault};
@@ -29,6 +31,7 @@ use super::{ClientSettings, Exempt, KeyExpr, Left, MissingKey, Mode, Policy, Tem
 use crate::algorithm::{AlgorithmKind, Quota};
 use crate::consistency::{OnFailure, StoreMode};
 use crate::meter::MeterSpec;
+use crate::scalar::{self, ScalarError};
 use crate::time::Span;
 
 /// A policy in its written form.
@@ -104,6 +107,17 @@ impl LimitSpec {
             Self::Rate(quota) => quota.window(),
             Self::Count(_) => Span::ZERO,
         }
+    }
+}
+
+/// Reads a rate, or a count without a time. A text that is neither gets the error of a rate, which is
+/// most likely intended.
+impl FromStr for LimitSpec {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let bare = scalar::count(text.trim()).map(Self::Count);
+        bare.or_else(|_| scalar::rate(text).map(Self::Rate))
     }
 }
 

@@ -1,8 +1,12 @@
 //! Whole numbers with digit separators, which rates, sizes and durations contain.
 
-use super::text::ScalarError;
+use super::ScalarError;
 
-/// The number at the beginning of `text`, and the rest. There may be `_` between digits.
+/// The number at the beginning of `text`, and the rest. There may be `_` between digits. `what` and
+/// `advice` are for messages.
+///
+/// # Errors
+/// If the text does not begin with a whole number below 2^64.
 pub fn leading<'t>(
     text: &'t str,
     what: &str,
