@@ -32,6 +32,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         path_match: PathMatch::default(),
         methods: vec![],
         headers: vec![],
+        access: vec![],
         policies,
         affinity: None,
     };

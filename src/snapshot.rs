@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::decision::HeaderWriter;
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{AccessList, Policy};
 use tollgate_core::refusal::Offer;
 use tollgate_core::routes::{Route, Rules};
 
@@ -25,9 +25,11 @@ pub struct Snapshot {
     pub routes: Vec<Handling>,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
-    /// The policies as the file defines them.
+    /// All access lists, in the order of the file.
+    pub access: Vec<Arc<AccessList>>,
+    /// The policies and access lists as the file defines them.
     pub definitions: Arc<Definitions>,
-    /// The changes of policies at run time that are in force.
+    /// The changes of policies and access lists at run time that are in force.
     pub patches: Arc<Resolved>,
     /// The upstreams by their index.
     pub upstreams: Vec<Arc<UpstreamShared>>,
@@ -45,22 +47,35 @@ impl Snapshot {
         routes.map(names).collect()
     }
 
-    /// This configuration, which is that of the file, with changed policies.
+    /// This configuration, which is that of the file, with changed policies and access lists.
     pub fn patched(&self, patches: Arc<Resolved>) -> Self {
         let changed = |policy: &Policy| patches.changed.get(&*policy.name);
+        let in_mode = |list: &Arc<AccessList>| match patches.lists.get(&*list.name) {
+            Some((_, mode)) => Arc::new(list.in_mode(*mode)),
+            None => Arc::clone(list),
+        };
         let live = |policy: &Arc<Policy>| {
             let patch = changed(policy).and_then(|it| it.patch.as_ref());
             Arc::clone(patch.map_or(policy, |(_, patched)| patched))
         };
-        let rules = self.rules.changing(|policy| {
-            let candidate = changed(policy).and_then(|it| it.candidate.as_ref());
-            let candidate = candidate.map(|(_, candidate)| Arc::clone(candidate));
-            iter::once(live(policy)).chain(candidate).collect()
-        });
+        let access: Vec<Arc<AccessList>> = self.access.iter().map(in_mode).collect();
+        let live_list = |list: &Arc<AccessList>| {
+            let live = access.iter().find(|live| live.name == list.name);
+            Arc::clone(live.unwrap_or(list))
+        };
+        let rules = self.rules.changing(
+            |policy| {
+                let candidate = changed(policy).and_then(|it| it.candidate.as_ref());
+                let candidate = candidate.map(|(_, candidate)| Arc::clone(candidate));
+                iter::once(live(policy)).chain(candidate).collect()
+            },
+            live_list,
+        );
         Self {
             rules,
             routes: self.routes.clone(),
             policies: self.policies.iter().map(live).collect(),
+            access,
             definitions: Arc::clone(&self.definitions),
             upstreams: self.upstreams.clone(),
             headers: self.headers.clone(),

@@ -39,6 +39,9 @@ pub struct Entry {
 pub struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// The access list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
     /// The id of the key, which does not tell the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
@@ -59,9 +62,10 @@ impl AuditLog {
     pub fn change(&self, entry: Entry) {
         let Entry { actor, peer, call, status, change, .. } = &entry;
         let policy = change.policy.as_deref();
+        let list = change.list.as_deref();
         let key_id = change.key_id.as_deref();
         info!(
-            target: "audit", %actor, %peer, %call, status, policy, key_id,
+            target: "audit", %actor, %peer, %call, status, policy, list, key_id,
             before = %change.before, after = %change.after, "audit: a call that changes something"
         );
         self.keep(entry);

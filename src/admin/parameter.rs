@@ -72,6 +72,10 @@ pub const CLUSTER: &str = "With `scope=cluster` the answer has the sums of all n
 pub const POLICY_NAME: PathName =
     PathName { name: "policy", about: "the name of a policy", example: "per-client", known: None };
 
+/// The name of an access list in a path.
+pub const LIST_NAME: PathName =
+    PathName { name: "list", about: "the name of an access list", example: "office", known: None };
+
 /// A number from `least` to `most`.
 pub const fn number(
     name: &'static str,

@@ -9,10 +9,11 @@ use crate::patches::Rejected;
 pub fn problem(rejected: Rejected, policy: &str) -> Problem {
     match rejected {
         Rejected::UnknownPolicy => Problem::not_found(format!("there is no policy {policy:?}")),
+        Rejected::UnknownList => Problem::not_found(format!("there is no access list {policy:?}")),
         Rejected::Nothing => Problem::not_found("there is none that could be removed"),
         Rejected::Stale => {
-            let detail = "the policy or its changes are not those of If-Match any more; look at \
-                          the policy again";
+            let detail = "its definition or its changes are not those of If-Match any more; look \
+                          at it again";
             Problem::new(StatusCode::PRECONDITION_FAILED, detail)
         }
         Rejected::Invalid(mistakes) => {

@@ -92,6 +92,7 @@ impl ProcessState {
             rules,
             routes,
             policies: config.policies,
+            access: config.access,
             definitions: config.definitions,
             patches: Arc::default(),
             upstreams: upstreams.collect(),

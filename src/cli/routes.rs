@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::policy::{AccessList, AccessMode, AccessStep, Mode, Policy};
 use tollgate_core::request::PathPattern;
 
 use super::rate::rate;
@@ -14,7 +14,8 @@ const ANY: &str = "any";
 
 /// All routes in their order, and the handling of other requests.
 pub fn table(config: &Config) -> String {
-    let heads = ["ORDER", "NAME", "HOSTS", "METHODS", "FIELDS", "PATH", "POLICIES", "ACTION"];
+    let heads =
+        ["ORDER", "NAME", "HOSTS", "METHODS", "FIELDS", "PATH", "ACCESS", "POLICIES", "ACTION"];
     let mut rows = vec![heads.map(str::to_owned)];
     let routes = config.routes.iter().enumerate();
     rows.extend(routes.map(|(index, route)| row(index + 1, route, config)));
@@ -33,7 +34,7 @@ pub fn table(config: &Config) -> String {
     table
 }
 
-fn row(number: usize, route: &Route, config: &Config) -> [String; 8] {
+fn row(number: usize, route: &Route, config: &Config) -> [String; 9] {
     let rule = &route.rule;
     let name = if *rule.name == *number.to_string() { "-" } else { &rule.name };
     let policies = rule.policies.iter().map(|policy| limit(policy));
@@ -46,9 +47,23 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 8] {
         // Their values may be secrets.
         list_or_any(rule.headers.iter().map(|(name, _)| name)),
         route.written.path.clone(),
+        list_or_any(rule.access.iter().map(|list| access(list))),
         if policies.is_empty() { "-".to_owned() } else { policies },
         action(&route.handling.action, config),
     ]
+}
+
+/// A list with its status, its mode if it does not refuse, and whether it waits for credentials.
+fn access(list: &AccessList) -> String {
+    let step = match list.step() {
+        AccessStep::BeforeAuth => "before auth",
+        AccessStep::AfterAuth => "after auth",
+    };
+    let mode = match list.mode {
+        AccessMode::Enforce => String::new(),
+        other => format!(", {}", other.as_str()),
+    };
+    format!("{} ({} {step}{mode})", list.name, list.answer.status())
 }
 
 fn limit(policy: &Policy) -> String {

@@ -23,7 +23,7 @@ use super::shared_sections;
 use super::shown;
 use super::surroundings::Surroundings;
 use crate::patches::{
-    CANDIDATE, ConfigIdentity, Definition, Definitions, Mistake, Purpose, Values,
+    CANDIDATE, ConfigIdentity, Definition, Definitions, ListDefinition, Mistake, Purpose, Values,
 };
 
 /// The policies of `config`, which was compiled from `raw`, which was read from `tree`.
@@ -81,7 +81,19 @@ pub fn definitions(
         config: shown::digest(&document.written),
         config_sections: shared_sections::digests(&document.expanded, config),
     };
-    Definitions::new(policies, identity, Arc::new(compile), duration)
+    let lists = lists(tree, config);
+    Definitions::new(policies, identity, Arc::new(compile), duration).with_lists(lists)
+}
+
+/// The access lists of `config`, which was compiled from `tree`.
+fn lists(tree: &Node, config: &Config) -> Vec<ListDefinition> {
+    let section = field(tree, "access");
+    let lists = config.access.iter().filter_map(|list| {
+        let node = field(section?, &list.name)?;
+        let (digest, written) = (digest_of(node), shown::shown(node));
+        Some(ListDefinition { list: Arc::clone(list), digest, written })
+    });
+    lists.collect()
 }
 
 /// The definition with the values of a patch.

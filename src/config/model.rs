@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tollgate_core::algorithm::{Algorithm, SlidingWindow};
 use tollgate_core::decision::HeaderSettings;
-use tollgate_core::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
+use tollgate_core::policy::{AccessList, ApiKeySettings, ClientSettings, KeyExpr, Policy};
 use tollgate_core::routes;
 use tollgate_redis::RedisSettings;
 
@@ -43,7 +43,9 @@ pub struct Config {
     pub store: StoreSettings,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
-    /// The same policies as they are written, which can be changed at run time.
+    /// All access lists, in the order of the file.
+    pub access: Vec<Arc<AccessList>>,
+    /// The policies and access lists as they are written, which can be changed at run time.
     pub definitions: Arc<Definitions>,
     /// All routes, in the order of the file. The first match applies.
     pub routes: Vec<Route>,
@@ -113,6 +115,7 @@ impl Config {
             key_source: None,
             store: StoreSettings::default(),
             policies: vec![policy],
+            access: Vec::new(),
             definitions: Arc::default(),
             routes,
             upstreams: vec![upstream],

@@ -20,6 +20,11 @@ const URL_FIELDS: [&str; 5] = ["endpoints", "jwks", "otlp", "shards", "url"];
 /// The section whose short form is a URL, which may have a password.
 const SHORT_SECTION: &str = "redis";
 
+/// The field of access rules with the values of keys.
+const VALUES_FIELD: &str = "values";
+/// The beginnings of keys whose values clients send.
+const SENT_KEYS: [&str; 4] = ["api_key", "cookie:", "header:", "query:"];
+
 /// A shorter text of letters is no good secret.
 const MIN_SECRET_CHARS: usize = 16;
 
@@ -86,12 +91,23 @@ fn field(entry: &mut Entry, section: &'static Json) {
         Some(_) if name == SHORT_SECTION && !matches!(entry.value.value, Value::Map(_)) => {
             hide(&mut entry.value);
         }
+        Some(schema) if name == VALUES_FIELD => {
+            place(&mut entry.value, schema, texts);
+            hide_credentials(&mut entry.value);
+        }
         Some(schema) => place(&mut entry.value, schema, texts),
         None => {
             hide_name(entry, has_secret(section));
             hide(&mut entry.value);
         }
     }
+}
+
+/// Marks the values of keys that clients send as they are, because these may be credentials.
+fn hide_credentials(values: &mut Node) {
+    let Value::Map(entries) = &mut values.value else { return };
+    let is_sent = |entry: &&mut Entry| SENT_KEYS.iter().any(|kind| entry.name().starts_with(kind));
+    entries.iter_mut().filter(is_sent).for_each(|entry| hide(&mut entry.value));
 }
 
 /// Marks a value with all that is in it.

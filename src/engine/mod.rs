@@ -19,7 +19,9 @@ use std::time::Instant;
 use tollgate_core::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
 };
-use tollgate_core::policy::{Policy, Subject};
+use tollgate_core::policy::{
+    AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
+};
 use tollgate_core::request::{Ambiguity, Malformed, RequestView};
 use tollgate_core::routes::{Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
@@ -30,8 +32,8 @@ use crate::telemetry::{
 };
 
 pub use explain::{
-    Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
-    Wait, explain, preset,
+    Asked, Description, DescriptionError, Explaining, Explanation, Fields, ListVerdict,
+    PolicyVerdict, Reason, Wait, explain, preset,
 };
 pub use question::{Described, Judges, describe};
 pub use settlement::{Settled, Settlement};
@@ -74,12 +76,24 @@ pub struct Judgement<'r> {
     pub client_ip: IpAddr,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
+    /// What the access lists of its route have said.
+    pub access: AccessVerdicts,
     /// The decision of its policies.
     pub decision: Decision<&'r Arc<Policy>>,
     /// The time of the decision.
     pub now: Timestamp,
     /// How long the decision took, if a server was asked, in microseconds.
     pub store_us: Option<u64>,
+}
+
+impl Judgement<'_> {
+    /// Whether the client must not learn that there is a route.
+    pub const fn hides_route(&self) -> bool {
+        matches!(
+            self.decision.outcome,
+            Outcome::Denied(Denial { cause: DenialCause::Rule(DenialAnswer::NotFound), .. })
+        )
+    }
 }
 
 /// Why a request has no decision.
@@ -132,7 +146,8 @@ impl Engine {
         &self.clock
     }
 
-    /// Finds the route of a request under `rules`, and lets its policies judge it. The request
+    /// Finds the route of a request under `rules`, and lets its access lists and then its policies
+    /// judge it. The request
     /// arrives at `moment`; its tokens expire by the wall clock. `headroom` returns the headroom
     /// of a route's upstream. Policies that do not apply, take no part.
     ///
@@ -149,6 +164,13 @@ impl Engine {
         let Moment { now, wall, .. } = moment;
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
+        let mut access = AccessVerdicts::default();
+        let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
+        if let Some(denial) =
+            steps.into_iter().find_map(|step| access.ask(&route.access, step, &subject))
+        {
+            return Ok(self.denied((index, &subject), (access, denial), now));
+        }
         let headroom = headroom(index);
         let Deciding { limiter, timer, seen, .. } = &*self.deciding;
         let begun = timer.begin();
@@ -164,7 +186,23 @@ impl Engine {
         }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
-        Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })
+        Ok(Judgement { route: index, client_ip, affinity, access, decision, now, store_us })
+    }
+
+    /// The judgement of a request that an access list denies. No policy is asked.
+    #[cold]
+    fn denied<'r>(
+        &self,
+        (route, subject): (usize, &Subject<'_, '_>),
+        (access, denial): (AccessVerdicts, Denial),
+        now: Timestamp,
+    ) -> Judgement<'r> {
+        if let Some(unbelieved) = subject.unbelieved() {
+            self.deciding.seen.forwarders.observe(&unbelieved);
+        }
+        let decision = Decision::uncounted(Outcome::Denied(denial));
+        let client_ip = subject.client_ip();
+        Judgement { route, client_ip, affinity: None, access, decision, now, store_us: None }
     }
 
     /// Whether [`judge`](Self::judge) waits for nothing: its future is ready at its first poll.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use http::Method;
 use http::request::Parts;
 use tollgate_core::decision::Outcome;
+use tollgate_core::policy::DenialCause;
 use tollgate_core::request::{Ambiguity, Malformed, RequestView};
 
 use super::Undecidable;
@@ -68,5 +69,10 @@ pub fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
         Outcome::Deny(_) => Some(Failure::KeyMissing),
         Outcome::Ambiguous(_) => Some(Ambiguity::ManyKeys.into()),
         Outcome::Unauthorized(_, fault) => Some((*fault).into()),
+        Outcome::Denied(denial) => Some(match denial.cause {
+            DenialCause::Rule(answer) => Failure::Denied(answer),
+            DenialCause::Ambiguous => Ambiguity::ManyKeys.into(),
+            DenialCause::Unverifiable => Failure::KeysAway,
+        }),
     }
 }

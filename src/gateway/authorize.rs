@@ -119,7 +119,9 @@ impl Gateway {
                 return answers.failed(exchange, failure.in_question(parts), None);
             }
         };
-        let policies = &snapshot.rules.route(judgement.route).policies;
+        let route = snapshot.rules.route(judgement.route);
+        let policies = &route.policies;
+        metrics.accessed(&route.access, judgement.access);
         metrics.decided(policies, &judgement.decision);
         drop(mem::take(&mut judgement.decision.lease));
         exchange.judged(&mut judgement);

@@ -110,7 +110,8 @@ impl Exchange {
 
     /// Remembers the decision of the limiter.
     pub fn judged(&mut self, judgement: &mut Judgement<'_>) {
-        self.route = Some(judgement.route);
+        // The response of a hidden route is that of a missing one, without the edits of the route.
+        self.route = (!judgement.hides_route()).then_some(judgement.route);
         self.measurement.set_route(judgement.route);
         self.closing.settlement =
             Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));

@@ -69,8 +69,9 @@ impl Gateway {
                 return answer(exchange.end(Err(*failure), LimitFields::default()));
             }
         };
-        let policies = &self.snapshot.rules.route(judgement.route).policies;
-        self.metrics.decided(policies, &judgement.decision);
+        let route = self.snapshot.rules.route(judgement.route);
+        self.metrics.accessed(&route.access, judgement.access);
+        self.metrics.decided(&route.policies, &judgement.decision);
         exchange.judged(judgement);
         let decision = &judgement.decision;
         let limits = exchange.limits(&judgement.decision);

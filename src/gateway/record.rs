@@ -7,7 +7,7 @@ use http::Method;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{AccessVerdict, Policy};
 use tollgate_core::routes::Route;
 
 use crate::engine::{Judgement, Settled};
@@ -30,6 +30,22 @@ pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement
         _ => (true, None),
     };
     record.policies = policies(&record.method, route, decision);
+    record_access(record, route, judgement);
+}
+
+/// Adds the first access lists that deny the request, or would.
+fn record_access(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
+    if !judgement.access.any() {
+        return;
+    }
+    for (list, verdict) in judgement.access.of(&route.access) {
+        let of_record = match verdict {
+            AccessVerdict::Denied(_) => &mut record.denied_by,
+            AccessVerdict::ShadowDenied => &mut record.shadow_denied_by,
+            AccessVerdict::Allowed => continue,
+        };
+        of_record.get_or_insert_with(|| (&*list.name).into());
+    }
 }
 
 /// Adds what was settled to the record of a request.
@@ -56,7 +72,7 @@ pub fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
         Outcome::Refuse(_) => decision.binding().map_or("refused", Report::outcome),
         Outcome::Unavailable(_) => "failed_closed",
         Outcome::Unverifiable(..) => "unverifiable",
-        Outcome::Deny(_) | Outcome::Unauthorized(..) => "denied",
+        Outcome::Deny(_) | Outcome::Unauthorized(..) | Outcome::Denied(_) => "denied",
         Outcome::Ambiguous(_) => "ambiguous",
     }
 }

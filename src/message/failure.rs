@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 
-use tollgate_core::policy::TokenFault;
+use tollgate_core::policy::{DenialAnswer, TokenFault};
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{NO_KEY, NOT_JUDGED};
 use tollgate_core::request::{Ambiguity, Malformed};
@@ -16,6 +16,9 @@ use super::question::{BadQuestion, QuestionParts};
 pub const MAX_RESPONSE_FIELDS: usize = 256;
 /// The largest head of a response of an upstream in bytes, and the largest trailers.
 pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 * 1024;
+
+/// What a client is told if no route matches. A route that an access list hides is told the same.
+const NO_ROUTE: &str = "no route matches the host, path and method of this request";
 
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +65,11 @@ pub enum Failure {
     #[error("the gateway does not serve TRACE")]
     Trace,
     /// No route matches.
-    #[error("no route matches the host, path and method of this request")]
+    #[error("{NO_ROUTE}")]
     NoRoute,
+    /// An access list denies the request.
+    #[error("{}", denial_text(*.0))]
+    Denied(DenialAnswer),
     /// A policy demands a key that the request does not have.
     #[error("{NO_KEY}")]
     KeyMissing,
@@ -144,9 +150,11 @@ impl Failure {
             | Self::Expectation
             | Self::BodyBroken
             | Self::Unsendable => Code::Internal,
-            Self::KeyMissing => Code::PermissionDenied,
+            Self::KeyMissing | Self::Denied(DenialAnswer::Forbidden) => Code::PermissionDenied,
             Self::Unauthorized(_) => Code::Unauthenticated,
-            Self::NoRoute | Self::Tunnel | Self::Trace => Code::Unimplemented,
+            Self::NoRoute | Self::Denied(DenialAnswer::NotFound) | Self::Tunnel | Self::Trace => {
+                Code::Unimplemented
+            }
             // Servers of gRPC use this code for a message that is too large.
             Self::BodyTooLarge => Code::ResourceExhausted,
             // Not `Unavailable`, which says that another attempt is safe: the upstream may
@@ -156,6 +164,7 @@ impl Failure {
             | Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
+            | Self::Denied(DenialAnswer::Unavailable(_))
             | Self::Exhausted
             | Self::UpstreamBusy
             | Self::UpstreamUnresolved
@@ -185,9 +194,9 @@ impl Failure {
                 StatusCode::BAD_REQUEST
             }
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
-            Self::KeyMissing => StatusCode::FORBIDDEN,
+            Self::KeyMissing | Self::Denied(DenialAnswer::Forbidden) => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
-            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::NoRoute | Self::Denied(DenialAnswer::NotFound) => StatusCode::NOT_FOUND,
             Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -201,6 +210,7 @@ impl Failure {
             Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
+            | Self::Denied(DenialAnswer::Unavailable(_))
             | Self::Exhausted
             | Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
@@ -219,6 +229,7 @@ impl Failure {
             | Self::Tunnel
             | Self::Trace
             | Self::KeyMissing
+            | Self::Denied(DenialAnswer::Forbidden)
             | Self::Unauthorized(_)
             | Self::BodyTooLarge
             | Self::BodyTimeout
@@ -226,6 +237,7 @@ impl Failure {
             | Self::Unsendable => Blame::Client,
             // The gateway ends the request, whichever side was slow.
             Self::NoRoute
+            | Self::Denied(DenialAnswer::NotFound | DenialAnswer::Unavailable(_))
             | Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
@@ -271,6 +283,7 @@ impl Failure {
             Self::Tunnel => "tunnel",
             Self::Trace => "trace",
             Self::NoRoute => "no_route",
+            Self::Denied(_) => "denied",
             Self::KeyMissing => "key_missing",
             Self::Unauthorized(TokenFault::Missing) => "token_missing",
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
@@ -298,6 +311,16 @@ impl Failure {
     }
 }
 
+/// What a client is told of a denial. If the status is 404, the text does not tell that there is a
+/// route.
+const fn denial_text(answer: DenialAnswer) -> &'static str {
+    match answer {
+        DenialAnswer::Forbidden => "this route does not allow this request",
+        DenialAnswer::NotFound => NO_ROUTE,
+        DenialAnswer::Unavailable(_) => "this route is out of service at the moment",
+    }
+}
+
 /// Bounds and versions have their own statuses. All others are a bad request.
 const fn status_of(malformed: Malformed) -> StatusCode {
     match malformed {
@@ -320,6 +343,9 @@ mod tests {
         let cases = [
             (Failure::NoRoute, Code::Unimplemented),
             (Failure::KeyMissing, Code::PermissionDenied),
+            (Failure::Denied(DenialAnswer::Forbidden), Code::PermissionDenied),
+            (Failure::Denied(DenialAnswer::NotFound), Code::Unimplemented),
+            (Failure::Denied(DenialAnswer::Unavailable(None)), Code::Unavailable),
             (Failure::Unauthorized(TokenFault::Missing), Code::Unauthenticated),
             (Failure::BodyTooLarge, Code::ResourceExhausted),
             (Failure::BodyBroken, Code::Internal),
@@ -332,5 +358,16 @@ mod tests {
         for (failure, code) in cases {
             assert_eq!(failure.code(), code, "{failure:?}");
         }
+    }
+
+    /// A client must not learn from the response that there is a route.
+    #[test]
+    fn a_hidden_route_is_told_as_no_route() {
+        let (hidden, missing) = (Failure::Denied(DenialAnswer::NotFound), Failure::NoRoute);
+        assert_eq!(hidden.to_string(), missing.to_string());
+        assert_eq!((hidden.status(), hidden.code()), (missing.status(), missing.code()));
+        assert_eq!(hidden.blame(), missing.blame());
+        assert_eq!(hidden.ends_connection(), missing.ends_connection());
+        assert_ne!(hidden.reason(), missing.reason(), "operators see the difference");
     }
 }

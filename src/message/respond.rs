@@ -1,9 +1,12 @@
 //! The gateway's own responses: failures and refusals, as problem+json (RFC 9457), as
 //! text, as a page for browsers, or as the status of a gRPC call.
 
+use std::num::NonZeroU32;
+
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
+use tollgate_core::policy::DenialAnswer;
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{ErrorFormat, Problem, challenge};
 
@@ -34,7 +37,10 @@ pub fn failure_response(
     let status = failure.status();
     let detail = failure.to_string();
     let id = printable(request_id);
+    let wait_s = wait_of(failure);
     let problem = Problem::of_status(status, failure.blame().as_str(), detail, Some(id));
+    let retry_after_ms = wait_s.map(|secs| u64::from(secs.get()) * 1000);
+    let problem = Problem { retry_after_ms, ..problem };
     let mut response = format.response(&problem, failure.code(), || empty_table(FIELDS));
     let headers = response.headers_mut();
     if failure.ends_connection() {
@@ -49,7 +55,18 @@ pub fn failure_response(
     if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted) {
         headers.insert(RETRY_AFTER, BUSY_RETRY_SECS);
     }
+    if let Some(secs) = wait_s {
+        headers.insert(RETRY_AFTER, secs.get().into());
+    }
     response
+}
+
+/// How many seconds the configuration lets a client wait.
+const fn wait_of(failure: Failure) -> Option<NonZeroU32> {
+    match failure {
+        Failure::Denied(DenialAnswer::Unavailable(wait_s)) => wait_s,
+        _ => None,
+    }
 }
 
 /// The response to a request that exceeds a limit. The fields about limits are added
@@ -245,5 +262,15 @@ mod tests {
         assert_eq!(response.headers()["grpc-status"], "8");
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
         assert_eq!(response.headers()[CONNECTION], "close");
+    }
+
+    #[test]
+    fn a_route_that_is_out_of_service_tells_when_to_come_back() {
+        let failure = Failure::Denied(DenialAnswer::Unavailable(NonZeroU32::new(600)));
+        let response = failure_response(ErrorFormat::Problem, failure, &ID);
+        assert_eq!((response.status().as_u16(), &response.headers()[RETRY_AFTER]), (503, "600"));
+        assert!(text(&response).contains(r#""retry-after-ms":600000"#), "{}", text(&response));
+        let response = failure_response(ErrorFormat::Grpc, failure, &ID);
+        assert_eq!(response.headers()["grpc-retry-pushback-ms"], "600000");
     }
 }

@@ -4,12 +4,12 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::resolved::tag;
-use super::{Definition, Mistake, NewCandidate, NewPatch};
+use super::{Definition, Mistake, NewCandidate, NewMode, NewPatch};
 
 /// A change, and where the result goes.
 #[derive(Debug)]
 pub struct PatchCall {
-    /// The policy.
+    /// The policy, or the access list.
     pub policy: String,
     /// What is to be done.
     pub requested: Requested,
@@ -21,7 +21,7 @@ pub struct PatchCall {
     pub reply: oneshot::Sender<Result<Done, Rejected>>,
 }
 
-/// What is to be done with a policy.
+/// What is to be done with a policy or an access list.
 #[derive(Clone, Debug)]
 pub enum Requested {
     /// Change some of its values.
@@ -32,6 +32,8 @@ pub enum Requested {
     Candidate(NewCandidate),
     /// End its candidate.
     RemoveCandidate,
+    /// Give the access list another mode, or the one of the file.
+    Mode(NewMode),
 }
 
 /// The states of a policy in which a change may be made (RFC 9110, section 13.1.1).
@@ -57,6 +59,8 @@ pub struct Done {
 pub enum Rejected {
     /// There is no such policy.
     UnknownPolicy,
+    /// There is no such access list.
+    UnknownList,
     /// There is no patch or candidate that could be removed.
     Nothing,
     /// The policy has been changed in the meantime.
@@ -89,6 +93,11 @@ impl IfMatch {
 
     /// Whether the change may be made if the entry of the policy has this version.
     pub fn admits(&self, definition: &Definition, version: Option<&str>) -> bool {
-        self.names(&tag(definition, version))
+        self.admits_digest(&definition.digest, version)
+    }
+
+    /// The same for a definition with this digest.
+    pub fn admits_digest(&self, digest: &str, version: Option<&str>) -> bool {
+        self.names(&tag(digest, version))
     }
 }

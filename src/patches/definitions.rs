@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{AccessList, Policy};
 use tollgate_core::time::Span;
 
 use super::{ConfigIdentity, Values};
@@ -47,10 +47,22 @@ pub struct Definition {
     pub written: Value,
 }
 
+/// One access list as the file defines it.
+#[derive(Clone, Debug)]
+pub struct ListDefinition {
+    /// The list without any change.
+    pub list: Arc<AccessList>,
+    /// Identifies the definition: 32 hexadecimal digits.
+    pub digest: String,
+    /// The definition as it is written, without secrets.
+    pub written: Value,
+}
+
 /// All policies with an effect, and how they are compiled.
 #[derive(Clone)]
 pub struct Definitions {
     policies: Vec<Definition>,
+    lists: Vec<ListDefinition>,
     /// Identifies the file.
     pub identity: ConfigIdentity,
     compile: Arc<Compile>,
@@ -66,7 +78,23 @@ impl Definitions {
         compile: Arc<Compile>,
         duration: fn(&str) -> Result<Span, Mistake>,
     ) -> Self {
-        Self { policies, identity, compile, duration }
+        Self { policies, lists: Vec::new(), identity, compile, duration }
+    }
+
+    /// The same with these access lists.
+    #[must_use]
+    pub fn with_lists(self, lists: Vec<ListDefinition>) -> Self {
+        Self { lists, ..self }
+    }
+
+    /// The definition of the access list of this name.
+    pub fn list(&self, name: &str) -> Option<&ListDefinition> {
+        self.lists.iter().find(|it| *it.list.name == *name)
+    }
+
+    /// All access lists, in the order of the file.
+    pub fn lists(&self) -> &[ListDefinition] {
+        &self.lists
     }
 
     /// The definition of the policy of this name.

@@ -75,7 +75,7 @@ pub struct NewCandidate {
 }
 
 /// Tells `null` from an absent field.
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
@@ -165,7 +165,11 @@ fn replace<T>(value: &mut Option<T>, given: Option<Option<T>>) {
     }
 }
 
-fn change(
+/// A change to these values, from now on.
+///
+/// # Errors
+/// All mistakes in the time and the reason.
+pub fn change(
     values: Values,
     lasts: Option<&str>,
     reason: String,

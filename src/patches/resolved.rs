@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_core::decision::MAX_POLICIES;
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{AccessMode, Policy};
 use tollgate_core::time::Timestamp;
 use tollgate_redis::EntryVersion;
 
-use super::{Change, Definition, Definitions, Entry, Mistake, Purpose};
+use super::{
+    Change, Definition, Definitions, Entry, ListDefinition, Mistake, Purpose, entry_of, list_of,
+    mode_in,
+};
+
+const OTHER_DEFINITION: &str = "the definition in the file of this node is another one";
 
 /// The entries as they are stored: the policy, a version, and bytes.
 pub type Stored = [(String, EntryVersion, Vec<u8>)];
@@ -18,6 +23,8 @@ pub type Stored = [(String, EntryVersion, Vec<u8>)];
 pub struct Resolved {
     /// The changed policies by name.
     pub changed: BTreeMap<String, Changed>,
+    /// The access lists with another mode by name.
+    pub lists: BTreeMap<String, (Change, AccessMode)>,
     /// The entries, or parts of them, that this node does not apply.
     pub ignored: Vec<Ignored>,
     /// The versions of all entries.
@@ -57,6 +64,10 @@ impl Resolved {
         let mut taken: HashSet<u32> = definitions.all().iter().flat_map(counters).collect();
         for (name, version, bytes) in stored {
             resolved.versions.insert(name.clone(), version.clone());
+            if let Some(list) = list_of(name) {
+                resolved.list(list, bytes, definitions, now);
+                continue;
+            }
             let (definition, entry) = match current(name, bytes, definitions, now) {
                 Ok(Some(current)) => current,
                 Ok(None) => continue,
@@ -90,6 +101,35 @@ impl Resolved {
         resolved
     }
 
+    /// Applies the entry of an access list.
+    fn list(&mut self, name: &str, bytes: &[u8], definitions: &Definitions, now: Timestamp) {
+        let read = || {
+            let Some(entry) = decoded(bytes, now)? else { return Ok(None) };
+            let definition = definitions.list(name);
+            let definition = definition.ok_or("this node has no access list of this name")?;
+            if definition.digest != entry.digest {
+                return Err(OTHER_DEFINITION.to_owned());
+            }
+            let Some(patch) = entry.patch else { return Ok(None) };
+            let mode = mode_in(&patch.values)?;
+            Ok::<_, String>(Some((patch, mode)))
+        };
+        match read() {
+            Ok(None) => {}
+            Ok(Some((patch, mode))) => {
+                let patch = self.until(patch);
+                self.lists.insert(name.to_owned(), (patch, mode));
+            }
+            Err(because) => self.ignore(&entry_of(name), because),
+        }
+    }
+
+    /// Identifies the definition and the mode of an access list: the contents of an entity tag.
+    pub fn list_tag(&self, definition: &ListDefinition) -> String {
+        let version = self.versions.get(&entry_of(&definition.list.name));
+        tag(&definition.digest, version.map(EntryVersion::as_str))
+    }
+
     /// Whether values of the policy of this name are changed.
     pub fn is_patched(&self, name: &str) -> bool {
         self.changed.get(name).is_some_and(|changed| changed.patch.is_some())
@@ -104,7 +144,7 @@ impl Resolved {
     /// Identifies the definition and the changes of a policy: the contents of an entity tag.
     pub fn tag(&self, definition: &Definition) -> String {
         let version = self.versions.get(&*definition.policy.name).map(EntryVersion::as_str);
-        tag(definition, version)
+        tag(&definition.digest, version)
     }
 
     /// Whether the same changes are in force as in `other`.
@@ -120,6 +160,7 @@ impl Resolved {
         self.versions == other.versions
             && self.ignored == other.ignored
             && in_force(self) == in_force(other)
+            && self.lists == other.lists
     }
 
     /// The candidate, if its counters can be told from those of other policies, and the routes
@@ -163,9 +204,10 @@ impl Resolved {
     }
 }
 
-/// The contents of the entity tag of a policy whose entry, if there is one, has this version.
-pub fn tag(definition: &Definition, version: Option<&str>) -> String {
-    let digest = definition.digest.get(..16).unwrap_or_default();
+/// The contents of the entity tag of a policy or a list with a definition of this digest, whose
+/// entry, if there is one, has this version.
+pub fn tag(digest: &str, version: Option<&str>) -> String {
+    let digest = digest.get(..16).unwrap_or_default();
     format!("{digest}-{}", version.unwrap_or("0"))
 }
 
@@ -177,15 +219,20 @@ fn current<'d>(
     definitions: &'d Definitions,
     now: Timestamp,
 ) -> Result<Option<(&'d Definition, Entry)>, String> {
-    let entry = Entry::decode(bytes)
-        .map_err(|_| "this version of the gateway cannot read the entry".to_owned())?;
-    let Some(entry) = entry.at(now) else { return Ok(None) };
+    let Some(entry) = decoded(bytes, now)? else { return Ok(None) };
     let definition = definitions.get(name);
     let definition = definition.ok_or("this node has no policy of this name")?;
     if definition.digest != entry.digest {
-        return Err("the definition in the file of this node is another one".to_owned());
+        return Err(OTHER_DEFINITION.to_owned());
     }
     Ok(Some((definition, entry)))
+}
+
+/// The changes in these bytes that have not ended. None: all have.
+fn decoded(bytes: &[u8], now: Timestamp) -> Result<Option<Entry>, String> {
+    let entry = Entry::decode(bytes)
+        .map_err(|_| "this version of the gateway cannot read the entry".to_owned())?;
+    Ok(entry.at(now))
 }
 
 fn counters(definition: &Definition) -> impl Iterator<Item = u32> {

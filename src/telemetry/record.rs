@@ -59,6 +59,10 @@ pub struct Record {
     pub outcome: &'static str,
     /// Whether the limiter refused it.
     pub is_refused: bool,
+    /// The access list that denied it.
+    pub denied_by: Option<Name>,
+    /// The first access list in shadow mode that would have denied it.
+    pub shadow_denied_by: Option<Name>,
     /// When it was decided, by the clock of decisions.
     pub decided: Option<Timestamp>,
     /// How long the decision took, if a server was asked, in microseconds.
@@ -182,6 +186,8 @@ impl Record {
             policies: SmallVec::new(),
             outcome: "unknown",
             is_refused: false,
+            denied_by: None,
+            shadow_denied_by: None,
             wait: None,
             attempts: Attempts::default(),
             decided: None,

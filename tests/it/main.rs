@@ -3,6 +3,7 @@
 mod support;
 
 mod abuse;
+mod access;
 mod access_log;
 mod admin;
 mod algorithms;

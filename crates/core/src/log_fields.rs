@@ -53,6 +53,10 @@ pub enum Field {
     Wait,
     /// The policy in shadow mode that would have refused.
     ShadowRefusedBy,
+    /// The access list that denied the request.
+    DeniedBy,
+    /// The access list in shadow mode that would have denied it.
+    ShadowDeniedBy,
     /// How many of 100 such requests are written.
     Sample,
     /// When the request was decided.
@@ -111,7 +115,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 28] = [
+pub const FIELDS: [Named; 30] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -136,6 +140,8 @@ pub const FIELDS: [Named; 28] = [
     named(Field::StoreTime, "store_us", "tollgate.store_us", "tollgate.store_us"),
     named(Field::Wait, "wait_ms", "tollgate.wait_ms", "tollgate.wait_ms"),
     named(Field::ShadowRefusedBy, "shadow_refused_by", "tollgate.shadow_refused_by", "tollgate.shadow_refused_by"),
+    named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
+    named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
     named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),
     named(Field::TimeUs, "time_us", "tollgate.time_us", "tollgate.time_us"),
     named(Field::SettledUs, "settled_us", "tollgate.settled_us", "tollgate.settled_us"),

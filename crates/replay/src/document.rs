@@ -86,6 +86,7 @@ fn counts(report: &Report) -> Vec<String> {
         (log.no_request, "lines without a request"),
         (log.unread, "lines not read"),
         (totals.no_route, "requests that no route matches"),
+        (totals.denied, "requests that an access list denies"),
         (totals.malformed, "requests that the gateway refuses as malformed"),
         (totals.held, "requests held"),
     ];

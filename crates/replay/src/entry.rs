@@ -19,6 +19,8 @@ pub(super) struct Entry {
     target: Box<[u8]>,
     /// Host and header fields, which most logs do not have.
     extras: Option<Box<Extras>>,
+    /// Whether the log has the whole address of the peer.
+    pub(super) has_address: bool,
     /// The peer. 0.0.0.0 if the log does not name it.
     client: IpAddr,
     /// The status of the response. 0 if it is not known.
@@ -60,6 +62,7 @@ impl Entry {
             method: Method::from_bytes(&line.method).ok()?,
             target: (&*line.target).into(),
             extras: has_extras.then(|| Box::new(extras)),
+            has_address: line.client.is_some_and(|client| !client.is_masked),
             client: line.client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.address),
             status: line.status,
             duration_us: line.duration_us,

@@ -102,6 +102,9 @@ impl Exceeding {
         let Some(route) = selected.filter(|_| *request.method() != http::Method::OPTIONS) else {
             return Needed::All;
         };
+        if !self.rules.route(route).access.is_empty() {
+            return Needed::All;
+        }
         let subject = self.rules.subject(request, route, now);
         let mut foreseen = SmallVec::new();
         for (policy, index) in self.rules.route(route).policies.iter().zip(&self.routes[route]) {

@@ -45,6 +45,8 @@ pub(super) enum LoggedResult {
     Refused,
     /// Refused before any counter was asked, for want of a key.
     Denied,
+    /// An access list has denied the request.
+    DeniedByList,
     /// The gateway has refused the request before any policy was asked.
     NotJudged,
     /// The client has left before the response, and the log does not tell.
@@ -57,7 +59,10 @@ impl KnownEntry {
         Self {
             keys: known.keys.iter().filter_map(|key| EntryKey::of(key, wanted)).collect(),
             settled: known.settled_us.map(Timestamp::from_micros),
-            result: LoggedResult::of(&known.outcome),
+            result: match known.is_denied_by_list {
+                true => LoggedResult::DeniedByList,
+                false => LoggedResult::of(&known.outcome),
+            },
             remaining: known.remaining,
         }
     }

@@ -18,6 +18,7 @@ pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
     if facts.has_keys() {
         return notes;
     }
+    notes.extend(of_access(facts, setup));
     notes.extend(of_routes(facts, setup));
     let used: HashSet<&str> = setup
         .routes
@@ -28,6 +29,16 @@ pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
         notes.extend(of_policy(facts, setup, policy));
     }
     notes
+}
+
+/// What keeps access lists from being applied.
+fn of_access(facts: &Facts, setup: &Setup) -> Option<String> {
+    let Facts { no_client, masked, .. } = facts;
+    let unknown = no_client + masked;
+    let has_lists = setup.routes.iter().any(|route| !route.access.is_empty());
+    (has_lists && unknown > 0).then(|| {
+        format!("access lists are not applied to {unknown} requests without a whole address")
+    })
 }
 
 fn of_log(facts: &Facts) -> Vec<String> {

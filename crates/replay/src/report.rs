@@ -69,6 +69,8 @@ pub(super) struct TotalsReport {
     pub(super) held: u64,
     pub(super) longest_hold_ms: u64,
     pub(super) no_route: u64,
+    /// Requests that an access list denies.
+    pub(super) denied: u64,
     pub(super) malformed: u64,
     /// Decisions that are those of the log, if it has keys.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,7 +191,7 @@ impl LogReport {
 impl TotalsReport {
     /// The totals of a trial; of `other`, the trial with the other placement, the range.
     pub(super) fn of(facts: &Facts, trial: &Trial, other: Option<&Trial>) -> Self {
-        let Totals { judged, refused, held, longest_hold, no_route, ambiguous, .. } =
+        let Totals { judged, refused, held, longest_hold, no_route, denied, ambiguous, .. } =
             &trial.counts.totals;
         let Totals { repeated, different, series, .. } = &trial.counts.totals;
         let of_known = |count: u64| (facts.with_keys > 0).then_some(count);
@@ -200,6 +202,7 @@ impl TotalsReport {
             held: *held,
             longest_hold_ms: longest_hold.as_millis_ceil(),
             no_route: *no_route,
+            denied: *denied,
             malformed: facts.malformed + ambiguous,
             repeated: of_known(*repeated),
             different: of_known(*different),

@@ -16,7 +16,9 @@ use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Headroom, Lease, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::meter::MeterSpec;
-use tollgate_core::policy::{ClientSettings, Policy};
+use tollgate_core::policy::{
+    AccessList, AccessStep, AccessVerdicts, ClientSettings, Policy, Subject,
+};
 use tollgate_core::request::RequestView;
 use tollgate_core::routes::{Route, Rules, Unmatched};
 use tollgate_core::store::{MemoryStore, Store};
@@ -169,8 +171,12 @@ impl Trial {
                 return Fate::NotJudged;
             }
         };
-        let policies = &self.rules.route(index).policies;
+        let Route { policies, access, .. } = self.rules.route(index);
         let subject = self.rules.subject(request, index, now);
+        if entry.has_address && is_denied(access, &subject) {
+            self.counts.totals.denied += 1;
+            return Fate::NotJudged;
+        }
         let decision = self.limiter.decide(policies, &subject, Headroom::default(), now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
         let client = subject.client_ip();
@@ -271,6 +277,13 @@ impl Open {
         };
         limiter.end(&self.lease, &ending, self.end);
     }
+}
+
+/// Whether an access list denies a request. What is not certain denies it, as in the gateway.
+fn is_denied(lists: &[Arc<AccessList>], subject: &Subject<'_, '_>) -> bool {
+    let mut verdicts = AccessVerdicts::default();
+    let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
+    steps.into_iter().any(|step| verdicts.ask(lists, step, subject).is_some())
 }
 
 /// Whether whole seconds are too coarse for a policy: its window is shorter than 10 s.

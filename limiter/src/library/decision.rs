@@ -124,9 +124,11 @@ impl Decision {
             Judged::Admit => Outcome::Admit { delay: self.judged.delay.into() },
             Judged::Refuse(retry) => Outcome::Refuse { retry: wait(*retry) },
             Judged::Unavailable(_) | Judged::Unverifiable(..) => Outcome::Unavailable,
-            Judged::Deny(_) | Judged::Ambiguous(_) | Judged::Unauthorized(..) => {
-                Outcome::KeyMissing
-            }
+            // Only the gateway has access lists.
+            Judged::Deny(_)
+            | Judged::Ambiguous(_)
+            | Judged::Unauthorized(..)
+            | Judged::Denied(_) => Outcome::KeyMissing,
         }
     }
 
@@ -171,7 +173,8 @@ impl Decision {
             Judged::Admit
             | Judged::Refuse(_)
             | Judged::Unavailable(_)
-            | Judged::Unverifiable(..) => None,
+            | Judged::Unverifiable(..)
+            | Judged::Denied(_) => None,
         })
     }
 

@@ -4,6 +4,7 @@
 //! entry says all that is said of the call: the service, the roles, the record of changes, the
 //! allowed methods and the API's document are made from it.
 
+mod access;
 mod configuration;
 mod health;
 mod keys;
@@ -21,6 +22,7 @@ pub static API: Api = Api {
         health::GROUP,
         configuration::GROUP,
         policies::GROUP,
+        access::GROUP,
         keys::GROUP,
         traffic::GROUP,
         page::GROUP,

@@ -1,9 +1,10 @@
-//! Keeps the changes of policies that operators make at run time: in Redis for all nodes, or in
+//! Keeps the changes of policies and access lists that operators make at run time: in Redis for all nodes, or in
 //! this process, and applies them to the snapshot.
 //!
 //! While Redis is away, what is known stays in force, and no change is made. If Redis was
 //! emptied, the first node that notices writes what it knows.
 
+mod lists;
 mod perform;
 
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ use tollgate_core::time::{Clock, Timestamp};
 use tollgate_redis::{ControlStore, Expected, NodeState, ReadEntries, StoreError};
 use tracing::{info, warn};
 
-use crate::patches::{ConfigIdentity, Definitions, Entry, Resolved};
+use crate::patches::{ConfigIdentity, Definitions, Entry, Resolved, list_of};
 use crate::snapshot::Snapshot;
 
 /// The time between two looks at the store.
@@ -168,9 +169,11 @@ impl PatchKeeper {
     /// Forgets the changes of this process whose definitions have changed in the file.
     fn end_with_definitions(&self, definitions: &Definitions) {
         self.known.borrow_mut().entries.retain(|(name, _, bytes)| {
-            let definition = definitions.get(name);
-            let stays = Entry::decode(bytes)
-                .is_ok_and(|entry| definition.is_some_and(|it| it.digest == entry.digest));
+            let digest = match list_of(name) {
+                Some(list) => definitions.list(list).map(|it| &it.digest),
+                None => definitions.get(name).map(|it| &it.digest),
+            };
+            let stays = Entry::decode(bytes).is_ok_and(|it| digest == Some(&it.digest));
             if !stays {
                 info!(policy = %name, "its change at run time ends: the file defines it otherwise");
             }
@@ -225,7 +228,21 @@ fn report(before: &Resolved, after: &Resolved) {
             info!(%policy, "its candidate has ended");
         }
     }
+    report_lists(before, after);
     for ignored in after.ignored.iter().filter(|it| !before.ignored.contains(it)) {
         warn!(policy = %ignored.policy, because = %ignored.because, "a change is ignored");
+    }
+}
+
+/// Logs which lists have another mode now than before.
+fn report_lists(before: &Resolved, after: &Resolved) {
+    for (list, (change, mode)) in &after.lists {
+        if before.lists.get(list).is_none_or(|(old, _)| old != change) {
+            let (mode, actor, change) = (mode.as_str(), &change.actor, change.shown());
+            info!(%list, mode, %actor, %change, "an access list has another mode");
+        }
+    }
+    for list in before.lists.keys().filter(|list| !after.lists.contains_key(*list)) {
+        info!(%list, "an access list has the mode of the file again");
     }
 }

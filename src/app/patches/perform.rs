@@ -29,7 +29,10 @@ impl PatchKeeper {
             let PatchCall { policy, requested, if_match, actor, reply } = call;
             let mut result = Err(Rejected::Stale);
             for _ in 0..ATTEMPTS {
-                result = self.perform(&policy, requested.clone(), &if_match, &actor).await;
+                result = match requested.clone() {
+                    Requested::Mode(new) => self.set_mode(&policy, new, &if_match, &actor).await,
+                    other => self.perform(&policy, other, &if_match, &actor).await,
+                };
                 if if_match != IfMatch::Any || result != Err(Rejected::Stale) {
                     break;
                 }
@@ -109,14 +112,14 @@ impl PatchKeeper {
     }
 
     /// Returns when the workers have the changes that are known, or take long.
-    async fn apply(&self) {
+    pub(super) async fn apply(&self) {
         let number = self.want();
         let mut applied = self.applied.subscribe();
         let _ = timeout(APPLIED_PATIENCE, applied.wait_for(|it| *it >= number)).await;
     }
 
     /// The version of an entry, and the entry if it can be read.
-    fn stored(&self, policy: &str) -> (Option<EntryVersion>, Option<Entry>) {
+    pub(super) fn stored(&self, policy: &str) -> (Option<EntryVersion>, Option<Entry>) {
         let known = self.known.borrow();
         match known.entries.iter().find(|(name, ..)| name == policy) {
             Some((_, version, bytes)) => (Some(version.clone()), Entry::decode(bytes).ok()),
@@ -152,7 +155,7 @@ impl PatchKeeper {
     }
 
     /// Writes an entry over the version that was seen, or removes it.
-    async fn write(
+    pub(super) async fn write(
         &self,
         policy: &str,
         version: Option<EntryVersion>,
@@ -207,6 +210,7 @@ fn edited(
         Requested::RemovePatch => Ok(Entry { patch: None, ..before }),
         Requested::RemoveCandidate if before.candidate.is_none() => return Err(Rejected::Nothing),
         Requested::RemoveCandidate => Ok(Entry { candidate: None, ..before }),
+        Requested::Mode(_) => return Err(Rejected::UnknownPolicy),
     };
     edited.map_err(Rejected::Invalid)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tollgate_top::texts::{source, wait};
 
-use crate::engine::{Explanation, PolicyVerdict, Reason, Wait};
+use crate::engine::{Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
 
 /// The explanation in lines: the decision first.
 pub fn text(explanation: &Explanation) -> String {
@@ -20,6 +20,7 @@ pub fn text(explanation: &Explanation) -> String {
     let because = Some(&client.because).filter(|it| !it.is_empty());
     let because = because.map(|it| format!(" ({it})")).unwrap_or_default();
     part("Client", vec![format!("{}{because}", client.ip)]);
+    part("Access", explanation.access.iter().map(list).collect());
     part("Policies", explanation.policies.iter().flat_map(policy).collect());
     part("Skipped", reasons(&explanation.skipped));
     let header = |(name, value): (&String, &String)| format!("{name}: {value}");
@@ -75,6 +76,12 @@ fn route(explanation: &Explanation) -> Vec<String> {
         others => lines.push(format!("and not {others} others")),
     }
     lines
+}
+
+fn list(it: &ListVerdict) -> String {
+    let ListVerdict { name, step, verdict } = it;
+    let step = if step == "after_auth" { "after auth" } else { "before auth" };
+    format!("{name}: {} ({step})", verdict.replace('_', " "))
 }
 
 fn policy(it: &PolicyVerdict) -> Vec<String> {

@@ -44,6 +44,10 @@ impl Effective {
             let Some((change, _)) = &changed.patch else { continue };
             effective.patch(&mut settings["policies"][name], name, &change.values);
         }
+        for (name, (_, mode)) in &patches.lists {
+            let at = Place::default().inner("access").inner(name).inner("mode");
+            effective.set(&mut settings["access"][name]["mode"], json!(mode.as_str()), at.path);
+        }
         Self { settings, ..effective }
     }
 

@@ -105,6 +105,12 @@ pub struct NeededParam {
 }
 
 impl NeededParam {
+    /// The parameter that a word names, which messages show as `shown`. None for other words.
+    pub fn of(word: &str, shown: &str) -> Option<Self> {
+        let name = word.strip_prefix("param:")?.into();
+        Some(Self { name, shown: shown.to_owned() })
+    }
+
     /// Whether requests with this path have the parameter.
     pub fn is_in(&self, path: &PathPattern) -> bool {
         path.param_names().any(|name| *name == *self.name)

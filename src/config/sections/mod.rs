@@ -9,6 +9,7 @@
 //! found. A broken part compiles to nothing or to its default. That has no consequences, because a
 //! configuration with any mistake is refused.
 
+mod access;
 mod admin;
 mod answers;
 mod check;
@@ -17,6 +18,7 @@ mod context;
 mod headers;
 mod key;
 mod listeners;
+mod names;
 mod pem_files;
 mod policies;
 mod references;
@@ -35,12 +37,13 @@ use tollgate_core::policy::spec::Facts;
 use tollgate_core::policy::{ClientSettings, Policy};
 
 use super::de;
-use super::field::{Either, Entries, Field, List, Spanned};
+use super::field::{Either, Entries, Field, List, OneOrMore, Spanned};
 use super::model::{AdminAccess, Client, Config, StoreSettings};
 use super::node::{Node, TextSpan};
 use super::problem::Problems;
 use super::scalar::Endpoint;
 use super::surroundings::Surroundings;
+use access::{ListReferences, RawAccessList};
 use admin::RawAdmin;
 pub use admin::temporary as temporary_admin;
 use check::RawCheck;
@@ -76,7 +79,11 @@ pub struct RawConfig {
     /// Limits by name.
     #[schemars(extend("x-default" = "none"))]
     policies: Field<Entries<RawPolicy>>,
-    /// Policies for all routes.
+    /// Lists by name that say which requests may use a route. At most 64, with 10,000 blocks of
+    /// addresses in all.
+    #[schemars(extend("x-default" = "none"))]
+    access: Field<Entries<RawAccessList>>,
+    /// Policies and access lists for all routes.
     defaults: Field<RawDefaults>,
     /// Which requests are handled how. The first route that matches a request applies. At least one
     /// is needed, unless there is a listener in `check`.
@@ -107,7 +114,8 @@ pub struct RawConfig {
     admin: Field<RawAdmin>,
 }
 
-/// Policies for all routes that do not have `defaults: false`.
+/// Policies for all routes that do not have `defaults: false`, and access lists for all routes
+/// without lists of their own.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "defaults", default)]
 #[schemars(deny_unknown_fields)]
@@ -117,6 +125,11 @@ struct RawDefaults {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
+    /// The access lists of every route that does not write `access` itself. `defaults: false` of a
+    /// route does not remove them.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["office"])]
+    access: OneOrMore<String>,
 }
 
 impl RawConfig {
@@ -135,10 +148,14 @@ impl RawConfig {
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
         let dependencies = self.dependencies(raw_client, &client, &store);
         let policies = policies::compile(&self.policies, &dependencies, &cx);
+        let lists = access::compile(&self.access, raw_client, &cx);
         let upstreams = upstreams::compile(&self.upstreams, raw_client, &cx);
-        let mut known = References::new(&self.policies, &policies, &self.upstreams, &upstreams);
+        let access = ListReferences::new(&self.access, &lists);
+        let mut known =
+            References::new(&self.policies, &policies, &self.upstreams, &upstreams, access);
         if let Some(defaults) = self.defaults.value() {
             known.set_defaults(&defaults.policies, &cx);
+            known.access.set_defaults(&defaults.access, &cx);
         }
         if self.check.is_absent() {
             self.check_forwards(&cx);
@@ -164,6 +181,7 @@ impl RawConfig {
                 .filter(|policy| !policy.is_off)
                 .filter_map(|policy| policy.compiled)
                 .collect(),
+            access: lists.into_iter().filter_map(|list| list.compiled).collect(),
             definitions: Arc::default(),
             routes: routes.into_iter().flatten().collect(),
             upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
@@ -238,6 +256,8 @@ impl RawConfig {
         if config.check.http.is_none() {
             unused::warn_policies(&self.policies, config, cx);
         }
+        unused::warn_lists(&self.access, config, cx);
+        access::warn_locations(&self.access, &config.access, &config.client, cx);
         unused::warn_upstreams(&self.upstreams, config, cx);
         check::asked::warn_unsettled(&self.policies, config, cx);
     }

@@ -1,62 +1,17 @@
 //! The policies and upstreams that a route names, and whether they go with the route.
 
-use std::collections::HashMap;
-
 use tollgate_core::policy::{Elastic, KeyExpr};
 use tollgate_core::request::PathPattern;
 
 use super::context::Context;
+use super::names::{Names, Referrer};
 use crate::config::field::{Entries, Field, List, Spanned};
-use crate::config::node::TextSpan;
+use crate::config::sections::access::ListReferences;
 use crate::config::sections::policies::{Named, RawPolicy};
 use crate::config::sections::upstreams::{RawUpstream, Upstream};
-use crate::config::suggest;
 
 /// The policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;
-
-/// The names that a section defines, and the index of each in the section.
-struct Names<'a> {
-    kind: &'static str,
-    /// The beginning of a list of all names, in messages.
-    listed: &'static str,
-    known: Vec<&'a str>,
-    index: HashMap<&'a str, usize>,
-    /// The section is broken, so its names are not known.
-    is_broken: bool,
-}
-
-impl<'a> Names<'a> {
-    /// The names under `policies`.
-    fn of_policies<T>(section: &'a Field<Entries<T>>) -> Self {
-        Self::of("policy", "the policies are", section)
-    }
-
-    /// The names under `upstreams`.
-    fn of_upstreams<T>(section: &'a Field<Entries<T>>) -> Self {
-        Self::of("upstream", "the upstreams are", section)
-    }
-
-    fn of<T>(kind: &'static str, listed: &'static str, section: &'a Field<Entries<T>>) -> Self {
-        let known: Vec<&str> =
-            section.entries().iter().map(|(name, _)| name.value.as_str()).collect();
-        let index = known.iter().enumerate().map(|(index, name)| (*name, index)).collect();
-        Self { kind, listed, known, index, is_broken: section.is_broken() }
-    }
-
-    /// The index of the entry that `owner` names. There is an error if it does not exist.
-    fn find(&self, name: &Spanned<String>, owner: &str, cx: &Context<'_>) -> Option<usize> {
-        let index = self.index.get(name.value.as_str());
-        if index.is_none() && !self.is_broken {
-            let (kind, shown) = (self.kind, name.shown());
-            let message = format!("{owner} names the {kind} \"{shown}\", which does not exist");
-            let known = self.known.iter().copied();
-            let advice = suggest::advice(shown, known, self.listed, cx.problems);
-            cx.error(name.span, &message, &advice);
-        }
-        index.copied()
-    }
-}
 
 /// The policies and upstreams that routes can name.
 pub struct References<'a> {
@@ -70,23 +25,8 @@ pub struct References<'a> {
     compiled_upstreams: &'a [Upstream],
     /// The policies of every route that does not refuse them, as indices.
     defaults: Vec<usize>,
-}
-
-/// A route, as far as its references are checked.
-pub struct Referrer<'a> {
-    /// The name of the route in messages.
-    pub shown: &'a str,
-    pub span: TextSpan,
-    pub path_span: Option<TextSpan>,
-    pub policies: &'a List<String>,
-}
-
-impl Referrer<'_> {
-    /// Where the route names a policy. The route does not name a default, so then it is the path.
-    fn span_of(&self, policy: &Named) -> TextSpan {
-        let own = self.policies.items().find(|name| name.value == policy.name);
-        own.map(|name| name.span).or(self.path_span).unwrap_or(self.span)
-    }
+    /// The access lists that routes can name.
+    pub access: ListReferences<'a>,
 }
 
 impl<'a> References<'a> {
@@ -95,6 +35,7 @@ impl<'a> References<'a> {
         policies: &'a [Named],
         upstreams: &'a Field<Entries<RawUpstream>>,
         compiled_upstreams: &'a [Upstream],
+        access: ListReferences<'a>,
     ) -> Self {
         Self {
             policy_names: Names::of_policies(raw_policies),
@@ -103,6 +44,7 @@ impl<'a> References<'a> {
             upstreams,
             compiled_upstreams,
             defaults: Vec::new(),
+            access,
         }
     }
 
@@ -223,7 +165,7 @@ pub fn check_params(
                 policy.name, param.shown, route.shown
             );
             let advice = "put the parameter into the path, or use another policy";
-            cx.error(route.span_of(policy), &message, advice);
+            cx.error(route.span_of(&policy.name), &message, advice);
         }
     }
 }
@@ -235,7 +177,7 @@ fn check_capacity(
     upstream: Option<&(Spanned<String>, Field<RawUpstream>)>,
     cx: &Context<'_>,
 ) {
-    let span = route.span_of(policy);
+    let span = route.span_of(&policy.name);
     let Some((name, upstream)) = upstream else {
         let message = format!(
             "the policy \"{}\" is elastic, but {} has no upstream",

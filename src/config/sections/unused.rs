@@ -12,6 +12,7 @@ use super::context::Context;
 use crate::config::field::{Entries, Field, List};
 use crate::config::model::{Config, Route};
 use crate::config::node::TextSpan;
+use crate::config::sections::access::places;
 use crate::config::sections::policies::RawPolicy;
 use crate::config::sections::policies::counters::span_of;
 use crate::config::sections::routes::{RawRoute, upstream_of};
@@ -137,6 +138,7 @@ pub fn warn_locations(
     }
     let mut affinities = config.routes.iter().filter_map(|route| route.rule.affinity.as_ref());
     let is_used = config.policies.iter().any(|policy| location_keys(policy).next().is_some())
+        || config.access.iter().any(|list| places(list).next().is_some())
         || affinities.any(|key| !key.places().is_empty());
     if !is_used {
         let message = "no key needs a location: these databases have no effect";
@@ -173,6 +175,12 @@ pub fn warn_policies(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Cont
     let off = raw.entries().iter().filter(|(_, policy)| is_off(policy));
     let used = used.chain(off.map(|(name, _)| name.value.as_str())).collect();
     warn_unnamed(raw, "policy", &used, cx);
+}
+
+/// Warns of access lists that no route uses.
+pub fn warn_lists<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<'_>) {
+    let lists = config.routes.iter().flat_map(|route| &route.rule.access);
+    warn_unnamed(raw, "access list", &lists.map(|list| &*list.name).collect(), cx);
 }
 
 /// Warns of upstreams that no route uses.

@@ -40,6 +40,9 @@ pub struct Explanation {
     pub route: RouteChoice,
     #[serde(default)]
     pub client: ClientAddress,
+    /// The access lists of the route.
+    #[serde(default)]
+    pub access: Vec<ListVerdict>,
     #[serde(default)]
     pub policies: Vec<PolicyVerdict>,
     /// The policies of the route that do not judge the request.
@@ -90,6 +93,17 @@ pub struct Reason {
 pub struct ClientAddress {
     pub ip: String,
     pub because: String,
+}
+
+/// What one access list says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListVerdict {
+    pub name: String,
+    /// `before_auth`, or `after_auth` if a rule compares who the client is.
+    pub step: String,
+    /// `allowed`, `denied`, `shadow_denied`, `ambiguous`, `unverifiable`, `off`, or `not_asked` if
+    /// a list before it denies the request.
+    pub verdict: String,
 }
 
 /// What one policy says.

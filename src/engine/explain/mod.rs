@@ -1,6 +1,7 @@
 //! Explains what a request would get now, and why. Nothing is counted: the decision is made on
 //! copies of the counters, by the code that makes true decisions.
 
+mod access;
 mod asked;
 mod document;
 mod preset;
@@ -15,7 +16,7 @@ use tollgate_core::decision::{
     Decision, HeaderWriter, Headroom, Outcome, Peeked, RateLimiter, Report,
 };
 use tollgate_core::digest::PrincipalId;
-use tollgate_core::policy::{MaskedAddress, Policy, Subject};
+use tollgate_core::policy::{Denial, MaskedAddress, Policy, Subject};
 use tollgate_core::request::RequestView;
 use tollgate_core::routes::{Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
@@ -28,7 +29,7 @@ use crate::patches::Resolved;
 use crate::telemetry::source_word;
 
 pub use self::asked::{Asked, Description, DescriptionError, Fields};
-pub use self::document::{Explanation, PolicyVerdict, Reason, Wait};
+pub use self::document::{Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
 pub use self::preset::preset;
 
 /// The configuration by which a request is explained.
@@ -75,6 +76,13 @@ pub async fn explain(
         Ok((index, subject)) => {
             let headroom = (with.headroom)(index);
             let route = with.rules.route(index);
+            let access = access::asked(&route.access, &subject);
+            explanation.access = access::shown(&route.access, access);
+            if let Some(denial) = access.denial() {
+                let found = Found { with, request: &request, subject: &subject, route, wall };
+                explanation.route = found.route(index);
+                return found.denied(denial, explanation);
+            }
             let peeked = {
                 let headroom = headroom.unwrap_or_default();
                 limiter.peek(&route.policies, &subject, headroom, clock.now()).await
@@ -130,6 +138,18 @@ impl Found<'_, '_, '_> {
         }
     }
 
+    /// The explanation of a request that an access list denies.
+    fn denied(&self, denial: Denial, mut explanation: Explanation) -> Explanation {
+        let list = self.route.access.get(usize::from(denial.list));
+        explanation.client = client(self.with.rules, self.request, self.subject);
+        explanation.binding = list.map(|list| list.name.to_string());
+        let outcome: Outcome<&Arc<Policy>> = Outcome::Denied(denial);
+        match failure_of(&outcome) {
+            Some(failure) => explanation.failed(failure),
+            None => explanation,
+        }
+    }
+
     /// Fills in all that follows from the decision.
     fn describe(&self, peeked: &Peeked<'_>, explanation: &mut Explanation) {
         let decision = &peeked.decision;
@@ -158,7 +178,10 @@ impl Found<'_, '_, '_> {
             Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) => {
                 explanation.retry_after_ms = Some(Wait::Ms(wait.as_millis_ceil()));
             }
-            Outcome::Deny(_) | Outcome::Ambiguous(_) | Outcome::Unauthorized(..) => {}
+            Outcome::Deny(_)
+            | Outcome::Ambiguous(_)
+            | Outcome::Unauthorized(..)
+            | Outcome::Denied(_) => {}
         }
         if let Some(failure) = failure_of(&decision.outcome) {
             *explanation = std::mem::take(explanation).failed(failure);
@@ -231,7 +254,7 @@ fn demanding<'p>(outcome: &Outcome<&'p Arc<Policy>>) -> Option<&'p str> {
         | Outcome::Unverifiable(policy, _)
         | Outcome::Ambiguous(policy)
         | Outcome::Unauthorized(policy, _) => Some(&policy.name),
-        Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) => None,
+        Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) | Outcome::Denied(_) => None,
     }
 }
 

@@ -128,6 +128,8 @@ impl<'a> Line<'a> {
         to.optional_number(Field::StoreTime, record.store_us);
         to.optional_number(Field::Wait, record.wait.map(Span::as_millis_ceil));
         to.optional_text(Field::ShadowRefusedBy, self.shadow);
+        to.optional_text(Field::DeniedBy, record.denied_by.as_deref());
+        to.optional_text(Field::ShadowDeniedBy, record.shadow_denied_by.as_deref());
         to.optional_number(Field::Sample, self.sample.map(u64::from));
         if self.lines.settings.has_keys {
             to.number(Field::TimeUs, record.decided().as_micros());
@@ -224,6 +226,8 @@ impl<'a> Line<'a> {
             ("remaining", Field::Remaining),
             ("wait_ms", Field::Wait),
             ("shadow_refused_by", Field::ShadowRefusedBy),
+            ("denied_by", Field::DeniedBy),
+            ("shadow_denied_by", Field::ShadowDeniedBy),
             ("endpoint", Field::Endpoint),
             ("attempts", Field::Attempts),
             ("sample", Field::Sample),

@@ -70,6 +70,10 @@ impl DecisionMetrics {
 
     /// Counts the decision of `policies`.
     pub fn count(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
+        if let Outcome::Denied(_) = decision.outcome {
+            // An access list denies the request before its policies are asked.
+            return;
+        }
         if !matches!(decision.outcome, Outcome::Admit) {
             self.refused.increment();
         }
@@ -95,7 +99,7 @@ impl DecisionMetrics {
             }
             Outcome::Refuse(retry) => self.measure_wait(decision, retry),
             Outcome::Admit if !decision.delay.is_zero() => self.measure_delay(decision),
-            Outcome::Admit | Outcome::Unavailable(_) => {}
+            Outcome::Admit | Outcome::Unavailable(_) | Outcome::Denied(_) => {}
         }
         for policy in &decision.lacking {
             self.count_unreported(policy, Unreported::LackingKey);

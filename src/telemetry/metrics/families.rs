@@ -108,6 +108,12 @@ families! {
         "Requests that policies did not admit, for any reason. A request that several policies \
          refuse counts once.",
     );
+    ACCESS = Family::counter(
+        "tollgate_access_total", &["list", "result"], "requests",
+        "Requests that each access list has judged: `allowed`, `denied`, `shadow_denied` if the \
+         list is in shadow mode and would have denied the request, `ambiguous` and `unverifiable` \
+         if a value of the request is not certain. Lists after one that denies are not asked.",
+    );
     // Decisions
     DECISION_DURATION = Family::histogram(
         "tollgate_decision_duration_seconds", DECISION, &["store"], "seconds",

@@ -7,6 +7,7 @@
 //! standard ones and `_OTHER`, and there are no clients, paths or hosts. The number of
 //! series is bounded all the same, because upstreams choose statuses.
 
+mod access;
 mod admin;
 mod cache;
 mod cell;

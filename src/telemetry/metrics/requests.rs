@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use tollgate_core::decision::Decision;
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{AccessList, AccessVerdicts, Policy};
 use tollgate_core::request::Malformed;
 use tollgate_core::time::{Span, monotonic};
 
+use super::access::AccessMetrics;
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::decisions::DecisionMetrics;
@@ -43,6 +44,7 @@ pub struct RequestMetrics {
     own: Histogram,
     durations: RefCell<Cache<Histogram>>,
     malformed: RefCell<Cache<Counter>>,
+    access: AccessMetrics,
     decisions: DecisionMetrics,
 }
 
@@ -54,6 +56,7 @@ impl RequestMetrics {
             own: worker.histogram(&OWN_DURATION, &[]),
             durations: RefCell::new(Cache::new(routes.len().saturating_mul(4))),
             malformed: RefCell::new(Cache::new(0)),
+            access: AccessMetrics::new(worker),
             decisions: DecisionMetrics::new(worker, policies),
             worker: Rc::clone(worker),
             routes,
@@ -77,6 +80,13 @@ impl RequestMetrics {
     /// Counts the decision on a request of a route with these policies.
     pub fn decided(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
         self.decisions.count(policies, decision);
+    }
+
+    /// Counts what the access lists of a route have said of a request.
+    pub fn accessed(&self, lists: &[Arc<AccessList>], verdicts: AccessVerdicts) {
+        if verdicts.any() {
+            self.access.count(lists, verdicts);
+        }
     }
 
     /// A request is refused because it is malformed.

@@ -9,6 +9,7 @@ mod described;
 mod explain;
 mod files;
 mod forwarders;
+mod lists;
 mod node;
 mod outages;
 mod page;
@@ -53,7 +54,8 @@ fn yaml(store: &str, admin: &str) -> String {
          policies:\n  \
            each: {{ key: \"header:x-who\", limit: 3/day }}\n  \
            open: {{ key: ip, limit: 1M/day }}\n\
-         routes: [{{ path: \"/*\", policies: [each, open], respond: {{ body: ok }} }}]\n{}",
+         access: {{ office: {{ else: allow }} }}\n\
+         routes: [{{ path: \"/*\", access: office, policies: [each, open], respond: {{ body: ok }} }}]\n{}",
         section(admin)
     )
 }
@@ -158,6 +160,7 @@ fn calls(gateway: &Gateway) -> Vec<Made> {
     for (path, item) in document["paths"].as_object().expect("an object") {
         let path = path.replace("{policy}", "each").replace("{key}", "ann");
         let path = path.replace("{request-id}", "none").replace("{file}", "style.css");
+        let path = path.replace("{list}", "office");
         assert!(!path.contains('{'), "a value is missing: {path}");
         let operations = item.as_object().expect("an object").iter();
         for (method, operation) in operations.filter(|(name, _)| *name != "parameters") {

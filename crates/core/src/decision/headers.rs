@@ -92,7 +92,8 @@ impl HeaderWriter {
             | Outcome::Unverifiable(..)
             | Outcome::Deny(_)
             | Outcome::Ambiguous(_)
-            | Outcome::Unauthorized(..) => None,
+            | Outcome::Unauthorized(..)
+            | Outcome::Denied(_) => None,
         };
         for dialect in &self.dialects {
             match dialect {

@@ -12,8 +12,7 @@ use smallvec::SmallVec;
 
 use super::{Lease, Report, Reports, Ruling};
 use crate::algorithm::Retry;
-use crate::policy::TokenFault;
-use crate::policy::{Mode, Policy};
+use crate::policy::{Denial, Mode, Policy, TokenFault};
 use crate::time::Span;
 
 /// The wait for a client whose request could not be judged. Breakers check with this period
@@ -45,6 +44,8 @@ pub enum Outcome<P> {
     Ambiguous(P),
     /// The request lacks the bearer token that this policy demands. Nothing was counted.
     Unauthorized(P, TokenFault),
+    /// An access list denies the request. Policies were not asked.
+    Denied(Denial),
 }
 
 impl Outcome<&Arc<Policy>> {
@@ -58,6 +59,7 @@ impl Outcome<&Arc<Policy>> {
             Self::Unverifiable(policy, wait) => Outcome::Unverifiable(Arc::clone(policy), wait),
             Self::Ambiguous(policy) => Outcome::Ambiguous(Arc::clone(policy)),
             Self::Unauthorized(policy, fault) => Outcome::Unauthorized(Arc::clone(policy), fault),
+            Self::Denied(denial) => Outcome::Denied(denial),
         }
     }
 }

@@ -155,6 +155,30 @@ impl KeyExpr {
         self.has(&Self::TlsSubject)
     }
 
+    /// Whether the word names who the client is, by a credential. The value is known only after
+    /// the credential was verified.
+    pub fn is_identity(&self) -> bool {
+        match self {
+            Self::ApiKey | Self::User | Self::Jwt(_) => true,
+            Self::First(keys) | Self::All(keys) => keys.iter().any(Self::is_identity),
+            Self::Ip
+            | Self::Cookie(_)
+            | Self::Header(_)
+            | Self::Query(_)
+            | Self::TlsSubject
+            | Self::Param(_)
+            | Self::Path
+            | Self::Method
+            | Self::Host
+            | Self::Route
+            | Self::Country
+            | Self::Region
+            | Self::Asn
+            | Self::Global
+            | Self::Custom => false,
+        }
+    }
+
     /// The parts of the key that come from the place of the client's address.
     pub fn places(&self) -> Vec<&Self> {
         let mut places = Vec::new();

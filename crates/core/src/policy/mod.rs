@@ -8,9 +8,11 @@
 //! peers, tokens with a valid signature, and values that no backend can read
 //! differently.
 
+mod access;
 mod cidr;
 mod client;
 mod client_ip;
+mod conditions;
 mod cost;
 mod counter;
 mod definition;
@@ -39,6 +41,10 @@ mod token;
 mod token_fault;
 mod value;
 
+pub use access::{
+    AccessEffect, AccessList, AccessMode, AccessRule, AccessStep, AccessVerdict, AccessVerdicts,
+    Denial, DenialAnswer, DenialCause, exact_value,
+};
 pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use client_ip::{AddressOrigin, Unbelieved};
 pub use counter::Beside;

@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::{HeaderName, HeaderValue};
 
 use super::cidr;
+use super::conditions::Lines;
 use super::fields::Lack;
 use super::value::{Single, Tag};
 use super::{ClientSettings, Clients, Exempt, KeyExpr, MissingKey, Policy, Preflights, Subject};
@@ -120,16 +121,15 @@ impl Subject<'_, '_> {
 
     fn exemption(&self, exempt: &Exempt) -> Option<Exemption> {
         let has = |(name, wanted): &(HeaderName, HeaderValue)| {
-            let mut lines = self.request.headers().get_all(name).iter();
-            lines.any(|line| are_equal(&self.secret, line.as_bytes(), wanted.as_bytes()))
+            self.lines_with(name, wanted) != Lines::None
         };
-        if self.method().is_ok_and(|method| exempt.methods.contains(method)) {
+        if self.has_one_of_methods(&exempt.methods) == Ok(true) {
             return Some(Exemption::Method);
         }
         if let Some(index) = exempt.headers.iter().position(has) {
             return Some(Exemption::Header(index));
         }
-        if !exempt.places.is_empty() && self.place().is_one_of(&exempt.places) {
+        if self.is_in_one_of(&exempt.places) {
             return Some(Exemption::Place);
         }
         let is_exempt = !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip());
@@ -158,17 +158,6 @@ pub(super) fn with_single(mut digest: Digest, Single { tag, name, value }: &Sing
     }
     digest.value(value);
     digest
-}
-
-/// Whether two values are the same. A value that exempts a request is a secret. The
-/// duration of a comparison of keyed digests does not depend on where two values differ.
-fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
-    let digest = |value| {
-        let mut digest = secret.digest();
-        digest.value(value);
-        digest.finish()
-    };
-    digest(one) == digest(other)
 }
 
 /// `digest` with the network that contains `address`.

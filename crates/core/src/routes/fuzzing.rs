@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::request::{
-    Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,
-    segments, without_parameters,
+    Params, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path, segments,
+    without_parameters,
 };
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, Uri, Version};
@@ -16,11 +16,7 @@ use super::{HostPattern, Route};
 const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
 fn route(hosts: Vec<HostPattern>, path: PathPattern) -> Route {
-    let methods = Vec::new();
-    let headers = Vec::new();
-    let policies = Vec::new();
-    let path_match = PathMatch::default();
-    Route { name: "r".into(), hosts, path, path_match, methods, headers, policies, affinity: None }
+    Route { hosts, path, ..Route::for_all(Vec::new()) }
 }
 
 /// Routes by path: one pattern on each line, and then the path.

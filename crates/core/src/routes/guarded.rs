@@ -72,6 +72,10 @@ pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName
         let key = route.affinity.as_ref();
         key.into_iter().for_each(|key| add_key(key, &mut names));
         route.policies.iter().for_each(|policy| add_policy(policy, &mut names));
+        for list in &route.access {
+            list.keys().for_each(|key| add_key(key, &mut names));
+            names.extend(list.header_names().cloned());
+        }
     }
     names
 }

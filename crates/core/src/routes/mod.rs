@@ -13,7 +13,9 @@ mod router;
 use std::sync::Arc;
 
 use crate::digest::{Principal, SharedSecret};
-use crate::policy::{ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject};
+use crate::policy::{
+    AccessList, ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject,
+};
 use crate::request::{Params, RequestView, slashed_path};
 use crate::time::Timestamp;
 use http::{HeaderMap, HeaderName};
@@ -63,12 +65,18 @@ impl Rules {
         self
     }
 
-    /// The same rules with other policies, which have the same keys: `change` returns those
-    /// that take the place of a policy.
+    /// The same rules with other policies and access lists, which have the same keys: `change`
+    /// returns those that take the place of a policy, and `list` the one that takes the place of a
+    /// list.
     #[must_use]
-    pub fn changing(&self, change: impl Fn(&Arc<Policy>) -> Vec<Arc<Policy>>) -> Self {
+    pub fn changing(
+        &self,
+        change: impl Fn(&Arc<Policy>) -> Vec<Arc<Policy>>,
+        list: impl Fn(&Arc<AccessList>) -> Arc<AccessList>,
+    ) -> Self {
         let changed = |route: &Route| Route {
             policies: route.policies.iter().flat_map(&change).collect(),
+            access: route.access.iter().map(&list).collect(),
             ..route.clone()
         };
         Self {

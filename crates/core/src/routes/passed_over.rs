@@ -127,6 +127,7 @@ mod tests {
                 .then(|| ("x-version".parse().unwrap(), value(version)))
                 .into_iter()
                 .collect(),
+            access: vec![],
             policies: vec![],
             affinity: None,
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::{KeyExpr, Policy, RouteView};
+use crate::policy::{AccessList, KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern, RequestView};
 use http::{HeaderName, HeaderValue, Method};
 
@@ -26,6 +26,8 @@ pub struct Route {
     pub methods: Vec<Method>,
     /// All of these fields must have exactly this value on one line.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// All of these access lists must allow the request. None occurs twice.
+    pub access: Vec<Arc<AccessList>>,
     /// All of these policies must admit the request. None occurs twice.
     pub policies: Vec<Arc<Policy>>,
     /// The key by which its upstream distributes requests over its endpoints, if it uses
@@ -43,6 +45,7 @@ impl Route {
             path_match: PathMatch::default(),
             methods: Vec::new(),
             headers: Vec::new(),
+            access: Vec::new(),
             policies,
             affinity: None,
         }
@@ -70,9 +73,10 @@ impl Route {
         RouteView { name: &self.name, path: &self.path, path_match: self.path_match }
     }
 
-    /// The keys that its policies and its upstream read in requests.
+    /// The keys that its access lists, its policies and its upstream read in requests.
     pub(super) fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
-        self.policies.iter().flat_map(|policy| policy.keys()).chain(&self.affinity)
+        let access = self.access.iter().flat_map(|list| list.keys());
+        self.policies.iter().flat_map(|policy| policy.keys()).chain(&self.affinity).chain(access)
     }
 
     /// Whether a request whose host and loose path match also has the path, the method and
@@ -111,6 +115,7 @@ mod tests {
             path_match: PathMatch::default(),
             methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
             headers: list(parts[3]).iter().map(value).collect(),
+            access: vec![],
             policies: vec![],
             affinity: None,
         }

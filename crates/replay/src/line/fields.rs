@@ -60,6 +60,8 @@ pub(crate) struct Known<'l> {
     pub(crate) settled_us: Option<u64>,
     /// The word for the decision, or for the failure that followed it.
     pub(crate) outcome: Cow<'l, [u8]>,
+    /// Whether an access list has denied the request.
+    pub(crate) is_denied_by_list: bool,
     /// What remained to the policy whose numbers the client was told.
     pub(crate) remaining: Option<u64>,
     /// Whether a server was asked.

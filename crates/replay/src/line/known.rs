@@ -13,6 +13,7 @@ pub(super) enum Part {
     TimeUs,
     SettledUs,
     Outcome,
+    DeniedBy,
     Remaining,
     StoreTime,
     Key(KeyPart),
@@ -53,6 +54,7 @@ impl Part {
             Field::TimeUs => Self::TimeUs,
             Field::SettledUs => Self::SettledUs,
             Field::Outcome => Self::Outcome,
+            Field::DeniedBy => Self::DeniedBy,
             Field::Remaining => Self::Remaining,
             Field::StoreTime => Self::StoreTime,
             _ => return None,
@@ -76,6 +78,7 @@ impl<'l> KnownReading<'l> {
             Part::TimeUs => self.time_us = number(value.raw()),
             Part::SettledUs => known.settled_us = number(value.raw()),
             Part::Outcome => known.outcome = value.plain().unwrap_or_default(),
+            Part::DeniedBy => known.is_denied_by_list = true,
             Part::Remaining => known.remaining = number(value.raw()),
             Part::StoreTime => known.is_by_server = true,
             Part::Key(KeyPart::Policy) => {

@@ -39,6 +39,8 @@ pub(crate) struct Totals {
     pub(crate) longest_hold: Span,
     /// Requests that no route matches.
     pub(crate) no_route: u64,
+    /// Requests that an access list denies.
+    pub(crate) denied: u64,
     /// Requests with more than one meaning.
     pub(crate) ambiguous: u64,
     /// Decisions that are those of the log, if it has keys.
@@ -64,7 +66,7 @@ impl Totals {
             LoggedResult::Unknown => return,
             LoggedResult::Admitted => fate == Fate::Admitted,
             LoggedResult::Refused | LoggedResult::Denied => fate == Fate::Refused,
-            LoggedResult::NotJudged => fate == Fate::NotJudged,
+            LoggedResult::NotJudged | LoggedResult::DeniedByList => fate == Fate::NotJudged,
         };
         match is_same && known.remaining.is_none_or(|logged| Some(logged) == remaining) {
             true => self.repeated += 1,
@@ -132,6 +134,10 @@ impl Counts {
             | Outcome::Unauthorized(policy, _) => Some(policy),
             Outcome::Ambiguous(_) => {
                 self.totals.ambiguous += 1;
+                return Fate::NotJudged;
+            }
+            Outcome::Denied(_) => {
+                self.totals.denied += 1;
                 return Fate::NotJudged;
             }
             Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) => None,

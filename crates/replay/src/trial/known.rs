@@ -25,6 +25,10 @@ impl Trial {
     ) -> Fate {
         self.end_until(now);
         match known.result {
+            LoggedResult::DeniedByList => {
+                self.counts.totals.denied += 1;
+                return Fate::NotJudged;
+            }
             LoggedResult::NotJudged if known.keys.is_empty() => return Fate::NotJudged,
             LoggedResult::Denied if known.keys.is_empty() => {
                 self.counts.totals.add(now, true, Span::ZERO);

@@ -288,6 +288,7 @@ impl Subject {
     fn change(&self, before: Value, after: Value) -> Change {
         Change {
             policy: Some(self.policy.name.to_string()),
+            list: None,
             key_id: Some(PrincipalId::from(self.principal).to_string()),
             before,
             after,

@@ -82,6 +82,7 @@ pub const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
         Outcome::Unavailable(_) | Outcome::Unverifiable(..) => "unavailable",
         Outcome::Deny(_) | Outcome::Ambiguous(_) => "key_missing",
         Outcome::Unauthorized(..) => "token_invalid",
+        Outcome::Denied(_) => "denied",
     }
 }
 
@@ -107,7 +108,10 @@ impl Reply {
             Outcome::Admit => None,
             Outcome::Refuse(retry) => wait_ms(*retry),
             Outcome::Unavailable(_) | Outcome::Unverifiable(..) => Some(UNAVAILABLE_MS),
-            Outcome::Deny(_) | Outcome::Ambiguous(_) | Outcome::Unauthorized(..) => None,
+            Outcome::Deny(_)
+            | Outcome::Ambiguous(_)
+            | Outcome::Unauthorized(..)
+            | Outcome::Denied(_) => None,
         };
         Self {
             admitted: is_admitted,

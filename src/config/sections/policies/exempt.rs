@@ -55,22 +55,30 @@ impl RawExempt {
             (&self.regions, KeyExpr::Region),
             (&self.asns, KeyExpr::Asn),
         ];
-        let mut places = Vec::new();
-        for (list, key) in lists {
-            if let Some(given) = list.given().filter(|_| !client.facts().place) {
-                let remark = key.without_places();
-                cx.error(given.span, &remark.message, &remark.advice);
-            }
-            for code in list.items() {
-                if key.can_be(&code.value.0) {
-                    places.push(code.value.0);
-                } else {
-                    let shown = code.shown_as(code.value.0.as_str());
-                    let message = format!("{shown} is not a {}", key.place_noun());
-                    cx.error(code.span, &message, key.place_form());
-                }
-            }
-        }
-        places
+        lists.iter().flat_map(|(list, key)| place_codes(list, key, client, cx)).collect()
     }
+}
+
+/// The codes of a list of places, which are of the kind `key`.
+pub fn place_codes(
+    list: &List<PlaceCode>,
+    key: &KeyExpr,
+    client: &RawClient,
+    cx: &Context<'_>,
+) -> Vec<GeoCode> {
+    if let Some(given) = list.given().filter(|_| !client.facts().place) {
+        let remark = key.without_places();
+        cx.error(given.span, &remark.message, &remark.advice);
+    }
+    let mut places = Vec::new();
+    for code in list.items() {
+        if key.can_be(&code.value.0) {
+            places.push(code.value.0);
+        } else {
+            let shown = code.shown_as(code.value.0.as_str());
+            let message = format!("{shown} is not a {}", key.place_noun());
+            cx.error(code.span, &message, key.place_form());
+        }
+    }
+    places
 }

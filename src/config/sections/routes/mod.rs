@@ -13,14 +13,15 @@ use serde::Deserialize;
 use tollgate_core::policy::Policy;
 use tollgate_core::routes;
 
-use crate::config::field::{Either, Entries, Field, List, Spanned};
+use crate::config::field::{Either, Entries, Field, List, OneOrMore, Spanned};
 use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
 use crate::config::sections::answers::{RawRedirect, RawRespond};
 use crate::config::sections::context::{Context, TIMEOUT};
+use crate::config::sections::names::Referrer;
 use crate::config::sections::policies::RawPolicy;
-use crate::config::sections::references::{References, Referrer, check_params};
+use crate::config::sections::references::{References, check_params};
 use crate::proxy::RouteTimeouts;
 use crate::snapshot::{Action, Changes, Handling};
 use changes::{RawFieldEdits, RawRewrite};
@@ -57,6 +58,11 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
+    /// The access lists. All must allow a request. They replace those of `defaults`; `none` removes
+    /// these.
+    #[schemars(extend("x-default" = "those of `defaults`"))]
+    #[schemars(example = ["office"])]
+    access: OneOrMore<String>,
     /// The upstream that gets the admitted requests. A route needs exactly one of `upstream`,
     /// `respond` and `redirect`.
     #[schemars(extend("x-default" = "none"))]
@@ -180,6 +186,7 @@ impl RawRoute {
         let applying = policies.iter().filter(|policy| !policy.is_off);
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
+        let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let headers = cx.header_values(&self.headers);
         let handling = Handling {
             timeouts: self.timeouts(cx),
@@ -197,6 +204,7 @@ impl RawRoute {
                 methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
                 headers,
                 affinity: known.affinity(upstream, &path?.0, &shown, cx),
+                access: access?,
                 policies: policies?,
             },
             handling,

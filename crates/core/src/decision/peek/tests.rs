@@ -97,6 +97,7 @@ fn told(decision: &Decision<&Arc<Policy>>) -> String {
         Outcome::Deny(policy) => format!("deny {}", policy.name),
         Outcome::Unverifiable(policy, wait) => format!("unverifiable {} {wait:?}", policy.name),
         Outcome::Ambiguous(policy) => format!("ambiguous {}", policy.name),
+        Outcome::Denied(denial) => format!("denied {denial:?}"),
         Outcome::Unauthorized(policy, fault) => format!("unauthorized {} {fault:?}", policy.name),
     };
     let reports = decision.reports.iter().map(|it| {

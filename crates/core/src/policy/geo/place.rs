@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::{FromStr, from_utf8};
 
+use crate::policy::KeyExpr;
+
 /// The longest code: `AS4294967295`.
 const MAX_BYTES: usize = 12;
 
@@ -84,6 +86,15 @@ impl GeoCode {
     pub fn as_str(&self) -> &str {
         let length = self.text.iter().position(|byte| *byte == 0).unwrap_or(MAX_BYTES);
         from_utf8(&self.text[..length]).unwrap_or_default()
+    }
+
+    /// The key that has such codes.
+    pub fn kind_of_key(&self) -> &'static KeyExpr {
+        match self.kind {
+            Kind::Country => &KeyExpr::Country,
+            Kind::Region => &KeyExpr::Region,
+            Kind::Asn => &KeyExpr::Asn,
+        }
     }
 
     /// Whether the code is a country's.

@@ -39,6 +39,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         path_match: PathMatch::default(),
         methods: vec![],
         headers: vec![],
+        access: vec![],
         policies: vec![],
         affinity: None,
     }
