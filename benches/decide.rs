@@ -35,6 +35,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         access: vec![],
         policies,
         affinity: None,
+        answers_preflights: false,
     };
     let client = ClientSettings::default();
     Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))

@@ -38,6 +38,7 @@ fn route(number: usize) -> Route {
         headers: vec![],
         policies: vec![],
         affinity: None,
+        answers_preflights: false,
     }
 }
 

@@ -12,7 +12,7 @@ use tollgate_core::policy::{AccessList, Policy};
 use tollgate_core::refusal::Offer;
 use tollgate_core::routes::{Route, Rules};
 
-use crate::message::{FieldEdits, Redirect, Rewrite};
+use crate::message::{Cors, FieldEdits, Redirect, Rewrite};
 use crate::patches::{Definitions, Resolved};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
 
@@ -98,6 +98,8 @@ pub struct Handling {
     pub max_body_bytes: Option<u64>,
     /// The changes of messages. Boxed, because most routes change nothing.
     pub changes: Option<Box<Changes>>,
+    /// What it answers to scripts of other origins. None: the upstream decides that.
+    pub cors: Option<Arc<Cors>>,
 }
 
 /// The changes that a route makes in messages.

@@ -89,6 +89,7 @@ impl Config {
                 retries: None,
                 max_body_bytes: None,
                 changes: None,
+                cors: None,
             },
             written: Written { hosts: Vec::new(), path: path.to_owned() },
         };

@@ -84,6 +84,8 @@ pub struct Judgement<'r> {
     pub now: Timestamp,
     /// How long the decision took, if a server was asked, in microseconds.
     pub store_us: Option<u64>,
+    /// Whether it is a preflight that the gateway answers.
+    pub is_preflight: bool,
 }
 
 impl Judgement<'_> {
@@ -147,9 +149,8 @@ impl Engine {
     }
 
     /// Finds the route of a request under `rules`, and lets its access lists and then its policies
-    /// judge it. The request
-    /// arrives at `moment`; its tokens expire by the wall clock. `headroom` returns the headroom
-    /// of a route's upstream. Policies that do not apply, take no part.
+    /// judge it. The request arrives at `moment`; its tokens expire by the wall clock. `headroom`
+    /// returns the headroom of a route's upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
@@ -165,10 +166,11 @@ impl Engine {
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
         let mut access = AccessVerdicts::default();
+        // A preflight has no credentials, so lists that compare identities do not judge it.
+        let is_preflight = route.answers_preflights && request.is_preflight();
         let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
-        if let Some(denial) =
-            steps.into_iter().find_map(|step| access.ask(&route.access, step, &subject))
-        {
+        let mut steps = steps.into_iter().take(if is_preflight { 1 } else { 2 });
+        if let Some(denial) = steps.find_map(|step| access.ask(&route.access, step, &subject)) {
             return Ok(self.denied((index, &subject), (access, denial), now));
         }
         let headroom = headroom(index);
@@ -186,7 +188,16 @@ impl Engine {
         }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
-        Ok(Judgement { route: index, client_ip, affinity, access, decision, now, store_us })
+        Ok(Judgement {
+            route: index,
+            client_ip,
+            affinity,
+            access,
+            decision,
+            now,
+            store_us,
+            is_preflight,
+        })
     }
 
     /// The judgement of a request that an access list denies. No policy is asked.
@@ -202,7 +213,16 @@ impl Engine {
         }
         let decision = Decision::uncounted(Outcome::Denied(denial));
         let client_ip = subject.client_ip();
-        Judgement { route, client_ip, affinity: None, access, decision, now, store_us: None }
+        Judgement {
+            route,
+            client_ip,
+            affinity: None,
+            access,
+            decision,
+            now,
+            store_us: None,
+            is_preflight: false,
+        }
     }
 
     /// Whether [`judge`](Self::judge) waits for nothing: its future is ready at its first poll.

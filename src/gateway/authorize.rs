@@ -125,6 +125,7 @@ impl Gateway {
         metrics.decided(policies, &judgement.decision);
         drop(mem::take(&mut judgement.decision.lease));
         exchange.judged(&mut judgement);
+        exchange.allow_origin(&head.headers);
         let mut response = self.answer_decision(&judgement.decision, exchange, answers).await;
         let skipped = policies.iter().filter(|policy| !is_askable(policy));
         mark_skipped(skipped, response.headers_mut());

@@ -59,13 +59,16 @@ pub struct Admission {
     affinity: Option<u64>,
     /// Whether it is admitted beyond a limit.
     is_soft: bool,
+    /// Whether it is a preflight that the gateway answers.
+    is_preflight: bool,
 }
 
 impl Admission {
     /// As a request is judged.
     pub fn of(judgement: &Judgement<'_>) -> Self {
-        let Judgement { route, affinity, ref decision, .. } = *judgement;
-        Self { route, affinity, delay: decision.delay, is_soft: decision.is_soft() }
+        let Judgement { route, affinity, ref decision, is_preflight, .. } = *judgement;
+        let is_soft = decision.is_soft();
+        Self { route, affinity, delay: decision.delay, is_soft, is_preflight }
     }
 }
 
@@ -87,6 +90,11 @@ impl Gateway {
         let local = |response: Response<Bytes>| {
             Dispatch::Respond(Box::new(response.map(ResponseBody::local)))
         };
+        if admission.is_preflight
+            && let Some(cors) = &handling.cors
+        {
+            return cors.preflight(&head.headers).map(local).ok_or(Failure::PreflightDenied);
+        }
         match &handling.action {
             Action::Respond(fixed) => Ok(local(fixed.response())),
             Action::Redirect(redirect) => {

@@ -25,7 +25,8 @@ use super::record::record_decision;
 use crate::engine::{Judgement, Settlement};
 
 use crate::message::{
-    Failure, Refusal, X_REQUEST_ID, failure_response, refusal_response, request_id, write_field,
+    Cors, Failure, Refusal, X_REQUEST_ID, failure_response, refusal_response, request_id,
+    write_field,
 };
 use crate::proxy::RequestBody;
 use crate::server::HeadLines;
@@ -60,6 +61,8 @@ pub struct Exchange {
     is_cross_origin: bool,
     /// The index of its route, when that is known.
     route: Option<usize>,
+    /// Its origin, if the route allows it to scripts of that origin.
+    allowed_origin: Option<Box<HeaderValue>>,
     /// What is measured of it.
     measurement: Measurement,
     /// Its record, and what must be settled when the response has ended.
@@ -86,6 +89,7 @@ impl Exchange {
             error_format,
             is_cross_origin,
             route: None,
+            allowed_origin: None,
             measurement,
             closing: Closing { settlement: None, recording },
             request_id,
@@ -119,6 +123,18 @@ impl Exchange {
             let route = self.gateway.snapshot.rules.route(judgement.route);
             record_decision(&mut recording.record, route, judgement);
         }
+    }
+
+    /// Remembers whether its route allows it to scripts of its origin. These are its fields.
+    pub fn allow_origin(&mut self, headers: &HeaderMap) {
+        if let Some(cors) = self.cors() {
+            self.allowed_origin = cors.allowed_origin(headers).map(Box::new);
+        }
+    }
+
+    /// What its route answers to scripts of other origins.
+    fn cors(&self) -> Option<&Cors> {
+        self.gateway.snapshot.routes[self.route?].cors.as_deref()
     }
 
     /// Prepares its settlement for a response of an upstream. This is the request for it.
@@ -217,6 +233,20 @@ impl Exchange {
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
         edit_response(&self.gateway.snapshot, self.route, is_local, headers);
+        let is_denied = failure == Some(Failure::PreflightDenied);
+        let allowed = self.allowed_origin.take().filter(|_| !is_denied);
+        let limits = match self.cors() {
+            None => limits,
+            Some(cors) => {
+                if !is_local {
+                    Cors::remove_others(headers);
+                }
+                // Only scripts of the allowed origin may read the fields about limits.
+                let limits = if allowed.is_some() { limits } else { limits.unexposed() };
+                cors.write(allowed.map(|origin| *origin), headers);
+                limits
+            }
+        };
         add_fields(&self.request_id, limits, self.lines.as_ref(), headers);
         response.map(|body| body.followed_by(self.measurement, self.closing))
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::message::FieldFilter;
+use http::HeaderName;
+
+use crate::message::{CORS_FIELDS, FieldFilter};
 use crate::snapshot::Snapshot;
 
 /// The filters of all routes. Each worker has its own copy, so that the reference counts
@@ -18,9 +20,11 @@ pub struct Filters {
 impl Filters {
     pub fn new(snapshot: &Snapshot) -> Self {
         let unedited = Arc::default();
-        let responses = snapshot.routes.iter().map(|handling| match &handling.changes {
-            Some(changes) => Arc::new(FieldFilter::new(changes.response.names())),
-            None => Arc::clone(&unedited),
+        let responses = snapshot.routes.iter().map(|handling| {
+            let edited = handling.changes.iter().flat_map(|changes| changes.response.names());
+            let owned = handling.cors.iter().flat_map(|_| CORS_FIELDS.iter());
+            let names: Vec<&HeaderName> = edited.chain(owned).collect();
+            if names.is_empty() { Arc::clone(&unedited) } else { Arc::new(FieldFilter::new(names)) }
         });
         Self {
             requests: Arc::new(FieldFilter::new(snapshot.rules.guarded_names())),

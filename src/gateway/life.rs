@@ -73,6 +73,7 @@ impl Gateway {
         self.metrics.accessed(&route.access, judgement.access);
         self.metrics.decided(&route.policies, &judgement.decision);
         exchange.judged(judgement);
+        exchange.allow_origin(&head.headers);
         let decision = &judgement.decision;
         let limits = exchange.limits(&judgement.decision);
         if let Some(failure) = engine::failure_of(&decision.outcome) {

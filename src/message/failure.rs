@@ -70,6 +70,9 @@ pub enum Failure {
     /// An access list denies the request.
     #[error("{}", denial_text(*.0))]
     Denied(DenialAnswer),
+    /// A preflight asks for what the route does not allow to scripts of its origin.
+    #[error("this route does not allow what the preflight asks for")]
+    PreflightDenied,
     /// A policy demands a key that the request does not have.
     #[error("{NO_KEY}")]
     KeyMissing,
@@ -150,7 +153,9 @@ impl Failure {
             | Self::Expectation
             | Self::BodyBroken
             | Self::Unsendable => Code::Internal,
-            Self::KeyMissing | Self::Denied(DenialAnswer::Forbidden) => Code::PermissionDenied,
+            Self::KeyMissing | Self::PreflightDenied | Self::Denied(DenialAnswer::Forbidden) => {
+                Code::PermissionDenied
+            }
             Self::Unauthorized(_) => Code::Unauthenticated,
             Self::NoRoute | Self::Denied(DenialAnswer::NotFound) | Self::Tunnel | Self::Trace => {
                 Code::Unimplemented
@@ -194,7 +199,9 @@ impl Failure {
                 StatusCode::BAD_REQUEST
             }
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
-            Self::KeyMissing | Self::Denied(DenialAnswer::Forbidden) => StatusCode::FORBIDDEN,
+            Self::KeyMissing | Self::PreflightDenied | Self::Denied(DenialAnswer::Forbidden) => {
+                StatusCode::FORBIDDEN
+            }
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             Self::NoRoute | Self::Denied(DenialAnswer::NotFound) => StatusCode::NOT_FOUND,
             Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
@@ -230,6 +237,7 @@ impl Failure {
             | Self::Trace
             | Self::KeyMissing
             | Self::Denied(DenialAnswer::Forbidden)
+            | Self::PreflightDenied
             | Self::Unauthorized(_)
             | Self::BodyTooLarge
             | Self::BodyTimeout
@@ -285,6 +293,7 @@ impl Failure {
             Self::NoRoute => "no_route",
             Self::Denied(_) => "denied",
             Self::KeyMissing => "key_missing",
+            Self::PreflightDenied => "preflight_denied",
             Self::Unauthorized(TokenFault::Missing) => "token_missing",
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
             Self::Unauthorized(TokenFault::TooLong) => "token_too_long",

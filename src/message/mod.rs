@@ -1,6 +1,7 @@
 //! HTTP messages: the gateway's own responses, the fields that are removed from or added
 //! to forwarded messages, and the cost that a response states. Pure.
 
+mod cors;
 mod edits;
 mod failure;
 mod fields;
@@ -22,6 +23,7 @@ mod tokens;
 mod websocket;
 mod whole_body;
 
+pub use cors::{Cors, CorsSettings, OWNED_FIELDS as CORS_FIELDS, OriginError, OriginPattern};
 pub use edits::FieldEdits;
 pub use failure::{Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
 pub use fields::{

@@ -14,6 +14,7 @@ mod commands;
 mod concurrency;
 mod connect;
 mod connections;
+mod cors;
 mod costs;
 mod early_answers;
 mod evasion;

@@ -14,6 +14,7 @@ mod params;
 mod path;
 mod path_match;
 mod pattern;
+mod preflight;
 pub mod scan;
 mod view;
 

@@ -19,6 +19,7 @@ mod headers;
 mod key;
 mod listeners;
 mod names;
+mod none;
 mod pem_files;
 mod policies;
 mod references;
@@ -54,6 +55,7 @@ use listeners::RawListener;
 use policies::RawPolicy;
 use references::References;
 use routes::RawRoute;
+use routes::cors::RawCors;
 use runtime::RawRuntime;
 use store::RawStore;
 use telemetry::RawTelemetry;
@@ -83,7 +85,7 @@ pub struct RawConfig {
     /// addresses in all.
     #[schemars(extend("x-default" = "none"))]
     access: Field<Entries<RawAccessList>>,
-    /// Policies and access lists for all routes.
+    /// Policies and settings for all routes.
     defaults: Field<RawDefaults>,
     /// Which requests are handled how. The first route that matches a request applies. At least one
     /// is needed, unless there is a listener in `check`.
@@ -114,8 +116,8 @@ pub struct RawConfig {
     admin: Field<RawAdmin>,
 }
 
-/// Policies for all routes that do not have `defaults: false`, and access lists for all routes
-/// without lists of their own.
+/// Policies for all routes that do not have `defaults: false`, and settings for all routes without
+/// such settings of their own.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "defaults", default)]
 #[schemars(deny_unknown_fields)]
@@ -130,6 +132,10 @@ struct RawDefaults {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["office"])]
     access: OneOrMore<String>,
+    /// What the gateway answers to scripts of other origins.
+    #[schemars(extend("x-default" = "nothing: preflights go to the upstreams"))]
+    #[schemars(example = serde_json::json!({ "origins": ["https://app.example.com"] }))]
+    cors: Field<RawCors>,
 }
 
 impl RawConfig {
@@ -156,6 +162,8 @@ impl RawConfig {
         if let Some(defaults) = self.defaults.value() {
             known.set_defaults(&defaults.policies, &cx);
             known.access.set_defaults(&defaults.access, &cx);
+            let cors = defaults.cors.given();
+            known.default_cors = cors.map(|cors| cors.value.compile(cors.span, &cx));
         }
         if self.check.is_absent() {
             self.check_forwards(&cx);

@@ -1,5 +1,7 @@
 //! The policies and upstreams that a route names, and whether they go with the route.
 
+use std::sync::Arc;
+
 use tollgate_core::policy::{Elastic, KeyExpr};
 use tollgate_core::request::PathPattern;
 
@@ -9,6 +11,7 @@ use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::sections::access::ListReferences;
 use crate::config::sections::policies::{Named, RawPolicy};
 use crate::config::sections::upstreams::{RawUpstream, Upstream};
+use crate::message::Cors;
 
 /// The policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;
@@ -27,6 +30,8 @@ pub struct References<'a> {
     defaults: Vec<usize>,
     /// The access lists that routes can name.
     pub access: ListReferences<'a>,
+    /// What `defaults` answers to scripts of other origins.
+    pub default_cors: Option<Arc<Cors>>,
 }
 
 impl<'a> References<'a> {
@@ -45,6 +50,7 @@ impl<'a> References<'a> {
             compiled_upstreams,
             defaults: Vec::new(),
             access,
+            default_cors: None,
         }
     }
 

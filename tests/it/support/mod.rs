@@ -5,6 +5,7 @@
 //! invalid bytes.
 
 mod backend;
+mod browser;
 mod certificates;
 mod client;
 mod endpoint;
@@ -22,6 +23,7 @@ mod tls;
 pub(crate) use tollgate_core::policy::geo_writer as mmdb;
 
 pub(crate) use backend::{Backend, Speaks};
+pub(crate) use browser::Browser;
 pub(crate) use certificates::Certificates;
 pub(crate) use client::Client;
 pub(crate) use endpoint::Endpoint;

@@ -131,6 +131,12 @@ pub struct LimitFields {
 }
 
 impl LimitFields {
+    /// The same fields, which scripts of other origins may not read.
+    #[must_use]
+    pub fn unexposed(self) -> Self {
+        Self { exposed: None, ..self }
+    }
+
     /// Adds the fields to those of a response.
     pub fn write(self, fields: &mut HeaderMap) {
         if let Some(numbers) = self.numbers {

@@ -8,9 +8,6 @@
 
 use std::sync::Arc;
 
-use http::Method;
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
-
 use super::{KeyExpr, Policy, Preflights, Subject, counter};
 
 /// The number of preflights that one address may send for each request that the policy
@@ -49,20 +46,16 @@ impl Subject<'_, '_> {
         }
     }
 
-    /// Whether every backend treats this request as a preflight: it has no content, and no
-    /// field gives it another method.
+    /// See [`RequestView::is_preflight`](crate::request::RequestView::is_preflight).
     pub(super) fn is_preflight(&self) -> bool {
-        let request = self.request;
-        *request.method() == Method::OPTIONS
-            && request.headers().contains_key(ORIGIN)
-            && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-            && !request.has_content()
-            && request.overriding_method() == Ok(None)
+        self.request.is_preflight()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
     use crate::policy::tests::{Case, policy, with};
     use crate::policy::{Exemption, KeyFor};

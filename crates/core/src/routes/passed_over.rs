@@ -87,7 +87,8 @@ impl Route {
         if Router::new(routes).select(routes, &reading).is_none() {
             return Some(Mismatch::Path);
         }
-        if !self.methods.is_empty() && !self.methods.contains(request.method()) {
+        let is_asked = self.answers_preflights && request.asks_for_method(&self.methods);
+        if !self.methods.is_empty() && !self.methods.contains(request.method()) && !is_asked {
             return Some(Mismatch::Method);
         }
         self.lacking_header(request).map(|name| Mismatch::Header(name.to_string()))
@@ -130,6 +131,7 @@ mod tests {
             access: vec![],
             policies: vec![],
             affinity: None,
+            answers_preflights: false,
         }
     }
 

@@ -33,6 +33,9 @@ pub struct Route {
     /// The key by which its upstream distributes requests over its endpoints, if it uses
     /// one.
     pub affinity: Option<KeyExpr>,
+    /// Whether the gateway itself answers preflights. The route then also matches a preflight
+    /// whose request it would match, as far as the preflight tells.
+    pub answers_preflights: bool,
 }
 
 impl Route {
@@ -48,6 +51,7 @@ impl Route {
             access: Vec::new(),
             policies,
             affinity: None,
+            answers_preflights: false,
         }
     }
 
@@ -65,7 +69,10 @@ impl Route {
                 && later.methods.iter().all(|method| self.methods.contains(method));
         let headers = self.headers.iter().all(|wanted| later.headers.contains(wanted));
         let path = self.path_match.covers(&self.path, later.path_match, &later.path);
-        hosts && methods && headers && path
+        let preflights = !later.answers_preflights
+            || self.answers_preflights
+            || self.methods.is_empty() && self.headers.is_empty();
+        hosts && methods && headers && path && preflights
     }
 
     /// The parts of the route that policies use.
@@ -83,7 +90,9 @@ impl Route {
     /// the header fields of the route.
     pub(super) fn admits(&self, reading: &Reading<'_>) -> bool {
         let Reading { request, path, method } = reading;
-        let method = self.methods.is_empty() || self.methods.contains(method);
+        let method = self.methods.is_empty()
+            || self.methods.contains(method)
+            || self.answers_preflights && request.asks_for_method(&self.methods);
         method && self.path_match.admits(&self.path, path) && self.lacking_header(request).is_none()
     }
 
@@ -92,7 +101,11 @@ impl Route {
         let has = |name: &HeaderName, wanted: &HeaderValue| {
             request.headers().get_all(name).iter().any(|value| value == wanted)
         };
-        self.headers.iter().find(|(name, wanted)| !has(name, wanted)).map(|(name, _)| name)
+        // A preflight has the names of the fields that its request will have, and no values.
+        let will_have = |name: &HeaderName| self.answers_preflights && request.asks_for_field(name);
+        let lacks =
+            |(name, wanted): &&(HeaderName, HeaderValue)| !has(name, wanted) && !will_have(name);
+        self.headers.iter().find(lacks).map(|(name, _)| name)
     }
 }
 
@@ -118,7 +131,38 @@ mod tests {
             access: vec![],
             policies: vec![],
             affinity: None,
+            answers_preflights: false,
         }
+    }
+
+    #[test]
+    fn a_route_that_answers_preflights_matches_those_of_its_requests() {
+        let fields = |lines: &[(&'static str, &'static str)]| -> http::HeaderMap {
+            let line =
+                |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+            lines.iter().map(line).collect()
+        };
+        let asks = [("origin", "https://a.test"), ("access-control-request-method", "POST")];
+        let naming = ("access-control-request-headers", "authorization,x-version");
+        let is_matched = |route: &Route, headers: &http::HeaderMap| {
+            let request =
+                RequestView::sample("a.test", "/o", headers).with_method(&Method::OPTIONS);
+            let reading =
+                Reading { request: &request, path: request.path(), method: request.method() };
+            route.admits(&reading)
+        };
+        let plain = route("- /o POST 1");
+        let answering = Route { answers_preflights: true, ..plain.clone() };
+        let other = Route { answers_preflights: true, ..route("- /o GET 1") };
+        let whole = fields(&[asks[0], asks[1], naming]);
+        assert!(is_matched(&answering, &whole));
+        assert!(!is_matched(&plain, &whole), "OPTIONS is not one of its methods");
+        assert!(!is_matched(&other, &whole), "the request will be a POST");
+        assert!(!is_matched(&answering, &fields(&asks)), "the request will not have the field");
+        let no_preflight = fields(&[asks[1], naming]);
+        assert!(!is_matched(&answering, &no_preflight));
+        assert!(!plain.covers(&answering) && answering.covers(&plain));
+        assert!(route("- /o - -").covers(&answering));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl RawFieldEdits {
 
     fn compile(&self, cx: &Context<'_>) -> FieldEdits {
         let mut seen = HashSet::new();
-        for (name, span) in self.names_set().chain(self.names_removed()) {
+        for (name, span) in self.names() {
             if FieldEdits::is_reserved(&name) {
                 let advice = match name.as_str() {
                     "host" => "write rewrite: { host: ... }",
@@ -115,6 +115,11 @@ impl RawFieldEdits {
             set: cx.header_values(&self.set),
             remove: self.remove.items().map(|name| name.value.0.clone()).collect(),
         }
+    }
+
+    /// The names of all fields that are edited, as far as they are valid.
+    pub fn names(&self) -> impl Iterator<Item = (HeaderName, TextSpan)> {
+        self.names_set().chain(self.names_removed())
     }
 
     /// The fields that get a value, as far as their names are valid.

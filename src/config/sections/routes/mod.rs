@@ -1,6 +1,7 @@
 //! `routes`: which requests are handled how, and which policies apply to them.
 
 pub mod changes;
+pub mod cors;
 pub mod path_match;
 pub mod retries;
 
@@ -20,11 +21,15 @@ use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, 
 use crate::config::sections::answers::{RawRedirect, RawRespond};
 use crate::config::sections::context::{Context, TIMEOUT};
 use crate::config::sections::names::Referrer;
+use crate::config::sections::none::{Nothing, OrNone};
 use crate::config::sections::policies::RawPolicy;
 use crate::config::sections::references::{References, check_params};
+use crate::config::words::Word;
+use crate::message::Cors;
 use crate::proxy::RouteTimeouts;
 use crate::snapshot::{Action, Changes, Handling};
 use changes::{RawFieldEdits, RawRewrite};
+use cors::RawCors;
 use path_match::RawPathMatch;
 use retries::RawRetries;
 
@@ -93,7 +98,12 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"10MB")]
     max_body: Field<Size>,
-    /// Whether the policies of the section `defaults` apply too.
+    /// What the gateway answers to scripts of other origins, instead of what `defaults` has.
+    #[schemars(extend("x-default" = "what defaults has"))]
+    #[schemars(with = "Field<Either<Word<Nothing>, RawCors>>")]
+    #[schemars(example = serde_json::json!({ "origins": ["https://app.example.com"] }))]
+    cors: OrNone<RawCors>,
+    /// Whether the section `defaults` applies too.
     #[schemars(extend("default" = true))]
     defaults: Field<bool>,
 }
@@ -188,11 +198,14 @@ impl RawRoute {
             applying.map(|policy| policy.compiled.clone()).collect();
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let headers = cx.header_values(&self.headers);
+        let cors = self.cors(&shown, known, cx);
+        let answers_preflights = cors.is_some();
         let handling = Handling {
             timeouts: self.timeouts(cx),
             retries: self.retries.value().map(|retries| retries.compile(cx)),
             max_body_bytes: self.max_body.value().map(|size| size.0),
             changes,
+            cors,
             action: action?,
         };
         Some(Route {
@@ -206,6 +219,7 @@ impl RawRoute {
                 affinity: known.affinity(upstream, &path?.0, &shown, cx),
                 access: access?,
                 policies: policies?,
+                answers_preflights,
             },
             handling,
             written: self.written(),
@@ -277,6 +291,16 @@ impl RawRoute {
         let is_empty =
             changes.rewrite.is_empty() && changes.request.is_empty() && changes.response.is_empty();
         (!is_empty).then(|| Box::new(changes))
+    }
+
+    /// What the gateway answers to scripts of other origins.
+    fn cors(&self, shown: &str, known: &References<'_>, cx: &Context<'_>) -> Option<Arc<Cors>> {
+        let with_defaults = self.defaults.copied().unwrap_or(true);
+        let cors = cors::of_route(&self.cors, known.default_cors.as_ref(), with_defaults, cx);
+        if cors.is_some() {
+            cors::check_edits(&self.response_headers, shown, cx);
+        }
+        cors
     }
 
     fn timeouts(&self, cx: &Context<'_>) -> RouteTimeouts {

@@ -2,10 +2,9 @@
 
 use serde_json::json;
 
-use super::browser::Browser;
 use super::faults::sign_in;
 use crate::admin::{AdminClient, OPERATE, READ, section, settles, statuses};
-use crate::support::Gateway;
+use crate::support::{Browser, Gateway};
 
 /// A gateway whose keys have limits of their own, with more policies than are shown at once.
 fn gateway(directory: &std::path::Path, admin: &str) -> Gateway {

@@ -2,10 +2,9 @@
 
 use serde_json::json;
 
-use super::browser::Browser;
 use crate::admin::{AdminClient, OPERATE, settles, yaml};
-use crate::support::Gateway;
 use crate::support::redis::{Options, Redis};
+use crate::support::{Browser, Gateway};
 
 pub(super) fn sign_in(browser: &mut Browser, gateway: &Gateway) {
     let page = format!("http://{}/", gateway.addresses()[1]);

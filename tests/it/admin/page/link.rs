@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::browser::Browser;
 use super::{OPERATE, gateway};
+use crate::support::Browser;
 
 #[test]
 fn a_link_with_a_token_signs_in_and_the_address_loses_it() {

@@ -1,15 +1,13 @@
 //! The page, in a real browser. The browser is started once for all that is looked at.
 
 mod acts;
-mod browser;
 mod faults;
 mod link;
 
 use serde_json::{Value, json};
 
 use super::{AdminClient, OPERATE, READ, section, statuses};
-use crate::support::{Gateway, eventually};
-use browser::Browser;
+use crate::support::{Browser, Gateway, eventually};
 
 /// A gateway whose policy can be looked at, explained and changed.
 fn gateway() -> Gateway {

@@ -42,6 +42,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         access: vec![],
         policies: vec![],
         affinity: None,
+        answers_preflights: false,
     }
 }
 

@@ -9,21 +9,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, eventually, now};
+use super::{PATIENCE, eventually, now};
 
 /// One page of a browser.
-pub(super) struct Browser {
+pub(crate) struct Browser {
     process: Child,
     socket: BufReader<TcpStream>,
     session: Option<String>,
     calls: u64,
     /// What the browser has told of its own accord.
-    pub(super) events: Vec<Value>,
+    pub(crate) events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let profile = tempfile::tempdir().expect("a directory");
         let mut process = Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"])
@@ -60,7 +60,7 @@ impl Browser {
     }
 
     /// The result of a command.
-    pub(super) fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let mut command = json!({ "id": self.calls, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -79,7 +79,7 @@ impl Browser {
     }
 
     /// The value of an expression in the page.
-    pub(super) fn value(&mut self, expression: &str) -> Value {
+    pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let result = self.call("Runtime.evaluate", params);
@@ -88,7 +88,7 @@ impl Browser {
     }
 
     /// Whether something becomes true before the patience ends.
-    pub(super) fn settles(&mut self, mut is_true: impl FnMut(&mut Self) -> bool) -> bool {
+    pub(crate) fn settles(&mut self, mut is_true: impl FnMut(&mut Self) -> bool) -> bool {
         let begun = now();
         loop {
             if is_true(self) {
@@ -102,7 +102,7 @@ impl Browser {
     }
 
     /// Waits until an expression is true.
-    pub(super) fn until(&mut self, expression: &str) {
+    pub(crate) fn until(&mut self, expression: &str) {
         eventually(expression, || {
             let is_true = self.value(expression) == true;
             if !is_true {
@@ -113,7 +113,7 @@ impl Browser {
     }
 
     /// Waits until the text of an element contains this.
-    pub(super) fn until_text(&mut self, selector: &str, text: &str) {
+    pub(crate) fn until_text(&mut self, selector: &str, text: &str) {
         let text = json!(text);
         self.until(&format!(
             "document.querySelector('{selector}')?.textContent.includes({text}) ?? false"
@@ -121,7 +121,7 @@ impl Browser {
     }
 
     /// Presses a key that has no text, or `Enter`.
-    pub(super) fn press(&mut self, key: &str) {
+    pub(crate) fn press(&mut self, key: &str) {
         let code = match key {
             "Tab" => 9,
             "Enter" => 13,
@@ -142,12 +142,12 @@ impl Browser {
     }
 
     /// Types a text where the focus is.
-    pub(super) fn write(&mut self, text: &str) {
+    pub(crate) fn write(&mut self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }
 
     /// Presses the tabulator until the focus is on the element that is meant.
-    pub(super) fn tab_to(&mut self, selector: &str) {
+    pub(crate) fn tab_to(&mut self, selector: &str) {
         let is_there = format!("document.activeElement.matches({})", json!(selector));
         for _ in 0..200 {
             if self.value(&is_there) == true {
@@ -159,7 +159,7 @@ impl Browser {
     }
 
     /// Shows the page in a window of this width, in one of the two themes.
-    pub(super) fn resize(&mut self, width: u32, theme: &str) {
+    pub(crate) fn resize(&mut self, width: u32, theme: &str) {
         let size =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
@@ -170,7 +170,7 @@ impl Browser {
 
     /// Writes a picture of the whole page to the directory `TOLLGATE_SCREENSHOTS`, if it is
     /// set.
-    pub(super) fn picture(&mut self, name: &str) {
+    pub(crate) fn picture(&mut self, name: &str) {
         let Some(directory) = std::env::var_os("TOLLGATE_SCREENSHOTS") else { return };
         let params = json!({ "format": "png", "captureBeyondViewport": true });
         let data = self.call("Page.captureScreenshot", params);
