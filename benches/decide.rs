@@ -36,6 +36,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         policies,
         affinity: None,
         answers_preflights: false,
+        split: None,
     };
     let client = ClientSettings::default();
     Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))

@@ -39,6 +39,7 @@ fn route(number: usize) -> Route {
         policies: vec![],
         affinity: None,
         answers_preflights: false,
+        split: None,
     }
 }
 

@@ -12,9 +12,11 @@ use tollgate_core::policy::{AccessList, Policy};
 use tollgate_core::refusal::Offer;
 use tollgate_core::routes::{Route, Rules};
 
-use crate::message::{Cors, FieldEdits, Redirect, Rewrite};
+use crate::message::{CompressSettings, Cors, FieldEdits, Redirect, Rewrite};
 use crate::patches::{Definitions, Resolved};
-use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
+use crate::proxy::{
+    FallbackSettings, MirrorSettings, RetrySettings, RouteTimeouts, UpstreamShared,
+};
 
 /// The configuration that one request uses. All workers share it.
 #[derive(Debug)]
@@ -94,12 +96,27 @@ pub struct Handling {
     pub timeouts: RouteTimeouts,
     /// When a request is retried. None: once, if its method is idempotent.
     pub retries: Option<RetrySettings>,
+    /// The second upstream for requests whose first one fails, if there is one.
+    pub fallback: Option<Box<FallbackSettings>>,
+    /// Which requests are copied to another upstream, if some are.
+    pub mirror: Option<Box<MirrorSettings>>,
+    /// Which responses are compressed, if some are.
+    pub compress: Option<Arc<CompressSettings>>,
     /// The largest request body in bytes. None: no bound.
     pub max_body_bytes: Option<u64>,
     /// The changes of messages. Boxed, because most routes change nothing.
     pub changes: Option<Box<Changes>>,
     /// What it answers to scripts of other origins. None: the upstream decides that.
     pub cors: Option<Arc<Cors>>,
+}
+
+impl Handling {
+    /// The indices of all upstreams that its requests, or copies of them, may go to.
+    pub fn upstreams(&self) -> impl Iterator<Item = usize> {
+        let fallback = self.fallback.iter().map(|fallback| fallback.upstream);
+        let mirror = self.mirror.iter().map(|mirror| mirror.upstream);
+        self.action.upstreams().iter().copied().chain(fallback).chain(mirror)
+    }
 }
 
 /// The changes that a route makes in messages.
@@ -120,10 +137,32 @@ pub struct Changes {
 pub enum Action {
     /// It is forwarded to the upstream with this index.
     Forward(usize),
+    /// It is forwarded to one of these upstreams: the index of each branch of the route's split.
+    Split(Box<[usize]>),
     /// It gets a fixed response.
     Respond(FixedResponse),
     /// It is redirected.
     Redirect(Redirect),
+}
+
+impl Action {
+    /// The index of the upstream of the branch with this index, if the request goes to one.
+    pub fn upstream(&self, branch: usize) -> Option<usize> {
+        match self {
+            Self::Forward(upstream) => Some(*upstream),
+            Self::Split(upstreams) => upstreams.get(branch).copied(),
+            Self::Respond(_) | Self::Redirect(_) => None,
+        }
+    }
+
+    /// The indices of the upstreams that its requests may go to.
+    pub fn upstreams(&self) -> &[usize] {
+        match self {
+            Self::Forward(upstream) => std::slice::from_ref(upstream),
+            Self::Split(upstreams) => upstreams,
+            Self::Respond(_) | Self::Redirect(_) => &[],
+        }
+    }
 }
 
 /// A response that never changes.

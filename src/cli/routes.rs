@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use tollgate_core::policy::{AccessList, AccessMode, AccessStep, Mode, Policy};
 use tollgate_core::request::PathPattern;
+use tollgate_core::routes::Split;
 
 use super::rate::rate;
 use crate::config::{Config, Route};
@@ -49,7 +50,7 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 9] {
         route.written.path.clone(),
         list_or_any(rule.access.iter().map(|list| access(list))),
         if policies.is_empty() { "-".to_owned() } else { policies },
-        action(&route.handling.action, config),
+        action(route, config),
     ]
 }
 
@@ -73,12 +74,19 @@ fn limit(policy: &Policy) -> String {
     format!("{} ({own}{plans}{shadow})", policy.name)
 }
 
-fn action(action: &Action, config: &Config) -> String {
-    match action {
+fn action(route: &Route, config: &Config) -> String {
+    match &route.handling.action {
         Action::Forward(upstream) => format!("upstream {}", config.upstreams[*upstream].name),
+        Action::Split(_) => route.rule.split.as_deref().map(split).unwrap_or_default(),
         Action::Respond(fixed) => format!("respond {}", fixed.status.as_u16()),
         Action::Redirect(redirect) => format!("redirect {}", redirect.status.as_u16()),
     }
+}
+
+fn split(split: &Split) -> String {
+    let shares = split.branches().iter().map(|it| format!("{} {}%", it.name, it.percent));
+    let by = split.by().map(|key| format!(" by {}", key.form())).unwrap_or_default();
+    format!("split {}{by}", list(shares))
 }
 
 fn rest(config: &Config) -> &'static str {

@@ -23,7 +23,7 @@ use tollgate_core::policy::{
     AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
 use tollgate_core::request::{Ambiguity, Malformed, RequestView};
-use tollgate_core::routes::{Rules, Unmatched};
+use tollgate_core::routes::{Destination, Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::telemetry::{
@@ -72,6 +72,8 @@ pub struct Seen {
 pub struct Judgement<'r> {
     /// The route's index.
     pub route: usize,
+    /// The index of the branch of the route's split, or 0.
+    pub branch: usize,
     /// The client's address.
     pub client_ip: IpAddr,
     /// The key by which its upstream chooses an endpoint, if it uses one.
@@ -150,7 +152,7 @@ impl Engine {
 
     /// Finds the route of a request under `rules`, and lets its access lists and then its policies
     /// judge it. The request arrives at `moment`; its tokens expire by the wall clock. `headroom`
-    /// returns the headroom of a route's upstream. Policies that do not apply, take no part.
+    /// returns the headroom of an upstream. Policies that do not apply, take no part.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
@@ -159,7 +161,7 @@ impl Engine {
         rules: &'r Rules,
         request: &RequestView<'_>,
         moment: Moment,
-        headroom: impl FnOnce(usize) -> Headroom,
+        headroom: impl FnOnce(Destination) -> Headroom,
         applies: impl Fn(&Policy) -> bool,
     ) -> Result<Judgement<'r>, Undecidable> {
         let Moment { now, wall, .. } = moment;
@@ -173,7 +175,8 @@ impl Engine {
         if let Some(denial) = steps.find_map(|step| access.ask(&route.access, step, &subject)) {
             return Ok(self.denied((index, &subject), (access, denial), now));
         }
-        let headroom = headroom(index);
+        let destination = rules.destination(index, &subject, || fastrand::u64(..));
+        let headroom = headroom(destination);
         let Deciding { limiter, timer, seen, .. } = &*self.deciding;
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
@@ -186,10 +189,12 @@ impl Engine {
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
             refusal::keep(&seen.refusals, &decision, &subject, (route, request), wall);
         }
-        let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
+        let Destination { branch, .. } = destination;
+        let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
         Ok(Judgement {
             route: index,
+            branch,
             client_ip,
             affinity,
             access,
@@ -215,6 +220,7 @@ impl Engine {
         let client_ip = subject.client_ip();
         Judgement {
             route,
+            branch: 0,
             client_ip,
             affinity: None,
             access,

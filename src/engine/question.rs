@@ -8,7 +8,7 @@ use tollgate_core::decision::{
 use tollgate_core::digest::Key;
 use tollgate_core::policy::Policy;
 use tollgate_core::request::RequestView;
-use tollgate_core::routes::Rules;
+use tollgate_core::routes::{Destination, Rules};
 use tollgate_core::store::{Mark, Marked, StoreUnavailable};
 use tollgate_core::time::Timestamp;
 
@@ -17,8 +17,8 @@ use super::{Engine, Undecidable, place};
 /// A request that a question describes, as the policies see it.
 #[derive(Debug)]
 pub struct Described<'r> {
-    /// The index of its route, if the route's policies judge it.
-    pub route: Option<usize>,
+    /// Where it goes, if the policies of its route judge it.
+    pub destination: Option<Destination>,
     /// What the policies charge, or the outcome if the request lacks a key.
     pub claims: Result<Claims<&'r Arc<Policy>>, Outcome<&'r Arc<Policy>>>,
     /// The keys of the request, for operators.
@@ -61,7 +61,9 @@ pub fn describe<'r>(
     };
     let shown = claims.iter().flat_map(|claims| claims.keys().zip(claims.policies()));
     let shown = shown.map(|(key, policy)| (key, subject.shown_key(policy))).collect();
-    Ok(Described { route, claims, shown })
+    let random = || fastrand::u64(..);
+    let destination = route.map(|route| rules.destination(route, &subject, random));
+    Ok(Described { destination, claims, shown })
 }
 
 impl Engine {

@@ -167,7 +167,7 @@ impl Gateway {
         let peer = PeerView { address, may_forward: true, identity: None };
         let view = engine::view(head, peer, has_content)?.with_answer_by(answer_by);
         let view = if client.is_none() { view.asked_by_peer() } else { view };
-        let headroom = |route| self.headroom(route);
+        let headroom = |destination| self.headroom(destination);
         let rules = &self.snapshot.rules;
         let judged = self.engine.judge(rules, &view, moment, headroom, is_askable).await;
         judged.map_err(Failure::from)

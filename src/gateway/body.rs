@@ -10,7 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::closing::Closing;
-use crate::message::FieldFilter;
+use super::compressing::Stream;
+use crate::message::{FieldFilter, Piece};
 use crate::proxy::{self, BrokenResponse};
 use crate::telemetry::Measurement;
 
@@ -29,6 +30,16 @@ struct Inner {
     deadline: Option<Pin<Box<Sleep>>>,
     measurement: Option<Measurement>,
     closing: Closing,
+    /// What compresses the body, if it is compressed.
+    compressed: Option<Box<Compressed>>,
+}
+
+/// A body that is compressed while it passes.
+#[derive(Debug)]
+struct Compressed {
+    stream: Stream,
+    /// What follows the last bytes: trailers, or nothing.
+    rest: Option<Option<Frame<Bytes>>>,
 }
 
 #[derive(Debug)]
@@ -44,7 +55,8 @@ impl ResponseBody {
         let deadline = None;
         let measurement = None;
         let closing = Closing::NOTHING;
-        Self(Box::new(Inner { content, deadline, measurement, closing }))
+        let compressed = None;
+        Self(Box::new(Inner { content, deadline, measurement, closing, compressed }))
     }
 
     /// The body of a response that the gateway has made.
@@ -69,6 +81,11 @@ impl ResponseBody {
         matches!(self.0.content, Content::Local(_))
     }
 
+    /// Compresses the body. It must not have begun.
+    pub fn compress(&mut self, stream: Stream) {
+        self.0.compressed = Some(Box::new(Compressed { stream, rest: None }));
+    }
+
     /// The same body, with what ends with it.
     pub fn followed_by(mut self, measurement: Measurement, closing: Closing) -> Self {
         self.0.measurement = Some(measurement);
@@ -77,15 +94,13 @@ impl ResponseBody {
     }
 }
 
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = BrokenResponse;
+/// What a body says when it is asked for its next frame.
+type Polled = Poll<Option<Result<Frame<Bytes>, BrokenResponse>>>;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Inner { content, deadline, measurement, closing } = &mut *self.0;
+impl Inner {
+    /// The next frame of the body as it was made. The settlement reads it.
+    fn poll_content(&mut self, cx: &mut Context<'_>) -> Polled {
+        let Self { content, deadline, measurement, closing, .. } = self;
         let Closing { recording, settlement } = closing;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {
@@ -98,13 +113,10 @@ impl Body for ResponseBody {
         };
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(bytes) = frame.data_ref() {
-                    if let Some(recording) = recording {
-                        recording.record.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-                    }
-                    if let Some(settlement) = settlement {
-                        settlement.observe(bytes);
-                    }
+                if let Some(bytes) = frame.data_ref()
+                    && let Some(settlement) = settlement
+                {
+                    settlement.observe(bytes);
                 }
             }
             Poll::Ready(Some(Err(broken))) => {
@@ -120,7 +132,66 @@ impl Body for ResponseBody {
         polled
     }
 
+    /// The next frame of the compressed form of the body.
+    fn poll_compressed(&mut self, cx: &mut Context<'_>, to: &mut Compressed) -> Polled {
+        let Compressed { stream, rest } = to;
+        let compressor = &mut stream.compressor;
+        loop {
+            if let Some(rest) = rest {
+                return Poll::Ready(rest.take().map(Ok));
+            }
+            let piece = match self.poll_content(cx) {
+                Poll::Ready(Some(Err(broken))) => return Poll::Ready(Some(Err(broken))),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(bytes) => compressor.add(&bytes),
+                    Err(trailers) => {
+                        *rest = Some(Some(trailers));
+                        compressor.end()
+                    }
+                },
+                Poll::Ready(None) => {
+                    *rest = Some(None);
+                    compressor.end()
+                }
+                Poll::Pending => match compressor.pause() {
+                    Piece::Pending => return Poll::Pending,
+                    Piece::Ready => Piece::Ready,
+                },
+            };
+            if piece == Piece::Ready {
+                return Poll::Ready(Some(Ok(Frame::data(compressor.take()))));
+            }
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BrokenResponse;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
+        let inner = &mut *self.0;
+        let polled = match inner.compressed.take() {
+            None => inner.poll_content(cx),
+            Some(mut compressed) => {
+                let polled = inner.poll_compressed(cx, &mut compressed);
+                inner.compressed = Some(compressed);
+                polled
+            }
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(bytes) = frame.data_ref()
+            && let Some(recording) = &mut inner.closing.recording
+        {
+            recording.record.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        }
+        polled
+    }
+
     fn is_end_stream(&self) -> bool {
+        if let Some(compressed) = &self.0.compressed {
+            return matches!(compressed.rest, Some(None));
+        }
         match &self.0.content {
             Content::Local(bytes) => bytes.is_empty(),
             Content::Upstream(body, _) => body.is_end_stream(),
@@ -128,6 +199,9 @@ impl Body for ResponseBody {
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.0.compressed.is_some() {
+            return SizeHint::default();
+        }
         match &self.0.content {
             Content::Local(bytes) => {
                 SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))

@@ -23,7 +23,7 @@ use crate::message::{
     Failure, FieldFilter, Forwarding, Redirect, Via, decrement_max_forwards, expects_continue,
     options_response, strip_request, switch_to_websocket, wants_websocket,
 };
-use crate::proxy::{Expectation, ForwardOptions, InterimRelay, RequestBody};
+use crate::proxy::{Expectation, ForwardOptions, InterimRelay, Mirrored, RequestBody};
 use crate::server::ClientBody;
 use crate::snapshot::{Action, Handling};
 
@@ -46,6 +46,8 @@ pub struct Forward {
     interim: Option<InterimRelay>,
     /// The client, if the fields about it are not among those of the request.
     client: Option<Rc<Client>>,
+    /// The copy of the request that another upstream gets, if there is one.
+    mirrored: Option<Box<Mirrored>>,
 }
 
 /// How a request is dispatched.
@@ -53,6 +55,8 @@ pub struct Forward {
 pub struct Admission {
     /// The index of its route.
     route: usize,
+    /// The index of the branch of the route's split, or 0.
+    branch: usize,
     /// For how long it waits.
     pub delay: Span,
     /// The key by which its upstream chooses an endpoint, if it uses one.
@@ -66,9 +70,9 @@ pub struct Admission {
 impl Admission {
     /// As a request is judged.
     pub fn of(judgement: &Judgement<'_>) -> Self {
-        let Judgement { route, affinity, ref decision, is_preflight, .. } = *judgement;
+        let Judgement { route, branch, affinity, ref decision, is_preflight, .. } = *judgement;
         let is_soft = decision.is_soft();
-        Self { route, affinity, delay: decision.delay, is_soft, is_preflight }
+        Self { route, branch, affinity, delay: decision.delay, is_soft, is_preflight }
     }
 }
 
@@ -100,9 +104,8 @@ impl Gateway {
             Action::Redirect(redirect) => {
                 self.redirect(client, admission.route, redirect, &head).map(local)
             }
-            Action::Forward(upstream) => {
-                let prepared =
-                    self.prepare_request(client, admission, *upstream, head, body, exchange)?;
+            Action::Forward(_) | Action::Split(_) => {
+                let prepared = self.prepare_request(client, admission, head, body, exchange)?;
                 Ok(prepared.map_or_else(|| local(options_response()), Dispatch::Forward))
             }
         }
@@ -128,15 +131,20 @@ impl Gateway {
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
         exchange.waited().set(delay.into());
-        let Forward { upstream, request, expectation, interim, client } = match dispatch {
-            Dispatch::Respond(response) => return Ok(*response),
-            Dispatch::Forward(forward) => forward,
-        };
+        let Forward { upstream, mut request, expectation, interim, client, mirrored } =
+            match dispatch {
+                Dispatch::Respond(response) => return Ok(*response),
+                Dispatch::Forward(forward) => forward,
+            };
         exchange.forwarding();
+        if let Some(mirrored) = mirrored {
+            mirrored.follow(request.body_mut());
+        }
         let forwarding = client.as_ref().map(|client| &client.forwarding);
         let options = options(admission, handling, interim.as_ref(), forwarding, exchange);
         // The future is large. It is made where it is awaited, so that it is not moved there.
-        let forward = || self.proxy.forward(upstream, request, &options);
+        let fallback = handling.fallback.as_deref();
+        let forward = || self.proxy.forward(upstream, request, fallback, &options);
         let response = match deadline {
             None => forward().await,
             // Boxed, because the timeout would contain the future a second time.
@@ -161,7 +169,6 @@ impl Gateway {
         &self,
         client: &Rc<Client>,
         admission: Admission,
-        upstream: usize,
         mut head: Parts,
         body: ClientBody,
         exchange: &mut Exchange,
@@ -183,10 +190,22 @@ impl Gateway {
             head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
         }
         exchange.settles_after(&mut head.headers, &body);
+        let forwarding = (!names_client).then_some(&client.forwarding);
+        let mirrored = handling.mirror.as_deref().and_then(|settings| {
+            let bytes = body.size_hint().lower();
+            self.proxy.mirror(settings.upstream).copy(
+                settings,
+                &head,
+                bytes,
+                forwarding,
+                handling.timeouts,
+            )
+        });
         let request = Box::new(Request::from_parts(head, body));
         let interim = interim_relay(client, self.filters.responses(admission.route));
         let client = (!names_client).then(|| Rc::clone(client));
-        Ok(Some(Forward { upstream, request, expectation, interim, client }))
+        let upstream = handling.action.upstream(admission.branch).expect("the action forwards");
+        Ok(Some(Forward { upstream, request, expectation, interim, client, mirrored }))
     }
 
     fn redirect(
@@ -276,6 +295,7 @@ fn options<'a>(
     ForwardOptions {
         timeouts: handling.timeouts,
         retries: handling.retries.as_ref(),
+        fallback: None,
         affinity: admission.affinity,
         interim,
         forwarding,

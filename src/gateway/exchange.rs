@@ -21,6 +21,7 @@ use tollgate_core::time::{Moment, Span};
 use super::Gateway;
 use super::body::ResponseBody;
 use super::closing::Closing;
+use super::negotiated::Negotiated;
 use super::record::record_decision;
 use crate::engine::{Judgement, Settlement};
 
@@ -63,6 +64,8 @@ pub struct Exchange {
     route: Option<usize>,
     /// Its origin, if the route allows it to scripts of that origin.
     allowed_origin: Option<Box<HeaderValue>>,
+    /// How its response may be compressed, if its route compresses some.
+    negotiated: Option<Box<Negotiated>>,
     /// What is measured of it.
     measurement: Measurement,
     /// Its record, and what must be settled when the response has ended.
@@ -90,6 +93,7 @@ impl Exchange {
             is_cross_origin,
             route: None,
             allowed_origin: None,
+            negotiated: None,
             measurement,
             closing: Closing { settlement: None, recording },
             request_id,
@@ -135,6 +139,15 @@ impl Exchange {
     /// What its route answers to scripts of other origins.
     fn cors(&self) -> Option<&Cors> {
         self.gateway.snapshot.routes[self.route?].cors.as_deref()
+    }
+
+    /// Negotiates the encoding of the response, if its route compresses some.
+    pub fn negotiate(&mut self, head: &Parts) {
+        let Some(route) = self.route else { return };
+        if let Some(settings) = &self.gateway.snapshot.routes[route].compress {
+            let negotiated = Negotiated::of(settings, &head.method, &head.headers);
+            self.negotiated = Some(Box::new(negotiated));
+        }
     }
 
     /// Prepares its settlement for a response of an upstream. This is the request for it.
@@ -233,6 +246,10 @@ impl Exchange {
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
         edit_response(&self.gateway.snapshot, self.route, is_local, headers);
+        if let Some(negotiated) = &self.negotiated {
+            negotiated.apply(&self.gateway.compressing, &mut response);
+        }
+        let headers = response.headers_mut();
         let is_denied = failure == Some(Failure::PreflightDenied);
         let allowed = self.allowed_origin.take().filter(|_| !is_denied);
         let limits = match self.cors() {

@@ -74,6 +74,7 @@ impl Gateway {
         self.metrics.decided(&route.policies, &judgement.decision);
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
+        exchange.negotiate(&head);
         let decision = &judgement.decision;
         let limits = exchange.limits(&judgement.decision);
         if let Some(failure) = engine::failure_of(&decision.outcome) {
@@ -120,7 +121,7 @@ impl Gateway {
             identity: client.identity.as_deref(),
         };
         let view = engine::view(head, peer, has_content)?;
-        let headroom = |route| self.headroom(route);
+        let headroom = |destination| self.headroom(destination);
         let judged =
             self.engine.judge(&self.snapshot.rules, &view, moment, headroom, |_| true).await;
         judged.map_err(Failure::from)

@@ -4,11 +4,13 @@
 mod authorize;
 mod body;
 mod closing;
+mod compressing;
 mod current;
 mod dispatch;
 mod exchange;
 mod filters;
 mod life;
+mod negotiated;
 mod queue;
 mod record;
 
@@ -18,16 +20,18 @@ use std::sync::Arc;
 
 use tollgate_core::decision::{Claims, Decision, Headroom, Report};
 use tollgate_core::policy::Policy;
+use tollgate_core::routes::Destination;
 
 use crate::engine::{Engine, Explaining, StoreCall};
 use crate::message::Forwarding;
 use crate::proxy::{Pressure, Proxy};
 use crate::server::{ClientLink, Demand};
-use crate::snapshot::{Action, Snapshot};
-use crate::telemetry::{RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
+use crate::snapshot::Snapshot;
+use crate::telemetry::{CompressionMetrics, RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
 
 pub use authorize::{Answers, Question, QuestionForm};
 pub use body::ResponseBody;
+use compressing::Compressing;
 pub use current::CurrentGateway;
 use filters::Filters;
 use queue::Queue;
@@ -44,6 +48,7 @@ pub struct Gateway {
     engine: Engine,
     proxy: Proxy,
     queue: Rc<Queue>,
+    compressing: Compressing,
     sinks: Rc<Sinks>,
     worker_metrics: Rc<WorkerMetrics>,
     metrics: Rc<RequestMetrics>,
@@ -83,6 +88,7 @@ impl Gateway {
             engine,
             proxy,
             queue: Rc::default(),
+            compressing: Compressing::new(CompressionMetrics::new(metrics)),
             sinks: Rc::new(sinks),
         }
     }
@@ -98,6 +104,7 @@ impl Gateway {
             snapshot,
             engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),
+            compressing: self.compressing.clone(),
             sinks: Rc::clone(&self.sinks),
         }
     }
@@ -143,7 +150,7 @@ impl Gateway {
 
     /// See [`CurrentGateway::answer`].
     async fn answer(&self, call: StoreCall) {
-        let headroom = |route| Some(self.headroom(route));
+        let headroom = |destination| Some(self.headroom(destination));
         let Snapshot { rules, headers, patches, .. } = &*self.snapshot;
         let explaining = Explaining { rules, headers, patches, headroom: &headroom };
         self.engine.answer(call, &explaining).await;
@@ -159,9 +166,9 @@ impl Gateway {
         client.may_forward && self.snapshot.rules.clients().trusts(client.peer)
     }
 
-    /// The headroom of the upstream of a route, for elastic limits.
-    pub fn headroom(&self, route: usize) -> Headroom {
-        let Action::Forward(upstream) = self.snapshot.routes[route].action else {
+    /// The headroom of an upstream, for elastic limits.
+    pub fn headroom(&self, Destination { route, branch }: Destination) -> Headroom {
+        let Some(upstream) = self.snapshot.routes[route].action.upstream(branch) else {
             return Headroom::default();
         };
         let Pressure { latency, in_flight_percent, is_slowing } = self.proxy.pressure(upstream);

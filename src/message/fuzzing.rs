@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use http::header::{CONNECTION, HOST, TE, UPGRADE};
+use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
 use tollgate_core::meter::{Meter, MeterSpec, Pointer};
@@ -12,8 +12,8 @@ use tollgate_core::request::{Fields, RequestView, normal_path};
 use super::fields::KEPT;
 use super::tokens::tokens;
 use super::{
-    Location, Prefix, Redirect, Rewrite, decrement_max_forwards, join_cookies, request_id,
-    strip_hop_by_hop,
+    Encoding, Location, Prefix, Redirect, Rewrite, accepted, decrement_max_forwards, join_cookies,
+    request_id, strip_hop_by_hop, write_encoding, write_vary,
 };
 
 /// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.
@@ -130,9 +130,22 @@ fn redirect(to: Location, uri: &Uri, path: &str) {
     assert!(location.bytes().all(|byte| byte.is_ascii_graphic()), "{location:?}");
 }
 
+/// What compression reads in fields, and changes in them.
+fn compression(mut headers: HeaderMap) {
+    let encoding = accepted(&headers, &[Encoding::Gzip]);
+    assert!(encoding.is_none() || headers.contains_key(ACCEPT_ENCODING), "nothing was accepted");
+    write_vary(&mut headers);
+    write_encoding(Encoding::Gzip, &mut headers);
+    let once = headers.clone();
+    write_vary(&mut headers);
+    write_encoding(Encoding::Gzip, &mut headers);
+    assert_eq!(headers, once, "what is compressed changes again");
+}
+
 /// The fields of a message that is forwarded.
 pub fn hops(input: &[u8]) {
     let mut headers = fields(input);
+    compression(headers.clone());
     let host = headers.get(HOST).cloned();
     join_cookies(&mut headers);
     let id = request_id(Fields::of(&headers)).write(&mut headers);

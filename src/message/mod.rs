@@ -1,6 +1,7 @@
 //! HTTP messages: the gateway's own responses, the fields that are removed from or added
 //! to forwarded messages, and the cost that a response states. Pure.
 
+mod compression;
 mod cors;
 mod edits;
 mod failure;
@@ -23,6 +24,10 @@ mod tokens;
 mod websocket;
 mod whole_body;
 
+pub use compression::{
+    CompressSettings, Compressor, Encoding, Fate, MediaRange, Piece, accepted, weaken_etag,
+    write_encoding, write_vary,
+};
 pub use cors::{Cors, CorsSettings, OWNED_FIELDS as CORS_FIELDS, OriginError, OriginPattern};
 pub use edits::FieldEdits;
 pub use failure::{Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};

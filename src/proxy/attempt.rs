@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use http::{Method, Request};
+use http::Request;
 use tokio::time::timeout_at;
 use tollgate_core::time::monotonic;
 
@@ -12,6 +12,7 @@ use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy, Reach, Req
 use super::body::{BodyCopy, Expectation, RequestBody};
 use super::endpoint::{Connection, Endpoint, SendError, SendOptions, Sent};
 use super::fault::Fault;
+use super::retry::is_idempotent;
 use super::retry_state::RetryState;
 
 /// Every known server accepts a head of this size. A server may answer a larger head
@@ -109,7 +110,7 @@ fn prepare(
         retry_state.write_forwarding(request);
     }
     // Over HTTP/2 an endpoint can say that it has not processed a request.
-    let is_buffered = retry_state.may_retry() || is_http2;
+    let is_buffered = retry_state.keeps_body() || is_http2;
     if is_buffered {
         request.body_mut().buffer();
     }
@@ -117,14 +118,6 @@ fn prepare(
     let body = if is_copied { request.body().copy() } else { None };
     // A connection of HTTP/1 leaves the head of the request.
     (is_http2.then(|| HeadCopy::of(request)), body)
-}
-
-/// RFC 9110, section 9.2.2.
-fn is_idempotent(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE | Method::TRACE
-    )
 }
 
 /// Sends the request, and waits for the response as long as the endpoint may take.

@@ -76,6 +76,11 @@ pub struct RequestCopy {
 }
 
 impl RequestCopy {
+    /// Whether the request can be sent again: its body is still available.
+    pub fn is_whole(&self) -> bool {
+        self.body.is_whole()
+    }
+
     /// The request again, if its body is still available.
     pub fn into_request(self) -> Option<Box<Request<RequestBody>>> {
         let body = self.body.body()?;

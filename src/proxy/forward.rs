@@ -9,6 +9,7 @@ use super::attempt::attempt;
 use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy};
 use super::body::RequestBody;
 use super::endpoint::InFlight;
+use super::fallback::{Fallback, FallbackSettings, Left};
 use super::response_body::ResponseBody;
 use super::retry_state::RetryState;
 use super::settings::{ForwardOptions, RetryCause};
@@ -35,9 +36,16 @@ pub async fn forward(
     };
     let mut permit = upstream.shared().permit()?;
     loop {
-        let in_flight = upstream.assign(permit, options.affinity, &retry_state.tried)?;
+        let assigned = upstream.assign(permit, options.affinity, &retry_state.tried);
+        let in_flight = match assigned {
+            Ok(in_flight) => in_flight,
+            Err(failure) => {
+                retry_state.fall_back(RetryCause::Connect, request);
+                return Err(failure);
+            }
+        };
         if let Some(attempts) = options.attempts {
-            attempts.add(&in_flight.endpoint().shared().shown);
+            attempts.add(&upstream.shared().settings().name, &in_flight.endpoint().shared().shown);
         }
         let started = monotonic();
         let time = (started, options.timeouts.response);
@@ -53,6 +61,9 @@ pub async fn forward(
         }
         let error = match result {
             Ok(mut response) => match retry_state.check_status(&mut response) {
+                None if retry_state.falls_back_from(&mut response) => {
+                    return Err(Failure::UpstreamClosed);
+                }
                 None => {
                     upstream.observe(took.into());
                     return relay(response, in_flight, options, websocket_key.as_ref());
@@ -65,6 +76,31 @@ pub async fn forward(
         permit = in_flight.into_permit();
         request = retry_state.next_request(error).await?;
     }
+}
+
+/// Forwards `request` to `first`, and then to `second` if `settings` say so.
+///
+/// # Errors
+/// If there is no response.
+pub async fn forward_with_fallback(
+    first: &Upstream,
+    second: &Upstream,
+    settings: &FallbackSettings,
+    request: Box<Request<RequestBody>>,
+    options: &ForwardOptions<'_>,
+) -> Result<Response<ResponseBody>, Failure> {
+    let fallback = Fallback::new(settings);
+    let with_fallback = ForwardOptions { fallback: Some(&fallback), ..*options };
+    let result = forward(first, request, &with_fallback).await;
+    let Some(Left { request, names_client }) = fallback.take() else { return result };
+    let options = ForwardOptions {
+        retries: None,
+        affinity: None,
+        forwarding: options.forwarding.filter(|_| !names_client),
+        fallback: None,
+        ..*options
+    };
+    forward(second, request, &options).await
 }
 
 /// Whether the attempt counts as a success or a failure of the endpoint; none if it

@@ -13,6 +13,7 @@ mod check;
 mod endpoint;
 mod endpoint_set;
 mod endpoint_shared;
+mod fallback;
 mod fault;
 mod fetch;
 mod fields_copy;
@@ -20,6 +21,7 @@ mod forward;
 mod gradient;
 mod health;
 mod interim;
+mod mirror;
 mod probe;
 mod resolve;
 mod response_body;
@@ -31,17 +33,21 @@ mod tls;
 mod upstream;
 mod warnings;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use http::{Request, Response};
 use tokio::join;
 
 pub use body::{Expectation, RequestBody};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use endpoint::fuzzing;
+pub use fallback::{FallbackCause, FallbackSettings};
 pub use fetch::{Document, DocumentSource, FetchError, fetch};
 pub use interim::InterimRelay;
+pub use mirror::{MirrorSettings, Mirrored};
 pub use probe::{EndpointReport, probe};
 pub use resolve::resolve;
 pub use response_body::{BrokenResponse, ResponseBody};
@@ -54,14 +60,17 @@ pub use tls::{TlsError, TlsParts, TlsSettings};
 pub use upstream::Pressure;
 
 use crate::message::Failure;
-use crate::telemetry::WorkerMetrics;
+use crate::telemetry::{MirrorMetrics, WorkerMetrics};
 use endpoint::IdleRoom;
+use mirror::Mirror;
 use upstream::Upstream;
 
 /// One worker's access to all upstreams.
 #[derive(Debug)]
 pub struct Proxy {
     upstreams: Vec<Rc<Upstream>>,
+    /// Upstreams that get copies of requests, with connections of their own.
+    mirrors: RefCell<Vec<Mirror>>,
     metrics: Rc<WorkerMetrics>,
     room: Rc<IdleRoom>,
 }
@@ -86,20 +95,25 @@ impl Proxy {
         let room = IdleRoom::new(idle_connections);
         let upstream = |shared| Rc::new(Upstream::new(Arc::clone(shared), metrics, &room));
         let upstreams = upstreams.iter().map(upstream).collect();
-        Self { upstreams, metrics: Rc::clone(metrics), room }
+        Self { upstreams, mirrors: RefCell::default(), metrics: Rc::clone(metrics), room }
     }
 
     /// Access to other upstreams after a reload. Upstreams that stay keep their
     /// connections.
     pub fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
         let Self { metrics, room, .. } = self;
+        let mut mirrors = self.mirrors.borrow().clone();
+        mirrors.retain(|it| {
+            upstreams.iter().any(|shared| Arc::ptr_eq(it.upstream().shared(), shared))
+        });
         let upstreams = upstreams.iter().map(|shared| {
             let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
             let new = || Rc::new(Upstream::new(Arc::clone(shared), metrics, room));
             known.cloned().unwrap_or_else(new)
         });
         let upstreams = upstreams.collect();
-        Self { upstreams, metrics: Rc::clone(metrics), room: Rc::clone(room) }
+        let mirrors = RefCell::new(mirrors);
+        Self { upstreams, mirrors, metrics: Rc::clone(metrics), room: Rc::clone(room) }
     }
 
     /// The load of the upstream with index `upstream`, as this worker sees it.
@@ -111,10 +125,28 @@ impl Proxy {
     /// requests do it too, but there may be none.
     pub fn close_expired(&self) {
         self.upstreams.iter().for_each(|upstream| upstream.close_expired());
+        self.mirrors.borrow().iter().for_each(|mirror| mirror.upstream().close_expired());
         self.room.set_exhausted(false);
     }
 
-    /// Forwards `request` to the upstream with index `upstream`. The request must not
+    /// What mirrors requests to the upstream with this index.
+    pub fn mirror(&self, upstream: usize) -> Mirror {
+        let shared = self.upstreams[upstream].shared();
+        let mut mirrors = self.mirrors.borrow_mut();
+        let known = mirrors.iter().find(|it| Arc::ptr_eq(it.upstream().shared(), shared));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        // Its idle connections take no room from those of requests.
+        let upstream = Upstream::new(Arc::clone(shared), &self.metrics, &IdleRoom::new(0));
+        let metrics = MirrorMetrics::new(&self.metrics, &shared.settings().name);
+        let mirror = Mirror::new(Rc::new(upstream), metrics);
+        mirrors.push(mirror.clone());
+        mirror
+    }
+
+    /// Forwards `request` to the upstream with index `upstream`, and if that fails perhaps to its
+    /// fallback. The request must not
     /// contain hop-by-hop fields of the client's connection. It is boxed, because the
     /// futures through which it passes would each contain it twice.
     ///
@@ -124,8 +156,19 @@ impl Proxy {
         &self,
         upstream: usize,
         request: Box<Request<RequestBody>>,
+        fallback: Option<&FallbackSettings>,
         options: &ForwardOptions<'_>,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
-        forward::forward(&self.upstreams[upstream], request, options)
+        let first = &self.upstreams[upstream];
+        match fallback {
+            None => Either::Left(forward::forward(first, request, options)),
+            Some(settings) => {
+                let second = &self.upstreams[settings.upstream];
+                // Boxed, because most routes have no fallback, and the future is large.
+                Either::Right(Box::pin(forward::forward_with_fallback(
+                    first, second, settings, request, options,
+                )))
+            }
+        }
     }
 }

@@ -65,6 +65,19 @@ pub fn allows(settings: Option<&RetrySettings>, method: &Method) -> bool {
     settings.is_some_and(|settings| settings.methods.contains(method))
 }
 
+/// RFC 9110, section 9.2.2.
+pub fn is_idempotent(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE | Method::TRACE
+    )
+}
+
+/// Whether a request with this method may be processed twice.
+pub fn may_repeat(method: &Method, retries: Option<&RetrySettings>) -> bool {
+    is_idempotent(method) || allows(retries, method)
+}
+
 /// Whether `settings` allow the retry with this number, counted from 1, for this cause.
 pub fn covers(settings: &RetrySettings, cause: RetryCause, number: u32) -> bool {
     number <= settings.attempts && settings.on.contains(&cause)

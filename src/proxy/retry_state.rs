@@ -13,9 +13,10 @@ use http::header::UPGRADE;
 use tokio::time::sleep;
 use tollgate_core::time::monotonic;
 
-use super::attempt_result::{AttemptError, EndpointResponse, Reach};
+use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy};
 use super::body::RequestBody;
 use super::endpoint::{Endpoint, SendOptions};
+use super::fallback::FallbackCause;
 use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
@@ -39,6 +40,8 @@ pub struct RetryState<'a> {
     is_for_tunnel: bool,
     /// Whether its route allows retries for the request's method.
     may_retry: bool,
+    /// Whether its route has a fallback, to which the request may go after it was sent.
+    may_fall_back: bool,
     /// The endpoints at which it failed.
     pub tried: Tried,
     /// Whether its automatic retry is used up.
@@ -64,6 +67,8 @@ impl<'a> RetryState<'a> {
             forwarding: options.forwarding,
             is_for_tunnel: request.headers().contains_key(UPGRADE),
             may_retry,
+            may_fall_back: options.fallback.is_some()
+                && retry::may_repeat(request.method(), options.retries),
             tried: Tried::new(),
             was_retried_automatically: false,
             retries: 0,
@@ -93,21 +98,57 @@ impl<'a> RetryState<'a> {
         self.is_for_tunnel
     }
 
-    /// Whether its route allows retries for the request's method.
-    pub fn may_retry(&self) -> bool {
-        self.may_retry
+    /// Whether the request may have to be sent again because of what its route says.
+    pub const fn keeps_body(&self) -> bool {
+        self.may_retry || self.may_fall_back
     }
 
     /// The error instead of a response if its status is a cause for a retry and one is left.
     pub fn check_status(&mut self, response: &mut EndpointResponse) -> Option<AttemptError> {
         let cause = RetryCause::of_status(response.response.status())?;
-        let copy = response.copy.take().filter(|_| self.may_retry)?;
-        let request = copy.into_request()?;
-        if !self.take_retry(cause) {
+        let is_whole = response.copy.as_ref().is_some_and(RequestCopy::is_whole);
+        if !self.may_retry || !is_whole || !self.take_retry(cause) {
             return None;
         }
+        let request = response.copy.take()?.into_request()?;
         self.metrics().retried(cause.as_str());
         Some(AttemptError::dropped_response(request))
+    }
+
+    /// Leaves the request to the fallback if the status of the response is a cause for it. Returns
+    /// whether it does.
+    pub fn falls_back_from(&self, response: &mut EndpointResponse) -> bool {
+        let Some(fallback) = self.options.fallback else { return false };
+        let cause = FallbackCause::Status(response.response.status());
+        let is_whole = || response.copy.as_ref().is_some_and(RequestCopy::is_whole);
+        if !fallback.covers(cause) || !self.may_fall_back || !is_whole() || !self.pays(cause) {
+            return false;
+        }
+        let request = response.copy.take().and_then(RequestCopy::into_request);
+        request.map(|request| fallback.leave(request, self.forwarding.is_none())).is_some()
+    }
+
+    /// Leaves a request that got no response to the fallback, if that is allowed.
+    pub fn fall_back(&self, cause: RetryCause, request: Box<Request<RequestBody>>) {
+        let Some(fallback) = self.options.fallback else { return };
+        let Some(cause) = cause.fallback().filter(|cause| fallback.covers(*cause)) else {
+            return;
+        };
+        // Nothing was sent if there was no connection.
+        let is_free = cause == FallbackCause::Connect;
+        if is_free {
+            self.metrics().fell_back(cause.as_str(), "sent");
+        }
+        if is_free || self.may_fall_back && self.pays(cause) {
+            fallback.leave(request, self.forwarding.is_none());
+        }
+    }
+
+    /// Takes a fallback from the retry budget.
+    fn pays(&self, cause: FallbackCause) -> bool {
+        let is_paid = self.upstream.budget().take(monotonic());
+        self.metrics().fell_back(cause.as_str(), if is_paid { "sent" } else { "over_budget" });
+        is_paid
     }
 
     /// The request for its next attempt, after the pause before it.
@@ -141,6 +182,7 @@ impl<'a> RetryState<'a> {
         if let Some(cause) = reach.cause()
             && !(self.may_retry && self.take_retry(cause))
         {
+            self.fall_back(cause, request);
             return Err(fault.failure());
         }
         sleep(self.upstream.pause(self.retries)).await;
@@ -182,7 +224,7 @@ impl<'a> RetryState<'a> {
     /// Records that the request is sent again to this endpoint.
     pub fn sent_again(&self, endpoint: &Endpoint) {
         if let Some(attempts) = self.options.attempts {
-            attempts.add(&endpoint.shared().shown);
+            attempts.add(&self.upstream.shared().settings().name, &endpoint.shared().shown);
         }
     }
 

@@ -9,6 +9,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{Method, StatusCode};
 use rustls::pki_types::ServerName;
 
+use super::fallback::{Fallback, FallbackCause};
 use super::interim::InterimRelay;
 use super::tls::TlsSettings;
 use crate::message::Forwarding;
@@ -225,6 +226,15 @@ impl RetryCause {
         }
     }
 
+    /// The cause for a fallback that it is if there was no response.
+    pub const fn fallback(self) -> Option<FallbackCause> {
+        match self {
+            Self::Connect => Some(FallbackCause::Connect),
+            Self::Reset => Some(FallbackCause::Reset),
+            Self::BadGateway | Self::Unavailable | Self::GatewayTimeout => None,
+        }
+    }
+
     /// The cause that a response with this status is, if it is one.
     pub fn of_status(status: StatusCode) -> Option<Self> {
         match status {
@@ -243,6 +253,8 @@ pub struct ForwardOptions<'a> {
     pub timeouts: RouteTimeouts,
     /// When it is retried. None: once, if its method is idempotent.
     pub retries: Option<&'a RetrySettings>,
+    /// The fallback of the request, if it has one.
+    pub fallback: Option<&'a Fallback<'a>>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
     /// Where interim responses go, if the client supports them.

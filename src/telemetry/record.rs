@@ -122,19 +122,27 @@ pub type Name = CompactString;
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
     count: Cell<u32>,
+    upstream: RefCell<Option<Name>>,
     endpoint: RefCell<Option<Name>>,
 }
 
 impl Attempts {
-    /// Counts an attempt at the endpoint with this address.
-    pub fn add(&self, endpoint: &str) {
+    /// Counts an attempt at the endpoint with this address, which is one of the upstream with this
+    /// name.
+    pub fn add(&self, upstream: &str, endpoint: &str) {
         self.count.set(self.count.get().saturating_add(1));
+        self.upstream.replace(Some(upstream.into()));
         self.endpoint.replace(Some(endpoint.into()));
     }
 
     /// How many there were, if there was one.
     pub fn count(&self) -> Option<u64> {
         (self.count.get() > 0).then(|| self.count.get().into())
+    }
+
+    /// The name of the last one's upstream.
+    pub fn upstream(&self) -> Option<Ref<'_, Name>> {
+        Ref::filter_map(self.upstream.borrow(), Option::as_ref).ok()
     }
 
     /// The address of the last one's endpoint.

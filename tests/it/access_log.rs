@@ -32,6 +32,7 @@ fn a_line_contains_all_fields_of_a_request() {
     for (name, value) in [
         ("request_id", Value::from("id-1")),
         ("trace_id", Value::from("4bf92f3577b34da6a3ce929d0e0e4736")),
+        ("upstream", Value::from("app")),
         ("endpoint", Value::from(origin.address().to_string())),
         ("attempts", Value::from(1)),
         ("client", Value::from("127.0.0.0/24")),

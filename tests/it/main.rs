@@ -52,6 +52,7 @@ mod systemd;
 mod takeover;
 mod tokens;
 mod traces;
+mod traffic;
 mod trailers;
 mod upstreams;
 mod websocket;

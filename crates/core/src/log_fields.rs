@@ -28,6 +28,8 @@ pub enum Field {
     /// The time from the head of the request to the end of the response.
     Duration,
     /// The time from the head of the request to the head of the upstream's response.
+    UpstreamTime,
+    /// The name of the last upstream that was tried.
     Upstream,
     /// The last endpoint that was tried.
     Endpoint,
@@ -115,7 +117,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 30] = [
+pub const FIELDS: [Named; 31] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -127,7 +129,8 @@ pub const FIELDS: [Named; 30] = [
     named(Field::Status, "status", "http.response.status_code", "http.response.status_code"),
     named(Field::Bytes, "bytes", "http.response.body.size", "http.response.body.bytes"),
     named(Field::Duration, "duration_us", "tollgate.duration_us", "event.duration"),
-    named(Field::Upstream, "upstream_us", "tollgate.upstream_us", "tollgate.upstream_us"),
+    named(Field::UpstreamTime, "upstream_us", "tollgate.upstream_us", "tollgate.upstream_us"),
+    named(Field::Upstream, "upstream", "tollgate.upstream", "tollgate.upstream"),
     named(Field::Endpoint, "endpoint", "tollgate.endpoint", "tollgate.endpoint"),
     named(Field::Attempts, "attempts", "tollgate.attempts", "tollgate.attempts"),
     named(Field::Route, "route", "tollgate.route", "tollgate.route"),

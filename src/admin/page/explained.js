@@ -31,6 +31,7 @@ function explained(it) {
   it.detail && el("p", {}, it.detail),
   pairs([
    ["Route", it.route.name ?? "none"],
+   ["Upstream", it.route.upstream && `${it.route.upstream.name ?? "any"}: ${it.route.upstream.because}`],
    ["Passed over", because(it.route.passed_over)],
    ["Client", [it.client.ip, it.client.because].filter(Boolean).join(": ")],
    ["Judged by", it.source],

@@ -69,6 +69,10 @@ fn route(explanation: &Explanation) -> Vec<String> {
     let path = route.path.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
     let name = route.name.as_deref().unwrap_or("none");
     let mut lines = vec![format!("{name}{path}")];
+    lines.extend(route.upstream.iter().map(|it| {
+        let name = it.name.as_deref().unwrap_or("any");
+        format!("to {name}: {}", it.because)
+    }));
     let passed = |it: &Reason| format!("not {}: {}", it.name, it.because);
     lines.extend(route.passed_over.iter().map(passed));
     match route.others_passed_over {

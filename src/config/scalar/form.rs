@@ -42,6 +42,9 @@ pub const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn
 pub const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
 pub const ORIGIN: &str = "\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[\\s\\S]+";
 pub const RETRY: &str = "connect|reset|502|503|504";
+pub const FALLBACK: &str = "connect|reset|5[0-9]{2}";
+pub const MEDIA_TYPE: &str =
+    "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*|\\\\*)";
 pub const LEVEL: &str = "off|error|warn|info|debug|trace";
 pub const WORKERS: &str = "auto|\\+?[0-9]+";
 

@@ -14,6 +14,7 @@ mod admin;
 mod answers;
 mod check;
 mod client;
+mod compress;
 mod context;
 mod headers;
 mod key;
@@ -49,6 +50,7 @@ use admin::RawAdmin;
 pub use admin::temporary as temporary_admin;
 use check::RawCheck;
 use client::RawClient;
+use compress::RawCompress;
 use context::Context;
 use headers::RawHeaders;
 use listeners::RawListener;
@@ -136,6 +138,10 @@ struct RawDefaults {
     #[schemars(extend("x-default" = "nothing: preflights go to the upstreams"))]
     #[schemars(example = serde_json::json!({ "origins": ["https://app.example.com"] }))]
     cors: Field<RawCors>,
+    /// Which responses are compressed, for clients that accept it. A route can have its own section,
+    /// or none.
+    #[schemars(extend("x-default" = "no compression"))]
+    compress: Field<RawCompress>,
 }
 
 impl RawConfig {
@@ -157,13 +163,20 @@ impl RawConfig {
         let lists = access::compile(&self.access, raw_client, &cx);
         let upstreams = upstreams::compile(&self.upstreams, raw_client, &cx);
         let access = ListReferences::new(&self.access, &lists);
-        let mut known =
-            References::new(&self.policies, &policies, &self.upstreams, &upstreams, access);
+        let mut known = References::new(
+            &self.policies,
+            &policies,
+            &self.upstreams,
+            &upstreams,
+            raw_client,
+            access,
+        );
         if let Some(defaults) = self.defaults.value() {
             known.set_defaults(&defaults.policies, &cx);
             known.access.set_defaults(&defaults.access, &cx);
             let cors = defaults.cors.given();
             known.default_cors = cors.map(|cors| cors.value.compile(cors.span, &cx));
+            known.compress = defaults.compress.value().map(|compress| compress.compile(&cx));
         }
         if self.check.is_absent() {
             self.check_forwards(&cx);

@@ -9,9 +9,10 @@ use super::context::Context;
 use super::names::{Names, Referrer};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::sections::access::ListReferences;
+use crate::config::sections::client::RawClient;
 use crate::config::sections::policies::{Named, RawPolicy};
 use crate::config::sections::upstreams::{RawUpstream, Upstream};
-use crate::message::Cors;
+use crate::message::{CompressSettings, Cors};
 
 /// The policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;
@@ -26,6 +27,10 @@ pub struct References<'a> {
     upstreams: &'a Field<Entries<RawUpstream>>,
     /// In the same order.
     compiled_upstreams: &'a [Upstream],
+    /// How clients are identified.
+    pub client: &'a RawClient,
+    /// Which responses of every route are compressed that does not say it.
+    pub compress: Option<Arc<CompressSettings>>,
     /// The policies of every route that does not refuse them, as indices.
     defaults: Vec<usize>,
     /// The access lists that routes can name.
@@ -40,6 +45,7 @@ impl<'a> References<'a> {
         policies: &'a [Named],
         upstreams: &'a Field<Entries<RawUpstream>>,
         compiled_upstreams: &'a [Upstream],
+        client: &'a RawClient,
         access: ListReferences<'a>,
     ) -> Self {
         Self {
@@ -48,6 +54,8 @@ impl<'a> References<'a> {
             upstream_names: Names::of_upstreams(upstreams),
             upstreams,
             compiled_upstreams,
+            client,
+            compress: None,
             defaults: Vec::new(),
             access,
             default_cors: None,
@@ -139,19 +147,25 @@ impl<'a> References<'a> {
         self.compiled_upstreams.get(upstream?)?.affinity.clone()
     }
 
-    /// Reports elastic policies if the upstream of the route cannot say whether it has capacity.
+    /// Reports elastic policies if an upstream of the route cannot say whether it has capacity.
     pub fn check_elastic(
         &self,
         route: &Referrer<'_>,
-        upstream: Option<usize>,
+        upstreams: &[usize],
         policies: &[&Named],
         cx: &Context<'_>,
     ) {
-        let upstream = upstream.and_then(|index| self.upstreams.entries().get(index));
+        let entries = self.upstreams.entries();
         for policy in policies {
             let compiled = policy.compiled.as_ref();
-            if let Some(elastic) = compiled.and_then(|compiled| compiled.elastic.as_ref()) {
-                check_capacity(policy, elastic, route, upstream, cx);
+            let Some(elastic) = compiled.and_then(|compiled| compiled.elastic.as_ref()) else {
+                continue;
+            };
+            if upstreams.is_empty() {
+                check_capacity(policy, elastic, route, None, cx);
+            }
+            for upstream in upstreams.iter().filter_map(|index| entries.get(*index)) {
+                check_capacity(policy, elastic, route, Some(upstream), cx);
             }
         }
     }

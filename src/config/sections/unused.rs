@@ -15,7 +15,7 @@ use crate::config::node::TextSpan;
 use crate::config::sections::access::places;
 use crate::config::sections::policies::RawPolicy;
 use crate::config::sections::policies::counters::span_of;
-use crate::config::sections::routes::{RawRoute, upstream_of};
+use crate::config::sections::routes::RawRoute;
 use crate::server::{ListenerSettings, TlsSettings};
 
 /// Each route is compared with at most this many earlier routes, because the time is quadratic.
@@ -60,7 +60,10 @@ pub fn warn_lone_paths(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) 
 /// route has an upstream at all, because many files list single paths on purpose.
 fn is_lone_path(index: usize, routes: &[Route]) -> bool {
     let route = &routes[index];
-    let Some(upstream) = upstream_of(&route.handling.action) else { return false };
+    let own = route.handling.action.upstreams();
+    if own.is_empty() {
+        return false;
+    }
     let mut segments = route.rule.path.segments.clone();
     let is_exact = segments.iter().all(|it| matches!(it, Segment::Literal(_)));
     let is_meant = !route.rule.methods.is_empty() || routes.len() > MAX_COMPARED;
@@ -73,8 +76,8 @@ fn is_lone_path(index: usize, routes: &[Route]) -> bool {
     let whole = routes::Route { path: path.clone(), ..route.rule.clone() };
     let mut others = routes[..index].iter().chain(&routes[index + 1..]);
     !others.any(|other| {
-        let its = upstream_of(&other.handling.action);
-        let forwards = its.is_some_and(|its| !is_root || its == upstream);
+        let its = other.handling.action.upstreams();
+        let forwards = its.iter().any(|it| !is_root || own.contains(it));
         forwards || !is_root && path.covers(&other.rule.path) || other.rule.covers(&whole)
     })
 }
@@ -136,7 +139,7 @@ pub fn warn_locations(
             cx.warning(span_of(raw, policy), &message, advice);
         }
     }
-    let mut affinities = config.routes.iter().filter_map(|route| route.rule.affinity.as_ref());
+    let mut affinities = config.routes.iter().flat_map(|route| route.rule.own_keys());
     let is_used = config.policies.iter().any(|policy| location_keys(policy).next().is_some())
         || config.access.iter().any(|list| places(list).next().is_some())
         || affinities.any(|key| !key.places().is_empty());
@@ -185,7 +188,7 @@ pub fn warn_lists<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<'_>)
 
 /// Warns of upstreams that no route uses.
 pub fn warn_upstreams<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<'_>) {
-    let used = config.routes.iter().filter_map(|route| upstream_of(&route.handling.action));
+    let used = config.routes.iter().flat_map(|route| route.handling.upstreams());
     let used = used.map(|index| config.upstreams[index].name.as_str()).collect();
     warn_unnamed(raw, "upstream", &used, cx);
 }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollgate_core::algorithm::Retry;
+use tollgate_core::policy::{KeyExpr, Subject};
+use tollgate_core::routes::Split;
 use tollgate_core::time::Timestamp;
 
 /// What a request would get now, and why.
@@ -74,11 +76,23 @@ pub struct RouteChoice {
     /// Its pattern of paths.
     #[serde(default)]
     pub path: Option<String>,
+    /// The upstream, if the route has a split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<UpstreamChoice>,
     #[serde(default)]
     pub passed_over: Vec<Reason>,
     /// How many more routes were passed over.
     #[serde(default)]
     pub others_passed_over: usize,
+}
+
+/// The upstream of a request on a route with a split.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UpstreamChoice {
+    /// Null: each such request goes to any of the upstreams.
+    #[serde(default)]
+    pub name: Option<String>,
+    pub because: String,
 }
 
 /// A name, and why something does not apply to it.
@@ -147,6 +161,26 @@ impl Explanation {
     /// Whether the request would be admitted.
     pub fn is_admitted(&self) -> bool {
         self.decision == "admitted"
+    }
+}
+
+impl UpstreamChoice {
+    /// The branch of a request with this client, and how it is shown. If the request may go to any
+    /// branch, it is the one with the largest share.
+    pub fn of(split: &Split, subject: &Subject<'_, '_>) -> (usize, Self) {
+        let Some(point) = split.point(subject) else {
+            let shares = split.branches().iter().map(|it| format!("{} {}%", it.name, it.percent));
+            let shares = shares.collect::<Vec<_>>().join(", ");
+            let because = match split.by() {
+                Some(key) => format!("the request has no usable {}: {shares}", key.form()),
+                None => format!("at random: {shares}"),
+            };
+            return (split.largest(), Self { name: None, because });
+        };
+        let branch = split.branch_at(point);
+        let form = split.by().map(KeyExpr::form).unwrap_or_default();
+        let because = format!("the {form} of the client is at {point} of 100");
+        (branch, Self { name: Some(split.branches()[branch].name.to_string()), because })
     }
 }
 

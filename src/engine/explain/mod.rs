@@ -18,10 +18,10 @@ use tollgate_core::decision::{
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::policy::{Denial, MaskedAddress, Policy, Subject};
 use tollgate_core::request::RequestView;
-use tollgate_core::routes::{Mismatch, PassedOver, Route, Rules};
+use tollgate_core::routes::{Destination, Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
 
-use self::document::{ClientAddress, KeyText, RouteChoice, earliest};
+use self::document::{ClientAddress, KeyText, RouteChoice, UpstreamChoice, earliest};
 use super::view::{PeerView, failure_of, view};
 use super::{Engine, Undecidable, place};
 use crate::message::Failure;
@@ -40,8 +40,8 @@ pub struct Explaining<'g> {
     pub headers: &'g HeaderWriter,
     /// The policies that were changed at run time.
     pub patches: &'g Resolved,
-    /// The headroom of a route's upstream. None: no gateway runs.
-    pub headroom: &'g dyn Fn(usize) -> Option<Headroom>,
+    /// The headroom of an upstream. None: no gateway runs.
+    pub headroom: &'g dyn Fn(Destination) -> Option<Headroom>,
 }
 
 impl Engine {
@@ -74,7 +74,6 @@ pub async fn explain(
     };
     match place(with.rules, &request, wall) {
         Ok((index, subject)) => {
-            let headroom = (with.headroom)(index);
             let route = with.rules.route(index);
             let access = access::asked(&route.access, &subject);
             explanation.access = access::shown(&route.access, access);
@@ -83,12 +82,16 @@ pub async fn explain(
                 explanation.route = found.route(index);
                 return found.denied(denial, explanation);
             }
+            let choice = route.split.as_deref().map(|split| UpstreamChoice::of(split, &subject));
+            let branch = choice.as_ref().map_or(0, |(branch, _)| *branch);
+            let headroom = (with.headroom)(Destination { route: index, branch });
             let peeked = {
                 let headroom = headroom.unwrap_or_default();
                 limiter.peek(&route.policies, &subject, headroom, clock.now()).await
             };
             let found = Found { with, request: &request, subject: &subject, route, wall };
-            explanation.route = found.route(index);
+            explanation.route =
+                RouteChoice { upstream: choice.map(|(_, shown)| shown), ..found.route(index) };
             found.describe(&peeked, &mut explanation);
             explanation.warnings.extend(found.warnings(&peeked, headroom.is_some()));
             explanation

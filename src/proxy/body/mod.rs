@@ -5,9 +5,11 @@ mod expect;
 mod idle;
 mod replay;
 mod request;
+mod tap;
 mod upload;
 
 pub use expect::Expectation;
 pub use idle::IdleTimer;
 pub use request::BodyCopy;
 pub use request::RequestBody;
+pub use tap::{Tap, TapFault};

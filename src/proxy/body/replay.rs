@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 
+use super::tap::Tap;
 use super::upload::Upload;
 use crate::message::Failure;
 
@@ -81,6 +82,13 @@ impl Received {
     }
 }
 
+impl ReplayBuffer {
+    /// Whether all that has arrived is still kept.
+    pub fn is_whole(&self) -> bool {
+        !self.received.borrow().is_discarded
+    }
+}
+
 impl Replay {
     /// The first pass.
     pub fn new(upload: Upload) -> Self {
@@ -104,6 +112,11 @@ impl Replay {
 
     pub fn buffer(&self) -> Rc<ReplayBuffer> {
         Rc::clone(&self.buffer)
+    }
+
+    /// Copies the body while it passes for the first time.
+    pub fn tap(&self, tap: Tap) {
+        self.buffer.upload.borrow_mut().tap(tap);
     }
 
     pub fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> T {

@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::expect::Expectation;
 use super::replay::{Replay, ReplayBuffer};
+use super::tap::Tap;
 use super::upload::{Progress, Upload};
 use crate::message::{Failure, FieldFilter};
 use crate::server::{ClientBody, Demand};
@@ -27,6 +28,8 @@ enum Kind {
     Streamed(Box<Upload>),
     /// Streams through and is buffered, so that it can be sent again.
     Buffered(Replay),
+    /// The copy of another body. None: it was read. Boxed, because few requests are copies.
+    Copied(Box<Option<Bytes>>),
 }
 
 /// What is needed to send a body again.
@@ -38,6 +41,14 @@ pub enum BodyCopy {
 }
 
 impl BodyCopy {
+    /// Whether [`Self::body`] returns a body.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Buffered(buffer) => buffer.is_whole(),
+        }
+    }
+
     /// The body again, from its beginning; none if it has exceeded the buffer. The
     /// earlier body gets no more of it.
     pub fn body(&self) -> Option<RequestBody> {
@@ -72,9 +83,26 @@ impl RequestBody {
         Ok(Self(Kind::Streamed(Box::new(upload))))
     }
 
+    /// The copy of a whole body.
+    pub fn copied(bytes: Bytes) -> Self {
+        match bytes.is_empty() {
+            true => Self::EMPTY,
+            false => Self(Kind::Copied(Box::new(Some(bytes)))),
+        }
+    }
+
+    /// Copies the body while it passes. It must not have begun.
+    pub fn tap(&mut self, tap: Tap) {
+        match &mut self.0 {
+            Kind::Streamed(upload) => upload.tap(tap),
+            Kind::Buffered(replay) => replay.tap(tap),
+            Kind::Empty | Kind::Copied(_) => {}
+        }
+    }
+
     fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> Option<T> {
         match &self.0 {
-            Kind::Empty => None,
+            Kind::Empty | Kind::Copied(_) => None,
             Kind::Streamed(upload) => Some(read(upload)),
             Kind::Buffered(replay) => Some(replay.upload(read)),
         }
@@ -110,7 +138,7 @@ impl RequestBody {
         let kind = mem::replace(&mut self.0, Kind::Empty);
         self.0 = match kind {
             Kind::Streamed(upload) => Kind::Buffered(Replay::new(*upload)),
-            Kind::Empty | Kind::Buffered(_) => kind,
+            Kind::Empty | Kind::Buffered(_) | Kind::Copied(_) => kind,
         };
     }
 
@@ -118,7 +146,7 @@ impl RequestBody {
     pub fn copy(&self) -> Option<BodyCopy> {
         match &self.0 {
             Kind::Empty => Some(BodyCopy::Empty),
-            Kind::Streamed(_) => None,
+            Kind::Streamed(_) | Kind::Copied(_) => None,
             Kind::Buffered(replay) => Some(BodyCopy::Buffered(replay.buffer())),
         }
     }
@@ -136,6 +164,7 @@ impl Body for RequestBody {
             Kind::Empty => Poll::Ready(None),
             Kind::Streamed(upload) => upload.poll_frame(cx),
             Kind::Buffered(replay) => replay.poll_frame(cx),
+            Kind::Copied(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 
@@ -144,6 +173,7 @@ impl Body for RequestBody {
             Kind::Empty => true,
             Kind::Streamed(upload) => upload.is_end_stream(),
             Kind::Buffered(replay) => replay.is_end_stream(),
+            Kind::Copied(bytes) => bytes.is_none(),
         }
     }
 
@@ -152,6 +182,10 @@ impl Body for RequestBody {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Streamed(upload) => upload.size_hint(),
             Kind::Buffered(replay) => replay.size_hint(),
+            Kind::Copied(bytes) => {
+                let bytes = bytes.as_ref().as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(bytes).unwrap_or(u64::MAX))
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ use tollgate_core::time::monotonic;
 
 use super::expect::{BodyGate, Expectation};
 use super::idle::IdleTimer;
+use super::tap::Tap;
 use crate::message::{Failure, FieldFilter};
 use crate::server::{ClientBody, Demand, Pace};
 
@@ -37,6 +38,8 @@ pub struct Upload {
     filter: Arc<FieldFilter>,
     /// Set if the client waits for `100 Continue`.
     gate: Option<BodyGate>,
+    /// Set if the body is copied.
+    tap: Option<Box<Tap>>,
 }
 
 /// The progress of an upload: how many bytes have arrived, and which side keeps the
@@ -109,6 +112,7 @@ impl Upload {
             }),
             filter: Arc::clone(filter),
             gate: None,
+            tap: None,
             incoming,
         })
     }
@@ -123,6 +127,11 @@ impl Upload {
         self.gate.as_ref().map(|gate| gate.expectation().clone())
     }
 
+    /// Copies the body while it passes.
+    pub fn tap(&mut self, tap: Tap) {
+        self.tap = Some(Box::new(tap));
+    }
+
     pub fn progress(&self) -> &Rc<Progress> {
         &self.progress
     }
@@ -135,6 +144,17 @@ impl Upload {
         if let Poll::Ready(Some(Err(failure))) = &polled {
             // The HTTP/2 library does not report why it has reset a stream.
             self.progress.fail(*failure);
+        }
+        if let Some(tap) = &mut self.tap
+            && let Poll::Ready(frame) = &polled
+        {
+            if let Some(Ok(frame)) = frame {
+                frame.data_ref().into_iter().for_each(|bytes| tap.passes(bytes));
+            }
+            // The last frame need not be followed by another call.
+            if frame.is_none() || self.incoming.is_end_stream() && !matches!(frame, Some(Err(_))) {
+                tap.ends();
+            }
         }
         polled
     }

@@ -65,6 +65,8 @@ struct Line<'a> {
     record: &'a Record,
     lines: &'a Lines,
     time: Ref<'a, str>,
+    /// The name of the last upstream.
+    upstream: Option<Ref<'a, Name>>,
     /// The address of the last endpoint.
     endpoint: Option<Ref<'a, Name>>,
     client: Client,
@@ -86,6 +88,7 @@ impl<'a> Line<'a> {
             record,
             lines,
             time: lines.clock_text.of(record.time),
+            upstream: record.attempts.upstream(),
             endpoint: record.attempts.endpoint(),
             client: Client { address: record.client, shown: lines.settings.client },
             status: record.status.map_or(0, |status| status.as_u16()),
@@ -111,7 +114,8 @@ impl<'a> Line<'a> {
         to.number(Field::Status, self.status.into());
         to.number(Field::Bytes, record.bytes);
         to.number(Field::Duration, self.duration());
-        to.optional_number(Field::Upstream, record.upstream_us);
+        to.optional_number(Field::UpstreamTime, record.upstream_us);
+        to.optional_text(Field::Upstream, self.upstream.as_deref().map(Name::as_str));
         to.optional_text(Field::Endpoint, self.endpoint.as_deref().map(Name::as_str));
         to.optional_number(Field::Attempts, record.attempts.count());
         to.optional_text(Field::Route, self.route);
@@ -228,6 +232,7 @@ impl<'a> Line<'a> {
             ("shadow_refused_by", Field::ShadowRefusedBy),
             ("denied_by", Field::DeniedBy),
             ("shadow_denied_by", Field::ShadowDeniedBy),
+            ("upstream", Field::Upstream),
             ("endpoint", Field::Endpoint),
             ("attempts", Field::Attempts),
             ("sample", Field::Sample),

@@ -147,8 +147,8 @@ fn a_line_with_ids_says_whose_counters_were_charged_and_when() {
 fn a_line_has_the_names_of_others() {
     let json = |names| {
         let mut forwarded = record();
-        forwarded.attempts.add("192.0.2.1:80");
-        forwarded.attempts.add("192.0.2.2:80");
+        forwarded.attempts.add("app", "192.0.2.1:80");
+        forwarded.attempts.add("app", "192.0.2.2:80");
         forwarded.store_us = Some(5);
         let text = logged(in_format(LineFormat::Json(names)), &[forwarded]);
         serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
@@ -158,11 +158,12 @@ fn a_line_has_the_names_of_others() {
     assert_eq!(otel["network.protocol.version"], "1.1");
     assert_eq!((&otel["tollgate.attempts"], &otel["tollgate.store_us"]), (&2.into(), &5.into()));
     assert_eq!(otel["tollgate.endpoint"], "192.0.2.2:80");
+    assert_eq!(otel["tollgate.upstream"], "app");
     let ecs = json(FieldNames::Ecs);
     assert_eq!((&ecs["event.duration"], &ecs["http.version"]), (&34_000.into(), &"1.1".into()));
     assert_eq!((&ecs["ecs.version"], &ecs["tollgate.plan"]), (&"8.11.0".into(), &"pro".into()));
-    assert_eq!(otel.as_object().map(serde_json::Map::len), Some(22));
-    assert_eq!(ecs.as_object().map(serde_json::Map::len), Some(23));
+    assert_eq!(otel.as_object().map(serde_json::Map::len), Some(23));
+    assert_eq!(ecs.as_object().map(serde_json::Map::len), Some(24));
 }
 
 #[test]

@@ -295,15 +295,31 @@ families! {
         "Requests that were sent again. cause: connect, reset, unprocessed (the endpoint says so), \
          502, 503 or 504.",
     ).on_event();
+    UPSTREAM_FALLBACKS = Family::counter(
+        "tollgate_upstream_fallbacks_total", &["upstream", "cause", "result"], "requests",
+        "Requests of an upstream that the fallback of their route was to get. cause: connect, reset \
+         or the status. result: sent, or over_budget (the retry budget was used up).",
+    ).on_event();
     UPSTREAM_CONNECTIONS = Family::counter(
         "tollgate_upstream_connections_total", &["upstream", "kind"], "connections",
         "Connections that attempts used: new, or reused from the pool.",
     );
+    MIRRORED = Family::counter(
+        "tollgate_mirrored_total", &["upstream", "result"], "requests",
+        "Requests that a route has chosen for its mirror. result: sent, failed (no whole answer in \
+         time), skipped_busy (max_in_flight), skipped_body (larger than max_body), \
+         skipped_incomplete (the body was not read to its end).",
+    ).on_event();
     UPSTREAM_EXCESS = Family::counter(
         "tollgate_upstream_excess_total", &["upstream"], "connections",
         "Connections that were closed because the endpoint has sent bytes behind the end of a \
          response.",
     );
+    COMPRESSED = Family::counter(
+        "tollgate_compressed_total", &["result"], "responses",
+        "Responses whose client accepts that they are compressed. result: gzip, or busy (not \
+         compressed, because the worker compresses 256 others).",
+    ).on_event();
     // The process
     CONNECTIONS = Family::gauge(
         "tollgate_connections", &["listener"], "connections", "Open connections of clients.",

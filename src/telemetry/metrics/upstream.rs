@@ -13,7 +13,7 @@ use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::families::{
     CLIENT_DURATION, RECEIVED_BYTES, SENT_BYTES, UPSTREAM_CONNECTIONS, UPSTREAM_EXCESS,
-    UPSTREAM_RETRIES,
+    UPSTREAM_FALLBACKS, UPSTREAM_RETRIES,
 };
 use super::worker::WorkerMetrics;
 
@@ -121,6 +121,12 @@ impl UpstreamMetrics {
     /// A request is sent again, for this cause.
     pub fn retried(&self, cause: &str) {
         self.worker.counter(&UPSTREAM_RETRIES, &[&self.upstream, cause]).increment();
+    }
+
+    /// A request of this upstream goes to the fallback of its route for this cause, or does not.
+    pub fn fell_back(&self, cause: &str, result: &str) {
+        let labels = &[&*self.upstream, cause, result];
+        self.worker.counter(&UPSTREAM_FALLBACKS, labels).increment();
     }
 }
 

@@ -92,7 +92,17 @@ impl Subject<'_, '_> {
     /// A hash of the value of `key` in this request, for the choice of an endpoint. It is
     /// not secret, and so it is the same on all nodes.
     pub fn affinity(&self, key: &KeyExpr) -> Option<u64> {
-        let bits = self.with(key, Secret::from_bytes([0; 16]).digest()).ok()?.finish();
+        self.public_hash(key, Secret::from_bytes([0; 16]))
+    }
+
+    /// A hash of the value of `key` in this request, for the choice of an upstream. It is the same
+    /// on all nodes, and does not depend on the choice of the endpoint.
+    pub fn split_hash(&self, key: &KeyExpr) -> Option<u64> {
+        self.public_hash(key, Secret::from_bytes(*b"tollgate: split "))
+    }
+
+    fn public_hash(&self, key: &KeyExpr, secret: Secret) -> Option<u64> {
+        let bits = self.with(key, secret.digest()).ok()?.finish();
         Some(u64::try_from(bits & u128::from(u64::MAX)).expect("64 bits fit"))
     }
 

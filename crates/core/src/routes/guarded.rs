@@ -69,8 +69,7 @@ pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName
     }
     for route in routes {
         names.extend(route.headers.iter().map(|(name, _)| name.clone()));
-        let key = route.affinity.as_ref();
-        key.into_iter().for_each(|key| add_key(key, &mut names));
+        route.own_keys().for_each(|key| add_key(key, &mut names));
         route.policies.iter().for_each(|policy| add_policy(policy, &mut names));
         for list in &route.access {
             list.keys().for_each(|key| add_key(key, &mut names));

@@ -9,6 +9,7 @@ mod passed_over;
 mod reading;
 mod route;
 mod router;
+mod split;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use self::router::Router;
 pub use host::{HostPattern, HostPatternError};
 pub use passed_over::{Mismatch, PassedOver};
 pub use route::Route;
+pub use split::{Branch, Destination, Point, Split};
 
 /// The routes, and the settings that identify clients. A snapshot contains them.
 #[derive(Debug)]
@@ -178,6 +180,18 @@ impl Rules {
     /// The settings that identify clients.
     pub fn clients(&self) -> &Clients {
         &self.clients
+    }
+
+    /// Where a request with this client goes, whose route has the index `route`. `random` returns a
+    /// random number.
+    pub fn destination(
+        &self,
+        route: usize,
+        subject: &Subject<'_, '_>,
+        random: impl FnOnce() -> u64,
+    ) -> Destination {
+        let split = self.routes[route].split.as_ref();
+        Destination { route, branch: split.map_or(0, |split| split.branch(subject, random)) }
     }
 
     /// The parameters of `path`, in normal form, under the route with this index. The path

@@ -132,6 +132,7 @@ mod tests {
             policies: vec![],
             affinity: None,
             answers_preflights: false,
+            split: None,
         }
     }
 

@@ -6,8 +6,8 @@ use crate::policy::{AccessList, KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern, RequestView};
 use http::{HeaderName, HeaderValue, Method};
 
-use super::HostPattern;
 use super::reading::Reading;
+use super::{HostPattern, Split};
 
 /// The requests that a route matches, and the policies that judge them. The rules do not
 /// know the route's action: the router returns the route's index.
@@ -30,12 +30,14 @@ pub struct Route {
     pub access: Vec<Arc<AccessList>>,
     /// All of these policies must admit the request. None occurs twice.
     pub policies: Vec<Arc<Policy>>,
-    /// The key by which its upstream distributes requests over its endpoints, if it uses
-    /// one.
+    /// The key by which its upstream distributes requests over its endpoints, if it has one
+    /// upstream that uses a key. See [`Self::affinity`].
     pub affinity: Option<KeyExpr>,
     /// Whether the gateway itself answers preflights. The route then also matches a preflight
     /// whose request it would match, as far as the preflight tells.
     pub answers_preflights: bool,
+    /// The upstreams that share its requests, if it has more than one.
+    pub split: Option<Arc<Split>>,
 }
 
 impl Route {
@@ -52,6 +54,7 @@ impl Route {
             policies,
             affinity: None,
             answers_preflights: false,
+            split: None,
         }
     }
 
@@ -83,7 +86,23 @@ impl Route {
     /// The keys that its access lists, its policies and its upstream read in requests.
     pub(super) fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
         let access = self.access.iter().flat_map(|list| list.keys());
-        self.policies.iter().flat_map(|policy| policy.keys()).chain(&self.affinity).chain(access)
+        let of_policies = self.policies.iter().flat_map(|policy| policy.keys());
+        of_policies.chain(self.own_keys()).chain(access)
+    }
+
+    /// The key by which the upstream of the branch with this index distributes requests over its
+    /// endpoints, if it uses one.
+    pub fn affinity(&self, branch: usize) -> Option<&KeyExpr> {
+        match &self.split {
+            None => self.affinity.as_ref(),
+            Some(split) => split.branches()[branch].affinity.as_ref(),
+        }
+    }
+
+    /// The keys that the choice of its upstream, and of the endpoint, reads in requests.
+    pub fn own_keys(&self) -> impl Iterator<Item = &KeyExpr> {
+        let of_split = self.split.iter().flat_map(|split| split.keys());
+        self.affinity.iter().chain(of_split)
     }
 
     /// Whether a request whose host and loose path match also has the path, the method and
@@ -132,6 +151,7 @@ mod tests {
             policies: vec![],
             affinity: None,
             answers_preflights: false,
+            split: None,
         }
     }
 

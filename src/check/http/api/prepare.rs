@@ -158,7 +158,7 @@ pub fn prepare<'r>(
         }
         (None, Some(request)) => {
             let described = by_request(asking, &judges, request)?;
-            let headroom = described.route.map(|index| asking.gateway.headroom(index));
+            let headroom = described.destination.map(|it| asking.gateway.headroom(it));
             (described.claims, Shown::Keys(described.shown), headroom.unwrap_or_default())
         }
         (None, None) => {
@@ -335,8 +335,8 @@ fn by_request<'r>(
         }
         other => wrong(other.to_string()),
     })?;
-    if let (Chosen::Matching, Some(index)) = (judges, described.route) {
-        may_charge_route(asking, index).map_err(|problem| problem.at("/request"))?;
+    if let (Chosen::Matching, Some(destination)) = (judges, described.destination) {
+        may_charge_route(asking, destination.route).map_err(|problem| problem.at("/request"))?;
     }
     Ok(described)
 }

@@ -2,8 +2,11 @@
 
 pub mod changes;
 pub mod cors;
+pub mod fallback;
+pub mod mirror;
 pub mod path_match;
 pub mod retries;
+pub mod split;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +22,7 @@ use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
 use crate::config::sections::answers::{RawRedirect, RawRespond};
+use crate::config::sections::compress::{self, RouteCompress};
 use crate::config::sections::context::{Context, TIMEOUT};
 use crate::config::sections::names::Referrer;
 use crate::config::sections::none::{Nothing, OrNone};
@@ -30,8 +34,11 @@ use crate::proxy::RouteTimeouts;
 use crate::snapshot::{Action, Changes, Handling};
 use changes::{RawFieldEdits, RawRewrite};
 use cors::RawCors;
+use fallback::RawFallback;
+use mirror::RawMirror;
 use path_match::RawPathMatch;
 use retries::RawRetries;
+use split::RawSplit;
 
 /// Which requests the route matches, which policies apply to them, and how they are handled.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -69,10 +76,13 @@ pub struct RawRoute {
     #[schemars(example = ["office"])]
     access: OneOrMore<String>,
     /// The upstream that gets the admitted requests. A route needs exactly one of `upstream`,
-    /// `respond` and `redirect`.
+    /// `split`, `respond` and `redirect`.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"app")]
     upstream: Field<String>,
+    /// Several upstreams that share the admitted requests.
+    #[schemars(extend("x-default" = "none"))]
+    split: Field<RawSplit>,
     /// A response without an upstream.
     #[schemars(extend("x-default" = "none"))]
     respond: Field<RawRespond>,
@@ -94,6 +104,17 @@ pub struct RawRoute {
     /// When a request is sent again because there was no response.
     #[schemars(extend("x-default" = "never"))]
     retries: Field<RawRetries>,
+    /// A second upstream for requests whose first one fails.
+    #[schemars(extend("x-default" = "none"))]
+    fallback: Field<RawFallback>,
+    /// Copies of some requests, which go to another upstream. Its answers are thrown away.
+    #[schemars(extend("x-default" = "none"))]
+    mirror: Field<RawMirror>,
+    /// Which responses are compressed, for clients that accept it; `none` removes the section of
+    /// `defaults`.
+    #[schemars(extend("x-default" = "that of `defaults`"))]
+    #[schemars(example = serde_json::json!({ "min_size": "4KiB" }))]
+    compress: RouteCompress,
     /// The largest size of a request body.
     #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"10MB")]
@@ -187,12 +208,23 @@ impl RawRoute {
         }
         path_match::warn_colons(self.path.given(), cx);
         let path_match = RawPathMatch::compile(&self.path_match, self.path.given(), cx);
-        let action = self.action(&route, known, cx);
-        let upstream = action.as_ref().and_then(upstream_of);
-        if action.is_some() {
-            known.check_elastic(&route, upstream, &policies, cx);
+        let split = self.split.given();
+        let split =
+            split.and_then(|raw| RawSplit::compile(raw, self.path.value(), &shown, known, cx));
+        let action = self.action(&route, split.as_ref(), known, cx);
+        if let Some(action) = &action {
+            known.check_elastic(&route, action.upstreams(), &policies, cx);
         }
+        let upstream = action.as_ref().and_then(single_upstream);
         let changes = self.changes(&shown, action.as_ref(), cx);
+        let fallback = self
+            .fallback
+            .given()
+            .and_then(|raw| RawFallback::compile(raw, action.as_ref(), &shown, known, cx));
+        let mirror = self
+            .mirror
+            .given()
+            .and_then(|raw| RawMirror::compile(raw, action.as_ref(), &shown, known, cx));
         let applying = policies.iter().filter(|policy| !policy.is_off);
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
@@ -203,6 +235,9 @@ impl RawRoute {
         let handling = Handling {
             timeouts: self.timeouts(cx),
             retries: self.retries.value().map(|retries| retries.compile(cx)),
+            compress: compress::of_route(&self.compress, known.compress.as_ref(), cx),
+            fallback,
+            mirror,
             max_body_bytes: self.max_body.value().map(|size| size.0),
             changes,
             cors,
@@ -218,6 +253,7 @@ impl RawRoute {
                 headers,
                 affinity: known.affinity(upstream, &path?.0, &shown, cx),
                 access: access?,
+                split: split.map(|compiled| compiled.split),
                 policies: policies?,
                 answers_preflights,
             },
@@ -229,24 +265,25 @@ impl RawRoute {
     fn action(
         &self,
         route: &Referrer<'_>,
+        split: Option<&split::Compiled>,
         known: &References<'_>,
         cx: &Context<'_>,
     ) -> Option<Action> {
         let shown = route.shown;
         let kinds = [
             ("upstream", self.upstream.is_absent()),
+            ("split", self.split.is_absent()),
             ("respond", self.respond.is_absent()),
             ("redirect", self.redirect.is_absent()),
         ];
         let mut given = kinds.iter().filter(|(_, is_absent)| !is_absent).map(|(name, _)| *name);
         match (given.next(), given.next()) {
             (None, _) => {
-                let advice = "write upstream: NAME, respond: { ... } or redirect: { ... }";
-                cx.error(
-                    route.span,
-                    &format!("{shown} has no \"upstream\", \"respond\" or \"redirect\""),
-                    advice,
-                );
+                let advice = "write upstream: NAME, split: { ... }, respond: { ... } or \
+                              redirect: { ... }";
+                let message =
+                    format!("{shown} has no \"upstream\", \"split\", \"respond\" or \"redirect\"");
+                cx.error(route.span, &message, advice);
                 None
             }
             (Some(one), Some(other)) => {
@@ -255,6 +292,7 @@ impl RawRoute {
                 cx.error(span, &message, "remove one of them");
                 None
             }
+            (Some("split"), None) => Some(Action::Split(split?.upstreams.clone())),
             (Some("respond"), None) => {
                 self.respond.value().map(|raw| Action::Respond(raw.compile(cx)))
             }
@@ -276,9 +314,11 @@ impl RawRoute {
         action: Option<&Action>,
         cx: &Context<'_>,
     ) -> Option<Box<Changes>> {
-        if action.is_some_and(|action| upstream_of(action).is_none()) {
+        if action.is_some_and(|action| action.upstreams().is_empty()) {
             warn_no_upstream(&self.rewrite, "rewrite", shown, cx);
             warn_no_upstream(&self.request_headers, "request_headers", shown, cx);
+            warn_no_upstream(&self.fallback, "fallback", shown, cx);
+            warn_no_upstream(&self.mirror, "mirror", shown, cx);
         }
         let rewrite = self.rewrite.value().map(|it| it.compile(shown, self.path.value(), cx));
         let request = self.request_headers.value().map(|edits| edits.of_requests(cx));
@@ -335,11 +375,11 @@ impl RawRoute {
     }
 }
 
-/// The index of the upstream that gets the requests, if one does.
-pub fn upstream_of(action: &Action) -> Option<usize> {
+/// The index of the upstream that gets all requests, if one does.
+const fn single_upstream(action: &Action) -> Option<usize> {
     match action {
         Action::Forward(upstream) => Some(*upstream),
-        Action::Respond(_) | Action::Redirect(_) => None,
+        Action::Split(_) | Action::Respond(_) | Action::Redirect(_) => None,
     }
 }
 

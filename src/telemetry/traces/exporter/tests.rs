@@ -31,8 +31,8 @@ fn record(tracer: &Tracer, status: u16) -> Record {
     record.masked_path = Some("/orders/{id}".into());
     record.decided_for("/orders/{id}");
     record.forwarded();
-    record.attempts.add("127.0.0.1:9000");
-    record.attempts.add("127.0.0.1:9001");
+    record.attempts.add("app", "127.0.0.1:9000");
+    record.attempts.add("app", "127.0.0.1:9001");
     record.store_us = Some(0);
     record.outcome = "admitted";
     record.policies.push(PolicyRecord {

@@ -43,6 +43,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         policies: vec![],
         affinity: None,
         answers_preflights: false,
+        split: None,
     }
 }
 
