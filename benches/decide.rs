@@ -12,7 +12,7 @@ use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::decision::{Headroom, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::policy::{ClientSettings, KeyExpr, Policy};
-use tollgate_core::request::{PathMatch, RequestView};
+use tollgate_core::request::RequestView;
 use tollgate_core::routes::{Route, Rules};
 use tollgate_core::store::{MemoryStore, Store};
 use tollgate_core::time::{Span, Timestamp};
@@ -25,21 +25,12 @@ fn per_minute() -> Quota {
 
 /// Rules with one route, which has these policies.
 fn rules(policies: Vec<Arc<Policy>>) -> Rules {
-    let route = Route {
-        name: "all".into(),
-        hosts: vec![],
-        path: "/*".parse().expect("a path"),
-        path_match: PathMatch::default(),
-        methods: vec![],
-        headers: vec![],
-        access: vec![],
-        policies,
-        affinity: None,
-        answers_preflights: false,
-        split: None,
-    };
     let client = ClientSettings::default();
-    Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))
+    Rules::new(
+        vec![Route::for_all(policies)],
+        client,
+        Arc::new(SharedSecret::new(Secret::random())),
+    )
 }
 
 /// All work of the limiter for an admitted request.

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, Policy};
-use tollgate_core::request::{PathMatch, RequestView};
+use tollgate_core::request::RequestView;
 use tollgate_core::routes::{Route, Rules};
 use tollgate_core::time::{Span, Timestamp};
 
@@ -33,13 +33,8 @@ fn route(number: usize) -> Route {
         name: format!("route-{number}").into(),
         hosts: host.iter().map(|host| host.parse().expect("a host")).collect(),
         path: path.parse().expect("a path"),
-        path_match: PathMatch::default(),
         methods: vec![Method::GET, Method::POST],
-        headers: vec![],
-        policies: vec![],
-        affinity: None,
-        answers_preflights: false,
-        split: None,
+        ..Route::for_all(vec![])
     }
 }
 

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use http::StatusCode;
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 use crate::proxy::FallbackCause;
 
 /// A failure after which a request goes to the fallback.

@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use super::text::{ScalarError, read_as_text, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::{read_as_text, written_as_text};
 use crate::message::MediaRange;
 
 const ADVICE: &str = "like application/json or text/*";

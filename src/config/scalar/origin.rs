@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use super::text::{ScalarError, written_as_text};
+use tollgate_core::scalar::ScalarError;
+
+use super::text::written_as_text;
 use crate::message::{OriginError, OriginPattern};
 
 /// An origin, or origins below a host.

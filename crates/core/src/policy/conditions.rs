@@ -46,7 +46,7 @@ impl Subject<'_, '_> {
 
 /// Whether two values are the same. The duration of a comparison of keyed digests does not depend
 /// on where two values differ.
-fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
+pub(super) fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
     let digest = |value| {
         let mut digest = secret.digest();
         digest.value(value);

@@ -128,11 +128,7 @@ mod tests {
                 .then(|| ("x-version".parse().unwrap(), value(version)))
                 .into_iter()
                 .collect(),
-            access: vec![],
-            policies: vec![],
-            affinity: None,
-            answers_preflights: false,
-            split: None,
+            ..Route::for_all(vec![])
         }
     }
 

@@ -144,14 +144,9 @@ mod tests {
             name: text.into(),
             hosts: list(parts[0]).iter().map(|host| host.parse().unwrap()).collect(),
             path: parts[1].parse().unwrap(),
-            path_match: PathMatch::default(),
             methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
             headers: list(parts[3]).iter().map(value).collect(),
-            access: vec![],
-            policies: vec![],
-            affinity: None,
-            answers_preflights: false,
-            split: None,
+            ..Route::for_all(vec![])
         }
     }
 

@@ -10,6 +10,7 @@ use crate::algorithm::{
 };
 use crate::digest::Counter;
 use crate::policy::Beside;
+use crate::policy::conditions::are_equal;
 use crate::policy::tests::{Case, bearer, from, policy, policy_of, users_by_token, with};
 use crate::time::Span;
 

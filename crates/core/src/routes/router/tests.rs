@@ -36,14 +36,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         name: path.into(),
         hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         path: path.parse().unwrap(),
-        path_match: PathMatch::default(),
-        methods: vec![],
-        headers: vec![],
-        access: vec![],
-        policies: vec![],
-        affinity: None,
-        answers_preflights: false,
-        split: None,
+        ..Route::for_all(vec![])
     }
 }
 
