@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::message::{Compressor, Encoding};
 use crate::telemetry::CompressionMetrics;
 
-/// Bodies that one worker compresses at the same time. Each of them needs about 300 KiB.
+/// Bodies that one worker compresses at the same time. Each of them needs about 400 KiB.
 const MAX_STREAMS: usize = 256;
 
 /// What one worker compresses at present.

@@ -143,8 +143,8 @@ impl Gateway {
         let forwarding = client.as_ref().map(|client| &client.forwarding);
         let options = options(admission, handling, interim.as_ref(), forwarding, exchange);
         // The future is large. It is made where it is awaited, so that it is not moved there.
-        let fallback = handling.fallback.as_deref();
-        let forward = || self.proxy.forward(upstream, request, fallback, &options);
+        let forward =
+            || self.proxy.forward(upstream, request, handling.fallback.as_deref(), &options);
         let response = match deadline {
             None => forward().await,
             // Boxed, because the timeout would contain the future a second time.
@@ -315,7 +315,8 @@ fn interim_relay(client: &Client, filter: &Arc<FieldFilter>) -> Option<InterimRe
 mod tests {
     use super::*;
 
-    /// It is allocated with each request that is forwarded.
+    /// It is allocated with each request that is forwarded. The allocator has no size between 2,048
+    /// and 2,560 bytes.
     #[test]
     fn the_future_of_a_dispatch_is_small() {
         fn bytes<F>(
@@ -326,6 +327,6 @@ mod tests {
         let bytes = bytes(|gateway, admission, dispatch, exchange| {
             gateway.dispatch(admission, dispatch, exchange)
         });
-        assert!(bytes <= 2500, "{bytes} bytes");
+        assert!(bytes <= 2560, "{bytes} bytes");
     }
 }

@@ -36,8 +36,7 @@ pub async fn forward(
     };
     let mut permit = upstream.shared().permit()?;
     loop {
-        let assigned = upstream.assign(permit, options.affinity, &retry_state.tried);
-        let in_flight = match assigned {
+        let in_flight = match upstream.assign(permit, options.affinity, &retry_state.tried) {
             Ok(in_flight) => in_flight,
             Err(failure) => {
                 retry_state.fall_back(RetryCause::Connect, request);

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 
 use super::{endpoint, gateway, metric, saying};
-use crate::support::{Gateway, Origin, PATIENCE, eventually};
+use crate::support::{Backend, Gateway, Origin, PATIENCE, Speaks, eventually};
 
 const MIRRORED: &str = "tollgate_mirrored_total";
 
@@ -60,6 +60,30 @@ fn a_copy_has_the_head_and_the_body_of_its_request() {
     // The log and the metrics of the requests know nothing of it.
     let lines = gateway.access_lines(3);
     assert!(lines.iter().all(|it| it["upstream"] == "app" && it["attempts"] == 1));
+}
+
+#[test]
+fn copies_go_over_http2_too() {
+    let [app, shadow] = [(); 2].map(|()| Backend::start(Speaks::Http2 { max_streams: 10 }));
+    let fields = |backend: &Backend| format!("endpoints: [\"h2c://{}\"]", backend.address());
+    let upstreams = [("app", fields(&app)), ("shadow", fields(&shadow))];
+    let route = "upstream: app, mirror: { upstream: shadow, methods: [GET, POST] }";
+    let gateway = gateway(&upstreams, route, "");
+    let mut client = gateway.client();
+    assert_eq!(client.request("POST", "/", &["X-A: b"], b"some body").text(), "some body");
+    assert_eq!(client.get("/get", &[]).status, 200);
+    eventually("all copies are answered", || count(&gateway, "sent") == 2.0);
+    for path in ["/", "/get"] {
+        let find = |backend: &Backend| {
+            let seen = backend.seen().into_iter();
+            seen.filter(|it| it.uri.ends_with(path)).next_back().expect("it was received")
+        };
+        let (original, copy) = (find(&app), find(&shadow));
+        assert_eq!(original.body, copy.body, "{path}");
+        for name in ["x-a", "x-forwarded-for", "via", "x-request-id", "content-length"] {
+            assert_eq!(original.headers.get(name), copy.headers.get(name), "{path} {name}");
+        }
+    }
 }
 
 #[test]

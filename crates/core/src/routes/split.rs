@@ -7,9 +7,10 @@
 //! upstream, and a split protects nothing. The point is all that is used of the hash, and it is
 //! neither stored nor sent.
 //!
-//! The order of the ranges decides which clients change the upstream when shares change. The second
-//! upstream of the file begins at 0, the third one ends at 100, the next ones follow inwards in
-//! turns, and the first one has the middle. Therefore:
+//! The order of the ranges decides which clients change the upstream when shares change. It follows
+//! from the names of the upstreams, because the order in a file says nothing: programs that write
+//! YAML sort it. In the order of the names, the second upstream begins at 0, the third one ends at
+//! 100, the next ones follow inwards in turns, and the first one has the middle. Therefore:
 //!
 //! - With two upstreams, a client of the one whose share grows never changes to the other.
 //! - A client of the second or the third upstream changes only if the share of its own upstream
@@ -93,8 +94,11 @@ impl fmt::Display for Point {
 impl Split {
     /// A split over `branches` by this key, or at random. The shares must sum to 100.
     pub fn new(by: Option<KeyExpr>, branches: Vec<Branch>) -> Self {
+        let mut by_name: Vec<usize> = (0..branches.len()).collect();
+        by_name.sort_by_key(|branch| &branches[*branch].name);
         let mut end = 0_u8;
-        let ranges = order(branches.len()).map(|branch| {
+        let ranges = order(branches.len()).map(|place| {
+            let branch = by_name[place];
             end = end.saturating_add(branches[branch].percent);
             Range { end, branch }
         });
@@ -142,7 +146,8 @@ impl Split {
     }
 }
 
-/// The indices of `count` branches in the order of the line: see the documentation of this module.
+/// The places of `count` branches in the order of their names, in the order of the line: see the
+/// documentation of this module.
 fn order(count: usize) -> impl Iterator<Item = usize> {
     let low = (1..count).step_by(2);
     let high = (2..count).step_by(2);
@@ -220,6 +225,20 @@ mod tests {
             prop_assert_eq!(rest.len(), 2);
             prop_assert_eq!(whole, Point::of(hash).part(100).to_string());
         }
+    }
+
+    #[test]
+    fn the_order_in_the_file_makes_no_difference() {
+        let branch = |name: &str, percent| Branch { name: name.into(), percent, affinity: None };
+        let names = |branches: [Branch; 3]| {
+            let split = Split::new(None, branches.to_vec());
+            let name = |part: u64| split.branch_at(Point::of(part << 56));
+            (0..256).map(|part| split.branches()[name(part)].name.clone()).collect::<Vec<_>>()
+        };
+        let [a, b, c] = [branch("a", 50), branch("b", 30), branch("c", 20)];
+        let expected = names([a.clone(), b.clone(), c.clone()]);
+        assert_eq!(names([c.clone(), a.clone(), b.clone()]), expected);
+        assert_eq!(names([b, c, a]), expected);
     }
 
     #[test]

@@ -23,8 +23,7 @@ const MAX_UPSTREAMS: usize = 16;
 #[serde(rename = "split", default)]
 #[schemars(deny_unknown_fields, extend("required" = ["to"]))]
 pub struct RawSplit {
-    /// The upstreams with their shares in percent, which sum to 100. The first one should be the one
-    /// that gives requests to the others.
+    /// The upstreams with their shares in percent, which sum to 100. Their order has no meaning.
     #[schemars(example = serde_json::json!({ "v1": 95, "v2": 5 }))]
     to: Field<Entries<u64>>,
     /// The key of a client. Its requests go to the same upstream on all nodes, as long as the shares
