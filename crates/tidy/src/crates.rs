@@ -88,6 +88,7 @@ pub(crate) const CRATES: &[Crate] = &[
                 "tls",
             ],
             &["scalar", "testing", "text"],
+            &["api_keys"],
             &["policy", "store"],
             &["refusal", "routes"],
             &["decision"],
