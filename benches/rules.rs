@@ -45,6 +45,7 @@ fn settings() -> ClientSettings {
             headers: vec![HeaderName::from_static("x-api-key")],
             bearer: true,
             query: None,
+            cookie: None,
         },
         ..ClientSettings::default()
     }

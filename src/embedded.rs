@@ -116,7 +116,10 @@ fn needs_gateway(policy: &Policy) -> bool {
     let mut needs = false;
     for key in policy.keys() {
         key.visit(&mut |key| {
-            needs |= matches!(key, KeyExpr::Route | KeyExpr::Param(_) | KeyExpr::TlsSubject);
+            needs |= matches!(
+                key,
+                KeyExpr::Route | KeyExpr::Param(_) | KeyExpr::TlsSubject | KeyExpr::ApiKeyPart(_)
+            );
         });
     }
     needs

@@ -1,6 +1,8 @@
 //! Whether the gateway is well, and if not, why and since when.
 
+mod key_rules;
 mod present;
+mod rule;
 mod rules;
 #[cfg(test)]
 mod tests;

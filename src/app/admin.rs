@@ -24,7 +24,7 @@ use crate::admin::{
     Access, Admin, AdminSettings, Checked, ClusterFigures, ConfigCall, MaskedConfig, Node, Phase,
     ProbeSettings, Publisher, PutBy, Readers, View,
 };
-use crate::config::{self, Document, KeyLimit, Progress};
+use crate::config::{self, Document, KeyLimit, NO_FILES, Progress};
 use crate::engine::StoreCall;
 use crate::server::{
     self, BindError, Callers, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle,
@@ -363,7 +363,7 @@ fn readers(file: &Path) -> Readers {
 }
 
 fn checked(text: &str, file: &Path, progress: &Progress) -> Checked {
-    match config::load_text(text, file, &[], progress) {
+    match config::load_text(text, file, &NO_FILES, progress) {
         Ok(compiled) => {
             let Document { written, identity, .. } = compiled.document;
             // It is only compared.

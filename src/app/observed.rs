@@ -14,6 +14,7 @@ use tollgate_core::time::{Clock, Span, monotonic};
 
 use super::key_set::Condition;
 use super::process_state::ProcessState;
+use crate::config::ApiKeyFile;
 use crate::platform::{OtherListener, OwnSockets, process_usage};
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{CertificateDates, ListenerHandle, ListenerSettings, OpenConnections};
@@ -50,6 +51,8 @@ struct Current {
     certificates: Arc<[CertificateDates]>,
     /// How the set of keys for tokens is, if there is one.
     key_set: Option<Arc<Condition>>,
+    /// The file of the API keys, and whether it could be read at the last reload.
+    key_file: Option<(String, bool)>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
     serves_rate_limits: bool,
     generation: u64,
@@ -83,6 +86,7 @@ impl Observed {
             others: Arc::default(),
             certificates: Arc::default(),
             key_set: None,
+            key_file: None,
             serves_rate_limits: false,
             generation: 1,
             is_reload_successful: true,
@@ -146,6 +150,11 @@ impl Observed {
     /// The keys for tokens are those of this set now.
     pub fn set_key_set(&self, key_set: Option<Arc<Condition>>) {
         self.current.lock().key_set = key_set;
+    }
+
+    /// The API keys are those of this file now.
+    pub fn set_key_file(&self, file: Option<&ApiKeyFile>) {
+        self.current.lock().key_file = file.map(|file| (file.name.clone(), file.is_current));
     }
 
     /// Another configuration is in use.
@@ -289,6 +298,9 @@ impl Source for Observed {
         collect_certificates(&current.certificates, samples);
         if let Some(key_set) = &current.key_set {
             collect_key_set(key_set, samples);
+        }
+        if let Some((file, is_current)) = &current.key_file {
+            samples.set_whole(&families::KEY_FILE_LAST_LOAD, &[file], u64::from(*is_current));
         }
         let lost = lost_process_lines().count();
         samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);

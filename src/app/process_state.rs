@@ -12,6 +12,7 @@ use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_redis::NodeState;
 
 use crate::config::{Config, StoreSettings};
+use crate::engine::Failures;
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::snapshot::{Handling, Snapshot};
 use crate::telemetry::{Forwarders, RefusalRings, TelemetrySettings, TopHistory};
@@ -33,6 +34,8 @@ pub struct ProcessState {
     pub refusals: Arc<RefusalRings>,
     /// Peers that name clients and are not trusted.
     pub forwarders: Arc<Forwarders>,
+    /// The wrong credentials of each address.
+    pub failures: Arc<Failures>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -72,6 +75,7 @@ impl ProcessState {
             top,
             refusals,
             forwarders,
+            failures: Arc::default(),
             secret,
             echo,
             settings,

@@ -15,7 +15,7 @@ use super::reload::{Loaded, NotReloaded, Source, apply, reload};
 use super::shown_config::problems;
 use super::supervisor::Supervisor;
 use crate::admin::{ConfigCall, ConfigRequest, PutBy, Refused, Replaced};
-use crate::config::{self, Compiled, FileStamp, GeoFile, NotInPlace, Progress};
+use crate::config::{self, Compiled, FileStamp, HeldFiles, NotInPlace, Progress};
 use crate::patches::{IfMatch, Values};
 
 /// Makes a change, and replies. If the caller stops waiting before it begins, it is not made. If
@@ -106,10 +106,10 @@ impl Changing<'_> {
         actor: &str,
     ) -> Result<Replaced, Refused> {
         let file = self.loaded.watch.file().to_owned();
-        let databases = self.supervisor.geo_files();
+        let held = self.supervisor.held_files();
         let work = &self.loaded.work;
         let prepared = work
-            .run(CALL_LIMIT, move |progress| prepare(text, write, &file, &databases, progress))
+            .run(CALL_LIMIT, move |progress| prepare(text, write, &file, &held, progress))
             .await;
         let Prepared { compiled, new_file, is_file } = prepared.map_err(unfinished)??;
         if self.reply.is_closed() {
@@ -227,13 +227,13 @@ fn prepare(
     text: String,
     write: bool,
     file: &Path,
-    databases: &[GeoFile],
+    held: &HeldFiles,
     progress: &Progress,
 ) -> Result<Prepared, Refused> {
     if let Some(report) = config::masked(&text, &file.to_string_lossy()) {
         return Err(Refused::Mistakes(problems(&report)));
     }
-    let compiled = config::load_text(&text, file, databases, progress)
+    let compiled = config::load_text(&text, file, held, progress)
         .map_err(|mistakes| Refused::Mistakes(problems(&mistakes.report)))?;
     progress.at(file);
     let is_file = config::read(file).is_ok_and(|now| now == text);

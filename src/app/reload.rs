@@ -142,11 +142,11 @@ async fn load(
     source: &Source,
 ) -> Result<Compiled, NotReloaded> {
     let file = loaded.watch.file().to_owned();
-    let databases = supervisor.geo_files();
+    let held = supervisor.held_files();
     let source = source.clone();
     let compiled = loaded.work.run(READ_LIMIT, move |progress| match source {
-        Source::File => config::load_again(&file, &databases, progress),
-        Source::Call(text, _) => Ok(config::load_text(&text, &file, &databases, progress)?),
+        Source::File => config::load_again(&file, &held, progress),
+        Source::Call(text, _) => Ok(config::load_text(&text, &file, &held, progress)?),
     });
     let compiled = compiled.await.map_err(|unfinished| match unfinished {
         Unfinished::Late(..) => format!("{unfinished}; it is tried again when the file answers"),

@@ -20,11 +20,11 @@ use tollgate_core::time::{Clock, Span, Timestamp, monotonic};
 use tollgate_replay::{Input, Job, Setup, replay};
 
 use crate::config::Config;
-use crate::engine::{Engine, Seen, Settlement};
+use crate::engine::{Authentication, Engine, Seen, Settlement};
 use crate::gateway::{record_decision, record_settlement};
 use crate::telemetry::{
-    AccessLog, AccessLogSettings, Forwarders, LineFormat, Metrics, Output, Record, Recording,
-    RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,
+    AccessLog, AccessLogSettings, AuthMetrics, Forwarders, LineFormat, Metrics, Output, Record,
+    Recording, RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,
 };
 
 const LIMITS: &str = "\
@@ -109,10 +109,11 @@ impl Worker {
             refusals: WorkerRefusals::new(&Arc::new(RefusalRings::default())),
             forwarders: WorkerForwarders::new(&Forwarders::default(), &metrics),
         };
+        let auth = Authentication::new(Arc::default(), None, AuthMetrics::new(&metrics));
         let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
         Self {
             rules: Rules::new(setup.routes.clone(), setup.client.clone(), secret),
-            engine: Engine::new(RateLimiter::new(store), clock.clone(), &metrics, seen),
+            engine: Engine::new(RateLimiter::new(store), auth, clock.clone(), &metrics, seen),
             clock,
             sinks: Rc::new(Sinks { access_log: Some(log.worker()), tracer: None }),
             open: Vec::new(),

@@ -30,7 +30,7 @@ use super::store_access::StoreAccess;
 use super::systemd::InheritedSockets;
 use super::worker::{Command, Reload, Worker};
 use crate::check::{CheckSettings, SharedState};
-use crate::config::{Config, GeoFile};
+use crate::config::{Config, HeldFiles};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
@@ -52,7 +52,7 @@ pub struct Supervisor {
     patches: Rc<PatchKeeper>,
     check: Arc<CheckSettings>,
     check_state: Arc<SharedState>,
-    geo_files: Vec<GeoFile>,
+    held_files: HeldFiles,
     keys: Option<Fetched>,
     store_access: StoreAccess,
     listeners: Vec<(ListenerId, Purpose, ListenerHandle)>,
@@ -88,6 +88,12 @@ pub enum Shutdown {
     Forced,
 }
 
+/// Takes the large files out of a configuration.
+fn held_files(config: &mut Config) -> HeldFiles {
+    let databases = std::mem::take(&mut config.geo_files);
+    HeldFiles { databases, api_keys: config.api_key_file.take() }
+}
+
 impl Supervisor {
     /// Opens all listeners first, so that the start fails if a port is in use, and then
     /// starts one thread for each worker.
@@ -112,7 +118,7 @@ impl Supervisor {
         let files = open_files::raise();
         let max_clients = open_files::for_clients(files, workers);
         let drain_limit = config.runtime.drain;
-        let geo_files = std::mem::take(&mut config.geo_files);
+        let held_files = held_files(&mut config);
         let certificates = Arc::clone(&config.certificates);
         let key_set = key_set::condition(&config, keys.as_ref());
         let snapshot = Arc::new(state.snapshot(config, &[]));
@@ -120,6 +126,7 @@ impl Supervisor {
         let observed = Observed::new(&state, &snapshot, log_lost);
         observed.set_certificates(certificates);
         observed.set_key_set(key_set);
+        observed.set_key_file(held_files.api_keys.as_ref());
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -130,7 +137,7 @@ impl Supervisor {
             capacity: Capacity::new(max_clients),
             workers: Vec::with_capacity(workers),
             drain_limit,
-            geo_files,
+            held_files,
             keys,
             store_access,
             base: Arc::clone(&snapshot),
@@ -195,6 +202,7 @@ impl Supervisor {
                 top: Arc::clone(&self.state.top),
                 refusals: Arc::clone(&self.state.refusals),
                 forwarders: Arc::clone(&self.state.forwarders),
+                failures: Arc::clone(&self.state.failures),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,
             };
@@ -226,7 +234,7 @@ impl Supervisor {
         let wanted = wanted(&config);
         let drain_limit = config.runtime.drain;
         let check = Arc::new(std::mem::take(&mut config.check));
-        let geo_files = std::mem::take(&mut config.geo_files);
+        let held_files = held_files(&mut config);
         let certificates = Arc::clone(&config.certificates);
         let key_set = key_set::condition(&config, keys.as_ref());
         let before = &self.snapshot.upstreams;
@@ -249,8 +257,9 @@ impl Supervisor {
         self.observed.renew(Arc::clone(&self.snapshot));
         self.observed.set_certificates(certificates);
         self.observed.set_key_set(key_set);
+        self.observed.set_key_file(held_files.api_keys.as_ref());
         self.observe_listeners();
-        (self.geo_files, self.keys) = (geo_files, keys);
+        (self.held_files, self.keys) = (held_files, keys);
         self.reload_workers(opened, &closed).await;
         self.state.forwarders.clear();
         Ok(needs_restart)

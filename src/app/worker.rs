@@ -19,13 +19,13 @@ use tracing::{error, warn};
 use super::runtime::local_runtime;
 use super::sockets::{ListenerId, Purpose, Share};
 use crate::check::{CheckSettings, Services, SharedState};
-use crate::engine::{Engine, Seen, StoreCall};
+use crate::engine::{Authentication, Engine, Failures, Seen, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, ClientLink, Listener, ListenerSettings, Peer, RequestService};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
-    Forwarders, RefusalRings, Sinks, TopHistory, Tracer, WorkerForwarders, WorkerLog,
+    AuthMetrics, Forwarders, RefusalRings, Sinks, TopHistory, Tracer, WorkerForwarders, WorkerLog,
     WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
@@ -56,6 +56,7 @@ pub struct Worker {
     pub top: Arc<TopHistory>,
     pub refusals: Arc<RefusalRings>,
     pub forwarders: Arc<Forwarders>,
+    pub failures: Arc<Failures>,
     pub drain: Drain,
     pub drain_limit: Duration,
 }
@@ -100,7 +101,8 @@ impl Worker {
             refusals: WorkerRefusals::new(&self.refusals),
             forwarders: WorkerForwarders::new(&self.forwarders, &metrics),
         };
-        let engine = Engine::new(limiter, Clock::System, &metrics, seen);
+        let auth = Authentication::new(self.failures, None, AuthMetrics::new(&metrics));
+        let engine = Engine::new(limiter, auth, Clock::System, &metrics, seen);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let outside = (&self.check_state, self.drain.clone());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::which::DEFAULT_CONFIG;
-use super::{explain, init, overrides, policy, reload, replay, top, which};
+use super::{explain, init, key, overrides, policy, reload, replay, top, which};
 use crate::app::RunError;
 use crate::config::{LoadError, Mistakes};
 use crate::proxy::TlsError;
@@ -39,6 +39,9 @@ pub enum Failure {
     /// An override could not be read or changed.
     #[error(transparent)]
     Override(#[from] overrides::Problem),
+    /// No API key is made.
+    #[error(transparent)]
+    Key(#[from] key::Problem),
     /// A log cannot be replayed.
     #[error(transparent)]
     Replay(#[from] replay::Problem),
@@ -91,9 +94,12 @@ impl Failure {
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Shown(_) | Self::Told | Self::Tls(_) | Self::Init(_) => {
-                ExitCode::from(2)
-            }
+            Self::Config(_)
+            | Self::Shown(_)
+            | Self::Told
+            | Self::Tls(_)
+            | Self::Init(_)
+            | Self::Key(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),

@@ -12,6 +12,7 @@ mod explain;
 mod failure;
 mod health;
 mod init;
+mod key;
 mod overrides;
 mod paint;
 mod policy;
@@ -41,6 +42,7 @@ use explain::ExplainArgs;
 use failure::{Failure, prefixed};
 use health::HealthArgs;
 use init::InitArgs;
+use key::KeyArgs;
 use policy::{PolicyArgs, ResetArgs};
 use reload::ReloadArgs;
 use status::StatusArgs;
@@ -81,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init(&args),
         Command::Check(args) => check::run(&args),
         Command::Override(args) => override_limit(&args),
+        Command::Key(args) => key(&args),
         Command::Explain(args) => match explain(&args) {
             Ok(true) => Ok(()),
             Ok(false) => return ExitCode::from(REFUSED),
@@ -135,6 +138,12 @@ fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
     let config = load(&args.config)?.config;
     let output = overrides::run(&args.command, &config)?;
     writeln!(io::stdout().lock(), "{output}")?;
+    Ok(())
+}
+
+fn key(args: &KeyArgs) -> Result<(), Failure> {
+    let output = key::run(args)?;
+    write!(io::stdout().lock(), "{output}")?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use super::NO_FILES;
 use super::excerpt::Excerpts;
 use super::model::AdminAccess;
 use super::node::Value;
@@ -25,7 +26,7 @@ pub fn admin_access(path: &Path) -> Result<Option<AdminAccess>, LoadError> {
     let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
     let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
     let progress = Progress::default();
-    let around = Surroundings::new(&name, &env, &[], &progress);
+    let around = Surroundings::new(&name, &env, &NO_FILES, &progress);
     let problems = Problems::default();
     let Some(mut tree) = yaml::parse(&text, &problems) else {
         let report = problems.report(&name, &text, &Excerpts::default());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tollgate_core::policy::{Overridable, Policy};
 use tollgate_core::time::{Span, Timestamp};
 
+use super::NO_FILES;
 use super::document::Document;
 use super::excerpt::Excerpts;
 use super::model::Config;
@@ -67,7 +68,7 @@ pub fn definitions(
             files: RefCell::default(),
             certificates: RefCell::default(),
             key_file: RefCell::default(),
-            databases: &[],
+            held: &NO_FILES,
             progress: &Progress::default(),
         };
         let policy = raw.compile_policy(&name, &changed, (&client, &store), &around, &problems);

@@ -31,6 +31,14 @@ impl FileStamp {
         fs::metadata(path).ok().map(|file| Self::new(&file))
     }
 
+    /// The stamp of an open file.
+    ///
+    /// # Errors
+    /// If the system does not tell it.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        file.metadata().map(|it| Self::new(&it))
+    }
+
     fn new(file: &Metadata) -> Self {
         Self {
             device: file.dev(),

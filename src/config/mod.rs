@@ -8,6 +8,7 @@
 //! `effective` goes the other way: it shows what is true of a file, with all defaults.
 
 mod admin_access;
+mod api_keys;
 mod de;
 mod definitions;
 mod document;
@@ -19,6 +20,7 @@ mod field;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod geo_file;
+mod held_files;
 mod kind;
 mod model;
 mod neighbours;
@@ -46,11 +48,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use admin_access::admin_access;
+pub use api_keys::ApiKeyFile;
+pub(crate) use api_keys::{mistakes as api_key_mistakes, number_in as api_keys_in};
 pub(crate) use document::{Document, masked};
 pub(crate) use edit::{NotInPlace, edited};
 pub(crate) use effective::Effective;
 use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
+pub(crate) use held_files::{HeldFiles, NO_FILES};
 pub(crate) use model::AdminAccess;
 pub use model::{
     Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,
@@ -113,42 +118,42 @@ pub struct Mistakes {
 /// If the file cannot be read or has mistakes.
 pub fn load(path: &Path) -> Result<Compiled, LoadError> {
     let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
-    Ok(load_text(&text, path, &[], &Progress::default())?)
+    Ok(load_text(&text, path, &NO_FILES, &Progress::default())?)
 }
 
-/// Reads and compiles the file while a configuration with these databases is in use. A database
-/// whose file has not changed is not read again. If a file cannot be used, the database that was
-/// read from it before stays in use, with a warning.
+/// Reads and compiles the file while a configuration with these files is in use. A file that has
+/// not changed is not read again. If a file cannot be used, what was read from it before stays in
+/// use, with a warning.
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
 pub(crate) fn load_again(
     path: &Path,
-    databases: &[GeoFile],
+    held: &HeldFiles,
     progress: &Progress,
 ) -> Result<Compiled, LoadError> {
     progress.at(path);
     let text = read(path).map_err(|error| unreadable(path, error))?;
-    Ok(load_text(&text, path, databases, progress)?)
+    Ok(load_text(&text, path, held, progress)?)
 }
 
 fn unreadable(path: &Path, error: io::Error) -> LoadError {
     LoadError::Unreadable { path: path.to_owned(), error }
 }
 
-/// Compiles `text` as if it was in the file at `path`, while a configuration with these databases
-/// is in use.
+/// Compiles `text` as if it was in the file at `path`, while a configuration with these files is in
+/// use.
 ///
 /// # Errors
 /// If the text has mistakes.
 pub(crate) fn load_text(
     text: &str,
     path: &Path,
-    databases: &[GeoFile],
+    held: &HeldFiles,
     progress: &Progress,
 ) -> Result<Compiled, Mistakes> {
     let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
-    compiled(text, &name, &env, databases, progress)
+    compiled(text, &name, &env, held, progress)
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).
@@ -167,7 +172,7 @@ impl Config {
         name: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Compiled, Report> {
-        compiled(text, name, env, &[], &Progress::default()).map_err(|it| it.report)
+        compiled(text, name, env, &NO_FILES, &Progress::default()).map_err(|it| it.report)
     }
 }
 
@@ -177,11 +182,11 @@ fn compiled(
     text: &str,
     name: &str,
     env: &dyn Fn(&str) -> Option<String>,
-    databases: &[GeoFile],
+    held: &HeldFiles,
     progress: &Progress,
 ) -> Result<Compiled, Mistakes> {
     let problems = problem::Problems::default();
-    let around = Surroundings::new(name, env, databases, progress);
+    let around = Surroundings::new(name, env, held, progress);
     let mut excerpts = Excerpts::of_names(&kind::NAMES);
     let compiled = yaml::parse(text, &problems).and_then(|mut tree| {
         short_forms::expand(&mut tree, &problems);

@@ -13,6 +13,7 @@ use tollgate_core::policy::{AccessList, ApiKeySettings, ClientSettings, KeyExpr,
 use tollgate_core::routes;
 use tollgate_redis::RedisSettings;
 
+use super::api_keys::ApiKeyFile;
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
@@ -35,6 +36,8 @@ pub struct Config {
     pub client: ClientSettings,
     /// The files of the databases in `client`.
     pub geo_files: Vec<GeoFile>,
+    /// The file of the API keys in `client`.
+    pub api_key_file: Option<ApiKeyFile>,
     /// Where the keys for tokens are fetched from, if they are fetched.
     pub key_source: Option<KeySource>,
     /// The set of keys for tokens that is in a file, if there is one.
@@ -116,6 +119,7 @@ impl Config {
             listeners: vec![ListenerSettings::new(listen)],
             client: default_client(),
             geo_files: Vec::new(),
+            api_key_file: None,
             key_source: None,
             store: StoreSettings::default(),
             policies: vec![policy],
@@ -140,6 +144,7 @@ pub struct Client {
     /// How clients are identified, without the databases of `geo_files`.
     pub settings: ClientSettings,
     pub geo_files: Vec<GeoFile>,
+    pub api_key_file: Option<ApiKeyFile>,
     pub key_source: Option<KeySource>,
 }
 
@@ -162,6 +167,7 @@ pub fn default_client() -> ClientSettings {
             headers: vec![HeaderName::from_static("x-api-key")],
             bearer: true,
             query: None,
+            cookie: None,
         },
         ..ClientSettings::default()
     }

@@ -7,11 +7,13 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use tollgate_core::api_keys::KeyForm;
 use tollgate_core::time::{Clock, Timestamp};
 
+use super::api_keys::{ApiKeyFile, Reading, Unusable};
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
-use super::{Progress, ratelimit, regular_file};
+use super::{HeldFiles, Progress, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
 /// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
@@ -33,8 +35,8 @@ pub struct Surroundings<'a> {
     pub certificates: RefCell<Vec<CertificateDates>>,
     /// The set of keys for tokens that is in a file.
     pub key_file: RefCell<Option<KeyFile>>,
-    /// The databases in use, which need not be read again.
-    pub databases: &'a [GeoFile],
+    /// The files in use, which need not be read again.
+    pub held: &'a HeldFiles,
     /// Which file is being read.
     pub progress: &'a Progress,
 }
@@ -53,7 +55,7 @@ impl<'a> Surroundings<'a> {
     pub fn new(
         name: &'a str,
         env: &'a dyn Fn(&str) -> Option<String>,
-        databases: &'a [GeoFile],
+        held: &'a HeldFiles,
         progress: &'a Progress,
     ) -> Self {
         Self {
@@ -63,7 +65,7 @@ impl<'a> Surroundings<'a> {
             files: RefCell::default(),
             certificates: RefCell::default(),
             key_file: RefCell::default(),
-            databases,
+            held,
             progress,
         }
     }
@@ -108,7 +110,7 @@ impl Surroundings<'_> {
     pub fn database(&self, path: &str) -> Result<GeoFile, String> {
         let place = self.directory.join(path);
         self.note(&place);
-        GeoFile::read(place, self.databases)
+        GeoFile::read(place, &self.held.databases)
     }
 
     /// The directory of envoyproxy/ratelimit at `path`.
@@ -126,7 +128,23 @@ impl Surroundings<'_> {
     /// The database in use that was read from `path`.
     pub fn database_before(&self, path: &str) -> Option<GeoFile> {
         let place = self.directory.join(path);
-        self.databases.iter().find(|it| it.path() == place).cloned()
+        self.held.databases.iter().find(|it| it.path() == place).cloned()
+    }
+
+    /// The API keys of this form in the file at `path`, which messages call `shown`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has mistakes.
+    pub fn api_keys(&self, path: &str, shown: &str, form: &KeyForm) -> Result<Reading, Unusable> {
+        let place = self.directory.join(path);
+        self.note(&place);
+        ApiKeyFile::read(place, shown, form, self.held.api_keys.as_ref())
+    }
+
+    /// The API keys in use that were read from `path`.
+    pub fn api_keys_before(&self, path: &str, form: &KeyForm) -> Option<ApiKeyFile> {
+        let place = self.directory.join(path);
+        self.held.api_keys.as_ref().filter(|it| it.is_of(&place, form)).cloned()
     }
 
     /// Whether a file exists at `path`, readable or not.

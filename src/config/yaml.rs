@@ -24,6 +24,17 @@ pub fn parse(text: &str, problems: &Problems) -> Option<Node> {
     parse_advised(text, "write at least listeners, routes and upstreams", problems)
 }
 
+/// The same for a long list of small entries, which is much longer than other files.
+pub fn parse_long(text: &str, if_empty: &str, problems: &Problems) -> Option<Node> {
+    let options = serde_yaml::options! {
+        strict_booleans: true,
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        budget: serde_yaml::budget! { max_events: 16_000_000, max_nodes: 8_000_000, max_aliases: 0 },
+    };
+    parsed(text, options, if_empty, problems)
+}
+
 /// The same, with advice for an empty file.
 pub fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<Node> {
     if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_BYTES) {
@@ -36,6 +47,15 @@ pub fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     };
+    parsed(text, options, if_empty, problems)
+}
+
+fn parsed(
+    text: &str,
+    options: serde_yaml::Options,
+    if_empty: &str,
+    problems: &Problems,
+) -> Option<Node> {
     match serde_yaml::from_str_with_options::<Spanned<Untyped>>(text, options) {
         Ok(Spanned { value: Untyped::Null, .. }) => {
             problems.error(TextSpan::FILE, "the file is empty", if_empty);

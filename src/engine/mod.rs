@@ -4,6 +4,7 @@
 //! A front door describes a request as a [`RequestView`] and carries out the
 //! decision. It decides nothing itself.
 
+mod auth;
 mod explain;
 mod question;
 mod refusal;
@@ -31,6 +32,7 @@ use crate::telemetry::{
     WorkerTop,
 };
 
+pub use auth::{Authentication, Credential, Failures};
 pub use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, ListVerdict,
     PolicyVerdict, Reason, Wait, explain, preset,
@@ -50,6 +52,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Deciding {
     limiter: RateLimiter,
+    auth: Authentication,
     timer: DecisionTimer,
     metrics: StoreMetrics,
     units: UnitMetrics,
@@ -80,6 +83,8 @@ pub struct Judgement<'r> {
     pub affinity: Option<u64>,
     /// What the access lists of its route have said.
     pub access: AccessVerdicts,
+    /// What it has proved of its client.
+    pub credential: Credential<'r>,
     /// The decision of its policies.
     pub decision: Decision<&'r Arc<Policy>>,
     /// The time of the decision.
@@ -132,16 +137,18 @@ fn place<'r, 'q>(
 }
 
 impl Engine {
-    /// Decides by this limiter, measures how long decisions take, and tells of requests in `seen`.
+    /// Decides by this limiter after `auth`, measures how long decisions take, and tells of requests
+    /// in `seen`.
     pub fn new(
         limiter: RateLimiter,
+        auth: Authentication,
         clock: Clock,
         metrics: &Rc<WorkerMetrics>,
         seen: Seen,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
         let (metrics, units) = (StoreMetrics::new(metrics), UnitMetrics::new(metrics));
-        let deciding = Deciding { limiter, timer, metrics, units, seen };
+        let deciding = Deciding { limiter, auth, timer, metrics, units, seen };
         Self { deciding: Rc::new(deciding), clock }
     }
 
@@ -167,20 +174,37 @@ impl Engine {
         let Moment { now, wall, .. } = moment;
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
-        let mut access = AccessVerdicts::default();
-        // A preflight has no credentials, so lists that compare identities do not judge it.
         let is_preflight = route.answers_preflights && request.is_preflight();
-        let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
-        let mut steps = steps.into_iter().take(if is_preflight { 1 } else { 2 });
-        if let Some(denial) = steps.find_map(|step| access.ask(&route.access, step, &subject)) {
-            return Ok(self.denied((index, &subject), (access, denial), now));
+        let mut access = AccessVerdicts::default();
+        if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, &subject) {
+            let denied = (access, denial, Credential::default());
+            return Ok(self.denied((index, &subject), denied, now));
         }
         let destination = rules.destination(index, &subject, || fastrand::u64(..));
         let headroom = headroom(destination);
-        let Deciding { limiter, timer, seen, .. } = &*self.deciding;
+        let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
-        let decision = limiter.decide(policies, &subject, headroom, now).await;
+        let (mut credential, mut refusal) = (Credential::default(), None);
+        if rules.asks_for_credentials(index) {
+            auth.look_up(&subject, now, wall).await;
+            // A preflight has no credentials, and is no request of its client's own.
+            if !is_preflight {
+                (credential, refusal) = auth.check(route, &subject, now);
+            }
+        }
+        if refusal.is_none() && !is_preflight {
+            if let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, &subject) {
+                let denied = (access, denial, credential);
+                return Ok(self.denied((index, &subject), denied, now));
+            }
+        }
+        let decision = match refusal {
+            None => limiter.decide(policies, &subject, headroom, now).await,
+            Some(refusal) => {
+                Box::pin(auth::refuse(limiter, policies, &subject, refusal, now)).await
+            }
+        };
         let store_us = timer.end(begun);
         seen.top.observe(&decision, &subject, wall);
         if let Some(unbelieved) = subject.unbelieved() {
@@ -198,6 +222,7 @@ impl Engine {
             client_ip,
             affinity,
             access,
+            credential,
             decision,
             now,
             store_us,
@@ -210,7 +235,7 @@ impl Engine {
     fn denied<'r>(
         &self,
         (route, subject): (usize, &Subject<'_, '_>),
-        (access, denial): (AccessVerdicts, Denial),
+        (access, denial, credential): (AccessVerdicts, Denial, Credential<'r>),
         now: Timestamp,
     ) -> Judgement<'r> {
         if let Some(unbelieved) = subject.unbelieved() {
@@ -224,6 +249,7 @@ impl Engine {
             client_ip,
             affinity: None,
             access,
+            credential,
             decision,
             now,
             store_us: None,
@@ -233,7 +259,7 @@ impl Engine {
 
     /// Whether [`judge`](Self::judge) waits for nothing: its future is ready at its first poll.
     pub fn judges_at_once(&self) -> bool {
-        self.deciding.limiter.decides_at_once()
+        self.deciding.limiter.decides_at_once() && self.deciding.auth.knows_at_once()
     }
 
     /// Lets policies judge a question whose keys and costs are known without a request. Routes
@@ -276,8 +302,9 @@ impl Engine {
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub fn housekeep(&self) {
-        let Deciding { limiter, metrics, seen, .. } = &*self.deciding;
+        let Deciding { limiter, auth, metrics, seen, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
+        auth.housekeep(self.clock.now());
         metrics.observe(limiter.store(), limiter.override_lookups());
         seen.top.housekeep(self.clock.wall());
     }

@@ -10,6 +10,7 @@ use tollgate_core::request::{Ambiguity, Malformed, RequestView};
 
 use super::Undecidable;
 use crate::message::{Failure, has_unknown_expectation};
+use tollgate_core::policy::AuthFault;
 
 /// What is known of the peer of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,11 @@ pub fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
             DenialCause::Rule(answer) => Failure::Denied(answer),
             DenialCause::Ambiguous => Ambiguity::ManyKeys.into(),
             DenialCause::Unverifiable => Failure::KeysAway,
+        }),
+        Outcome::Unauthenticated(refusal) => Some(match refusal.fault {
+            AuthFault::Ambiguous => Ambiguity::ManyKeys.into(),
+            AuthFault::TokensAway => Failure::KeysAway,
+            _ => Failure::Unauthenticated(*refusal),
         }),
     }
 }

@@ -32,6 +32,7 @@ fn client(forwarded_header: ForwardedHeader) -> ClientSettings {
             headers: vec!["x-api-key".parse().expect("a name")],
             bearer: true,
             query: Some("api_key".into()),
+            cookie: None,
         },
         user: Some(UserSource::Header("x-user".parse().expect("a name"))),
         ..ClientSettings::default()

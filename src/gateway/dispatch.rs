@@ -18,7 +18,7 @@ use tollgate_core::time::{Span, monotonic};
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
-use crate::engine::Judgement;
+use crate::engine::{Credential, Judgement};
 use crate::message::{
     Failure, FieldFilter, Forwarding, Redirect, Via, decrement_max_forwards, expects_continue,
     options_response, strip_request, switch_to_websocket, wants_websocket,
@@ -86,7 +86,8 @@ impl Gateway {
         &self,
         client: &Rc<Client>,
         admission: Admission,
-        head: Parts,
+        credential: &Credential<'_>,
+        mut head: Parts,
         body: ClientBody,
         exchange: &mut Exchange,
     ) -> Result<Dispatch, Failure> {
@@ -105,6 +106,8 @@ impl Gateway {
                 self.redirect(client, admission.route, redirect, &head).map(local)
             }
             Action::Forward(_) | Action::Split(_) => {
+                let clients = self.snapshot.rules.clients();
+                clients.replace_key(&mut head, credential.accepted());
                 let prepared = self.prepare_request(client, admission, head, body, exchange)?;
                 Ok(prepared.map_or_else(|| local(options_response()), Dispatch::Forward))
             }

@@ -86,13 +86,15 @@ impl Gateway {
             return answer(exchange.end(Ok(refusal), limits));
         }
         let admission = Admission::of(judgement);
-        let dispatch = match self.prepare(client, admission, head, body, &mut exchange) {
-            Ok(Dispatch::Respond(response)) if admission.delay.is_zero() => {
-                return answer(exchange.end(Ok(*response), limits));
-            }
-            Ok(dispatch) => dispatch,
-            Err(failure) => return answer(exchange.end(Err(failure), limits)),
-        };
+        let dispatch =
+            match self.prepare(client, admission, &judgement.credential, head, body, &mut exchange)
+            {
+                Ok(Dispatch::Respond(response)) if admission.delay.is_zero() => {
+                    return answer(exchange.end(Ok(*response), limits));
+                }
+                Ok(dispatch) => dispatch,
+                Err(failure) => return answer(exchange.end(Err(failure), limits)),
+            };
         let gateway = Rc::clone(self);
         Either::Right(Box::pin(async move {
             let result = gateway.dispatch(admission, dispatch, &mut exchange).await;

@@ -23,6 +23,11 @@ pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement
     (record.decided, record.store_us) = (Some(judgement.now), judgement.store_us);
     record.decided_for(&route.path);
     record.client = *client_ip;
+    record.auth = judgement.credential.word;
+    if let Some(key) = &judgement.credential.key {
+        record.key_id = Some(key.key.id);
+        record.team = key.key.team.as_deref().map(Name::from);
+    }
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {
         Outcome::Admit => (false, None),
@@ -74,6 +79,7 @@ pub fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
         Outcome::Unverifiable(..) => "unverifiable",
         Outcome::Deny(_) | Outcome::Unauthorized(..) | Outcome::Denied(_) => "denied",
         Outcome::Ambiguous(_) => "ambiguous",
+        Outcome::Unauthenticated(refusal) => refusal.fault.word(),
     }
 }
 
@@ -92,7 +98,7 @@ fn policies(
         name: (&*report.policy.name).into(),
         client: Some(report.client),
         cost: Some(report.cost),
-        own_limit: report.overridden.then_some((report.verdict.limit, report.window)),
+        own_limit: report.owner.is_some().then_some((report.verdict.limit, report.window)),
         is_elastic: report.ruling == Ruling::Elastic,
         is_preflight: method == Method::OPTIONS && !is_of(route, report.policy),
         settled: None,

@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 
-use tollgate_core::policy::{DenialAnswer, TokenFault};
+use tollgate_core::policy::{AuthFault, AuthRefusal, DenialAnswer, TokenFault};
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{NO_KEY, NOT_JUDGED};
 use tollgate_core::request::{Ambiguity, Malformed};
@@ -79,6 +79,9 @@ pub enum Failure {
     /// A policy demands a valid bearer token.
     #[error(transparent)]
     Unauthorized(#[from] TokenFault),
+    /// The request does not prove who its client is.
+    #[error("{}", .0.fault)]
+    Unauthenticated(AuthRefusal),
     /// The body is larger than the route allows.
     #[error("the request's body is larger than this route allows")]
     BodyTooLarge,
@@ -157,6 +160,7 @@ impl Failure {
                 Code::PermissionDenied
             }
             Self::Unauthorized(_) => Code::Unauthenticated,
+            Self::Unauthenticated(refusal) => code_of(refusal),
             Self::NoRoute | Self::Denied(DenialAnswer::NotFound) | Self::Tunnel | Self::Trace => {
                 Code::Unimplemented
             }
@@ -203,6 +207,7 @@ impl Failure {
                 StatusCode::FORBIDDEN
             }
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+            Self::Unauthenticated(refusal) => status_of_refusal(refusal),
             Self::NoRoute | Self::Denied(DenialAnswer::NotFound) => StatusCode::NOT_FOUND,
             Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -239,6 +244,7 @@ impl Failure {
             | Self::Denied(DenialAnswer::Forbidden)
             | Self::PreflightDenied
             | Self::Unauthorized(_)
+            | Self::Unauthenticated(_)
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken
@@ -297,6 +303,7 @@ impl Failure {
             Self::Unauthorized(TokenFault::Missing) => "token_missing",
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
             Self::Unauthorized(TokenFault::TooLong) => "token_too_long",
+            Self::Unauthenticated(refusal) => refusal.fault.word(),
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",
@@ -327,6 +334,29 @@ const fn denial_text(answer: DenialAnswer) -> &'static str {
         DenialAnswer::Forbidden => "this route does not allow this request",
         DenialAnswer::NotFound => NO_ROUTE,
         DenialAnswer::Unavailable(_) => "this route is out of service at the moment",
+    }
+}
+
+/// The status of a request that does not prove who its client is. Without a challenge that would
+/// help, it is not 401.
+const fn status_of_refusal(refusal: AuthRefusal) -> StatusCode {
+    match refusal.fault {
+        AuthFault::TooManyFailures(_) => StatusCode::TOO_MANY_REQUESTS,
+        AuthFault::KeysAway | AuthFault::TokensAway => StatusCode::SERVICE_UNAVAILABLE,
+        AuthFault::Ambiguous => StatusCode::BAD_REQUEST,
+        _ if refusal.is_unauthorized() => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::FORBIDDEN,
+    }
+}
+
+/// The code of a gRPC call with this status.
+const fn code_of(refusal: AuthRefusal) -> Code {
+    match status_of_refusal(refusal) {
+        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::TOO_MANY_REQUESTS => Code::ResourceExhausted,
+        StatusCode::SERVICE_UNAVAILABLE => Code::Unavailable,
+        _ => Code::Internal,
     }
 }
 

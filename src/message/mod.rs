@@ -1,6 +1,7 @@
 //! HTTP messages: the gateway's own responses, the fields that are removed from or added
 //! to forwarded messages, and the cost that a response states. Pure.
 
+mod challenge;
 mod compression;
 mod cors;
 mod edits;

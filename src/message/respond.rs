@@ -10,6 +10,7 @@ use tollgate_core::policy::DenialAnswer;
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{ErrorFormat, Problem, challenge};
 
+use super::challenge::add_challenges;
 use super::failure::Failure;
 use super::spare::empty_table;
 use super::template::{self, Refusal};
@@ -51,6 +52,9 @@ pub fn failure_response(
     }
     if let Failure::Unauthorized(fault) = failure {
         headers.insert(WWW_AUTHENTICATE, challenge(Some(REALM), fault));
+    }
+    if let Failure::Unauthenticated(refusal) = &failure {
+        add_challenges(refusal, headers);
     }
     if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted) {
         headers.insert(RETRY_AFTER, BUSY_RETRY_SECS);

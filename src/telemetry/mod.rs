@@ -30,8 +30,8 @@ pub use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
 pub use log::{ProcessLog, lost_process_lines};
 pub use lost_lines::LostLines;
 pub use metrics::{
-    AdminMetrics, Bucket, Buckets, ByOutcome, CompressionMetrics, ConnectionMetrics, Counter,
-    DecisionTimer, Histogram, Measurement, Metrics, MirrorMetrics, RateLimitMetrics,
+    AdminMetrics, AuthMetrics, Bucket, Buckets, ByOutcome, CompressionMetrics, ConnectionMetrics,
+    Counter, DecisionTimer, Histogram, Measurement, Metrics, MirrorMetrics, RateLimitMetrics,
     RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic, UnitMetrics,
     UpstreamMetrics, UpstreamTraffic, WorkerMetrics, families, plan_name,
 };

@@ -18,6 +18,7 @@ use http::uri::Authority;
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::digest::Principal;
 use tollgate_core::store::Source;
 use tollgate_core::time::{Span, Timestamp, monotonic};
@@ -57,6 +58,12 @@ pub struct Record {
     pub policies: SmallVec<[PolicyRecord; 1]>,
     /// The decision of the limiter, or the failure that followed it.
     pub outcome: &'static str,
+    /// The method by which it has passed, or why it would not pass in enforcing mode.
+    pub auth: Option<&'static str>,
+    /// The id of its API key.
+    pub key_id: Option<KeyId>,
+    /// The team of its API key.
+    pub team: Option<Name>,
     /// Whether the limiter refused it.
     pub is_refused: bool,
     /// The access list that denied it.
@@ -193,6 +200,9 @@ impl Record {
             route: None,
             policies: SmallVec::new(),
             outcome: "unknown",
+            auth: None,
+            key_id: None,
+            team: None,
             is_refused: false,
             denied_by: None,
             shadow_denied_by: None,

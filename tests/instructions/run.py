@@ -46,11 +46,18 @@ class Scenario:
     tls: bool = False
     client: type = clients.Http1
     as_browser: bool = False
+    known_key: bool = False
+
+
+# The text of a key and its entry. Only tests know it, so it is not a secret.
+KEY = "tg_hn6j8z2pga8j_3nBVdR5VCGqWCxZhcnx9GzqlWeBnBMk9OHjlqJF4zxv0JGHkg"
+KEY_FILE = 'keys: [{ id: hn6j8z2pga8j, sha256: "6ccae51b0337c296baafa59a0ae39cda6b8c916f59ffd460c70e12618479bc1f" }]\n'
 
 
 # Leases are left out: when they are renewed depends on the time, and that is up to 15 % of the count.
 SCENARIOS = {
     "forwarded": Scenario(),
+    "a known key": Scenario(known_key=True),
     "browser": Scenario(as_browser=True),
     "refused": Scenario(limit="1/day", status=429),
     "redis exact": Scenario(store="exact"),
@@ -67,12 +74,15 @@ class Failure(Exception):
 def configuration(scenario, backend_port, directory, files):
     tls = f", tls: {{ certificates: [{{ cert: {directory}/cert.pem, key: {directory}/key.pem }}] }}" if scenario.tls else ""
     store = f"store: {{ redis: {{ url: 'redis+unix://{files}/redis.sock', mode: {scenario.store} }} }}" if scenario.store else ""
+    client = f"client: {{ keys: {{ file: {files}/keys.yaml }} }}" if scenario.known_key else ""
+    auth = "auth: api_key, " if scenario.known_key else ""
     return f"""
 listeners: [{{ address: "127.0.0.1:0"{tls} }}]
 {store}
+{client}
 upstreams: {{ backend: {{ endpoints: ["http://127.0.0.1:{backend_port}"] }} }}
 policies: {{ per-key: {{ key: api_key, limit: {scenario.limit} }} }}
-routes: [{{ path: /*, policies: [per-key], upstream: backend }}]
+routes: [{{ path: /*, {auth}policies: [per-key], upstream: backend }}]
 telemetry: {{ log: {{ level: info }}, access_log: false }}
 runtime: {{ workers: 1 }}
 """
@@ -144,12 +154,15 @@ def count(program, name, directory):
             redis = ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", "", "--dir", str(files)]
             server = start(stack, log, *redis)
             eventually("Redis does not listen", (files / "redis.sock").exists, server, log)
+        (files / "keys.yaml").write_text(KEY_FILE)
         (files / "gateway.yaml").write_text(configuration(scenario, backend.port, directory, files))
         counting = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"]
         counting += [f"--callgrind-out-file={files}/counts"]
         gateway = start(stack, log, *counting, program, "run", "-c", str(files / "gateway.yaml"))
         port = eventually("the gateway does not listen", lambda: port_in(files / "log"), gateway, log)
         fields = clients.BROWSER_FIELDS if scenario.as_browser else clients.FIELDS
+        if scenario.known_key:
+            fields = {**fields, "x-api-key": KEY}
         client = stack.enter_context(scenario.client(port, scenario.tls, fields))
         # The first request of a key that may do one a day passes.
         client.ask()

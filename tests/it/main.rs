@@ -8,6 +8,7 @@ mod access_log;
 mod admin;
 mod algorithms;
 mod answers;
+mod api_keys;
 mod bodies;
 mod check;
 mod commands;

@@ -55,6 +55,12 @@ pub enum Field {
     Wait,
     /// The policy in shadow mode that would have refused.
     ShadowRefusedBy,
+    /// The method by which the client has proved who it is.
+    Auth,
+    /// The id of the API key.
+    KeyId,
+    /// The team of the API key.
+    Team,
     /// The access list that denied the request.
     DeniedBy,
     /// The access list in shadow mode that would have denied it.
@@ -117,7 +123,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 31] = [
+pub const FIELDS: [Named; 34] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -143,6 +149,9 @@ pub const FIELDS: [Named; 31] = [
     named(Field::StoreTime, "store_us", "tollgate.store_us", "tollgate.store_us"),
     named(Field::Wait, "wait_ms", "tollgate.wait_ms", "tollgate.wait_ms"),
     named(Field::ShadowRefusedBy, "shadow_refused_by", "tollgate.shadow_refused_by", "tollgate.shadow_refused_by"),
+    named(Field::Auth, "auth", "tollgate.auth", "tollgate.auth"),
+    named(Field::KeyId, "key_id", "tollgate.key_id", "tollgate.key_id"),
+    named(Field::Team, "team", "tollgate.team", "tollgate.team"),
     named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
     named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
     named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),

@@ -195,6 +195,7 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
                 let in_query = api_key.query.is_some() && facts.with_query > 0;
                 (!in_fields && !in_token && !in_query).then(|| "api_key".to_owned())
             }
+            KeyExpr::ApiKeyPart(name) => Some(format!("api_key:{name}")),
             KeyExpr::User => match &client.user {
                 Some(UserSource::Jwt(_)) => (!facts.has_tokens()).then(|| "user".to_owned()),
                 Some(UserSource::Header(name)) => (!facts.has(name)).then(|| "user".to_owned()),

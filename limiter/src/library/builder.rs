@@ -149,6 +149,7 @@ impl LimiterBuilder {
             user: true,
             token: client.reads_tokens(),
             place: false,
+            keys: false,
             trusted_proxy: !client.trusted_proxies.is_empty(),
         };
         let facts = Facts {

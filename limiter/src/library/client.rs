@@ -148,7 +148,7 @@ impl Client {
             Some(names) => names.iter().map(|name| field_name(name)).collect::<Result<_, _>>()?,
             None => vec![http::HeaderName::from_static("x-api-key")],
         };
-        settings.api_key = ApiKeySettings { headers, bearer, query: None };
+        settings.api_key = ApiKeySettings { headers, bearer, query: None, cookie: None };
         Ok(settings)
     }
 

@@ -124,11 +124,12 @@ impl Decision {
             Judged::Admit => Outcome::Admit { delay: self.judged.delay.into() },
             Judged::Refuse(retry) => Outcome::Refuse { retry: wait(*retry) },
             Judged::Unavailable(_) | Judged::Unverifiable(..) => Outcome::Unavailable,
-            // Only the gateway has access lists.
+            // Only the gateway has access lists and routes that demand credentials.
             Judged::Deny(_)
             | Judged::Ambiguous(_)
             | Judged::Unauthorized(..)
-            | Judged::Denied(_) => Outcome::KeyMissing,
+            | Judged::Denied(_)
+            | Judged::Unauthenticated(_) => Outcome::KeyMissing,
         }
     }
 
@@ -174,7 +175,8 @@ impl Decision {
             | Judged::Refuse(_)
             | Judged::Unavailable(_)
             | Judged::Unverifiable(..)
-            | Judged::Denied(_) => None,
+            | Judged::Denied(_)
+            | Judged::Unauthenticated(_) => None,
         })
     }
 

@@ -85,7 +85,8 @@ impl FromStr for Key {
             KeyExpr::Path => Self::Path,
             KeyExpr::Method => Self::Method,
             KeyExpr::Global => Self::Global,
-            KeyExpr::TlsSubject
+            KeyExpr::ApiKeyPart(_)
+            | KeyExpr::TlsSubject
             | KeyExpr::Param(_)
             | KeyExpr::Route
             | KeyExpr::Country

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use tollgate_core::store::{Outage, OutageCause};
 use tollgate_core::time::Span;
 
+use super::key_rules;
 use super::present::Present;
+use super::rule::{Bound, Rule};
 use super::window::Counted;
 use crate::proxy::{EndpointState, UpstreamShared};
 
@@ -23,45 +25,6 @@ pub const MANY: f64 = 100.0;
 pub const UNBELIEVED_SHARE: f64 = 0.1;
 /// How many policies the text about many refusals names.
 pub const NAMED: usize = 3;
-
-/// When a value is a reason.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    Above(f64),
-    Below(f64),
-    Equals(f64),
-}
-
-impl Bound {
-    /// Whether a value is a reason.
-    #[expect(clippy::float_cmp, reason = "whole numbers are compared")]
-    pub fn is_met(self, value: f64) -> bool {
-        match self {
-            Self::Above(bound) => value > bound,
-            Self::Below(bound) => value < bound,
-            Self::Equals(bound) => value == bound,
-        }
-    }
-}
-
-/// A rule.
-pub struct Rule {
-    /// Its word in answers.
-    pub code: &'static str,
-    /// The alert that has the same rule, if there is one.
-    pub alert: Option<&'static str>,
-    /// Over which time growth is measured. None: the value is that of now.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with that of the alert"))]
-    pub over: Option<Span>,
-    /// When a value is a reason.
-    pub bound: Bound,
-    /// The values: what each is about, and the number.
-    pub values: fn(&Present<'_>) -> Vec<(String, f64)>,
-    /// What is wrong, by what it is about and the number.
-    pub text: fn(&Present<'_>, &str, f64) -> String,
-    /// What to do.
-    pub advice: &'static str,
-}
 
 /// A share with four digits, as `humanizePercentage` of Prometheus writes it: a reason and its
 /// alert have one text.
@@ -367,34 +330,9 @@ pub const RULES: &[Rule] = &[
         },
         advice: "see in GET /v1/nodes which; finish or undo the rollout",
     },
-    Rule {
-        code: "key_set_not_fetched",
-        alert: Some("TollgateKeySetNotFetched"),
-        over: None,
-        bound: Bound::Equals(0.0),
-        values: |it| it.window.gauges.fetched_key_sets.clone(),
-        text: |_, set, _| {
-            format!(
-                "the key set {set} cannot be fetched: the previous one stays in use, or no token \
-                 is valid if there was none"
-            )
-        },
-        advice: "the log has the cause; tokens that a new key has signed are not valid until then",
-    },
-    Rule {
-        code: "key_left_out",
-        alert: Some("TollgateKeyLeftOut"),
-        over: None,
-        bound: Bound::Above(0.0),
-        values: |it| it.window.gauges.keys_left_out.clone(),
-        text: |_, set, keys| {
-            format!(
-                "the key set {set} has keys that cannot be used ({keys}): no token is valid that \
-                 one of them has signed"
-            )
-        },
-        advice: "the log names them: the issuer must publish each key in a form that can verify",
-    },
+    key_rules::KEY_SET_NOT_FETCHED,
+    key_rules::KEY_FILE_BROKEN,
+    key_rules::KEY_LEFT_OUT,
     Rule {
         code: "replica_away",
         alert: Some("TollgateReplicaAway"),

@@ -49,6 +49,9 @@ impl Source for State {
                 "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
                 "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, &["http://i/keys"], *value),
+                "key_file" => {
+                    samples.set(&families::KEY_FILE_LAST_LOAD, &["http://i/keys"], *value)
+                }
                 "left_out" => samples.set(&families::KEYS_LEFT_OUT, &["http://i/keys"], *value),
                 "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
@@ -210,9 +213,11 @@ fn what_is_wrong_now_ends_with_its_cause() {
     };
     Node::new().expect(("few_files_left", ""), |it| files(it, 801.0), |it| files(it, 800.0), 5);
     let set = |it: &Node, name, value| it.state.set(name, value);
-    for (code, name, begin, end) in
-        [("key_set_not_fetched", "fetched", 0.0, 1.0), ("key_left_out", "left_out", 2.0, 0.0)]
-    {
+    for (code, name, begin, end) in [
+        ("key_set_not_fetched", "fetched", 0.0, 1.0),
+        ("key_file_broken", "key_file", 0.0, 1.0),
+        ("key_left_out", "left_out", 2.0, 0.0),
+    ] {
         let (begins, ends) =
             (|it: &mut Node| set(it, name, begin), |it: &mut Node| set(it, name, end));
         Node::new().expect((code, "http://i/keys"), begins, ends, 5);

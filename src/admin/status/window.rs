@@ -90,6 +90,8 @@ pub struct Gauges {
     pub certificate_starts: Vec<(String, f64)>,
     /// 1 for each key set that was fetched at the last attempt, otherwise 0.
     pub fetched_key_sets: Vec<(String, f64)>,
+    /// 1 for the file of the API keys if it was read at the last reload, otherwise 0.
+    pub key_files: Vec<(String, f64)>,
     /// How many keys of a key set cannot be used.
     pub keys_left_out: Vec<(String, f64)>,
     /// How many replicas of the store are not read.
@@ -317,6 +319,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         (&families::CERTIFICATE_START, &mut gauges.certificate_starts),
         (&families::NODES_WITH_OTHER_CONFIG, &mut gauges.other_configs),
         (&families::KEY_SET_LAST_FETCH, &mut gauges.fetched_key_sets),
+        (&families::KEY_FILE_LAST_LOAD, &mut gauges.key_files),
         (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),
     ] {
         samples.each(family, |labels, numbers| values.push((labels[0].to_string(), numbers[0])));

@@ -14,7 +14,7 @@ use super::super::patches::PatchKeeper;
 use super::super::sockets::Purpose;
 use super::super::worker::Command;
 use super::Supervisor;
-use crate::config::GeoFile;
+use crate::config::HeldFiles;
 use crate::server::ListenAddress;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Forwarders, Metrics, RefusalRings, TopHistory};
@@ -80,9 +80,9 @@ impl Supervisor {
         self.snapshot.rules.clients().verifies_tokens()
     }
 
-    /// The geographic databases in use, and their files.
-    pub fn geo_files(&self) -> Vec<GeoFile> {
-        self.geo_files.clone()
+    /// The large files in use.
+    pub fn held_files(&self) -> HeldFiles {
+        self.held_files.clone()
     }
 
     /// The key set that is fetched, if there is one.

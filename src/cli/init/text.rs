@@ -25,10 +25,12 @@ pub fn text(answers: &Answers) -> String {
              policies:\n  per-client:\n    \
              key: {} # ip, api_key, user, cookie:NAME, header:NAME and others: docs/keys.md\n    \
              limit: {} # also 5/s, 1_000/15m, 20000/day\n    \
-             # mode: shadow # counts, and refuses nothing: to try a limit first\n\n",
+             # mode: shadow # counts, and refuses nothing: to try a limit first\n{}",
             quoted(key),
-            quoted(limit)
+            quoted(limit),
+            if has_invented_keys(answers) { "" } else { "\n" }
         ),
+        address(answers),
         routes(answers),
         admin(answers),
     ]
@@ -59,11 +61,33 @@ const ROUTE: &str = "  \
     upstream: app
 
 ";
+const ADDRESS: &str = "  \
+  # Clients can invent API keys: docs/keys-api.md shows how to make keys known.
+  per-address:
+    key: ip
+    limit: 1000/minute
+
+";
 
 fn routes(answers: &Answers) -> String {
     // A browser asks for an icon by itself, which would use up the limit.
     let icon = if answers.to == "builtin:echo" { ICON } else { "" };
-    [ROUTES, icon, ROUTE].concat()
+    let route = match has_invented_keys(answers) {
+        true => ROUTE.replace("[per-client]", "[per-client, per-address]"),
+        false => ROUTE.to_owned(),
+    };
+    [ROUTES, icon, &route].concat()
+}
+
+/// Whether clients choose the keys by which they are counted.
+fn has_invented_keys(answers: &Answers) -> bool {
+    answers.key == "api_key"
+}
+
+/// A second limit beside one that clients can evade.
+fn address(answers: &Answers) -> String {
+    let is_needed = has_invented_keys(answers);
+    if is_needed { ADDRESS.to_owned() } else { String::new() }
 }
 
 fn client(answers: &Answers) -> String {
@@ -173,6 +197,8 @@ mod tests {
         };
         let full = check(&full, &token);
         assert!(full.admin.is_some() && full.store.redis.is_some());
+        let by_key = Answers { key: "api_key".to_owned(), ..answers() };
+        assert_eq!(check(&by_key, &|_| None).policies.len(), 2);
         let socket = Answers { admin: Some("unix:/run/a.sock".to_owned()), ..answers() };
         assert!(check(&socket, &|_| None).admin.is_some());
     }

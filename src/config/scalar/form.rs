@@ -38,7 +38,7 @@ pub const PATH: &str = "/[\\s\\S]*";
 pub const POINTER: &str = "(?:/[\\s\\S]*)?";
 pub const PLACE: &str = "[A-Z]{2}(?:-[A-Z0-9]{1,3})?|AS[0-9]+";
 pub const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn|global|\
-                              tls:subject|(?:cookie|header|query|jwt|param):[\\s\\S]+";
+                              tls:subject|(?:api_key|cookie|header|query|jwt|param):[\\s\\S]+";
 pub const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
 pub const ORIGIN: &str = "\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[\\s\\S]+";
 pub const RETRY: &str = "connect|reset|502|503|504";

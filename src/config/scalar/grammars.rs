@@ -13,8 +13,8 @@ use tollgate_core::scalar::ScalarError;
 use super::text::written_as_text;
 use crate::config::neighbours;
 
-const KEYS: &str = "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, \
-                    tls:subject, param:NAME, path, method, host, route, country, region, asn and \
+const KEYS: &str = "keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
+                    jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn and \
                     global";
 
 /// A key of one word, such as `ip` or `header:x-tenant`.
@@ -23,8 +23,8 @@ pub struct KeyWord(pub KeyExpr);
 
 written_as_text!(
     KeyWord, text KEY,
-    "What one counter belongs to: ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
-     jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn or global",
+    "What one counter belongs to: ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, \
+     query:NAME, jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn or global",
     "ip",
     "api_key",
     "header:x-tenant"

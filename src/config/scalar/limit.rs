@@ -56,6 +56,19 @@ impl FromStr for Allowance {
     }
 }
 
+impl Allowance {
+    /// The limit of a single key: a count is in the window of its policy.
+    pub fn as_override(self) -> Override {
+        match self.0 {
+            None => Override::Unlimited,
+            Some(LimitSpec::Count(units)) => Override::Limited { units, window: None },
+            Some(LimitSpec::Rate(quota)) => {
+                Override::Limited { units: quota.limit(), window: Some(quota.window()) }
+            }
+        }
+    }
+}
+
 /// The limit of a single key: `unlimited`, a rate, or a count in the window of its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLimit(pub Override);
@@ -64,13 +77,6 @@ impl FromStr for KeyLimit {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        let Allowance(limit) = text.parse()?;
-        Ok(Self(match limit {
-            None => Override::Unlimited,
-            Some(LimitSpec::Count(units)) => Override::Limited { units, window: None },
-            Some(LimitSpec::Rate(quota)) => {
-                Override::Limited { units: quota.limit(), window: Some(quota.window()) }
-            }
-        }))
+        text.parse().map(|allowance: Allowance| Self(allowance.as_override()))
     }
 }

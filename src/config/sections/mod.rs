@@ -16,6 +16,7 @@ mod check;
 mod client;
 mod compress;
 mod context;
+mod credentials;
 mod headers;
 mod key;
 mod listeners;
@@ -57,6 +58,7 @@ use listeners::RawListener;
 use policies::RawPolicy;
 use references::References;
 use routes::RawRoute;
+use routes::auth::RawAuth;
 use routes::cors::RawCors;
 use runtime::RawRuntime;
 use store::RawStore;
@@ -129,6 +131,10 @@ struct RawDefaults {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "List<Either<String, RawPolicy>>", example = ["per-client"])]
     policies: List<String>,
+    /// The credentials of which a client needs one, for routes without `auth` of their own.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["api_key"])]
+    auth: Field<RawAuth>,
     /// The access lists of every route that does not write `access` itself. `defaults: false` of a
     /// route does not remove them.
     #[schemars(extend("x-default" = "none"))]
@@ -155,7 +161,8 @@ impl RawConfig {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let raw_client = self.client.value().unwrap_or(&absent);
-        let Client { settings: mut client, geo_files, key_source } = raw_client.compile(&cx);
+        let Client { settings: mut client, geo_files, api_key_file, key_source } =
+            raw_client.compile(&cx);
         client.geo = geo_files.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
         let dependencies = self.dependencies(raw_client, &client, &store);
@@ -177,11 +184,12 @@ impl RawConfig {
             let cors = defaults.cors.given();
             known.default_cors = cors.map(|cors| cors.value.compile(cors.span, &cx));
             known.compress = defaults.compress.value().map(|compress| compress.compile(&cx));
+            known.auth = RawAuth::compile(&defaults.auth, "\"defaults\"", raw_client, &cx);
         }
         if self.check.is_absent() {
             self.check_forwards(&cx);
         }
-        let routes = routes::compile(&self.routes, &known, &cx);
+        let routes = routes::compile(&self.routes, raw_client, &known, &cx);
         let listeners = listeners::compile(&self.listeners, &client.trusted_proxies, &cx);
         let check = check::compile(&self.check, &listeners, &known, &cx);
         let taken: Vec<_> = listeners.iter().chain(check.listeners()).collect();
@@ -191,6 +199,7 @@ impl RawConfig {
             listeners,
             client,
             geo_files,
+            api_key_file,
             key_source,
             store,
             headers: self.headers.value().map(|it| it.compile(&cx)).unwrap_or_default(),
@@ -270,9 +279,11 @@ impl RawConfig {
         unused::warn_lone_paths(&self.routes, config, cx);
         let overrides = self.store.value().and_then(RawStore::overrides_span);
         unused::warn_overrides(overrides, &self.policies, cx);
-        let geo = self.client.value().and_then(|client| client.geo().span());
+        let raw = self.client.value();
+        let geo = raw.and_then(|client| client.geo().span());
         unused::warn_locations(geo, &self.policies, config, cx);
         unused::warn_certificates(&self.policies, config, cx);
+        credentials::warn(&self.routes, raw, config, cx);
         // Questions over HTTP may name any policy.
         if config.check.http.is_none() {
             unused::warn_policies(&self.policies, config, cx);

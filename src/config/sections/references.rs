@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_core::policy::{Elastic, KeyExpr};
+use tollgate_core::policy::{AuthMethod, Elastic, KeyExpr};
 use tollgate_core::request::PathPattern;
 
 use super::context::Context;
@@ -35,6 +35,8 @@ pub struct References<'a> {
     defaults: Vec<usize>,
     /// The access lists that routes can name.
     pub access: ListReferences<'a>,
+    /// The credentials for routes that do not name any.
+    pub auth: Box<[AuthMethod]>,
     /// What `defaults` answers to scripts of other origins.
     pub default_cors: Option<Arc<Cors>>,
 }
@@ -58,6 +60,7 @@ impl<'a> References<'a> {
             compress: None,
             defaults: Vec::new(),
             access,
+            auth: Box::default(),
             default_cors: None,
         }
     }

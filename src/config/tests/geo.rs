@@ -30,7 +30,8 @@ impl Directory {
     }
 
     fn load(&self, before: &[GeoFile]) -> Result<Compiled, String> {
-        load_again(&self.at("gateway.yaml"), before, &Progress::default())
+        let held = HeldFiles { databases: before.to_vec(), api_keys: None };
+        load_again(&self.at("gateway.yaml"), &held, &Progress::default())
             .map_err(|error| error.to_string())
     }
 }

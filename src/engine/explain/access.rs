@@ -8,11 +8,17 @@ use tollgate_core::policy::{
 
 use super::document::ListVerdict;
 
-/// The verdicts of the lists, up to the first one that denies.
-pub fn asked(lists: &[Arc<AccessList>], subject: &Subject<'_, '_>) -> AccessVerdicts {
+/// The verdicts of the lists, up to the first one that denies. Lists that compare identities are
+/// asked if the client has proved who it is.
+pub fn asked(
+    lists: &[Arc<AccessList>],
+    subject: &Subject<'_, '_>,
+    is_proved: bool,
+) -> AccessVerdicts {
     let mut verdicts = AccessVerdicts::default();
     let steps = [AccessStep::BeforeAuth, AccessStep::AfterAuth];
-    let _ = steps.into_iter().find(|step| verdicts.ask(lists, *step, subject).is_some());
+    let mut steps = steps.into_iter().take(if is_proved { 2 } else { 1 });
+    let _ = steps.find(|step| verdicts.ask(lists, *step, subject).is_some());
     verdicts
 }
 

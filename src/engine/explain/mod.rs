@@ -16,7 +16,7 @@ use tollgate_core::decision::{
     Decision, HeaderWriter, Headroom, Outcome, Peeked, RateLimiter, Report,
 };
 use tollgate_core::digest::PrincipalId;
-use tollgate_core::policy::{Denial, MaskedAddress, Policy, Subject};
+use tollgate_core::policy::{AuthRefusal, Denial, MaskedAddress, Policy, Subject};
 use tollgate_core::request::RequestView;
 use tollgate_core::routes::{Destination, Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
@@ -75,7 +75,8 @@ pub async fn explain(
     match place(with.rules, &request, wall) {
         Ok((index, subject)) => {
             let route = with.rules.route(index);
-            let access = access::asked(&route.access, &subject);
+            let unproved = refusal(route, &subject);
+            let access = access::asked(&route.access, &subject, unproved.is_none());
             explanation.access = access::shown(&route.access, access);
             if let Some(denial) = access.denial() {
                 let found = Found { with, request: &request, subject: &subject, route, wall };
@@ -85,7 +86,9 @@ pub async fn explain(
             let choice = route.split.as_deref().map(|split| UpstreamChoice::of(split, &subject));
             let branch = choice.as_ref().map_or(0, |(branch, _)| *branch);
             let headroom = (with.headroom)(Destination { route: index, branch });
-            let peeked = {
+            let peeked = if let Some(refusal) = unproved {
+                Peeked::uncounted(Outcome::Unauthenticated(refusal), clock.now())
+            } else {
                 let headroom = headroom.unwrap_or_default();
                 limiter.peek(&route.policies, &subject, headroom, clock.now()).await
             };
@@ -184,6 +187,7 @@ impl Found<'_, '_, '_> {
             Outcome::Deny(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
+            | Outcome::Unauthenticated(_)
             | Outcome::Denied(_) => {}
         }
         if let Some(failure) = failure_of(&decision.outcome) {
@@ -257,8 +261,22 @@ fn demanding<'p>(outcome: &Outcome<&'p Arc<Policy>>) -> Option<&'p str> {
         | Outcome::Unverifiable(policy, _)
         | Outcome::Ambiguous(policy)
         | Outcome::Unauthorized(policy, _) => Some(&policy.name),
-        Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) | Outcome::Denied(_) => None,
+        Outcome::Admit
+        | Outcome::Refuse(_)
+        | Outcome::Unavailable(_)
+        | Outcome::Unauthenticated(_)
+        | Outcome::Denied(_) => None,
     }
+}
+
+/// Why the request does not pass before its policies are asked. Failures of its address are not
+/// counted here.
+fn refusal(route: &Route, subject: &Subject<'_, '_>) -> Option<AuthRefusal> {
+    if route.auth.is_empty() || subject.is_shadow() {
+        return None;
+    }
+    let fault = subject.authenticate(&route.auth).err()?;
+    Some(AuthRefusal { fault, challenges: subject.challenges(&route.auth) })
 }
 
 /// The word of the access log for an admitted request.

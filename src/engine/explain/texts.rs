@@ -9,7 +9,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::consistency::StoreMode;
 use tollgate_core::decision::{Decision, Report, Skip};
 use tollgate_core::policy::{
-    AddressOrigin, Cost, Exemption, ForwardedHeader, LimitChoice, Mode, Policy, Subject,
+    AddressOrigin, Cost, Exemption, ForwardedHeader, LimitChoice, LimitOwner, Mode, Policy, Subject,
 };
 use tollgate_core::request::{RequestView, slashed_path};
 use tollgate_core::routes::{Route, Rules};
@@ -45,8 +45,11 @@ pub fn limit_from(
     patches: &Resolved,
     report: &Report<&Arc<Policy>>,
 ) -> String {
-    if report.overridden {
-        return "override".to_owned();
+    match report.owner {
+        Some(LimitOwner::Override) => return "override".to_owned(),
+        Some(LimitOwner::Key) => return "key".to_owned(),
+        Some(LimitOwner::Team) => return "team".to_owned(),
+        None => {}
     }
     let changed = patches.changed.get(&*report.policy.name);
     let patch = changed.and_then(|it| it.patch.as_ref()).map(|(change, _)| &change.values);
@@ -88,6 +91,9 @@ pub fn skipped(
         Skip::Exempt(Exemption::Address) => "exempt: the client's address".to_owned(),
         Skip::Exempt(Exemption::NoKey) => {
             format!("missing_key: skip, and the request has no {}", policy.key.form())
+        }
+        Skip::Unlimited if subject.key_limit(policy).is_some() => {
+            "unlimited: the API key or its team".to_owned()
         }
         Skip::Unlimited => match subject.plan_in(policy) {
             Some(plan) => format!("unlimited: plan {plan}"),

@@ -4,6 +4,7 @@ use std::cell::Ref;
 use std::fmt::{self, Write as _};
 
 use http::Version;
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::log_fields::{DROPPED_LINES, ECS_VERSION, Field, FieldNames};
 use tollgate_core::text::push_json;
 use tollgate_core::time::{Span, Timestamp};
@@ -132,6 +133,11 @@ impl<'a> Line<'a> {
         to.optional_number(Field::StoreTime, record.store_us);
         to.optional_number(Field::Wait, record.wait.map(Span::as_millis_ceil));
         to.optional_text(Field::ShadowRefusedBy, self.shadow);
+        if let Some(auth) = record.auth {
+            to.word(Field::Auth, auth);
+        }
+        to.optional_text(Field::KeyId, record.key_id.as_ref().map(KeyId::as_str));
+        to.optional_text(Field::Team, record.team.as_deref());
         to.optional_text(Field::DeniedBy, record.denied_by.as_deref());
         to.optional_text(Field::ShadowDeniedBy, record.shadow_denied_by.as_deref());
         to.optional_number(Field::Sample, self.sample.map(u64::from));
@@ -230,6 +236,9 @@ impl<'a> Line<'a> {
             ("remaining", Field::Remaining),
             ("wait_ms", Field::Wait),
             ("shadow_refused_by", Field::ShadowRefusedBy),
+            ("auth", Field::Auth),
+            ("key_id", Field::KeyId),
+            ("team", Field::Team),
             ("denied_by", Field::DeniedBy),
             ("shadow_denied_by", Field::ShadowDeniedBy),
             ("upstream", Field::Upstream),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
-use tollgate_core::policy::{LimitChoice, Mode, Policy};
+use tollgate_core::policy::{LimitChoice, LimitOwner, Mode, Policy};
 use tollgate_core::store::{Source, Store};
 use tollgate_core::time::monotonic;
 
@@ -99,6 +99,8 @@ impl DecisionMetrics {
             }
             Outcome::Refuse(retry) => self.measure_wait(decision, retry),
             Outcome::Admit if !decision.delay.is_zero() => self.measure_delay(decision),
+            // Policies that were not asked are not exempt.
+            Outcome::Unauthenticated(_) => return,
             Outcome::Admit | Outcome::Unavailable(_) | Outcome::Denied(_) => {}
         }
         for policy in &decision.lacking {
@@ -112,10 +114,13 @@ impl DecisionMetrics {
     fn count_report(&self, report: &Report<&Arc<Policy>>) {
         let policy = report.policy;
         let plan = match report.choice {
-            _ if report.overridden => 0,
+            _ if report.owner == Some(LimitOwner::Override) => 0,
+            // Codes that no plan has.
+            _ if report.owner == Some(LimitOwner::Key) => u64::MAX >> 8,
+            _ if report.owner == Some(LimitOwner::Team) => (u64::MAX >> 8) - 1,
             LimitChoice::Own => 1,
             LimitChoice::Unlimited => 2,
-            LimitChoice::Plan(index) => u64::try_from(index).unwrap_or(u64::MAX >> 8) + 3,
+            LimitChoice::Plan(index) => u64::try_from(index).unwrap_or(u64::MAX >> 9) + 3,
         };
         let key = (address(policy), plan << 8 | u64::from(report.ruling as u8));
         let mut outcomes = self.outcomes.borrow_mut();
@@ -212,7 +217,9 @@ impl DecisionMetrics {
 /// The plan whose limit was applied: empty for the policy's own.
 pub fn plan_name<'p>(report: &Report<&'p Arc<Policy>>) -> &'p str {
     match (report.choice, &report.policy.plans) {
-        _ if report.overridden => "_override",
+        _ if report.owner == Some(LimitOwner::Override) => "_override",
+        _ if report.owner == Some(LimitOwner::Key) => "_key",
+        _ if report.owner == Some(LimitOwner::Team) => "_team",
         (LimitChoice::Plan(index), Some(plans)) => {
             plans.limits.get(index).map_or("", |(name, _)| name)
         }

@@ -123,6 +123,11 @@ families! {
         "tollgate_decisions_total", &["policy", "plan", "outcome"], "decisions",
         "Decisions of each policy.",
     );
+    AUTH = Family::counter(
+        "tollgate_auth_total", &["method", "result"], "requests",
+        "Requests on routes that demand a credential: by its method, none if there was none, and by \
+         passed or the reason why it did not pass.",
+    );
     DECISIONS_BY_SOURCE = Family::counter(
         "tollgate_decisions_by_source_total", &["policy", "source"], "decisions",
         "Decisions of each policy by what has judged: store, local (this node alone), none (the \
@@ -445,6 +450,11 @@ families! {
     KEY_SET_LAST_FETCH = Family::gauge(
         "tollgate_key_set_last_fetch_successful", &["set"], "",
         "1 if the key set was fetched at the last attempt, otherwise 0. set: its URL without secrets.",
+    ).on_event();
+    KEY_FILE_LAST_LOAD = Family::gauge(
+        "tollgate_key_file_last_load_successful", &["file"], "",
+        "1 if the file of the API keys was read at the last reload, 0 if it has mistakes and the keys \
+         that were read before stay in force. file: as the configuration names it.",
     ).on_event();
     KEYS_LEFT_OUT = Family::gauge(
         "tollgate_key_set_keys_left_out", &["set"], "keys",

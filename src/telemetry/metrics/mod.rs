@@ -9,6 +9,7 @@
 
 mod access;
 mod admin;
+mod auth;
 mod cache;
 mod cell;
 mod compression;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use admin::AdminMetrics;
+pub use auth::AuthMetrics;
 pub use cell::{Counter, Histogram};
 pub use compression::CompressionMetrics;
 pub use connections::{ConnectionMetrics, Traffic};

@@ -113,7 +113,7 @@ impl WorkerTop {
 
 /// The plan whose limit holds for the client. None: another limit does.
 fn plan<'p>(report: &Report<&'p Arc<Policy>>) -> Option<&'p str> {
-    let is_plan = matches!(report.choice, LimitChoice::Plan(_)) && !report.overridden;
+    let is_plan = matches!(report.choice, LimitChoice::Plan(_)) && report.owner.is_none();
     is_plan.then(|| plan_name(report))
 }
 

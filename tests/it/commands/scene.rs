@@ -58,6 +58,7 @@ impl Scene {
             "docs/check-api.md" => scene.asked(page),
             "docs/commands.md" => scene.steered(),
             "docs/explain.md" | "docs/top.md" => scene.observed(),
+            "docs/keys-api.md" => scene.with_keys(page),
             "docs/overrides.md" => scene.with_overrides(),
             "docs/ratelimit-service.md" => scene.descriptors(),
             "docs/replay.md" => scene.logs(page),
@@ -188,6 +189,15 @@ impl Scene {
         let field = format!("X-Request-Id: {id}");
         let mut ask = || client.get("/", &[&field, "X-Forwarded-For: 192.0.2.9"]).status;
         assert!((0..10).any(|_| ask() == 429), "the limit is reached");
+    }
+
+    /// The gateway of the page, whose file of keys is where the commands write it.
+    fn with_keys(&mut self, page: &Page) {
+        let keys = self.own_file("keys.yaml", "keys: []\n");
+        let keys = keys.to_str().expect("the path is UTF-8").to_owned();
+        self.is_here("keys.yaml", &keys);
+        let yaml = page.block("yaml").replace("keys.yaml", &keys);
+        self.start(&yaml.replace("http://127.0.0.1:9000", "builtin:echo"), &["127.0.0.1:8080"]);
     }
 
     fn with_overrides(&mut self) {

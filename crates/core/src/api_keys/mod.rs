@@ -20,9 +20,11 @@ mod secret;
 mod state;
 #[cfg(feature = "keys")]
 mod stored;
+mod table;
 #[cfg(all(test, feature = "keys"))]
 mod tests;
 
+pub(crate) use bounds::is_label;
 pub use bounds::{
     MAX_DIGESTS, MAX_LABELS, MAX_LIMITS, MAX_NAME, MAX_STORED, MAX_TEAM, MAX_VALUE, RecordFault,
 };
@@ -37,3 +39,4 @@ pub use secret::NewKey;
 pub use state::{KeyRefusal, KeyState};
 #[cfg(feature = "keys")]
 pub use stored::StoredError;
+pub use table::KeyTable;

@@ -65,7 +65,7 @@ impl Charged {
             return None;
         }
         let plan = policy.plans.as_ref().and_then(|plans| plans.chosen(report.choice));
-        let limit = match (report.overridden, plan) {
+        let limit = match (report.owner.is_some(), plan) {
             (true, _) => ChargedLimit::Key(report.verdict.limit, report.window),
             (false, Some(plan)) => ChargedLimit::Plan(plan),
             (false, None) => ChargedLimit::Own,

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::{Headroom, Report, Ruling};
 use crate::algorithm::{Algorithm, Retry, Verdict};
+use crate::api_keys::Override;
 use crate::digest::Key;
 use crate::policy::{Beside, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
 use crate::store::{Answer, Charge, HoldingTimes, Source};
@@ -44,11 +45,19 @@ impl<'r> Claim<&'r Arc<Policy>> {
         policy: &'r Arc<Policy>,
         key: Key,
     ) -> Option<Self> {
-        let limit = subject.limit(policy);
-        if limit == LimitChoice::Unlimited && policy.overrides.is_none() {
+        let (limit, instead) = match subject.key_limit(policy) {
+            Some((Override::Unlimited, _)) => (LimitChoice::Unlimited, None),
+            Some((Override::Limited { units, window }, owner)) => {
+                let made = subject.counted_limit(policy, units, window);
+                let made = made.map(|it| Box::new(OverrideLimit { owner, ..it }));
+                (subject.limit(policy), made)
+            }
+            None => (subject.limit(policy), None),
+        };
+        if limit == LimitChoice::Unlimited && instead.is_none() && policy.overrides.is_none() {
             return None;
         }
-        Some(Self { policy, key, limit, instead: None, cost: subject.cost(policy) })
+        Some(Self { policy, key, limit, instead, cost: subject.cost(policy) })
     }
 
     pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
@@ -208,7 +217,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             cost: self.cost,
             window: algorithm.window(),
             choice: self.limit,
-            overridden: self.instead.is_some(),
+            owner: self.instead.as_deref().map(|it| it.owner),
         };
         if let Some(ban) = ban {
             if !ban.verdict.admitted && ban.source != Source::Policy {

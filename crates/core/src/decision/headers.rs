@@ -93,7 +93,8 @@ impl HeaderWriter {
             | Outcome::Deny(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
-            | Outcome::Denied(_) => None,
+            | Outcome::Denied(_)
+            | Outcome::Unauthenticated(_) => None,
         };
         for dialect in &self.dialects {
             match dialect {

@@ -109,7 +109,7 @@ impl Lease {
         for report in reports {
             let Report { policy, client, cost, source, .. } = report;
             let is_open = self.debts.iter().any(|debt| Arc::ptr_eq(&debt.policy, policy));
-            if is_open || report.overridden {
+            if is_open || report.owner.is_some() {
                 continue;
             }
             let key = Key { principal: *client, counter: policy.counter };

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::{Lease, Report, Reports, Ruling};
 use crate::algorithm::Retry;
-use crate::policy::{Denial, Mode, Policy, TokenFault};
+use crate::policy::{AuthRefusal, Denial, Mode, Policy, TokenFault};
 use crate::time::Span;
 
 /// The wait for a client whose request could not be judged. Breakers check with this period
@@ -46,6 +46,9 @@ pub enum Outcome<P> {
     Unauthorized(P, TokenFault),
     /// An access list denies the request. Policies were not asked.
     Denied(Denial),
+    /// The request does not prove who its client is, as its route demands. Only policies that
+    /// count such responses were asked.
+    Unauthenticated(AuthRefusal),
 }
 
 impl Outcome<&Arc<Policy>> {
@@ -60,6 +63,7 @@ impl Outcome<&Arc<Policy>> {
             Self::Ambiguous(policy) => Outcome::Ambiguous(Arc::clone(policy)),
             Self::Unauthorized(policy, fault) => Outcome::Unauthorized(Arc::clone(policy), fault),
             Self::Denied(denial) => Outcome::Denied(denial),
+            Self::Unauthenticated(refusal) => Outcome::Unauthenticated(refusal),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::claim::Charges;
 use super::overrides;
-use super::{Claims, Decision, Headroom, Judge, Lease, RateLimiter, Reports, Skip};
+use super::{Claims, Decision, Headroom, Judge, Lease, Outcome, RateLimiter, Reports, Skip};
 use crate::policy::{LimitChoice, Policy, Subject};
 use crate::store::StoreRef;
 use crate::time::Timestamp;
@@ -22,6 +22,13 @@ pub struct Peeked<'r> {
     pub skipped: Vec<(&'r Arc<Policy>, Skip)>,
     /// The time of the decision, by the clock of the store.
     pub at: Timestamp,
+}
+
+impl<'r> Peeked<'r> {
+    /// The decision on a request that is refused before its policies are asked.
+    pub fn uncounted(outcome: Outcome<&'r Arc<Policy>>, at: Timestamp) -> Self {
+        Self { decision: Decision::uncounted(outcome), skipped: Vec::new(), at }
+    }
 }
 
 impl RateLimiter {

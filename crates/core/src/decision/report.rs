@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Retry, Verdict};
 use crate::digest::Principal;
-use crate::policy::{LimitChoice, Mode, Policy};
+use crate::policy::{LimitChoice, LimitOwner, Mode, Policy};
 use crate::store::Source;
 use crate::time::Span;
 
@@ -38,10 +38,10 @@ pub struct Report<P> {
     pub cost: u64,
     /// The window of the limit. Zero if the algorithm has none.
     pub window: Span,
-    /// The limit of the policy that holds for the client, unless `overridden` is set.
+    /// The limit of the policy that holds for the client, unless it has an `owner`.
     pub choice: LimitChoice,
-    /// Whether the limit holds for this client alone, instead of the policy's.
-    pub overridden: bool,
+    /// Whose limit holds for this client, instead of the policy's.
+    pub owner: Option<LimitOwner>,
 }
 
 /// The decision of one policy.
@@ -138,7 +138,12 @@ impl<P: Borrow<Arc<Policy>>> fmt::Display for Report<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { policy, verdict, used, cost, .. } = self;
         let (name, outcome, limit) = (&policy.borrow().name, self.outcome(), verdict.limit);
-        let whose = if self.overridden { " (override)" } else { "" };
+        let whose = match self.owner {
+            None => "",
+            Some(LimitOwner::Override) => " (override)",
+            Some(LimitOwner::Key) => " (key)",
+            Some(LimitOwner::Team) => " (team)",
+        };
         write!(f, "{name}: {outcome}, {used} used of {limit}{whose}, costs {cost}")?;
         match verdict.retry {
             Retry::Now => Ok(()),

@@ -37,9 +37,9 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
     let ruling = if verdict.admitted { Ruling::Admitted } else { Ruling::Refused };
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
     let window = policy.algorithm.window();
-    let (source, overridden) = (Source::Store, false);
+    let (source, owner) = (Source::Store, None);
     let (client, choice) = (Principal::from_bits(1), LimitChoice::Own);
-    Report { policy, client, ruling, verdict, source, used, cost, window, choice, overridden }
+    Report { policy, client, ruling, verdict, source, used, cost, window, choice, owner }
 }
 
 /// A limiter and policies, each with one client.

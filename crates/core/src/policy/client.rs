@@ -7,7 +7,8 @@ use ipnet::IpNet;
 
 #[cfg(feature = "jwt")]
 use super::{JwtSettings, TokenKeys};
-use super::{KeyExpr, Places};
+use super::{KeyExpr, KeySettings, Places};
+use crate::algorithm::Algorithm;
 
 /// The settings that identify the client of a request.
 #[derive(Clone, Debug)]
@@ -27,6 +28,10 @@ pub struct ClientSettings {
     /// The databases of places. For each part of a place, the first database that contains
     /// it is used. Without databases, no request has a country, a region or a network.
     pub geo: Vec<Arc<dyn Places>>,
+    /// How API keys are known. None: every text is an API key.
+    pub keys: Option<Box<KeySettings>>,
+    /// How many wrong credentials an address may send. None: any number.
+    pub failures: Option<Box<Algorithm>>,
 }
 
 /// Clients are identified by address alone. No proxy is trusted. An IPv4 client is one
@@ -41,6 +46,8 @@ impl Default for ClientSettings {
             api_key: ApiKeySettings::default(),
             user: None,
             geo: Vec::new(),
+            keys: None,
+            failures: None,
         }
     }
 }
@@ -77,7 +84,7 @@ impl ClientSettings {
     /// token can be missing.
     pub fn takes_token_for(&self, key: &KeyExpr) -> bool {
         match key {
-            KeyExpr::ApiKey => self.api_key.bearer,
+            KeyExpr::ApiKey | KeyExpr::ApiKeyPart(_) => self.api_key.bearer,
             KeyExpr::User => !matches!(self.user, Some(UserSource::Header(_))),
             KeyExpr::Jwt(_) => true,
             KeyExpr::First(keys) => keys.iter().any(|key| self.takes_token_for(key)),
@@ -102,7 +109,7 @@ pub enum ForwardedHeader {
 }
 
 /// The parts of a request that may contain an API key, in this order: header fields, bearer
-/// token, query.
+/// token, query, cookie.
 #[derive(Clone, Debug, Default)]
 pub struct ApiKeySettings {
     /// Header fields whose value is the key.
@@ -111,6 +118,8 @@ pub struct ApiKeySettings {
     pub bearer: bool,
     /// A query parameter whose value is the key.
     pub query: Option<String>,
+    /// A cookie whose value is the key.
+    pub cookie: Option<String>,
 }
 
 /// The source of a user's id.

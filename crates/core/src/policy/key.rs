@@ -5,6 +5,7 @@ use std::str::FromStr;
 use http::HeaderName;
 use smallvec::SmallVec;
 
+use crate::api_keys::is_label;
 use crate::request::is_parameter_name;
 
 /// The parts of a request from which a policy's key is made.
@@ -16,6 +17,8 @@ pub enum KeyExpr {
     Ip,
     /// `api_key`: the same key, whichever part of the request carries it.
     ApiKey,
+    /// `api_key:NAME`: the team, the plan or a label of a known API key.
+    ApiKeyPart(Box<str>),
     /// `user`: the user's id.
     User,
     /// `cookie:NAME`: the value of the cookie, without quotes.
@@ -60,7 +63,7 @@ pub enum KeyExpr {
 pub enum KeyExprError {
     /// `ipp`
     #[error(
-        "there is no key `{0}`: keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
+        "there is no key `{0}`: keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
          jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn and global"
     )]
     Unknown(String),
@@ -76,6 +79,9 @@ pub enum KeyExprError {
     /// `cookie:a=b`
     #[error("`{0}` is not the name of a cookie")]
     Cookie(String),
+    /// `api_key:a b`
+    #[error("`{0}` is not the name of a label: it consists of letters, digits, `-`, `_` and `.`")]
+    Label(String),
     /// `jwt:org..id`
     #[error(
         "`{0}` is not a claim: names of nested claims have one dot between them, as in `org.id`"
@@ -122,7 +128,7 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
 }
 
 fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
-    let takes_name = matches!(plain(kind), Err(KeyExprError::NoName(_)));
+    let takes_name = kind == "api_key" || matches!(plain(kind), Err(KeyExprError::NoName(_)));
     if !takes_name {
         plain(kind)?;
         return Err(KeyExprError::Name(kind.into()));
@@ -131,6 +137,8 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
         return Err(KeyExprError::NoName(kind.into()));
     }
     match kind {
+        "api_key" if !is_label(name) => Err(KeyExprError::Label(name.into())),
+        "api_key" => Ok(KeyExpr::ApiKeyPart(name.into())),
         "cookie" if name.bytes().any(|b| b <= b' ' || b >= 0x7f || b"=;,\"".contains(&b)) => {
             Err(KeyExprError::Cookie(name.into()))
         }
@@ -159,7 +167,7 @@ impl KeyExpr {
     /// the credential was verified.
     pub fn is_identity(&self) -> bool {
         match self {
-            Self::ApiKey | Self::User | Self::Jwt(_) => true,
+            Self::ApiKey | Self::ApiKeyPart(_) | Self::User | Self::Jwt(_) => true,
             Self::First(keys) | Self::All(keys) => keys.iter().any(Self::is_identity),
             Self::Ip
             | Self::Cookie(_)

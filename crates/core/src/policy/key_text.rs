@@ -22,6 +22,7 @@ use super::pairs::normal_cookie;
 use super::partition::{with_network, with_single, with_value};
 use super::value::{Single, Tag, key_path};
 use super::{ClientSettings, GeoCode, KeyExpr};
+use crate::api_keys::KeyId;
 use crate::digest::{Digest, Principal, Secret};
 use crate::request::{normal_host, normal_path, without_port};
 
@@ -186,7 +187,11 @@ impl KeyTexts<'_> {
             Cow::Owned(changed) => Cow::Owned(changed.into_bytes()),
         };
         Ok(match key {
+            KeyExpr::ApiKey if self.client.keys.is_some() => {
+                Single::new(Tag::ApiKey, key_id(text)?)
+            }
             KeyExpr::ApiKey => Single::new(Tag::ApiKey, api_key(text)?),
+            KeyExpr::ApiKeyPart(name) => Single::named(Tag::ApiKeyPart, name, plain()),
             KeyExpr::User => Single::new(Tag::User, plain()),
             KeyExpr::Cookie(name) => Single::named(Tag::Cookie, name, cookie(text)?),
             KeyExpr::Header(name) => Single::named(Tag::Header, name.as_str(), field(text)?),
@@ -249,6 +254,12 @@ fn field(text: &str) -> Result<&[u8], &'static str> {
 /// An API key. It contains no blank, comma or quote.
 fn api_key(text: &str) -> Result<&[u8], &'static str> {
     credential(field(text)?).map_err(|_| "an API key has no blank, comma or quote in it")
+}
+
+/// The id of a known API key.
+fn key_id(text: &str) -> Result<&[u8], &'static str> {
+    let advice = "write the id of an API key: 12 characters, and not the key itself";
+    text.parse::<KeyId>().map(|_| text.as_bytes()).map_err(|_| advice)
 }
 
 /// The value of a cookie, without quotes around it.
@@ -320,6 +331,7 @@ impl fmt::Display for Word<'_> {
         match self.0 {
             KeyExpr::Ip => f.write_str("ip"),
             KeyExpr::ApiKey => f.write_str("api_key"),
+            KeyExpr::ApiKeyPart(name) => write!(f, "api_key:{name}"),
             KeyExpr::User => f.write_str("user"),
             KeyExpr::Cookie(name) => write!(f, "cookie:{name}"),
             KeyExpr::Header(name) => write!(f, "header:{name}"),

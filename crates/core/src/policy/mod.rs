@@ -9,6 +9,8 @@
 //! differently.
 
 mod access;
+mod api_key;
+mod auth;
 mod cidr;
 mod client;
 mod client_ip;
@@ -21,9 +23,11 @@ mod forwarded;
 #[cfg(all(feature = "jwt", any(test, feature = "testing")))]
 pub mod fuzzing;
 mod geo;
+mod identified;
 #[cfg(feature = "jwt")]
 mod jwt;
 mod key;
+mod key_settings;
 mod key_text;
 mod missing_key;
 mod override_limit;
@@ -31,6 +35,7 @@ mod pairs;
 mod partition;
 mod plan;
 mod preflight;
+mod replaced_key;
 mod shown_key;
 pub mod spec;
 mod subject;
@@ -45,6 +50,7 @@ pub use access::{
     AccessEffect, AccessList, AccessMode, AccessRule, AccessStep, AccessVerdict, AccessVerdicts,
     Denial, DenialAnswer, DenialCause, exact_value,
 };
+pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
 pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use client_ip::{AddressOrigin, Unbelieved};
 pub use counter::Beside;
@@ -56,14 +62,16 @@ pub use geo::writer as geo_writer;
 pub use geo::{GeoCode, GeoCodeError, Place, Places};
 #[cfg(feature = "geo")]
 pub use geo::{GeoDatabase, GeoError};
+pub use identified::{Identified, KnownKey};
 #[cfg(feature = "jwt")]
 pub use jwt::{
     JwtSettings, KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys, VerifyingKey,
 };
 pub use key::{KeyExpr, KeyExprError};
+pub use key_settings::{IdentityPart, KeySettings};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use missing_key::MissingKey;
-pub use override_limit::OverrideLimit;
+pub use override_limit::{LimitOwner, OverrideLimit};
 pub use partition::{Exemption, KeyFor};
 pub use plan::{Limit, LimitChoice, PlanId};
 pub use shown_key::MaskedAddress;

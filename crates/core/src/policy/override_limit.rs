@@ -6,6 +6,17 @@ use crate::algorithm::{Algorithm, Quota, QuotaError};
 use crate::digest::Counter;
 use crate::time::Span;
 
+/// Whose limit holds instead of the policy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitOwner {
+    /// The key of the counter, by an override.
+    Override,
+    /// The API key of the request.
+    Key,
+    /// The team of the API key.
+    Team,
+}
+
 /// The limit that holds for one key instead of its policy's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverrideLimit {
@@ -15,6 +26,8 @@ pub struct OverrideLimit {
     pub soft: Option<Algorithm>,
     /// The identity of the counter: the policy's own, unless the window differs.
     pub counter: Counter,
+    /// Whose limit it is.
+    pub owner: LimitOwner,
 }
 
 impl OverrideLimit {
@@ -47,6 +60,7 @@ impl Policy {
         let percent = self.overrides.map_or(0, |overrides| overrides.soft_percent);
         let beyond = units * u64::from(percent) / 100;
         let soft = (beyond > 0).then(|| algorithm.with_limit(units + beyond)).transpose()?;
-        Ok(OverrideLimit { algorithm, soft, counter })
+        let owner = LimitOwner::Override;
+        Ok(OverrideLimit { algorithm, soft, counter, owner })
     }
 }

@@ -75,6 +75,23 @@ pub(super) fn normal_parameter(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
+/// Whether some backend takes this pair of a query for the parameter with this name.
+pub(super) fn is_parameter(pair: &str, name: &str) -> bool {
+    let wanted = normal_parameter(name.as_bytes());
+    pair.split(';').any(|part| {
+        let written = part.split('=').next().unwrap_or_default();
+        relation(&normal_parameter(written.as_bytes()), &wanted) != Relation::Other
+    })
+}
+
+/// Whether some backend takes this pair of a cookie field for the cookie with this name.
+pub(super) fn is_cookie(pair: &[u8], name: &str) -> bool {
+    pair.split(|&byte| byte == b',').any(|part| {
+        let written = part.split(|&byte| byte == b'=').next().unwrap_or_default();
+        cookie_relation(written.trim_ascii(), name.as_bytes()) != Relation::Other
+    })
+}
+
 /// The common value of all `pairs` with the name. `read` compares the name of a pair with
 /// it, and returns the value. Some backends also separate pairs by `separator`.
 fn single<'r>(

@@ -123,6 +123,11 @@ impl Subject<'_, '_> {
         with_network(digest, tag, self.client_ip(), &self.clients.settings)
     }
 
+    /// The client's address as a principal.
+    pub fn address(&self) -> Principal {
+        Principal::from_bits(self.with_ip(self.secret.digest(), Tag::Ip).finish())
+    }
+
     /// Whether the request has the key of `policy`. If it has none, the client's address can
     /// take its place.
     pub fn has_key(&self, policy: &Policy) -> bool {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use super::value::{Single, Tag};
-use super::{KeyExpr, KeyTexts, Policy, Subject};
+use super::{ClientSettings, KeyExpr, KeyTexts, Policy, Subject};
 use crate::text::printable;
 
 /// Characters of a value that are shown.
@@ -117,7 +117,7 @@ impl Subject<'_, '_> {
                 true
             }
             _ => self.single(key).is_ok_and(|single| {
-                write_single(&single, extent, shown);
+                write_single(&single, self.clients.settings.extent(key, extent), shown);
                 true
             }),
         }
@@ -132,9 +132,20 @@ impl KeyTexts<'_> {
         match key {
             KeyExpr::First(_) | KeyExpr::All(_) => return None,
             KeyExpr::Ip => write!(shown, "ip {}", MaskedAddress(text.parse().ok()?)).ok()?,
-            single => write_single(&self.single(single, text).ok()?, Extent::Masked, &mut shown),
+            single => {
+                let extent = self.client.extent(single, Extent::Masked);
+                write_single(&self.single(single, text).ok()?, extent, &mut shown);
+            }
         }
         Some(shown)
+    }
+}
+
+impl ClientSettings {
+    /// How much of a value is shown. The id of an API key is not secret.
+    fn extent(&self, key: &KeyExpr, usual: Extent) -> Extent {
+        let is_id = *key == KeyExpr::ApiKey && self.keys.is_some();
+        if is_id { Extent::Whole } else { usual }
     }
 }
 
@@ -167,6 +178,8 @@ const fn kind(tag: Tag) -> (&'static str, bool) {
     match tag {
         Tag::Ip | Tag::StandIn => ("ip", false),
         Tag::ApiKey => ("api_key", false),
+        // The operator has chosen it.
+        Tag::ApiKeyPart => ("api_key", true),
         Tag::User => ("user", false),
         Tag::Cookie => ("cookie", false),
         Tag::Header => ("header", false),

@@ -11,6 +11,7 @@ use super::cidr::CidrSet;
 use super::client_ip::{AddressOrigin, Unbelieved, client_ip, unbelieved};
 use super::fields::{self, Lack};
 use super::geo::{self, Place};
+use super::identified::{Identified, Misfits};
 #[cfg(feature = "jwt")]
 use super::jwt::TokenVerifier;
 use super::token::{Claims, Fault, VerifyToken};
@@ -26,6 +27,7 @@ pub struct Clients {
     pub(super) settings: ClientSettings,
     pub(super) trusted: CidrSet,
     tokens: Option<Box<dyn VerifyToken>>,
+    pub(super) misfits: Misfits,
     secret: Arc<SharedSecret>,
 }
 
@@ -50,7 +52,8 @@ impl Clients {
         secret: Arc<SharedSecret>,
     ) -> Self {
         let tokens = verifier(&settings, keys, &secret);
-        Self { trusted: CidrSet::new(&settings.trusted_proxies), settings, tokens, secret }
+        let trusted = CidrSet::new(&settings.trusted_proxies);
+        Self { trusted, settings, tokens, misfits: Misfits::default(), secret }
     }
 
     /// The secret under which keys are digested now.
@@ -96,9 +99,17 @@ impl Clients {
         route: Option<RouteView<'r>>,
         now: Timestamp,
     ) -> Subject<'r, 'q> {
-        let (client_ip, place, claims) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let secret = self.secret.get();
-        Subject { clients: self, request, route, secret, now, client_ip, place, claims }
+        Subject {
+            clients: self,
+            request,
+            route,
+            secret: self.secret.get(),
+            now,
+            client_ip: OnceCell::new(),
+            place: OnceCell::new(),
+            claims: OnceCell::new(),
+            identified: OnceCell::new(),
+        }
     }
 }
 
@@ -149,10 +160,11 @@ pub struct Subject<'r, 'q> {
     pub(super) request: &'q RequestView<'q>,
     pub(super) route: Option<RouteView<'r>>,
     pub(super) secret: Secret,
-    now: Timestamp,
+    pub(super) now: Timestamp,
     client_ip: OnceCell<IpAddr>,
     place: OnceCell<Place>,
     claims: OnceCell<Result<Arc<Claims>, Lack>>,
+    pub(super) identified: OnceCell<Identified<'r>>,
 }
 
 impl<'r, 'q> Subject<'r, 'q> {
@@ -220,9 +232,12 @@ impl<'r, 'q> Subject<'r, 'q> {
         let verified = self.claims.get_or_init(|| {
             let tokens = self.clients.tokens.as_ref().ok_or(Lack::Absent)?;
             let token = fields::bearer(self.request.fields())?;
+            if self.is_key_beside(token) {
+                return Err(Lack::Absent);
+            }
             tokens.verify(token, self.now).map_err(|fault| match fault {
                 // If bearer tokens can be API keys, this is an API key.
-                Fault::Opaque if self.clients.settings.api_key.bearer => Lack::Absent,
+                Fault::Opaque if self.may_be_key(token) => Lack::Absent,
                 Fault::Opaque | Fault::Invalid => Lack::Invalid,
                 Fault::Unverifiable => Lack::Unverifiable,
                 Fault::Ambiguous => Lack::Ambiguous,

@@ -43,6 +43,7 @@ pub(super) fn with(headers: &[(&'static str, &str)]) -> Case {
                 headers: vec![HeaderName::from_static("x-api-key")],
                 bearer: true,
                 query: Some("api_key".into()),
+                cookie: None,
             },
             user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
             ..ClientSettings::default()

@@ -8,7 +8,7 @@ use http::Method;
 
 use super::fields::{self, Lack};
 use super::pairs;
-use super::{ApiKeySettings, GeoCode, KeyExpr, Subject, UserSource};
+use super::{GeoCode, KeyExpr, Subject, UserSource};
 use crate::request::{loose_path, slashed_path};
 
 /// The kind of the value that follows the tag.
@@ -37,6 +37,7 @@ pub(super) enum Tag {
     Region = 18,
     Asn = 19,
     Custom = 20,
+    ApiKeyPart = 21,
 }
 
 /// One value of a request.
@@ -76,7 +77,9 @@ impl Subject<'_, '_> {
         let request = self.request;
         match key {
             KeyExpr::Ip => Ok(Single::new(Tag::Ip, self.client_ip().to_string().into_bytes())),
-            KeyExpr::ApiKey => self.api_key().map(|value| Single::new(Tag::ApiKey, value)),
+            KeyExpr::ApiKey if self.clients.settings.keys.is_some() => self.key_id(),
+            KeyExpr::ApiKey => self.presented().map(|value| Single::new(Tag::ApiKey, value)),
+            KeyExpr::ApiKeyPart(name) => self.key_part(name),
             KeyExpr::User => self.user().map(|value| Single::new(Tag::User, value)),
             KeyExpr::Cookie(name) => pairs::cookie(request.headers(), name)
                 .map(|value| Single::named(Tag::Cookie, name, value)),
@@ -125,28 +128,6 @@ impl Subject<'_, '_> {
         found.find(|found| !matches!(found, Err(Lack::Absent))).unwrap_or(Err(Lack::Absent))
     }
 
-    /// The same key identifies the same client, whichever part of the request contains it.
-    /// If a request has two different keys, the one that counts depends on the backend.
-    fn api_key(&self) -> Result<Cow<'_, [u8]>, Lack> {
-        let ApiKeySettings { headers, bearer, query } = &self.clients.settings.api_key;
-        let (fields, uri_query) = (self.request.fields(), self.request.query());
-        let in_fields = headers.iter().map(|name| {
-            fields::header(fields, name).and_then(fields::credential).map(Cow::Borrowed)
-        });
-        let in_token = bearer.then(|| fields::bearer(fields).map(Cow::Borrowed));
-        let in_query = query.as_deref().map(|name| pairs::query(uri_query, name));
-        let mut key: Option<Cow<'_, [u8]>> = None;
-        for found in in_fields.chain(in_token).chain(in_query) {
-            match found {
-                Err(Lack::Absent) => {}
-                Ok(value) if key.as_ref().is_none_or(|known| *known == value) => key = Some(value),
-                Ok(_) => return Err(Lack::Ambiguous),
-                Err(lack) => return Err(lack),
-            }
-        }
-        key.ok_or(Lack::Absent)
-    }
-
     /// A parameter of the route's path. Backends that treat an escaped slash as a slash
     /// must find the same value.
     fn param(&self, name: &str) -> Result<&str, Lack> {
@@ -169,7 +150,7 @@ impl Subject<'_, '_> {
         }
     }
 
-    fn user(&self) -> Result<&[u8], Lack> {
+    pub(super) fn user(&self) -> Result<&[u8], Lack> {
         match &self.clients.settings.user {
             #[cfg(feature = "jwt")]
             Some(UserSource::Jwt(settings)) => self.claim(settings.claim()).map(str::as_bytes),

@@ -61,6 +61,9 @@ fn length_bit(name: &HeaderName) -> u64 {
 /// The fields that identify clients and select routes.
 pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName> {
     let mut names = client.api_key.headers.clone();
+    if let Some(keys) = &client.keys {
+        names.extend(keys.identity_headers.iter().map(|(_, name)| name.clone()));
+    }
     if let ForwardedHeader::Single(name) = &client.forwarded_header {
         names.push(name.clone());
     }

@@ -128,6 +128,13 @@ impl Rules {
         index.ok_or(Unmatched::NoRoute)
     }
 
+    /// Whether the API key of a request on the route with this index is looked up, or a credential
+    /// is demanded.
+    #[inline]
+    pub fn asks_for_credentials(&self, index: usize) -> bool {
+        self.clients.settings().keys.is_some() || !self.routes[index].auth.is_empty()
+    }
+
     /// The route with this index.
     pub fn route(&self, index: usize) -> &Route {
         &self.routes[index]

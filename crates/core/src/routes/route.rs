@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::{AccessList, KeyExpr, Policy, RouteView};
+use crate::policy::{AccessList, AuthMethod, KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern, RequestView};
 use http::{HeaderName, HeaderValue, Method};
 
@@ -38,6 +38,8 @@ pub struct Route {
     pub answers_preflights: bool,
     /// The upstreams that share its requests, if it has more than one.
     pub split: Option<Arc<Split>>,
+    /// How a client can prove who it is. One of these ways is enough. None: it need not.
+    pub auth: Box<[AuthMethod]>,
 }
 
 impl Route {
@@ -55,6 +57,7 @@ impl Route {
             affinity: None,
             answers_preflights: false,
             split: None,
+            auth: Box::default(),
         }
     }
 

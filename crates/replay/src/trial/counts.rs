@@ -140,7 +140,10 @@ impl Counts {
                 self.totals.denied += 1;
                 return Fate::NotJudged;
             }
-            Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) => None,
+            Outcome::Admit
+            | Outcome::Refuse(_)
+            | Outcome::Unavailable(_)
+            | Outcome::Unauthenticated(_) => None,
         };
         for policy in decision.lacking.iter().copied().chain(lacking) {
             if let Some(index) = self.index_of(&policy.name) {

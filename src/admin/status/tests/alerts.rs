@@ -1,7 +1,8 @@
 //! The rules are those of the alerts, and the documents have a row for each.
 
 use super::*;
-use crate::admin::status::rules::{Bound, MANY, NAMED, Rule, UNBELIEVED_SHARE, UNUSUAL};
+use crate::admin::status::rule::{Bound, Rule};
+use crate::admin::status::rules::{MANY, NAMED, UNBELIEVED_SHARE, UNUSUAL};
 
 /// The number after the first comparison of an expression, and the comparison.
 fn comparison(expression: &str) -> Bound {

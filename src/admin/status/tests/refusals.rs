@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::{env, fs};
 
 use super::*;
-use crate::admin::status::rules::Rule;
+use crate::admin::status::rule::Rule;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/prometheus/refusals_test.yml");
 const LABELS: &str = "instance=\"a:9902\",job=\"tollgate\"";

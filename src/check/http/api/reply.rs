@@ -83,6 +83,7 @@ pub const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
         Outcome::Deny(_) | Outcome::Ambiguous(_) => "key_missing",
         Outcome::Unauthorized(..) => "token_invalid",
         Outcome::Denied(_) => "denied",
+        Outcome::Unauthenticated(refusal) => refusal.fault.word(),
     }
 }
 
@@ -111,7 +112,8 @@ impl Reply {
             Outcome::Deny(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
-            | Outcome::Denied(_) => None,
+            | Outcome::Denied(_)
+            | Outcome::Unauthenticated(_) => None,
         };
         Self {
             admitted: is_admitted,

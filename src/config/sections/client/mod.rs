@@ -3,20 +3,22 @@
 pub mod geo;
 pub mod jwks;
 pub mod jwt;
+pub mod keys;
 
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::spec::ClientFacts;
-use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, UserSource};
 
 use crate::config::field::{Field, List};
 use crate::config::model::{self, Client};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{Cidr, FieldName};
+use crate::config::scalar::{Cidr, FieldName, Rate};
 use crate::config::sections::context::Context;
 use geo::RawGeo;
 use jwt::RawJwt;
+use keys::RawKeys;
 
 /// How the gateway identifies the client of a request.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -45,6 +47,15 @@ pub struct RawClient {
     ipv6_prefix: Field<u64>,
     /// Where a request has its API key.
     api_key: Field<RawApiKey>,
+    /// The API keys that are known. Without this section, every text is an API key.
+    #[schemars(extend("x-default" = "every text is an API key"))]
+    #[schemars(example = serde_json::json!({ "prefix": "acme", "file": "keys.yaml" }))]
+    keys: Field<RawKeys>,
+    /// How many wrong credentials an address may send to routes with `auth`, on each node. Beyond it,
+    /// requests get 429, except those of clients that are known.
+    #[schemars(extend("default" = "30/minute"))]
+    #[schemars(example = &"10/minute")]
+    failures: Field<Rate>,
     /// Where a request has the ID of its user.
     #[schemars(extend("x-default" = "requests have no user"))]
     user: Field<RawUser>,
@@ -63,12 +74,16 @@ struct RawApiKey {
     #[schemars(extend("default" = ["x-api-key"]))]
     headers: List<FieldName>,
     /// Whether a bearer token is an API key.
-    #[schemars(extend("x-default" = "true, but false if `user.jwt` is given"))]
+    #[schemars(extend("x-default" = "true, but false if `user.jwt` is given without `keys`"))]
     bearer: Field<bool>,
     /// A query parameter that contains the key.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"api_key")]
     query: Field<String>,
+    /// A cookie that contains the key.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"api_key")]
+    cookie: Field<String>,
 }
 
 /// Where a request has the ID of its user: exactly one of `jwt` and `header`.
@@ -107,19 +122,46 @@ impl RawClient {
         settings.ipv6_prefix = ipv6_prefix.unwrap_or(settings.ipv6_prefix);
         settings.user = self.user.given().and_then(|user| self.user(&user.value, user.span, cx));
         self.set_api_key(&mut settings, cx);
+        let keys = self.keys.given().map(|keys| keys.value.compile(keys.span, cx));
+        let (keys, api_key_file) = keys.map_or((None, None), |it| (Some(it.settings), it.file));
+        settings.keys = keys.map(Box::new);
+        settings.failures = Some(keys::failures(self.failures.value()));
+        self.warn_of_sources(&settings, cx);
         let geo = self.geo.given().map(|geo| geo.value.compile(geo.span, cx));
         let jwt = self.user.value().and_then(|user| user.jwt.value());
         let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
-        Client { settings, key_source, geo_files: geo.unwrap_or_default() }
+        Client { settings, key_source, geo_files: geo.unwrap_or_default(), api_key_file }
     }
 
     /// Expects the user of `settings`.
     fn set_api_key(&self, settings: &mut ClientSettings, cx: &Context<'_>) {
         // A bearer token that names the user is not an API key too, unless the file says so.
         let names_user = matches!(settings.user, Some(UserSource::Jwt(_)));
-        settings.api_key.bearer = !names_user;
+        settings.api_key.bearer = !names_user || !self.keys.is_absent();
         if let Some(raw) = self.api_key.value() {
             settings.api_key = raw.compile(settings.api_key.clone(), cx);
+        }
+    }
+
+    /// Warns of places in which a known key is not safe.
+    fn warn_of_sources(&self, settings: &ClientSettings, cx: &Context<'_>) {
+        let Some(keys) = self.keys.value() else { return };
+        let raw = self.api_key.value();
+        if let Some(query) = raw.and_then(|raw| raw.query.given()) {
+            let message = "a key in a query is in the logs and histories of all that see the URL";
+            cx.warning(query.span, message, "use a header field");
+        }
+        if let Some(cookie) = raw.and_then(|raw| raw.cookie.given()) {
+            let message = "browsers add a cookie to requests that other sites cause";
+            cx.warning(cookie.span, message, "use a header field, or SameSite=Strict");
+        }
+        if let Some(span) = keys.foreign_span()
+            && settings.reads_tokens()
+            && settings.api_key.bearer
+        {
+            let message = "a bearer token without the prefix of keys is the token of a user, so \
+                           foreign keys are not found in bearer tokens";
+            cx.warning(span, message, "give keys a prefix, or use header fields for foreign keys");
         }
     }
 
@@ -153,7 +195,18 @@ impl RawClient {
         let user = !self.user.is_absent();
         let token = user && self.user.value().is_none_or(|user| !user.jwt.is_absent());
         let trusted_proxy = self.has_trusted_proxies();
-        ClientFacts { user, token, place: !self.geo.is_absent(), trusted_proxy }
+        ClientFacts {
+            user,
+            token,
+            place: !self.geo.is_absent(),
+            keys: !self.keys.is_absent(),
+            trusted_proxy,
+        }
+    }
+
+    /// Where `keys` is written.
+    pub fn keys_span(&self) -> Option<TextSpan> {
+        self.keys.span()
     }
 
     /// The section `geo`, if it is written.
@@ -176,7 +229,19 @@ impl RawApiKey {
             headers,
             bearer: self.bearer.copied().unwrap_or(usual.bearer),
             query: self.query.value().cloned(),
+            cookie: self.cookie(cx),
         }
+    }
+}
+
+impl RawApiKey {
+    fn cookie(&self, cx: &Context<'_>) -> Option<String> {
+        let cookie = self.cookie.given()?;
+        if format!("cookie:{}", cookie.value).parse::<KeyExpr>().is_err() {
+            let message = format!("\"{}\" is not the name of a cookie", cookie.shown());
+            cx.error(cookie.span, &message, "like cookie: api_key");
+        }
+        Some(cookie.value.clone())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `routes`: which requests are handled how, and which policies apply to them.
 
+pub mod auth;
 pub mod changes;
 pub mod cors;
 pub mod fallback;
@@ -22,6 +23,7 @@ use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
 use crate::config::sections::answers::{RawRedirect, RawRespond};
+use crate::config::sections::client::RawClient;
 use crate::config::sections::compress::{self, RouteCompress};
 use crate::config::sections::context::{Context, TIMEOUT};
 use crate::config::sections::names::Referrer;
@@ -32,6 +34,7 @@ use crate::config::words::Word;
 use crate::message::Cors;
 use crate::proxy::RouteTimeouts;
 use crate::snapshot::{Action, Changes, Handling};
+use auth::RawAuth;
 use changes::{RawFieldEdits, RawRewrite};
 use cors::RawCors;
 use fallback::RawFallback;
@@ -75,6 +78,10 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "those of `defaults`"))]
     #[schemars(example = ["office"])]
     access: OneOrMore<String>,
+    /// The credentials of which a client needs one: `api_key`, `user`, `tls`; or `none`.
+    #[schemars(extend("x-default" = "those of the section `defaults`"))]
+    #[schemars(example = ["api_key", "user"])]
+    auth: Field<RawAuth>,
     /// The upstream that gets the admitted requests. A route needs exactly one of `upstream`,
     /// `split`, `respond` and `redirect`.
     #[schemars(extend("x-default" = "none"))]
@@ -151,6 +158,7 @@ struct RawRouteTimeouts {
 /// One item for each route. None for one that is broken.
 pub fn compile(
     raw: &List<RawRoute>,
+    client: &RawClient,
     known: &References<'_>,
     cx: &Context<'_>,
 ) -> Vec<Option<Route>> {
@@ -160,7 +168,7 @@ pub fn compile(
     let routes = routes.map(|(index, route)| {
         let name = route_name(route.given(), index + 1, &mut taken, cx);
         let route = route.given()?;
-        route.value.compile(route.span, &name, known, cx)
+        route.value.compile(route.span, &name, client, known, cx)
     });
     routes.collect()
 }
@@ -191,6 +199,7 @@ impl RawRoute {
         &self,
         span: TextSpan,
         name: &str,
+        client: &RawClient,
         known: &References<'_>,
         cx: &Context<'_>,
     ) -> Option<Route> {
@@ -230,6 +239,11 @@ impl RawRoute {
             applying.map(|policy| policy.compiled.clone()).collect();
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let headers = cx.header_values(&self.headers);
+        let auth = match (self.auth.is_absent(), self.defaults.copied()) {
+            (true, Some(false)) => Box::default(),
+            (true, _) => known.auth.clone(),
+            (false, _) => RawAuth::compile(&self.auth, &shown, client, cx),
+        };
         let cors = self.cors(&shown, known, cx);
         let answers_preflights = cors.is_some();
         let handling = Handling {
@@ -251,6 +265,7 @@ impl RawRoute {
                 path_match,
                 methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
                 headers,
+                auth,
                 affinity: known.affinity(upstream, &path?.0, &shown, cx),
                 access: access?,
                 split: split.map(|compiled| compiled.split),
@@ -367,6 +382,11 @@ impl RawRoute {
             Some(name) => format!("\"{}\"", name.shown()),
             None => (index + 1).to_string(),
         }
+    }
+
+    /// Where `auth` is written, if the route has its own.
+    pub fn auth_span(&self) -> Option<TextSpan> {
+        self.auth.span()
     }
 
     /// Where the path is written.

@@ -168,7 +168,8 @@ fn a_peek_tells_which_limit_holds_and_why_there_is_none() {
             let policies = std::slice::from_ref(&gate.policy);
             let peeked = gate.limiter.peek(policies, &subject, Headroom::default(), now).await;
             let reports = peeked.decision.reports.iter();
-            let limits = reports.map(|it| (it.verdict.limit, it.overridden)).collect::<Vec<_>>();
+            let limits =
+                reports.map(|it| (it.verdict.limit, it.owner.is_some())).collect::<Vec<_>>();
             (limits, peeked.skipped.into_iter().map(|(_, why)| why).collect::<Vec<_>>())
         };
         assert_eq!(peek("ann", "free").await, (vec![(7, true)], vec![]));

@@ -98,11 +98,12 @@ fn told(decision: &Decision<&Arc<Policy>>) -> String {
         Outcome::Unverifiable(policy, wait) => format!("unverifiable {} {wait:?}", policy.name),
         Outcome::Ambiguous(policy) => format!("ambiguous {}", policy.name),
         Outcome::Denied(denial) => format!("denied {denial:?}"),
+        Outcome::Unauthenticated(refusal) => format!("unauthenticated {:?}", refusal.fault),
         Outcome::Unauthorized(policy, fault) => format!("unauthorized {} {fault:?}", policy.name),
     };
     let reports = decision.reports.iter().map(|it| {
         let named = (&it.policy.name, it.client, it.ruling, it.verdict, it.source);
-        format!("{:?}", (named, it.used, it.cost, it.window, it.choice, it.overridden))
+        format!("{:?}", (named, it.used, it.cost, it.window, it.choice, it.owner.is_some()))
     });
     let lacking = decision.lacking.iter().map(|policy| policy.name.to_string());
     let lines: Vec<String> = reports.chain(lacking).collect();

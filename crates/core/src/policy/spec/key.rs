@@ -18,6 +18,8 @@ pub struct ClientFacts {
     pub token: bool,
     /// Whether there are databases of places.
     pub place: bool,
+    /// Whether API keys are known.
+    pub keys: bool,
     /// Whether there are proxies whose fields are believed.
     pub trusted_proxy: bool,
 }
@@ -67,6 +69,10 @@ impl KeyExpr {
             Self::Jwt(_) if !has.token => {
                 let message = "no token is verified, since there is no \"client.user.jwt\"";
                 Some(Remark::new(message, user))
+            }
+            Self::ApiKeyPart(_) if !has.keys => {
+                let message = "no API key is known, since there is no \"client.keys\"";
+                Some(Remark::new(message, "add client: { keys: { file: keys.yaml } }"))
             }
             _ if self.is_place() && !has.place => Some(self.without_places()),
             Self::First(keys) | Self::All(keys) if keys.contains(&Self::Custom) => {

@@ -1,0 +1,155 @@
+//! `tollgate key`: makes API keys and their hashes. A secret comes by standard input and goes to
+//! standard output, and nowhere else.
+
+mod args;
+mod entry;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use tollgate_core::api_keys::{KeyDigest, KeyForm, NewKey, PrefixError};
+
+use super::console::say;
+use crate::config::{api_key_mistakes, api_keys_in};
+use args::{CreateArgs, KeyCommand};
+pub use args::{EXAMPLES, KeyArgs};
+
+/// The longest key that is read.
+const MAX_KEY: u64 = 64 * 1024;
+/// The mode of a new file: it tells who has keys, and which.
+const MODE: u32 = 0o600;
+
+/// Why there is no key or no hash.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// No keys can have this prefix.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+    /// What was asked for cannot be in a file.
+    #[error("no key is made: {0}")]
+    Entry(String),
+    /// The file has mistakes.
+    #[error("{path} has mistakes, and is not changed:\n{mistakes}", path = path.display())]
+    Mistakes {
+        /// The file.
+        path: PathBuf,
+        /// The mistakes.
+        mistakes: String,
+    },
+    /// The end of the file is not that of a list of keys.
+    #[error(
+        "{0} does not end with its list of keys, and is not changed: make the key without --file, and add the entry"
+    )]
+    Form(PathBuf),
+    /// The file cannot be read or written.
+    #[error("{path} cannot be changed: {error}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Standard input cannot be read.
+    #[error("standard input cannot be read: {0}")]
+    Input(#[from] io::Error),
+    /// There is no key on standard input.
+    #[error("there is no key on standard input; write: tollgate key hash < FILE")]
+    NoKey,
+    /// What was read is not one key.
+    #[error("standard input has more than one line, or a line above 64 KiB; give it one key")]
+    ManyLines,
+}
+
+/// Runs the command. Returns what is printed.
+pub fn run(args: &KeyArgs) -> Result<String, Problem> {
+    match &args.command {
+        KeyCommand::Create(args) => create(args),
+        KeyCommand::Hash => hash(),
+    }
+}
+
+/// The hash of the key on standard input. One end of a line is not a part of it.
+fn hash() -> Result<String, Problem> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        say("type or paste the key, and then Enter");
+    }
+    let mut key = Vec::new();
+    let mut input = input.lock().take(MAX_KEY + 1);
+    input.read_until(b'\n', &mut key)?;
+    let is_line = key.ends_with(b"\n") || u64::try_from(key.len()).is_ok_and(|it| it <= MAX_KEY);
+    let is_alone = io::stdin().is_terminal() || input.fill_buf()?.is_empty();
+    if !is_line || !is_alone {
+        return Err(Problem::ManyLines);
+    }
+    let key = key.strip_suffix(b"\n").unwrap_or(&key);
+    let key = key.strip_suffix(b"\r").unwrap_or(key);
+    if key.is_empty() {
+        return Err(Problem::NoKey);
+    }
+    Ok(format!("{}\n", KeyDigest::of(key)))
+}
+
+fn create(args: &CreateArgs) -> Result<String, Problem> {
+    let form = KeyForm::new(&args.prefix)?;
+    let key = NewKey::generate(&form);
+    let entry = entry::entry(args, &key);
+    // The entry alone, so that a mistake in the arguments is not told as one of the file.
+    let alone = entry::with_entry("", &entry);
+    if let Some(mistakes) = api_key_mistakes("the key", &alone, &form) {
+        return Err(Problem::Entry(mistakes));
+    }
+    let Some(path) = &args.file else { return Ok(format!("{}\n{entry}\n", key.text)) };
+    let before = read(path)?;
+    if let Some(mistakes) = api_key_mistakes(&path.to_string_lossy(), &before, &form) {
+        return Err(Problem::Mistakes { path: path.clone(), mistakes });
+    }
+    let after = entry::with_entry(&before, &entry);
+    if api_keys_in(&after, &form) != api_keys_in(&before, &form).map(|keys| keys + 1) {
+        let mistakes = api_key_mistakes(&path.to_string_lossy(), &after, &form);
+        return Err(match mistakes.filter(|it| it.contains("there is no team")) {
+            Some(mistakes) => Problem::Entry(mistakes),
+            None => Problem::Form(path.clone()),
+        });
+    }
+    write(path, &after).map_err(|error| Problem::File { path: path.clone(), error })?;
+    say(&format!(
+        "{} has the key {}; this is its text, which is not shown again:",
+        path.display(),
+        key.id
+    ));
+    Ok(format!("{}\n", key.text))
+}
+
+fn read(path: &Path) -> Result<String, Problem> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Problem::File { path: path.to_owned(), error }),
+    }
+}
+
+/// Replaces the file as a whole, so that a gateway never reads a part of it.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // A link stays one.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mode = fs::metadata(&path).map_or(MODE, |file| file.permissions().mode() & 0o7777);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let written = (|| {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        fs::rename(&new, &path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}

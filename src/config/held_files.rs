@@ -1,0 +1,17 @@
+//! The large files of the configuration in use: they are read again only after they changed, and stay
+//! in use if a reload finds them broken.
+
+use super::api_keys::ApiKeyFile;
+use super::geo_file::GeoFile;
+
+/// The large files of the configuration in use.
+#[derive(Clone, Debug, Default)]
+pub struct HeldFiles {
+    /// The databases of locations.
+    pub databases: Vec<GeoFile>,
+    /// The file with API keys.
+    pub api_keys: Option<ApiKeyFile>,
+}
+
+/// Those of no configuration.
+pub static NO_FILES: HeldFiles = HeldFiles { databases: Vec::new(), api_keys: None };

@@ -1,0 +1,193 @@
+//! `client.keys`: API keys that are known.
+
+use http::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_core::algorithm::{Algorithm, SlidingWindow};
+use tollgate_core::api_keys::KeyForm;
+use tollgate_core::policy::{IdentityPart, KeySettings};
+
+use crate::config::api_keys::{ApiKeyFile, Unusable};
+use crate::config::field::{Field, Spanned};
+use crate::config::node::TextSpan;
+use crate::config::problem::Report;
+use crate::config::scalar::{FieldName, Rate};
+use crate::config::sections::context::Context;
+use crate::config::words::{Word, words};
+
+/// The API keys that are known. No other text is an API key then.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "keys", default)]
+#[schemars(deny_unknown_fields)]
+pub struct RawKeys {
+    /// What keys begin with. A bearer token with this prefix is a key, and any other one is the token
+    /// of a user.
+    #[schemars(extend("default" = "tg"))]
+    #[schemars(example = &"acme")]
+    prefix: Field<String>,
+    /// The file with the keys.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"keys.yaml")]
+    file: Field<String>,
+    /// Whether texts of other forms are looked up, too: keys that were made by another program.
+    #[schemars(extend("default" = false))]
+    foreign: Field<bool>,
+    /// Whether the upstream gets the key.
+    #[schemars(extend("default" = false))]
+    forward: Field<bool>,
+    /// Header fields that tell the upstream about the key.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "id": "x-key-id", "team": "x-team" }))]
+    identity_headers: Field<RawIdentityHeaders>,
+    /// Whether a request without a right credential is refused.
+    #[schemars(extend("default" = "enforce"))]
+    mode: Field<Word<KeysMode>>,
+}
+
+/// Header fields that tell the upstream about the key. Fields of these names from clients are
+/// removed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "identity_headers", default)]
+#[schemars(deny_unknown_fields)]
+struct RawIdentityHeaders {
+    /// The id of the key.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"x-key-id")]
+    id: Field<FieldName>,
+    /// The team of the key.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"x-team")]
+    team: Field<FieldName>,
+    /// The plan of the key or its team.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"x-plan")]
+    plan: Field<FieldName>,
+}
+
+/// Whether a request without a right credential is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeysMode {
+    Enforce,
+    Shadow,
+}
+
+words! {
+    /// Whether a request without a right credential is refused.
+    KeysMode as "mode of keys" {
+        /// It is refused.
+        "enforce" => KeysMode::Enforce,
+        /// It passes, and the access log says `shadow_unauthorized`.
+        "shadow" => KeysMode::Shadow,
+    }
+}
+
+/// What is compiled of the section.
+pub struct Keys {
+    pub settings: KeySettings,
+    pub file: Option<ApiKeyFile>,
+}
+
+impl RawKeys {
+    /// The keys. The section is written at `span`.
+    pub fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Keys {
+        let form = match self.prefix.given() {
+            None => KeyForm::default(),
+            Some(prefix) => KeyForm::new(&prefix.value).unwrap_or_else(|error| {
+                cx.error(prefix.span, &error.to_string(), "like prefix: acme");
+                KeyForm::default()
+            }),
+        };
+        let advice = "like keys: { file: keys.yaml }";
+        cx.required(&self.file, span, "\"keys\" has no \"file\"", advice);
+        let file = self.file.given().and_then(|path| read(path, &form, cx));
+        let headers = self.identity_headers.value();
+        let settings = KeySettings {
+            form,
+            table: file.as_ref().map(|file| file.table.clone()).unwrap_or_default(),
+            foreign: self.foreign.copied().unwrap_or_default(),
+            forward: self.forward.copied().unwrap_or_default(),
+            identity_headers: headers.map(|it| it.compile(cx)).unwrap_or_default(),
+            is_shadow: self.mode.word() == Some(KeysMode::Shadow),
+        };
+        Keys { settings, file }
+    }
+
+    /// Where `foreign` is written.
+    pub fn foreign_span(&self) -> Option<TextSpan> {
+        self.foreign.given().filter(|foreign| foreign.value).map(|foreign| foreign.span)
+    }
+}
+
+impl RawIdentityHeaders {
+    fn compile(&self, cx: &Context<'_>) -> Vec<(IdentityPart, HeaderName)> {
+        let mut headers: Vec<(IdentityPart, HeaderName)> = Vec::new();
+        let fields = [
+            (IdentityPart::Id, &self.id),
+            (IdentityPart::Team, &self.team),
+            (IdentityPart::Plan, &self.plan),
+        ];
+        for (part, field) in fields {
+            let Some(name) = field.given() else { continue };
+            let FieldName(header) = &name.value;
+            if headers.iter().any(|(_, known)| known == header) {
+                let message = format!("two fields would have the name \"{header}\"");
+                cx.error(name.span, &message, "choose another name");
+            }
+            headers.push((part, header.clone()));
+        }
+        headers
+    }
+}
+
+/// The keys in the file at `path`. If it cannot be used at a reload, the keys that were read from
+/// this path before stay in use.
+fn read(path: &Spanned<String>, form: &KeyForm, cx: &Context<'_>) -> Option<ApiKeyFile> {
+    let unusable = match cx.around.api_keys(&path.value, path.shown(), form) {
+        Ok(reading) => {
+            if let Some(warnings) = &reading.warnings {
+                tell(path, warnings, true, cx);
+            }
+            return Some(reading.file);
+        }
+        Err(unusable) => unusable,
+    };
+    let before = cx.around.api_keys_before(&path.value, form);
+    let stays = before.is_some();
+    match unusable {
+        Unusable::Unreadable(why) => {
+            let message = format!("the file {:?} gives no keys: {why}", path.shown());
+            if stays {
+                cx.warning(path.span, &message, "");
+            } else {
+                cx.error(path.span, &message, "\"tollgate key create\" writes such a file");
+            }
+        }
+        Unusable::Mistakes(report) => tell(path, &report, stays, cx),
+    }
+    if stays {
+        let message = format!(
+            "the keys that were read from {:?} before stay in force, because the file has mistakes",
+            path.shown()
+        );
+        cx.warning(path.span, &message, "");
+    }
+    before.map(ApiKeyFile::outdated)
+}
+
+/// Reports what is wrong in the file where the file is named.
+fn tell(path: &Spanned<String>, report: &Report, stays: bool, cx: &Context<'_>) {
+    for it in report.problems() {
+        let message = format!("{}:{}:{}: {}", path.shown(), it.line, it.column, it.message);
+        if it.is_warning || stays {
+            cx.warning(path.span, &message, it.advice);
+        } else {
+            cx.error(path.span, &message, it.advice);
+        }
+    }
+}
+
+/// How many wrong credentials an address may send.
+pub fn failures(rate: Option<&Rate>) -> Box<Algorithm> {
+    let quota = rate.map_or_else(|| "30/minute".parse().expect("it is a rate"), |rate| *rate).0;
+    Box::new(Algorithm::SlidingWindow(SlidingWindow::new(quota)))
+}

@@ -1,0 +1,224 @@
+//! Credentials: between the route of a request and the decision of its policies.
+//!
+//! A wrong credential counts against the address that it comes from. An address with too many of
+//! them learns no more whether a credential is right, unless that is known without a question. So
+//! known clients behind the same address go on. The failures are in the memory of this node.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tollgate_core::algorithm::{Algorithm, Retry};
+use tollgate_core::api_keys::{Found, KeyDirectory, KeyLookup};
+use tollgate_core::consistency::Consistency;
+use tollgate_core::decision::{Decision, Headroom, Outcome, RateLimiter};
+use tollgate_core::digest::{Counter, Key};
+use tollgate_core::policy::{
+    AuthFault, AuthMethod, AuthRefusal, Count, KeyExpr, KnownKey, Policy, Subject,
+};
+use tollgate_core::routes::Route;
+use tollgate_core::store::{Charge, MemoryStore};
+use tollgate_core::time::{Span, Timestamp};
+
+use crate::telemetry::AuthMetrics;
+
+/// The most addresses whose failures are counted. If there are more, those with the fewest failures
+/// are forgotten.
+const MAX_ADDRESSES: usize = 65_536;
+/// What a request that would be refused has in the log in shadow mode.
+const SHADOW: &str = "shadow_unauthorized";
+
+/// The wrong credentials of each address.
+#[derive(Debug)]
+pub struct Failures(MemoryStore);
+
+/// What a request has proved.
+#[derive(Clone, Debug, Default)]
+pub struct Credential<'r> {
+    /// The API key whose secret the request has.
+    pub key: Option<KnownKey<'r>>,
+    /// Whether this key is accepted.
+    pub is_accepted: bool,
+    /// The method by which the request has passed, or one word for why it would not pass in
+    /// enforcing mode. None: its route demands nothing.
+    pub word: Option<&'static str>,
+}
+
+impl<'r> Credential<'r> {
+    /// The API key of the request, if it is accepted.
+    pub fn accepted(&self) -> Option<&KnownKey<'r>> {
+        self.key.as_ref().filter(|_| self.is_accepted)
+    }
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self(MemoryStore::new(MAX_ADDRESSES))
+    }
+}
+
+impl Failures {
+    /// Counts one failure of the client's address. The time until another one may follow, if there
+    /// were too many.
+    fn count(&self, subject: &Subject<'_, '_>, limit: &Algorithm, now: Timestamp) -> Option<Span> {
+        let verdict = self.0.apply(&[failure(subject, limit)], now).pop()?;
+        wait(verdict.admitted, verdict.retry)
+    }
+
+    /// Whether the client's address has had too many failures.
+    fn are_used_up(&self, subject: &Subject<'_, '_>, limit: &Algorithm, now: Timestamp) -> bool {
+        !self.0.look(&failure(subject, limit), now).admitted
+    }
+}
+
+fn failure<'a>(subject: &Subject<'_, '_>, algorithm: &'a Algorithm) -> Charge<'a> {
+    let counter = Counter::of(|digest| digest.value(b"failures"));
+    let key = Key { principal: subject.address(), counter };
+    Charge { key, algorithm, cost: 1, binding: true, consistency: Consistency::default() }
+}
+
+fn wait(admitted: bool, retry: Retry) -> Option<Span> {
+    match retry {
+        _ if admitted => None,
+        Retry::After(wait) => Some(wait),
+        Retry::Now | Retry::Never => Some(Span::SECOND),
+    }
+}
+
+/// What an engine checks credentials with.
+#[derive(Debug)]
+pub struct Authentication {
+    failures: Arc<Failures>,
+    /// Where keys are looked up that the configuration does not contain.
+    directory: Option<Box<dyn KeyDirectory>>,
+    metrics: AuthMetrics,
+}
+
+impl Authentication {
+    /// Counts failures beside other workers, and looks up keys in this directory.
+    pub fn new(
+        failures: Arc<Failures>,
+        directory: Option<Box<dyn KeyDirectory>>,
+        metrics: AuthMetrics,
+    ) -> Self {
+        Self { failures, directory, metrics }
+    }
+
+    /// Regular housekeeping.
+    pub fn housekeep(&self, now: Timestamp) {
+        self.failures.0.housekeep(now);
+    }
+
+    /// Whether all keys are known without a question.
+    pub const fn knows_at_once(&self) -> bool {
+        self.directory.is_none()
+    }
+
+    /// Looks up the key of a request, if the configuration does not contain it. A key for which the
+    /// directory would have to ask is not looked up for an address with too many failures.
+    pub async fn look_up(&self, subject: &Subject<'_, '_>, now: Timestamp, wall: Timestamp) {
+        let Some(directory) = &self.directory else { return };
+        let Some(sought) = subject.sought_elsewhere() else { return };
+        let limit = subject.failures();
+        if !directory.knows(sought, wall)
+            && limit.is_some_and(|limit| self.failures.are_used_up(subject, limit, now))
+        {
+            return subject.answer_key(Found::Unknown);
+        }
+        let found = match directory.find(sought, wall) {
+            KeyLookup::Now(found) => found,
+            KeyLookup::Later(found) => found.await,
+        };
+        subject.answer_key(found);
+    }
+
+    /// What the request has proved. The refusal is none if the request passes.
+    pub fn check<'r>(
+        &self,
+        route: &Route,
+        subject: &Subject<'r, '_>,
+        now: Timestamp,
+    ) -> (Credential<'r>, Option<AuthRefusal>) {
+        let (word, refusal) = self.prove(&route.auth, subject, now);
+        let key = subject.right_key().cloned();
+        let is_accepted = key.is_some() && subject.known_key().is_some();
+        (Credential { key, is_accepted, word }, refusal)
+    }
+
+    fn prove(
+        &self,
+        methods: &[AuthMethod],
+        subject: &Subject<'_, '_>,
+        now: Timestamp,
+    ) -> (Option<&'static str>, Option<AuthRefusal>) {
+        if methods.is_empty() {
+            return (None, None);
+        }
+        let fault = match subject.authenticate(methods) {
+            Ok(method) => {
+                self.metrics.count(Some(method), "passed");
+                return (Some(method.word()), None);
+            }
+            Err(fault) => fault,
+        };
+        if subject.is_shadow() {
+            self.metrics.count(fault.method(), SHADOW);
+            return (Some(SHADOW), None);
+        }
+        let too_many = match subject.failures() {
+            Some(limit) if fault.is_wrong() => self.failures.count(subject, limit, now),
+            _ => None,
+        };
+        let told = too_many.map_or(fault, AuthFault::TooManyFailures);
+        self.metrics.count(fault.method(), told.word());
+        let challenges = subject.challenges(methods);
+        (None, Some(AuthRefusal { fault: told, challenges }))
+    }
+}
+
+/// The decision on a request that is refused before its policies are asked. Policies that count
+/// such responses for clients that need not prove anything are asked, and can refuse it first.
+pub async fn refuse<'r>(
+    limiter: &RateLimiter,
+    policies: impl Iterator<Item = &'r Arc<Policy>>,
+    subject: &Subject<'_, '_>,
+    refusal: AuthRefusal,
+    now: Timestamp,
+) -> Decision<&'r Arc<Policy>> {
+    let outcome = Outcome::Unauthenticated(refusal);
+    if !refusal.is_unauthorized() {
+        return Decision::uncounted(outcome);
+    }
+    let counting = policies.filter(|policy| counts_unauthorized(policy));
+    let mut decision = limiter.decide(counting, subject, Headroom::default(), now).await;
+    if let Outcome::Admit = decision.outcome {
+        decision.outcome = outcome;
+        decision.delay = Span::ZERO;
+    }
+    decision
+}
+
+/// Whether a policy counts the responses to clients without a right credential.
+fn counts_unauthorized(policy: &Policy) -> bool {
+    let counts = match &policy.count {
+        Count::All => false,
+        Count::Statuses { statuses, .. } => {
+            statuses.iter().any(|status| *status == StatusCode::UNAUTHORIZED)
+        }
+    };
+    counts && !names_identity(&policy.key)
+}
+
+/// Whether a part of the key is known only of clients that have proved who they are.
+fn names_identity(key: &KeyExpr) -> bool {
+    let mut names = false;
+    key.visit(&mut |part| {
+        names |= matches!(
+            part,
+            KeyExpr::ApiKey | KeyExpr::ApiKeyPart(_) | KeyExpr::User | KeyExpr::Jwt(_)
+        );
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests;
