@@ -78,7 +78,7 @@ impl Point {
 
     /// The point in parts of the line, of which there are `parts`.
     fn part(self, parts: u8) -> u8 {
-        let part = u128::from(self.0) * u128::from(parts) >> u64::BITS;
+        let part = (u128::from(self.0) * u128::from(parts)) >> u64::BITS;
         u8::try_from(part).expect("it is less than the number of parts")
     }
 }
@@ -86,7 +86,7 @@ impl Point {
 /// As a percentage with two digits after the point.
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hundredths = u128::from(self.0) * 10_000 >> u64::BITS;
+        let hundredths = (u128::from(self.0) * 10_000) >> u64::BITS;
         write!(f, "{}.{:02}", hundredths / 100, hundredths % 100)
     }
 }
