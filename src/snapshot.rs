@@ -104,6 +104,8 @@ pub struct Handling {
     pub compress: Option<Arc<CompressSettings>>,
     /// The largest request body in bytes. None: no bound.
     pub max_body_bytes: Option<u64>,
+    /// The largest body of a response of the upstream in bytes. None: no bound.
+    pub max_response_bytes: Option<u64>,
     /// The changes of messages. Boxed, because most routes change nothing.
     pub changes: Option<Box<Changes>>,
     /// What it answers to scripts of other origins. None: the upstream decides that.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use tollgate_core::policy::{AccessList, AccessMode, AccessStep, Mode, Policy};
 use tollgate_core::request::PathPattern;
-use tollgate_core::routes::Split;
+use tollgate_core::routes::{Part, Split};
 
 use super::rate::rate;
 use crate::config::{Config, Route};
@@ -46,7 +46,7 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 9] {
         list_or_any(route.written.hosts.iter()),
         list_or_any(rule.methods.iter()),
         // Their values may be secrets.
-        list_or_any(rule.headers.iter().map(|(name, _)| name)),
+        list_or_any(rule.parts.iter().map(|it| part(&it.part))),
         route.written.path.clone(),
         list_or_any(rule.access.iter().map(|list| access(list))),
         if policies.is_empty() { "-".to_owned() } else { policies },
@@ -65,6 +65,14 @@ fn access(list: &AccessList) -> String {
         other => format!(", {}", other.as_str()),
     };
     format!("{} ({} {step}{mode})", list.name, list.answer.status())
+}
+
+/// The name of a field, or the kind and the name of another part.
+fn part(part: &Part) -> String {
+    match part {
+        Part::Header(name) => name.to_string(),
+        Part::Query(_) | Part::Cookie(_) => part.to_string(),
+    }
 }
 
 fn limit(policy: &Policy) -> String {
@@ -93,7 +101,7 @@ fn rest(config: &Config) -> &'static str {
     let takes_all = |route: &Route| {
         let rule = &route.rule;
         let everything = PathPattern { segments: Vec::new(), tail: true };
-        let conditions = [rule.hosts.len(), rule.methods.len(), rule.headers.len()];
+        let conditions = [rule.hosts.len(), rule.methods.len(), rule.parts.len()];
         rule.path == everything && conditions == [0; 3]
     };
     if config.routes.iter().any(takes_all) {

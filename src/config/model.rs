@@ -94,6 +94,7 @@ impl Config {
                 compress: None,
                 mirror: None,
                 max_body_bytes: None,
+                max_response_bytes: None,
                 changes: None,
                 cors: None,
             },

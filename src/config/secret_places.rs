@@ -10,8 +10,9 @@ use super::kind::{self, Kind, SCHEMA, Schema};
 use super::node::{Entry, Node, Value};
 use super::secrecy::{SECRET_FIELDS, Secrecy, contains_secret_field};
 
-/// The form of the values of header fields. In a map of them, they may be secret.
-const HEADER_VALUE: &str = "FieldValue";
+/// The forms of the values of header fields, parameters and cookies. In a map of them, they may be
+/// secret.
+const VALUES: [&str; 2] = ["FieldValue", "MatchText"];
 /// The form of targets, whose queries may be secret.
 const TARGET: &str = "TargetText";
 /// The fields with URLs, whose queries may be secret even if the scheme is not written.
@@ -40,9 +41,12 @@ fn place(node: &mut Node, schema: &'static Json, texts: Secrecy) {
             entries.iter_mut().for_each(|entry| field(entry, section));
         }
         (Kind::Map(kind), Value::Map(entries)) => {
-            let is_secret = kind::form(kind) == Some(HEADER_VALUE);
+            let is_secret = is_value(kind);
             for entry in entries {
-                if is_secret {
+                if let (true, Value::Map(forms)) = (is_secret, &mut entry.value.value) {
+                    // The name of a form, such as `prefix`, is no secret.
+                    forms.iter_mut().for_each(|form| hide(&mut form.value));
+                } else if is_secret {
                     if matches!(entry.value.value, Value::Null) {
                         entry.key.secrecy = Secrecy::All;
                     }
@@ -75,6 +79,12 @@ fn place(node: &mut Node, schema: &'static Json, texts: Secrecy) {
         }
         (_, _) => node.secrecy = of_text(schema, texts),
     }
+}
+
+/// Whether values of this kind, or in one of its forms, may be secret.
+fn is_value(kind: &Json) -> bool {
+    let is = |kind: &Json| kind::form(kind).is_some_and(|form| VALUES.contains(&form));
+    is(kind) || kind["anyOf"].as_array().is_some_and(|kinds| kinds.iter().any(is))
 }
 
 fn of_text(schema: &Json, texts: Secrecy) -> Secrecy {

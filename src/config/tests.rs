@@ -19,6 +19,7 @@ use proptest::prelude::*;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::decision::Dialect;
 use tollgate_core::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
+use tollgate_core::routes::PartMatch;
 use tollgate_core::time::Span;
 
 use super::*;
@@ -111,7 +112,7 @@ fn routes_are_as_they_were_written() {
     assert_eq!(orders.rule.path, "/v1/orders/{id}".parse().unwrap());
     assert_eq!(orders.rule.hosts, ["a.example".parse().unwrap(), "*.b.example".parse().unwrap()]);
     assert_eq!(orders.rule.methods, [http::Method::GET, http::Method::POST]);
-    assert_eq!(orders.rule.headers, [("x-version".parse().unwrap(), "2".parse().unwrap())]);
+    assert_eq!(orders.rule.parts, [PartMatch::header("x-version".parse().unwrap(), b"2")]);
     let names: Vec<&str> = orders.rule.policies.iter().map(|policy| &*policy.name).collect();
     assert_eq!(names, ["nested", "bucket", "fixed", "sub"], "its own, then the defaults");
     assert!(matches!(orders.handling.action, Action::Forward(0)));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::closing::Closing;
 use super::compressing::Stream;
-use crate::message::{FieldFilter, Piece};
+use crate::message::{Failure, FieldFilter, Piece};
 use crate::proxy::{self, BrokenResponse};
 use crate::telemetry::Measurement;
 
@@ -28,6 +28,8 @@ struct Inner {
     content: Content,
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// How many bytes it may still have.
+    left: u64,
     measurement: Option<Measurement>,
     closing: Closing,
     /// What compresses the body, if it is compressed.
@@ -52,11 +54,11 @@ enum Content {
 
 impl ResponseBody {
     fn new(content: Content) -> Self {
-        let deadline = None;
+        let (deadline, left) = (None, u64::MAX);
         let measurement = None;
         let closing = Closing::NOTHING;
         let compressed = None;
-        Self(Box::new(Inner { content, deadline, measurement, closing, compressed }))
+        Self(Box::new(Inner { content, deadline, left, measurement, closing, compressed }))
     }
 
     /// The body of a response that the gateway has made.
@@ -74,6 +76,18 @@ impl ResponseBody {
         let may_be_late = !self.is_local() && !self.is_end_stream();
         self.0.deadline = may_be_late.then(|| Box::pin(sleep_until(deadline)));
         self
+    }
+
+    /// The same body, which breaks off if it has more than `max_bytes`.
+    ///
+    /// # Errors
+    /// If its length is known to be larger.
+    pub fn within(mut self, max_bytes: u64) -> Result<Self, Failure> {
+        if self.size_hint().lower() > max_bytes {
+            return Err(Failure::UpstreamResponseTooLarge);
+        }
+        self.0.left = max_bytes;
+        Ok(self)
     }
 
     /// Whether the gateway has made it.
@@ -100,7 +114,7 @@ type Polled = Poll<Option<Result<Frame<Bytes>, BrokenResponse>>>;
 impl Inner {
     /// The next frame of the body as it was made. The settlement reads it.
     fn poll_content(&mut self, cx: &mut Context<'_>) -> Polled {
-        let Self { content, deadline, measurement, closing, .. } = self;
+        let Self { content, deadline, left, measurement, closing, .. } = self;
         let Closing { recording, settlement } = closing;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {
@@ -109,7 +123,7 @@ impl Inner {
             Content::Local(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Content::Upstream(body, filter) => Pin::new(body)
                 .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map(|frame| filter.frame(frame)))),
+                .map(|frame| frame.map(|frame| within(left, frame?).map(|it| filter.frame(it)))),
         };
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
@@ -209,4 +223,12 @@ impl Body for ResponseBody {
             Content::Upstream(body, _) => body.size_hint(),
         }
     }
+}
+
+/// The frame, if its bytes are among those that are `left`.
+fn within(left: &mut u64, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BrokenResponse> {
+    let bytes = frame.data_ref().map_or(0, Bytes::len);
+    let rest = left.checked_sub(u64::try_from(bytes).unwrap_or(u64::MAX));
+    *left = rest.ok_or(BrokenResponse::TooLarge)?;
+    Ok(frame)
 }

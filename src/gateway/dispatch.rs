@@ -159,7 +159,13 @@ impl Gateway {
         // A body that the upstream has not asked for until now is not needed.
         expectation.iter().for_each(Expectation::refuse);
         let filter = Arc::clone(self.filters.responses(route));
-        let response = response?.map(|body| ResponseBody::upstream(body, filter));
+        let (head, body) = response?.into_parts();
+        let body = ResponseBody::upstream(body, filter);
+        let body = match handling.max_response_bytes {
+            None => body,
+            Some(max_bytes) => body.within(max_bytes)?,
+        };
+        let response = Response::from_parts(head, body);
         Ok(match deadline {
             None => response,
             Some(end) => response.map(|body| body.ending_by(end)),

@@ -17,6 +17,9 @@ pub const MAX_RESPONSE_FIELDS: usize = 256;
 /// The largest head of a response of an upstream in bytes, and the largest trailers.
 pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 * 1024;
 
+/// The word for a response body of an upstream that is larger than its route allows.
+pub const RESPONSE_TOO_LARGE: &str = "upstream_response_too_large";
+
 /// What a client is told if no route matches. A route that an access list hides is told the same.
 const NO_ROUTE: &str = "no route matches the host, path and method of this request";
 
@@ -140,6 +143,9 @@ pub enum Failure {
         MAX_RESPONSE_HEAD_BYTES / 1024
     )]
     UpstreamHeadTooLarge,
+    /// The upstream announces a response body that is larger than the route allows.
+    #[error("the upstream's answer is larger than this route allows")]
+    UpstreamResponseTooLarge,
     /// The upstream's response is not valid HTTP.
     #[error("the upstream's answer could not be understood")]
     UpstreamInvalid,
@@ -165,7 +171,7 @@ impl Failure {
                 Code::Unimplemented
             }
             // Servers of gRPC use this code for a message that is too large.
-            Self::BodyTooLarge => Code::ResourceExhausted,
+            Self::BodyTooLarge | Self::UpstreamResponseTooLarge => Code::ResourceExhausted,
             // Not `Unavailable`, which says that another attempt is safe: the upstream may
             // have processed the call.
             Self::UpstreamTimeout | Self::RequestTimeout => Code::DeadlineExceeded,
@@ -218,6 +224,7 @@ impl Failure {
             | Self::UpstreamClosed
             | Self::UpstreamNoTunnel
             | Self::UpstreamHeadTooLarge
+            | Self::UpstreamResponseTooLarge
             | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
             Self::QueueFull
             | Self::StoreAway
@@ -266,6 +273,7 @@ impl Failure {
             | Self::UpstreamClosed
             | Self::UpstreamNoTunnel
             | Self::UpstreamHeadTooLarge
+            | Self::UpstreamResponseTooLarge
             | Self::UpstreamInvalid => Blame::Upstream,
         }
     }
@@ -322,6 +330,7 @@ impl Failure {
             Self::UpstreamNoTunnel => "upstream_no_tunnel",
             Self::RequestTimeout => "request_timeout",
             Self::UpstreamHeadTooLarge => "upstream_head_too_large",
+            Self::UpstreamResponseTooLarge => RESPONSE_TOO_LARGE,
             Self::UpstreamInvalid => "upstream_invalid",
         }
     }

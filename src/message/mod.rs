@@ -31,7 +31,9 @@ pub use compression::{
 };
 pub use cors::{Cors, CorsSettings, OWNED_FIELDS as CORS_FIELDS, OriginError, OriginPattern};
 pub use edits::FieldEdits;
-pub use failure::{Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+pub use failure::{
+    Blame, Failure, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, RESPONSE_TOO_LARGE,
+};
 pub use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
     request_id, strip_hop_by_hop, strip_request, write_field,

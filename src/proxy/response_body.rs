@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::body::IdleTimer;
 use super::endpoint::{Connection, InFlight};
+use crate::message::RESPONSE_TOO_LARGE;
 
 /// How long the end of a stream may take after the whole body has arrived.
 const MAX_END: Duration = Duration::from_secs(1);
@@ -51,6 +52,9 @@ pub enum BrokenResponse {
     /// The connection ended, or the upstream broke the HTTP framing.
     #[error("the upstream's response broke off")]
     Broken,
+    /// It is larger than its route allows, which was not known before.
+    #[error("the upstream's response is larger than its route allows")]
+    TooLarge,
     /// The request has taken longer than its route allows.
     #[error("the request took longer than its route allows")]
     Overdue,
@@ -62,6 +66,7 @@ impl BrokenResponse {
         match self {
             Self::Idle => "upstream_idle",
             Self::Broken => "upstream_broke_off",
+            Self::TooLarge => RESPONSE_TOO_LARGE,
             Self::Overdue => "request_timeout",
         }
     }

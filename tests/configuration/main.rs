@@ -74,6 +74,8 @@ const TOGETHER: [&str; 17] = [
     "a cost is one of",
     "a cost is settled by one of",
     "a key is one of",
+    "a match is a text, or has one of",
+    "a rule has one of",
     "a key set is in a file, or is fetched from a URL",
     "a user comes from one source",
     "Redis needs one of",

@@ -146,7 +146,8 @@ impl<'s> Schema<'s> {
             Kind::Map(values) => {
                 let value = self.example_of(values, prefers_sections, depth);
                 // The names that other examples use.
-                let names = ["app", "per-client"].map(|name| (name.to_owned(), value.clone()));
+                let names =
+                    ["app", "per-client", "office"].map(|name| (name.to_owned(), value.clone()));
                 Value::Object(Map::from_iter(names))
             }
             Kind::Either(kinds) => {

@@ -286,3 +286,19 @@ fn a_replay_applies_the_lists_to_requests_with_a_whole_address() {
         (&json!(2), &json!(1))
     );
 }
+
+#[test]
+fn every_file_of_the_pages_is_good() {
+    let secret = |_: &str| Some("a secret of at least thirty-two bytes".to_owned());
+    for page in ["docs/access.md", "docs/traffic.md"] {
+        let text = crate::commands::page::page(page).text;
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|it| it.split("```").next());
+        for block in blocks {
+            let problems = match tollgate::config::Config::parse(block, page, &secret) {
+                Ok(compiled) => compiled.warnings,
+                Err(report) => report,
+            };
+            assert!(problems.is_empty(), "{page}:\n{block}\n{problems}");
+        }
+    }
+}

@@ -3,10 +3,12 @@
 
 use std::collections::HashSet;
 
+use http::HeaderName;
 use http::header::COOKIE;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::meter::MeterSpec;
 use tollgate_core::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
+use tollgate_core::routes::{Part, PartMatch, Wanted};
 
 use super::facts::Facts;
 use super::trial::Setup;
@@ -117,7 +119,8 @@ fn of_routes(facts: &Facts, setup: &Setup) -> Vec<String> {
         ));
     }
     for route in &setup.routes {
-        for (name, _) in route.headers.iter().filter(|(name, _)| !facts.has(name)) {
+        let names = route.parts.iter().filter_map(field_of);
+        for name in names.filter(|name| !facts.has(name)) {
             notes.push(format!(
                 "the log lacks the field {name}, so the route {} matches no request",
                 route.name
@@ -125,6 +128,15 @@ fn of_routes(facts: &Facts, setup: &Setup) -> Vec<String> {
         }
     }
     notes
+}
+
+/// The field without which no request meets this condition of a route.
+fn field_of(matched: &PartMatch) -> Option<&HeaderName> {
+    match (&matched.part, &matched.wanted) {
+        (_, Wanted::Present(false)) | (Part::Query(_), _) => None,
+        (Part::Header(name), _) => Some(name),
+        (Part::Cookie(_), _) => Some(&COOKIE),
+    }
 }
 
 fn of_policy(facts: &Facts, setup: &Setup, policy: &Policy) -> Vec<String> {

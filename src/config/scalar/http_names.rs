@@ -51,6 +51,34 @@ pub struct FieldValue(pub HeaderValue);
 
 written_as_text!(FieldValue, "The value of a header field", "2");
 
+/// The name of an access list, or `none`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListName(pub String);
+
+written_as_text!(ListName, "The name of an access list, or none", "office");
+
+impl FromStr for ListName {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The value of a header field, a parameter or a cookie, or its beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchText(pub String);
+
+written_as_text!(MatchText, "The value of a header field, a parameter or a cookie", "2");
+
+impl FromStr for MatchText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
 impl FromStr for FieldValue {
     type Err = ScalarError;
 

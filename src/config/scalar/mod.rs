@@ -36,7 +36,7 @@ pub use endpoint::Endpoint;
 pub use fallback::FallbackOn;
 pub use grammars::KeyWord;
 pub use grammars::{HostText, PathText, PlaceCode, PointerText};
-pub use http_names::{FieldName, FieldValue, MethodName};
+pub use http_names::{FieldName, FieldValue, ListName, MatchText, MethodName};
 pub use limit::KeyLimit;
 pub use limit::{Allowance, Limit};
 pub use location::{HostAndPort, LocationText, PrefixText};

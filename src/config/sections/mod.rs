@@ -44,7 +44,7 @@ use super::field::{Either, Entries, Field, List, OneOrMore, Spanned};
 use super::model::{AdminAccess, Client, Config, StoreSettings};
 use super::node::{Node, TextSpan};
 use super::problem::Problems;
-use super::scalar::Endpoint;
+use super::scalar::{Endpoint, ListName};
 use super::surroundings::Surroundings;
 use access::{ListReferences, RawAccessList};
 use admin::RawAdmin;
@@ -139,7 +139,7 @@ struct RawDefaults {
     /// route does not remove them.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["office"])]
-    access: OneOrMore<String>,
+    access: OneOrMore<ListName>,
     /// What the gateway answers to scripts of other origins.
     #[schemars(extend("x-default" = "nothing: preflights go to the upstreams"))]
     #[schemars(example = serde_json::json!({ "origins": ["https://app.example.com"] }))]

@@ -113,7 +113,7 @@ families! {
         "Requests that each access list has judged: `allowed`, `denied`, `shadow_denied` if the \
          list is in shadow mode and would have denied the request, `ambiguous` and `unverifiable` \
          if a value of the request is not certain. Lists after one that denies are not asked.",
-    );
+    ).on_event();
     // Decisions
     DECISION_DURATION = Family::histogram(
         "tollgate_decision_duration_seconds", DECISION, &["store"], "seconds",

@@ -1,5 +1,5 @@
-//! Every recipe of docs/recipes.md: its configuration is good, and its requests get the answers
-//! that the page shows.
+//! Every recipe of docs/recipes.md and of a few other pages: its configuration is good, and its
+//! requests get the answers that the page shows.
 //!
 //! The page is the only copy of both. `stage` starts what a recipe needs, and `answers` compares.
 //! Only addresses and the places of certificates are others than on the page.
@@ -17,22 +17,34 @@ use crate::support::{PATIENCE, Program, eventually, now};
 use answers::differs;
 use stage::Stage;
 
-pub(crate) const PAGE: &str = "docs/recipes.md";
+const PAGE: &str = "docs/recipes.md";
+/// The pages with recipes, and how many each has at least. Other sections of a page have no
+/// commands, or are no whole configuration.
+pub(crate) const PAGES: [(&str, usize); 3] =
+    [(PAGE, 10), ("docs/access.md", 3), ("docs/traffic.md", 2)];
 
 /// The sections of the page that are recipes.
-fn recipes() -> Vec<Page> {
-    let text = page(PAGE).text;
-    let sections = text.split("\n## ").skip(1).map(|section| {
+fn recipes(path: &str) -> Vec<Page> {
+    let text = page(path).text;
+    let is_recipe = |section: &&str| {
+        section.contains("\n```yaml\nlisteners:") && section.contains("\n```console\n")
+    };
+    let sections = text.split("\n## ").skip(1);
+    let sections = sections.filter(|it| path == PAGE || is_recipe(it)).map(|section| {
         let title = section.lines().next().unwrap_or_default();
-        Page { path: format!("{PAGE}: {title}"), text: section.to_owned() }
+        Page { path: format!("{path}: {title}"), text: section.to_owned() }
     });
     sections.collect()
 }
 
 #[test]
 fn every_recipe_gets_the_answers_of_its_page() {
-    let recipes = recipes();
-    assert_eq!(recipes.len(), 10);
+    let mut recipes = Vec::new();
+    for (path, least) in PAGES {
+        let of_page = self::recipes(path);
+        assert!(of_page.len() >= least, "{path} has {} recipes", of_page.len());
+        recipes.extend(of_page);
+    }
     let problems: Vec<String> = thread::scope(|scope| {
         let tried: Vec<_> = recipes.iter().map(|recipe| scope.spawn(|| try_out(recipe))).collect();
         tried.into_iter().flat_map(|it| it.join().expect("each recipe has a stage")).collect()
@@ -43,7 +55,8 @@ fn every_recipe_gets_the_answers_of_its_page() {
 /// certbot exchanges the links in its directory `live` when it renews a certificate.
 #[test]
 fn a_certificate_that_certbot_renews_is_in_use_without_a_restart() {
-    let recipe = recipes().into_iter().find(|it| it.text.contains("certbot")).expect("a recipe");
+    let recipe =
+        recipes(PAGE).into_iter().find(|it| it.text.contains("certbot")).expect("a recipe");
     let commands = recipe.commands();
     let request = commands.iter().find(|it| it.text.starts_with("curl ")).expect("a request");
     let mut stage = Stage::of(&recipe, &page(PAGE));

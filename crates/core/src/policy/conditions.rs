@@ -46,11 +46,30 @@ impl Subject<'_, '_> {
 
 /// Whether two values are the same. The duration of a comparison of keyed digests does not depend
 /// on where two values differ.
-pub(super) fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
+fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
     let digest = |value| {
         let mut digest = secret.digest();
         digest.value(value);
         digest.finish()
     };
     digest(one) == digest(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn two_values_are_equal_if_their_bytes_are(
+            one in prop::collection::vec(any::<u8>(), 0..8),
+            other in prop::collection::vec(any::<u8>(), 0..8),
+        ) {
+            let secret = Secret::from_bytes([9; 16]);
+            prop_assert_eq!(are_equal(&secret, &one, &other), one == other);
+            prop_assert!(are_equal(&secret, &one, &one.clone()));
+        }
+    }
 }

@@ -72,6 +72,7 @@ pub use key_settings::{IdentityPart, KeySettings};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use missing_key::MissingKey;
 pub use override_limit::{LimitOwner, OverrideLimit};
+pub(crate) use pairs::{Reading, cookie_readings, parameter_readings};
 pub use partition::{Exemption, KeyFor};
 pub use plan::{Limit, LimitChoice, PlanId};
 pub use shown_key::MaskedAddress;

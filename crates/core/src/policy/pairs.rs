@@ -20,13 +20,7 @@ const MAX_PAIRS: usize = 1024;
 ///
 /// Several cookies with the name must have the same value.
 pub(super) fn cookie<'r>(headers: &'r HeaderMap, name: &str) -> Result<Cow<'r, [u8]>, Lack> {
-    let lines = headers.get_all(COOKIE).iter();
-    let pairs = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
-    let value = single(pairs, b',', |pair| {
-        let equals = pair.iter().position(|&byte| byte == b'=')?;
-        let (written, value) = (pair[..equals].trim_ascii(), &pair[equals + 1..]);
-        Some((cookie_relation(written, name.as_bytes()), value))
-    })?;
+    let value = single(cookies(headers), b',', |pair| read_cookie(pair, name))?;
     normal_cookie(value)
 }
 
@@ -50,13 +44,7 @@ pub(super) fn normal_cookie(value: &[u8]) -> Result<Cow<'_, [u8]>, Lack> {
 /// Several parameters with the name must have the same value.
 pub(super) fn query<'r>(query: Option<&'r str>, name: &str) -> Result<Cow<'r, [u8]>, Lack> {
     let name = normal_parameter(name.as_bytes());
-    let pairs = query.unwrap_or_default().as_bytes().split(|&byte| byte == b'&');
-    let value = single(pairs, b';', |pair| {
-        let equals = pair.iter().position(|&byte| byte == b'=');
-        let (written, value) = pair.split_at(equals.unwrap_or(pair.len()));
-        let written = normal_parameter(written);
-        Some((relation(&written, &name), value.strip_prefix(b"=").unwrap_or(value)))
-    })?;
+    let value = single(parameters(query), b';', |pair| Some(read_parameter(pair, &name)))?;
     if has_bad_escape(value) {
         return Err(Lack::Ambiguous);
     }
@@ -78,10 +66,8 @@ pub(super) fn normal_parameter(text: &[u8]) -> Cow<'_, [u8]> {
 /// Whether some backend takes this pair of a query for the parameter with this name.
 pub(super) fn is_parameter(pair: &str, name: &str) -> bool {
     let wanted = normal_parameter(name.as_bytes());
-    pair.split(';').any(|part| {
-        let written = part.split('=').next().unwrap_or_default();
-        relation(&normal_parameter(written.as_bytes()), &wanted) != Relation::Other
-    })
+    let mut parts = pair.split(';');
+    parts.any(|part| read_parameter(part.as_bytes(), &wanted).0 != Relation::Other)
 }
 
 /// Whether some backend takes this pair of a cookie field for the cookie with this name.
@@ -92,31 +78,155 @@ pub(super) fn is_cookie(pair: &[u8], name: &str) -> bool {
     })
 }
 
-/// The common value of all `pairs` with the name. `read` compares the name of a pair with
-/// it, and returns the value. Some backends also separate pairs by `separator`.
+/// The pairs of all lines of `Cookie`.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = headers.get_all(COOKIE).iter();
+    lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
+}
+
+/// How the name of a pair compares with `name`, and its value. None: it has no name.
+fn read_cookie<'r>(pair: &'r [u8], name: &str) -> Option<(Relation, &'r [u8])> {
+    let equals = pair.iter().position(|&byte| byte == b'=')?;
+    let (written, value) = (pair[..equals].trim_ascii(), &pair[equals + 1..]);
+    Some((cookie_relation(written, name.as_bytes()), value))
+}
+
+/// The pairs of a query.
+fn parameters(query: Option<&str>) -> impl Iterator<Item = &[u8]> {
+    query.unwrap_or_default().as_bytes().split(|&byte| byte == b'&')
+}
+
+/// How the name of a pair compares with `name`, which is in normal form, and its value.
+fn read_parameter<'r>(pair: &'r [u8], name: &[u8]) -> (Relation, &'r [u8]) {
+    let equals = pair.iter().position(|&byte| byte == b'=');
+    let (written, value) = pair.split_at(equals.unwrap_or(pair.len()));
+    let relation = relation(&normal_parameter(written), name);
+    (relation, value.strip_prefix(b"=").unwrap_or(value))
+}
+
+/// What a backend may read as the value of one name.
+#[derive(Clone, Debug)]
+pub(crate) enum Reading<'r> {
+    /// This value, in its normal form.
+    Value(Cow<'r, [u8]>),
+    /// No value: the request does not have the name.
+    Absent,
+    /// A value whose form backends treat differently.
+    Unreadable,
+}
+
+/// Calls `see` with everything that backends may read as the cookie with this name.
+pub(crate) fn cookie_readings<'r>(
+    headers: &'r HeaderMap,
+    name: &str,
+    see: impl FnMut(Reading<'r>),
+) {
+    let normal = |value| match normal_cookie(value) {
+        Ok(value) => Reading::Value(value),
+        Err(Lack::Absent) => Reading::Value(Cow::Borrowed(&b""[..])),
+        Err(_) => Reading::Unreadable,
+    };
+    readings(cookies(headers), b',', |pair| read_cookie(pair, name), normal, see);
+}
+
+/// Calls `see` with everything that backends may read as the query parameter with this name.
+pub(crate) fn parameter_readings<'r>(
+    query: Option<&'r str>,
+    name: &str,
+    see: impl FnMut(Reading<'r>),
+) {
+    let name = normal_parameter(name.as_bytes());
+    let normal = |value| match has_bad_escape(value) {
+        true => Reading::Unreadable,
+        false => Reading::Value(normal_parameter(value)),
+    };
+    readings(parameters(query), b';', |pair| Some(read_parameter(pair, &name)), normal, see);
+}
+
+/// The readings of a name among `pairs`. A name that only some backends treat as the same may be
+/// read or not.
+fn readings<'r>(
+    pairs: impl Iterator<Item = &'r [u8]>,
+    separator: u8,
+    read: impl Fn(&'r [u8]) -> Option<(Relation, &'r [u8])>,
+    normal: impl Fn(&'r [u8]) -> Reading<'r>,
+    mut see: impl FnMut(Reading<'r>),
+) {
+    let mut is_there = false;
+    let all = each(pairs, separator, read, |found| {
+        is_there |= found.is_certain();
+        see(normal(found.value));
+        if let Some(whole) = found.longer {
+            see(normal(whole));
+        }
+        Ok(())
+    });
+    match all {
+        Err(_) => see(Reading::Unreadable),
+        Ok(()) if !is_there => see(Reading::Absent),
+        Ok(()) => {}
+    }
+}
+
+/// The common value of all `pairs` with the name.
 fn single<'r>(
     pairs: impl Iterator<Item = &'r [u8]>,
     separator: u8,
     read: impl Fn(&'r [u8]) -> Option<(Relation, &'r [u8])>,
 ) -> Result<&'r [u8], Lack> {
-    let mut found: Option<&[u8]> = None;
+    let mut common: Option<&[u8]> = None;
+    each(pairs, separator, read, |found| {
+        let is_clear = found.is_certain() && found.longer.is_none();
+        if !is_clear || common.is_some_and(|known| known != found.value) {
+            return Err(Lack::Ambiguous);
+        }
+        common = Some(found.value);
+        Ok(())
+    })?;
+    common.ok_or(Lack::Absent)
+}
+
+/// A pair whose name is the wanted one for some backends.
+struct Found<'r> {
+    relation: Relation,
+    value: &'r [u8],
+    /// Whether it begins a pair. If not, only backends that separate pairs otherwise see it.
+    is_first: bool,
+    /// The longer value that backends see which do not separate here.
+    longer: Option<&'r [u8]>,
+}
+
+impl Found<'_> {
+    /// Whether every backend sees a value of the name.
+    fn is_certain(&self) -> bool {
+        self.is_first && self.relation == Relation::Same
+    }
+}
+
+/// Calls `see` with all `pairs` that have the name. `read` compares the name of a pair with it, and
+/// returns the value. Some backends also separate pairs by `separator`.
+fn each<'r>(
+    pairs: impl Iterator<Item = &'r [u8]>,
+    separator: u8,
+    read: impl Fn(&'r [u8]) -> Option<(Relation, &'r [u8])>,
+    mut see: impl FnMut(Found<'r>) -> Result<(), Lack>,
+) -> Result<(), Lack> {
     for (seen, pair) in pairs.enumerate() {
         if seen == MAX_PAIRS {
             return Err(Lack::Ambiguous);
         }
         for (index, part) in pair.split(|&byte| byte == separator).enumerate() {
             let Some((relation, value)) = read(part) else { continue };
-            let is_certain = index == 0 && part.len() == pair.len();
-            match relation {
-                Relation::Other => {}
-                Relation::Same if is_certain && found.is_none_or(|known| known == value) => {
-                    found = Some(value);
-                }
-                Relation::Same | Relation::Alike => return Err(Lack::Ambiguous),
+            if relation == Relation::Other {
+                continue;
             }
+            let is_first = index == 0;
+            let has_more = is_first && part.len() < pair.len();
+            let longer = has_more.then(|| read(pair)).flatten().map(|(_, value)| value);
+            see(Found { relation, value, is_first, longer })?;
         }
     }
-    found.ok_or(Lack::Absent)
+    Ok(())
 }
 
 /// The result of a comparison of a pair's name with the wanted name.

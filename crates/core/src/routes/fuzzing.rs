@@ -6,9 +6,10 @@ use crate::request::{
     Params, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path, segments,
     without_parameters,
 };
-use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Request, Uri, Version};
+use http::header::{COOKIE, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
 
+use super::part::{Met, Part, PartMatch, Wanted};
 use super::reading::Reading;
 use super::router::Router;
 use super::{HostPattern, Route};
@@ -39,7 +40,7 @@ pub fn paths(input: &[u8]) {
     }
     let headers = HeaderMap::new();
     let request = RequestView::sample("a.test", &normal, &headers);
-    let first = routes.iter().position(|route| matches(route, &request));
+    let first = routes.iter().position(|route| met(route, &request) != Met::No);
     let router = Router::new(&routes);
     assert_eq!(selected(&router, &routes, &request), first, "another route is first");
     for spelling in spellings(&normal) {
@@ -56,7 +57,8 @@ pub fn paths(input: &[u8]) {
 }
 
 fn selected(router: &Router, routes: &[Route], request: &RequestView<'_>) -> Option<usize> {
-    router.select(routes, &Reading { request, path: request.path(), method: request.method() })
+    let reading = Reading { request, path: request.path(), method: request.method() };
+    router.select(routes, &reading).map(|selected| selected.index)
 }
 
 /// Other spellings, in normal form, that some backend treats as the same path.
@@ -94,11 +96,12 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// The host of a request, and patterns of hosts.
+/// The host of a request, its target, a pattern of hosts, and [conditions](parts).
 pub fn hosts(input: &[u8]) {
-    let mut lines = input.splitn(3, |byte| *byte == b'\n');
+    let mut lines = input.splitn(4, |byte| *byte == b'\n');
     let (Some(host), target) = (lines.next(), lines.next().unwrap_or(b"/")) else { return };
     let pattern = lines.next().unwrap_or_default();
+    lines.next().into_iter().for_each(parts);
     let (Ok(value), Ok(uri)) = (HeaderValue::from_bytes(host), Uri::try_from(target)) else {
         return;
     };
@@ -117,24 +120,80 @@ pub fn hosts(input: &[u8]) {
         }
         if let Some(pattern) = &pattern {
             let routes = [route(vec![pattern.clone()], "/*".parse().expect("a path"))];
-            let expected = matches(&routes[0], &request).then_some(0);
+            let expected = (met(&routes[0], &request) == Met::Yes).then_some(0);
             assert_eq!(selected(&Router::new(&routes), &routes, &request), expected, "{host}");
         }
     }
 }
 
-/// Implements the documentation of routes literally.
+/// Conditions on one header field, parameter or cookie. The first line names the kind. Conditions
+/// follow, one on each line, such as `=a`, `^a`, `|a|b`, `+` or `-`; then an empty line, and the
+/// values: the lines of a field or of `Cookie`, or the query.
+fn parts(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let mut lines = text.split('\n');
+    let kind = lines.next().unwrap_or_default();
+    let wanted = lines.by_ref().take_while(|line| !line.is_empty()).take(4);
+    let wanted: Vec<Wanted> = wanted.filter_map(wanted_of).collect();
+    let values: Vec<HeaderValue> = lines.filter_map(|line| line.parse().ok()).take(8).collect();
+    let name = if kind == "cookie" { COOKIE } else { HeaderName::from_static("x-mode") };
+    let headers: HeaderMap = values.iter().map(|value| (name.clone(), value.clone())).collect();
+    let query = values.first().and_then(|value| value.to_str().ok());
+    let request = RequestView::sample("a.test", "/", &headers);
+    let request = if kind == "query" { request.with_query(query) } else { request };
+    let part = match kind {
+        "cookie" => Part::Cookie("mode".into()),
+        "query" => Part::Query("mode".into()),
+        _ => Part::Header(name),
+    };
+    let of = |wanted| PartMatch { part: part.clone(), wanted };
+    let all: Vec<PartMatch> = wanted.into_iter().map(of).collect();
+    let route = |part: &PartMatch| Route { parts: vec![part.clone()], ..Route::for_all(vec![]) };
+    let routes: Vec<Route> = all.iter().map(route).collect();
+    let first = all.iter().position(|part| part.met(&request) != Met::No);
+    assert_eq!(selected(&Router::new(&routes), &routes, &request), first, "another one is first");
+    for (mine, later) in all.iter().flat_map(|mine| all.iter().map(move |later| (mine, later))) {
+        let covers = route(mine).covers(&route(later));
+        // A route that never matches must not be reached through a request in doubt either.
+        let is_reached = mine.met(&request) == Met::No && later.met(&request) != Met::No;
+        assert!(!covers || !is_reached, "a covered route is reached");
+    }
+    let [there, absent] = [true, false].map(|wanted| of(Wanted::Present(wanted)).met(&request));
+    let is_opposite = match there {
+        Met::Yes => absent == Met::No,
+        Met::No => absent == Met::Yes,
+        Met::Unclear => absent == Met::Unclear,
+    };
+    assert!(is_opposite, "it is neither there nor absent");
+}
+
+fn wanted_of(line: &str) -> Option<Wanted> {
+    let (form, text) = line.split_at_checked(1)?;
+    Some(match form {
+        "=" => Wanted::Equal(text.as_bytes().into()),
+        "^" => Wanted::Prefix(text.as_bytes().into()),
+        "|" => Wanted::Any(text.split('|').map(|it| it.as_bytes().into()).collect()),
+        "+" => Wanted::Present(true),
+        "-" => Wanted::Present(false),
+        _ => return None,
+    })
+}
+
+/// Whether a route matches for every backend.
+#[cfg(test)]
 pub(super) fn matches(route: &Route, request: &RequestView<'_>) -> bool {
+    met(route, request) == Met::Yes
+}
+
+/// Implements the documentation of routes literally.
+pub(super) fn met(route: &Route, request: &RequestView<'_>) -> Met {
     let host = route.hosts.is_empty()
         || route.hosts.iter().any(|pattern| match pattern {
             HostPattern::Exact(name) => request.host() == &**name,
             HostPattern::Below(name) => request.host().ends_with(&format!(".{name}")),
         });
     let method = route.methods.is_empty() || route.methods.contains(request.method());
-    let headers = route
-        .headers
-        .iter()
-        .all(|(name, value)| request.headers().get_all(name).iter().any(|line| line == value));
+    let parts = route.parts.iter().fold(Met::Yes, |met, part| met.and(part.met(request)));
     let how = route.path_match;
     let compared = |text: &str| {
         let text = if how.exact_parameters { text } else { without_parameters(text) };
@@ -156,5 +215,5 @@ pub(super) fn matches(route: &Route, request: &RequestView<'_>) -> bool {
         Segment::Param(_) => !without_parameters(segment).is_empty(),
         Segment::Prefix(start) => segment.starts_with(&compared(start)),
     });
-    host && method && headers && length && same
+    if host && method && length && same { parts } else { Met::No }
 }

@@ -6,7 +6,7 @@ use crate::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, User
 use crate::request::{folded_name, is_plain_name};
 use http::{HeaderMap, HeaderName};
 
-use super::Route;
+use super::{Part, Route};
 
 /// Names of fields that may occur only in this spelling, and not under a name that some
 /// backends treat as the same.
@@ -71,7 +71,10 @@ pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName
         names.push(name.clone());
     }
     for route in routes {
-        names.extend(route.headers.iter().map(|(name, _)| name.clone()));
+        names.extend(route.parts.iter().filter_map(|matched| match &matched.part {
+            Part::Header(name) => Some(name.clone()),
+            Part::Query(_) | Part::Cookie(_) => None,
+        }));
         route.own_keys().for_each(|key| add_key(key, &mut names));
         route.policies.iter().for_each(|policy| add_policy(policy, &mut names));
         for list in &route.access {

@@ -5,6 +5,7 @@
 pub mod fuzzing;
 mod guarded;
 mod host;
+mod part;
 mod passed_over;
 mod reading;
 mod route;
@@ -26,6 +27,7 @@ use self::reading::Reading;
 use self::router::Router;
 
 pub use host::{HostPattern, HostPatternError};
+pub use part::{Part, PartMatch, Wanted};
 pub use passed_over::{Mismatch, PassedOver};
 pub use route::Route;
 pub use split::{Branch, Destination, Point, Split};
@@ -46,7 +48,7 @@ pub enum Unmatched {
     #[error("no route matches")]
     NoRoute,
     /// The backend's interpretation of the request determines the route: whether an escaped
-    /// slash is a slash, or whether a field replaces the method.
+    /// slash is a slash, whether a field replaces the method, or which one of two values counts.
     #[error("the request can be read in two ways that lead to different routes")]
     Ambiguous,
 }
@@ -110,7 +112,11 @@ impl Rules {
         let method = request.method();
         let select =
             |path, method| self.router.select(&self.routes, &Reading { request, path, method });
-        let index = select(path, method);
+        let selected = select(path, method);
+        if selected.is_some_and(|selected| !selected.is_clear) {
+            return Err(Unmatched::Ambiguous);
+        }
+        let index = selected.map(|selected| selected.index);
         let tells_slashes_apart =
             index.is_some_and(|index| self.routes[index].path_match.exact_escaped_slash);
         let slashed = if tells_slashes_apart { None } else { slashed_path(path) };
@@ -122,7 +128,7 @@ impl Rules {
             other_method.map(|method| (path, method)),
             other_path.zip(other_method),
         ];
-        if others.into_iter().flatten().any(|(path, method)| select(path, method) != index) {
+        if others.into_iter().flatten().any(|(path, method)| select(path, method) != selected) {
             return Err(Unmatched::Ambiguous);
         }
         index.ok_or(Unmatched::NoRoute)

@@ -16,8 +16,9 @@ const MAX_NAMED: usize = 32;
 /// The part of a request that a route does not match, and how near the route is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mismatch {
-    /// A header field of the route is absent, or has another value.
-    Header(String),
+    /// A header field, a parameter or a cookie of the route is absent, or has another value. The
+    /// text names the kind and the name.
+    Part(String),
     /// The method.
     Method,
     /// The path.
@@ -55,17 +56,17 @@ impl Rules {
 impl Mismatch {
     const fn nearness(&self) -> u8 {
         match self {
-            Self::Header(_) => 0,
+            Self::Part(_) => 0,
             Self::Method => 1,
             Self::Path => 2,
             Self::Host => 3,
         }
     }
 
-    /// One word, or the name of the field.
+    /// One word, or the kind and the name of the part.
     pub fn text(&self) -> String {
         match self {
-            Self::Header(name) => format!("header {name}"),
+            Self::Part(text) => text.clone(),
             Self::Method => "method".to_owned(),
             Self::Path => "path".to_owned(),
             Self::Host => "host".to_owned(),
@@ -82,7 +83,7 @@ impl Route {
         }
         let reading = Reading { request, path: request.path(), method: request.method() };
         // A router with this route alone compares the path as the true router does.
-        let by_path = Self { hosts: vec![], methods: vec![], headers: vec![], ..self.clone() };
+        let by_path = Self { hosts: vec![], methods: vec![], parts: vec![], ..self.clone() };
         let routes = slice::from_ref(&by_path);
         if Router::new(routes).select(routes, &reading).is_none() {
             return Some(Mismatch::Path);
@@ -91,7 +92,7 @@ impl Route {
         if !self.methods.is_empty() && !self.methods.contains(request.method()) && !is_asked {
             return Some(Mismatch::Method);
         }
-        self.lacking_header(request).map(|name| Mismatch::Header(name.to_string()))
+        self.lacking_part(request).map(|part| Mismatch::Part(part.to_string()))
     }
 }
 
@@ -106,11 +107,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::routes::fuzzing;
+    use crate::routes::{PartMatch, fuzzing};
 
     fn route((host, path, method, version): (usize, usize, usize, usize)) -> Route {
         let hosts = ["", "a.test", "*.test", "b.a.test"][host];
-        let value = |it: usize| HeaderValue::from_static(["", "1", "2"][it]);
         Route {
             name: format!("{host}{path}{method}{version}").into(),
             hosts: Some(hosts)
@@ -124,8 +124,11 @@ mod tests {
                 .then(|| [Method::GET, Method::POST][method - 1].clone())
                 .into_iter()
                 .collect(),
-            headers: (version > 0)
-                .then(|| ("x-version".parse().unwrap(), value(version)))
+            parts: (version > 0)
+                .then(|| {
+                    let value = [version.to_string()];
+                    PartMatch::header("x-version".parse().unwrap(), value[0].as_bytes())
+                })
                 .into_iter()
                 .collect(),
             ..Route::for_all(vec![])

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::policy::{AccessList, AuthMethod, KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern, RequestView};
-use http::{HeaderName, HeaderValue, Method};
+use http::Method;
 
+use super::part::{Met, Part, PartMatch, Wanted};
 use super::reading::Reading;
 use super::{HostPattern, Split};
 
@@ -24,8 +25,8 @@ pub struct Route {
     /// One of these must match. If there are none, every method matches. GET does not imply
     /// HEAD: a route with methods matches only these.
     pub methods: Vec<Method>,
-    /// All of these fields must have exactly this value on one line.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// All of these conditions on header fields, parameters and cookies must be met.
+    pub parts: Vec<PartMatch>,
     /// All of these access lists must allow the request. None occurs twice.
     pub access: Vec<Arc<AccessList>>,
     /// All of these policies must admit the request. None occurs twice.
@@ -51,7 +52,7 @@ impl Route {
             path: PathPattern { segments: Vec::new(), tail: true },
             path_match: PathMatch::default(),
             methods: Vec::new(),
-            headers: Vec::new(),
+            parts: Vec::new(),
             access: Vec::new(),
             policies,
             affinity: None,
@@ -73,12 +74,13 @@ impl Route {
         let methods = self.methods.is_empty()
             || !later.methods.is_empty()
                 && later.methods.iter().all(|method| self.methods.contains(method));
-        let headers = self.headers.iter().all(|wanted| later.headers.contains(wanted));
+        let parts =
+            self.parts.iter().all(|mine| later.parts.iter().any(|their| mine.follows_from(their)));
         let path = self.path_match.covers(&self.path, later.path_match, &later.path);
         let preflights = !later.answers_preflights
             || self.answers_preflights
-            || self.methods.is_empty() && self.headers.is_empty();
-        hosts && methods && headers && path && preflights
+            || self.methods.is_empty() && self.parts.is_empty();
+        hosts && methods && parts && path && preflights
     }
 
     /// The parts of the route that policies use.
@@ -109,30 +111,42 @@ impl Route {
     }
 
     /// Whether a request whose host and loose path match also has the path, the method and
-    /// the header fields of the route.
-    pub(super) fn admits(&self, reading: &Reading<'_>) -> bool {
+    /// the parts of the route. It is not clear if backends may read different parts.
+    pub(super) fn admits(&self, reading: &Reading<'_>) -> Met {
         let Reading { request, path, method } = reading;
         let method = self.methods.is_empty()
             || self.methods.contains(method)
             || self.answers_preflights && request.asks_for_method(&self.methods);
-        method && self.path_match.admits(&self.path, path) && self.lacking_header(request).is_none()
+        if !method || !self.path_match.admits(&self.path, path) {
+            return Met::No;
+        }
+        self.parts.iter().fold(Met::Yes, |met, part| match met {
+            Met::No => Met::No,
+            met => met.and(self.met(part, request)),
+        })
     }
 
-    /// The first of its header fields that the request does not have.
-    pub(super) fn lacking_header(&self, request: &RequestView<'_>) -> Option<&HeaderName> {
-        let has = |name: &HeaderName, wanted: &HeaderValue| {
-            request.headers().get_all(name).iter().any(|value| value == wanted)
-        };
-        // A preflight has the names of the fields that its request will have, and no values.
-        let will_have = |name: &HeaderName| self.answers_preflights && request.asks_for_field(name);
-        let lacks =
-            |(name, wanted): &&(HeaderName, HeaderValue)| !has(name, wanted) && !will_have(name);
-        self.headers.iter().find(lacks).map(|(name, _)| name)
+    /// Whether a request meets a condition of the route. A preflight has the names of the fields that
+    /// its request will have, and no values.
+    fn met(&self, part: &PartMatch, request: &RequestView<'_>) -> Met {
+        match &part.part {
+            Part::Header(name) if self.answers_preflights && request.asks_for_field(name) => {
+                if part.wanted == Wanted::Present(false) { Met::No } else { Met::Yes }
+            }
+            _ => part.met(request),
+        }
+    }
+
+    /// The first of its parts that the request does not have for every backend.
+    pub(super) fn lacking_part(&self, request: &RequestView<'_>) -> Option<&Part> {
+        self.parts.iter().find(|part| self.met(part, request) != Met::Yes).map(|part| &part.part)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
+
     use super::*;
 
     /// Parses `HOSTS PATH METHODS VERSION`, with `-` for an empty part.
@@ -142,13 +156,13 @@ mod tests {
             part.split(',').filter(|word| *word != "-").map(str::to_owned).collect()
         };
         let version = HeaderName::from_static("x-version");
-        let value = |text: &String| (version.clone(), text.parse().unwrap());
+        let value = |text: &String| PartMatch::header(version.clone(), text.as_bytes());
         Route {
             name: text.into(),
             hosts: list(parts[0]).iter().map(|host| host.parse().unwrap()).collect(),
             path: parts[1].parse().unwrap(),
             methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
-            headers: list(parts[3]).iter().map(value).collect(),
+            parts: list(parts[3]).iter().map(value).collect(),
             ..Route::for_all(vec![])
         }
     }
@@ -156,8 +170,9 @@ mod tests {
     #[test]
     fn a_route_that_answers_preflights_matches_those_of_its_requests() {
         let fields = |lines: &[(&'static str, &'static str)]| -> http::HeaderMap {
-            let line =
-                |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+            let line = |&(name, value)| {
+                (HeaderName::from_static(name), http::HeaderValue::from_static(value))
+            };
             lines.iter().map(line).collect()
         };
         let asks = [("origin", "https://a.test"), ("access-control-request-method", "POST")];
@@ -167,7 +182,7 @@ mod tests {
                 RequestView::sample("a.test", "/o", headers).with_method(&Method::OPTIONS);
             let reading =
                 Reading { request: &request, path: request.path(), method: request.method() };
-            route.admits(&reading)
+            route.admits(&reading) == Met::Yes
         };
         let plain = route("- /o POST 1");
         let answering = Route { answers_preflights: true, ..plain.clone() };

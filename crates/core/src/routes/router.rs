@@ -13,7 +13,16 @@ use crate::request::loose_path;
 
 use self::hosts::HostIndex;
 use super::Route;
+use super::part::Met;
 use super::reading::Reading;
+
+/// The first route that some backend selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Selected {
+    pub(super) index: usize,
+    /// Whether every backend selects it.
+    pub(super) is_clear: bool,
+}
 
 /// An index over the routes of a file.
 #[derive(Clone, Debug)]
@@ -38,8 +47,9 @@ impl Router {
 
     /// The index of the first route that matches this interpretation of a request. `routes`
     /// are the routes of this router.
-    pub(super) fn select(&self, routes: &[Route], reading: &Reading<'_>) -> Option<usize> {
+    pub(super) fn select(&self, routes: &[Route], reading: &Reading<'_>) -> Option<Selected> {
         let mut best = routes.len();
+        let mut is_clear = true;
         let path = loose_path(reading.path);
         // `*`, the target of OPTIONS for the whole server, is not a path that could end in
         // a node.
@@ -49,13 +59,16 @@ impl Router {
             while let Some(candidates) = walk.next_before(best) {
                 let ends = if is_path { candidates.ends } else { &[] };
                 for list in [ends, candidates.tails] {
-                    let mut earlier = list.iter().copied().take_while(|&index| index < best);
-                    let found = earlier.find(|&index| routes[index].admits(reading));
-                    best = found.unwrap_or(best);
+                    let earlier = list.iter().copied().take_while(|&index| index < best);
+                    let mut met = earlier.map(|index| (index, routes[index].admits(reading)));
+                    if let Some((index, met)) = met.find(|(_, met)| *met != Met::No) {
+                        best = index;
+                        is_clear = met == Met::Yes;
+                    }
                 }
             }
         }
-        (best < routes.len()).then_some(best)
+        (best < routes.len()).then_some(Selected { index: best, is_clear })
     }
 }
 

@@ -49,8 +49,8 @@ pub struct RawAccessList {
     /// The status of the response to a denied request: 403, 404 or 503. A response with 404 is the
     /// same as for a request that no route matches.
     #[schemars(extend("default" = 403))]
-    #[schemars(example = 404)]
-    #[schemars(range(min = 403, max = 503))]
+    #[schemars(extend("enum" = [403, 404, 503]))]
+    #[schemars(example = 503)]
     status: Field<u64>,
     /// With the status 503: when a client may try again. The response has it in `Retry-After`.
     #[schemars(extend("x-default" = "none"))]

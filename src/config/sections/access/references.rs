@@ -7,6 +7,7 @@ use tollgate_core::request::PathPattern;
 
 use super::{NamedList, RawAccessList};
 use crate::config::field::{Either, Entries, Field, OneOrMore, Spanned};
+use crate::config::scalar::ListName;
 use crate::config::sections::context::Context;
 use crate::config::sections::names::{Names, Referrer};
 
@@ -29,14 +30,14 @@ impl<'a> ListReferences<'a> {
     }
 
     /// Sets the lists of `defaults`.
-    pub fn set_defaults(&mut self, field: &OneOrMore<String>, cx: &Context<'_>) {
+    pub fn set_defaults(&mut self, field: &OneOrMore<ListName>, cx: &Context<'_>) {
         self.defaults = self.indices(field, "\"defaults\"", cx);
     }
 
     /// The lists of a route. None if one is broken or unknown.
     pub fn of_route(
         &self,
-        field: &OneOrMore<String>,
+        field: &OneOrMore<ListName>,
         route: &Referrer<'_>,
         path: Option<&PathPattern>,
         cx: &Context<'_>,
@@ -60,7 +61,7 @@ impl<'a> ListReferences<'a> {
         lists.map(|list| list.compiled.clone()).collect()
     }
 
-    fn indices(&self, field: &OneOrMore<String>, owner: &str, cx: &Context<'_>) -> Vec<usize> {
+    fn indices(&self, field: &OneOrMore<ListName>, owner: &str, cx: &Context<'_>) -> Vec<usize> {
         let mut indices = Vec::new();
         for name in names(field).filter(|name| name.value != NONE) {
             match self.names.find(&name, owner, cx) {
@@ -81,16 +82,20 @@ impl<'a> ListReferences<'a> {
     }
 }
 
+fn text(name: &Spanned<ListName>) -> Spanned<String> {
+    name.with(name.value.0.clone())
+}
+
 /// The names of a list, or the single one.
-fn names(field: &OneOrMore<String>) -> impl Iterator<Item = Spanned<String>> {
+fn names(field: &OneOrMore<ListName>) -> impl Iterator<Item = Spanned<String>> {
     let given = field.given();
     let one = given.and_then(|it| match &it.value {
-        Either::Short(name) => Some(it.with(name.clone())),
+        Either::Short(ListName(name)) => Some(it.with(name.clone())),
         Either::Long(_) => None,
     });
     let more = given.into_iter().filter_map(|it| match &it.value {
         Either::Short(_) => None,
-        Either::Long(names) => Some(names.iter().filter_map(Field::given).cloned()),
+        Either::Long(names) => Some(names.iter().filter_map(Field::given).map(text)),
     });
     one.into_iter().chain(more.flatten())
 }

@@ -4,6 +4,7 @@ pub mod auth;
 pub mod changes;
 pub mod cors;
 pub mod fallback;
+mod matches;
 pub mod mirror;
 pub mod path_match;
 pub mod retries;
@@ -18,10 +19,10 @@ use serde::Deserialize;
 use tollgate_core::policy::Policy;
 use tollgate_core::routes;
 
-use crate::config::field::{Either, Entries, Field, List, OneOrMore, Spanned};
+use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
 use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
+use crate::config::scalar::{HostText, ListName, MethodName, PathText, Period, Size};
 use crate::config::sections::answers::{RawRedirect, RawRespond};
 use crate::config::sections::client::RawClient;
 use crate::config::sections::compress::{self, RouteCompress};
@@ -38,6 +39,7 @@ use auth::RawAuth;
 use changes::{RawFieldEdits, RawRewrite};
 use cors::RawCors;
 use fallback::RawFallback;
+use matches::Matches;
 use mirror::RawMirror;
 use path_match::RawPathMatch;
 use retries::RawRetries;
@@ -63,10 +65,18 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "every method"))]
     #[schemars(example = ["GET", "POST"])]
     methods: List<MethodName>,
-    /// Header fields with their values. A request needs all of them.
+    /// Header fields with what their values must be. A request needs all of them.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "x-version": "2" }))]
-    headers: Field<Entries<FieldValue>>,
+    headers: Matches,
+    /// Parameters of the query with what their values must be. A request needs all of them.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "mode": { "any": ["a", "b"] } }))]
+    query: Matches,
+    /// Cookies with what their values must be. A request needs all of them.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "beta": { "present": true } }))]
+    cookies: Matches,
     /// The policies: their names, or whole policies. All must admit a request. A refused request
     /// uses none of their limits. A policy that is written here has the name `route-NAME`, with the
     /// name of the route or its number; the second one in a route has `route-NAME-2`.
@@ -77,7 +87,7 @@ pub struct RawRoute {
     /// these.
     #[schemars(extend("x-default" = "those of `defaults`"))]
     #[schemars(example = ["office"])]
-    access: OneOrMore<String>,
+    access: OneOrMore<ListName>,
     /// The credentials of which a client needs one: `api_key`, `user`, `tls`; or `none`.
     #[schemars(extend("x-default" = "those of the section `defaults`"))]
     #[schemars(example = ["api_key", "user"])]
@@ -126,6 +136,11 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"10MB")]
     max_body: Field<Size>,
+    /// The largest size of a response body of the upstream. A response that announces a larger one
+    /// becomes 502; one that grows larger breaks off.
+    #[schemars(extend("x-default" = "no limit"))]
+    #[schemars(example = &"10MB")]
+    max_response: Field<Size>,
     /// What the gateway answers to scripts of other origins, instead of what `defaults` has.
     #[schemars(extend("x-default" = "what defaults has"))]
     #[schemars(with = "Field<Either<Word<Nothing>, RawCors>>")]
@@ -238,7 +253,11 @@ impl RawRoute {
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
-        let headers = cx.header_values(&self.headers);
+        let parts = [
+            matches::of_headers(&self.headers, cx),
+            matches::of_query(&self.query, cx),
+            matches::of_cookies(&self.cookies, cx),
+        ];
         let auth = match (self.auth.is_absent(), self.defaults.copied()) {
             (true, Some(false)) => Box::default(),
             (true, _) => known.auth.clone(),
@@ -253,6 +272,7 @@ impl RawRoute {
             fallback,
             mirror,
             max_body_bytes: self.max_body.value().map(|size| size.0),
+            max_response_bytes: self.max_response.value().map(|size| size.0),
             changes,
             cors,
             action: action?,
@@ -264,7 +284,7 @@ impl RawRoute {
                 path: path?.0.clone(),
                 path_match,
                 methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
-                headers,
+                parts: parts.concat(),
                 auth,
                 affinity: known.affinity(upstream, &path?.0, &shown, cx),
                 access: access?,
@@ -334,6 +354,7 @@ impl RawRoute {
             warn_no_upstream(&self.request_headers, "request_headers", shown, cx);
             warn_no_upstream(&self.fallback, "fallback", shown, cx);
             warn_no_upstream(&self.mirror, "mirror", shown, cx);
+            warn_no_upstream(&self.max_response, "max_response", shown, cx);
         }
         let rewrite = self.rewrite.value().map(|it| it.compile(shown, self.path.value(), cx));
         let request = self.request_headers.value().map(|edits| edits.of_requests(cx));

@@ -5,7 +5,8 @@ use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::*;
-use crate::routes::fuzzing::matches;
+use crate::routes::fuzzing::{matches, met};
+use crate::routes::part::{Met, PartMatch};
 
 /// The owned parts of a request.
 #[derive(Clone, Debug)]
@@ -46,7 +47,8 @@ fn selected(routes: &[Route], asked: &Asked) -> Option<usize> {
 
 fn found(router: &Router, routes: &[Route], asked: &Asked) -> Option<usize> {
     let request = &asked.view();
-    router.select(routes, &Reading { request, path: &asked.path, method: &asked.method })
+    let reading = Reading { request, path: &asked.path, method: &asked.method };
+    router.select(routes, &reading).map(|selected| selected.index)
 }
 
 /// The same route, which compares paths exactly.
@@ -130,7 +132,7 @@ fn the_first_route_in_the_file_wins_and_not_the_most_specific() {
         for (first, second) in paths.iter().flat_map(|one| paths.map(|other| (one, other))) {
             let routes = [route(first_host, first), route(second_host, second)];
             let asked = Asked::get("a.example.com", "/x");
-            let wanted = routes.iter().position(|route| matches(route, &asked.view()));
+            let wanted = routes.iter().position(|route| met(route, &asked.view()) != Met::No);
             assert_eq!(selected(&routes, &asked), wanted, "{first_host:?}{first}");
         }
     }
@@ -221,9 +223,9 @@ fn any_route() -> impl Strategy<Value = Route> {
                     ..PathMatch::default()
                 };
                 route.methods = methods.iter().map(|method| method.parse().unwrap()).collect();
-                route.headers = values
+                route.parts = values
                     .iter()
-                    .map(|value| (version.clone(), HeaderValue::from_static(value)))
+                    .map(|value| PartMatch::header(version.clone(), value.as_bytes()))
                     .collect();
                 Some(route)
             },
@@ -271,7 +273,7 @@ proptest! {
     ) {
         let router = Router::new(&routes);
         for asked in &requests {
-            let wanted = routes.iter().position(|route| matches(route, &asked.view()));
+            let wanted = routes.iter().position(|route| met(route, &asked.view()) != Met::No);
             prop_assert_eq!(found(&router, &routes, asked), wanted, "{:?}", asked);
         }
     }
@@ -286,6 +288,9 @@ proptest! {
         if earlier.covers(&later) {
             for asked in requests.iter().filter(|asked| matches(&later, &asked.view())) {
                 prop_assert!(matches(&earlier, &asked.view()), "{:?}", asked);
+            }
+            for asked in requests.iter().filter(|it| met(&later, &it.view()) != Met::No) {
+                prop_assert!(met(&earlier, &asked.view()) != Met::No, "{:?}", asked);
             }
         }
     }
