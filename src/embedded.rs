@@ -118,7 +118,11 @@ fn needs_gateway(policy: &Policy) -> bool {
         key.visit(&mut |key| {
             needs |= matches!(
                 key,
-                KeyExpr::Route | KeyExpr::Param(_) | KeyExpr::TlsSubject | KeyExpr::ApiKeyPart(_)
+                KeyExpr::Route
+                    | KeyExpr::Param(_)
+                    | KeyExpr::TlsSubject
+                    | KeyExpr::ApiKeyPart(_)
+                    | KeyExpr::Authorizer(_)
             );
         });
     }

@@ -12,7 +12,7 @@ use tollgate_core::policy::{AccessList, Policy};
 use tollgate_core::refusal::Offer;
 use tollgate_core::routes::{Route, Rules};
 
-use crate::message::{CompressSettings, Cors, FieldEdits, Redirect, Rewrite};
+use crate::message::{AuthorizerSettings, CompressSettings, Cors, FieldEdits, Redirect, Rewrite};
 use crate::patches::{Definitions, Resolved};
 use crate::proxy::{
     FallbackSettings, MirrorSettings, RetrySettings, RouteTimeouts, UpstreamShared,
@@ -33,7 +33,9 @@ pub struct Snapshot {
     pub definitions: Arc<Definitions>,
     /// The changes of policies and access lists at run time that are in force.
     pub patches: Arc<Resolved>,
-    /// The upstreams by their index.
+    /// The authorizers by their index.
+    pub authorizers: Vec<Arc<AuthorizerSettings>>,
+    /// The upstreams by their index. Those of the authorizers come last.
     pub upstreams: Vec<Arc<UpstreamShared>>,
     /// Writes the fields that inform clients about their limits.
     pub headers: HeaderWriter,
@@ -79,6 +81,7 @@ impl Snapshot {
             policies: self.policies.iter().map(live).collect(),
             access,
             definitions: Arc::clone(&self.definitions),
+            authorizers: self.authorizers.clone(),
             upstreams: self.upstreams.clone(),
             headers: self.headers.clone(),
             offer: self.offer,
@@ -110,6 +113,8 @@ pub struct Handling {
     pub changes: Option<Box<Changes>>,
     /// What it answers to scripts of other origins. None: the upstream decides that.
     pub cors: Option<Arc<Cors>>,
+    /// The index of the authorizer that is asked about its requests. None: none is asked.
+    pub authorizer: Option<usize>,
 }
 
 impl Handling {

@@ -89,7 +89,9 @@ impl ProcessState {
             config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
         let edited = routes.iter().filter_map(|route| route.changes.as_ref());
         let edited = edited.flat_map(|changes| changes.request.names().cloned());
-        let rules = Rules::new(rules, config.client, Arc::clone(&self.secret)).guarding(edited);
+        let taken = config.authorizers.iter().flat_map(|it| it.guarded_names());
+        let rules = Rules::new(rules, config.client, Arc::clone(&self.secret));
+        let rules = rules.guarding(edited).guarding(taken);
         let upstreams =
             config.upstreams.into_iter().map(|settings| self.upstream(settings, before));
         Snapshot {
@@ -99,6 +101,7 @@ impl ProcessState {
             access: config.access,
             definitions: config.definitions,
             patches: Arc::default(),
+            authorizers: config.authorizers,
             upstreams: upstreams.collect(),
             headers: HeaderWriter::new(&config.headers),
             offer: if config.problem_json { Offer::ProblemAndPage } else { Offer::Text },

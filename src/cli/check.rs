@@ -93,7 +93,7 @@ fn counts(config: &Config) -> [(usize, &'static str, &'static str); 4] {
         (config.listeners.len(), "listener", "listeners"),
         (config.routes.len(), "route", "routes"),
         (config.policies.len(), "policy", "policies"),
-        (config.upstreams.len(), "upstream", "upstreams"),
+        (config.upstreams.len() - config.authorizers.len(), "upstream", "upstreams"),
     ]
 }
 

@@ -50,7 +50,7 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 9] {
         route.written.path.clone(),
         list_or_any(rule.access.iter().map(|list| access(list))),
         if policies.is_empty() { "-".to_owned() } else { policies },
-        action(route, config),
+        handling(route, config),
     ]
 }
 
@@ -80,6 +80,15 @@ fn limit(policy: &Policy) -> String {
     let shadow = if policy.mode == Mode::Shadow { ", shadow" } else { "" };
     let own = if policy.is_unlimited { "unlimited".to_owned() } else { rate(&policy.algorithm) };
     format!("{} ({own}{plans}{shadow})", policy.name)
+}
+
+/// What becomes of a request.
+fn handling(route: &Route, config: &Config) -> String {
+    let action = action(route, config);
+    match route.handling.authorizer {
+        Some(index) => format!("authorizer {}, {action}", config.authorizers[index].name),
+        None => action,
+    }
 }
 
 fn action(route: &Route, config: &Config) -> String {

@@ -18,6 +18,7 @@ use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
 use crate::check::CheckSettings;
+use crate::message::AuthorizerSettings;
 use crate::patches::Definitions;
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
@@ -52,7 +53,9 @@ pub struct Config {
     pub definitions: Arc<Definitions>,
     /// All routes, in the order of the file. The first match applies.
     pub routes: Vec<Route>,
-    /// All upstreams, in the order of the file.
+    /// All authorizers, in the order of the file.
+    pub authorizers: Vec<Arc<AuthorizerSettings>>,
+    /// All upstreams, in the order of the file, and then those of the authorizers.
     pub upstreams: Vec<UpstreamSettings>,
     /// The header fields that tell clients about their limits.
     pub headers: HeaderSettings,
@@ -97,6 +100,7 @@ impl Config {
                 max_response_bytes: None,
                 changes: None,
                 cors: None,
+                authorizer: None,
             },
             written: Written { hosts: Vec::new(), path: path.to_owned() },
         };
@@ -127,6 +131,7 @@ impl Config {
             access: Vec::new(),
             definitions: Arc::default(),
             routes,
+            authorizers: Vec::new(),
             upstreams: vec![upstream],
             headers: HeaderSettings::default(),
             problem_json: true,

@@ -44,6 +44,12 @@ pub struct Credential<'r> {
 }
 
 impl<'r> Credential<'r> {
+    /// The same, which does not borrow the configuration.
+    pub fn into_owned(self) -> Credential<'static> {
+        let Self { key, is_accepted, word } = self;
+        Credential { key: key.map(KnownKey::into_owned), is_accepted, word }
+    }
+
     /// The API key of the request, if it is accepted.
     pub fn accepted(&self) -> Option<&KnownKey<'r>> {
         self.key.as_ref().filter(|_| self.is_accepted)

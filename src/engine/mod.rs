@@ -5,6 +5,7 @@
 //! decision. It decides nothing itself.
 
 mod auth;
+mod authorized;
 mod explain;
 mod question;
 mod refusal;
@@ -24,7 +25,7 @@ use tollgate_core::policy::{
     AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
 use tollgate_core::request::{Ambiguity, Malformed, RequestView};
-use tollgate_core::routes::{Destination, Rules, Unmatched};
+use tollgate_core::routes::{Destination, Route, Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::telemetry::{
@@ -102,6 +103,23 @@ impl Judgement<'_> {
             self.decision.outcome,
             Outcome::Denied(Denial { cause: DenialCause::Rule(DenialAnswer::NotFound), .. })
         )
+    }
+}
+
+impl Seen {
+    /// Tells of the decision on a request of this route.
+    fn observe(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        subject: &Subject<'_, '_>,
+        route: &Route,
+        request: &RequestView<'_>,
+        wall: Timestamp,
+    ) {
+        self.top.observe(decision, subject, wall);
+        if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
+            refusal::keep(&self.refusals, decision, subject, (route, request), wall);
+        }
     }
 }
 
@@ -188,7 +206,7 @@ impl Engine {
         let (mut credential, mut refusal) = (Credential::default(), None);
         if rules.asks_for_credentials(index) {
             auth.look_up(&subject, now, wall).await;
-            // A preflight has no credentials, and is no request of its client's own.
+            // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
                 (credential, refusal) = auth.check(route, &subject, now);
             }
@@ -199,20 +217,23 @@ impl Engine {
                 return Ok(self.denied((index, &subject), denied, now));
             }
         }
+        let policies =
+            policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
+        // Boxed, because few requests are refused here, and few routes have an authorizer.
         let decision = match refusal {
-            None => limiter.decide(policies, &subject, headroom, now).await,
             Some(refusal) => {
                 Box::pin(auth::refuse(limiter, policies, &subject, refusal, now)).await
             }
+            None if route.has_authorizer && !is_preflight => {
+                Box::pin(limiter.decide_open(policies, &subject, headroom, now)).await
+            }
+            None => limiter.decide(policies, &subject, headroom, now).await,
         };
         let store_us = timer.end(begun);
-        seen.top.observe(&decision, &subject, wall);
         if let Some(unbelieved) = subject.unbelieved() {
             seen.forwarders.observe(&unbelieved);
         }
-        if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
-            refusal::keep(&seen.refusals, &decision, &subject, (route, request), wall);
-        }
+        seen.observe(&decision, &subject, route, request, wall);
         let Destination { branch, .. } = destination;
         let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
@@ -290,6 +311,14 @@ impl Engine {
     /// A request with this lease begins, which [`end`](Self::end) settles.
     fn begin(&self, lease: &Lease) {
         self.deciding.units.begins(lease);
+    }
+
+    /// Gives back what was charged for a request that was not processed. Returns the time.
+    fn give_back_all(&self, lease: &Lease) -> Timestamp {
+        let now = self.clock.now();
+        self.deciding.units.given_back(lease);
+        self.deciding.limiter.end_known(lease, &lease.all_cost(0), now);
+        now
     }
 
     /// Settles a request after it has ended. Returns the time of the settlement.

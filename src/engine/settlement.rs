@@ -2,6 +2,7 @@
 //! states.
 
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::ACCEPT_ENCODING;
@@ -20,9 +21,11 @@ pub struct Settlement {
     engine: Engine,
     lease: Lease,
     /// Returns the number of received bytes of the request's body.
-    received: Option<Box<dyn Fn() -> u64>>,
+    received: Option<Rc<dyn Fn() -> u64>>,
     status: Option<StatusCode>,
     meters: SmallVec<[Meter; 1]>,
+    /// That of the second decision on the request, if there was one.
+    later: Option<Box<Self>>,
 }
 
 impl Settlement {
@@ -36,6 +39,7 @@ impl Settlement {
                 received: None,
                 status: None,
                 meters: SmallVec::new(),
+                later: None,
             })
         })
     }
@@ -43,7 +47,10 @@ impl Settlement {
     /// Prepares a request with these fields for the upstream. `received` returns the number
     /// of received bytes of its body. If a meter must read the response, the response must
     /// not be compressed.
-    pub fn forwarded(&mut self, headers: &mut HeaderMap, received: Option<Box<dyn Fn() -> u64>>) {
+    pub fn forwarded(&mut self, headers: &mut HeaderMap, received: Option<Rc<dyn Fn() -> u64>>) {
+        if let Some(later) = &mut self.later {
+            later.forwarded(headers, received.clone());
+        }
         self.received = received;
         let reads = |meter: &MeterSpec| matches!(meter, MeterSpec::Json(_) | MeterSpec::SseJson(_));
         if self.lease.meters().any(reads) {
@@ -56,11 +63,17 @@ impl Settlement {
         self.status = Some(response.status());
         let headers = response.headers();
         self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
+        if let Some(later) = &mut self.later {
+            later.answered(response);
+        }
     }
 
     /// Meters a piece of the response's body.
     pub fn observe(&mut self, bytes: &[u8]) {
         self.meters.iter_mut().for_each(|meter| meter.observe(bytes));
+        if let Some(later) = &mut self.later {
+            later.observe(bytes);
+        }
     }
 }
 
@@ -82,7 +95,32 @@ pub struct Settled {
 impl Settlement {
     /// Settles the request, and says what was settled.
     pub fn settle(mut self: Box<Self>) -> Settled {
-        self.end()
+        let later = self.later.take();
+        let mut settled = self.end();
+        if let Some(later) = later {
+            settled.units.extend(later.settle().units);
+        }
+        settled
+    }
+
+    /// Gives back what was charged, because the request is not processed. Says what was settled.
+    pub fn give_back(mut self: Box<Self>) -> Settled {
+        let lease = std::mem::take(&mut self.lease);
+        let at = self.engine.give_back_all(&lease);
+        Settled { at, units: lease.policies().map(|policy| (Arc::clone(policy), 0)).collect() }
+    }
+
+    /// Keeps only what the end of the response determines: the rest stays charged. None, if
+    /// that is nothing.
+    pub fn closing_known(mut self: Box<Self>) -> Option<Box<Self>> {
+        self.lease.close_known();
+        (!self.lease.is_empty()).then_some(self)
+    }
+
+    /// Adds the settlement of the second decision on the request.
+    pub fn followed_by(mut self: Box<Self>, later: Option<Box<Self>>) -> Box<Self> {
+        self.later = later;
+        self
     }
 
     fn end(&mut self) -> Settled {

@@ -108,7 +108,7 @@ impl Gateway {
         let mut judgement = match judged {
             Ok(judgement) => judgement,
             Err(Failure::NoRoute) => {
-                exchange.unmatched();
+                exchange.set_outcome(UNMATCHED);
                 let response = exchange.complete(admission(answers), None, LimitFields::default());
                 return answers.marked(response, answers.admitted, UNMATCHED);
             }
@@ -236,9 +236,11 @@ impl Answers {
 }
 
 /// Whether the question of a proxy can be decided by this policy: it must not need the end of
-/// the response.
+/// the response, nor an authorizer.
 pub fn is_askable(policy: &Policy) -> bool {
-    policy.count == Count::All && !matches!(policy.algorithm, Algorithm::Concurrency(_))
+    policy.count == Count::All
+        && !matches!(policy.algorithm, Algorithm::Concurrency(_))
+        && !policy.needs_authorizer()
 }
 
 /// Whether the proxy has caused the failure, and not its client. It must not seem to be a

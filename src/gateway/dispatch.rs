@@ -11,8 +11,9 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
-use tollgate_core::decision::X_RATELIMIT_SOFT;
+use tollgate_core::decision::{OwnedDecision, X_RATELIMIT_SOFT};
 use tollgate_core::request::{Malformed, RequestView};
+use tollgate_core::routes::Destination;
 use tollgate_core::time::{Span, monotonic};
 
 use super::body::ResponseBody;
@@ -54,7 +55,7 @@ pub struct Forward {
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
     /// The index of its route.
-    route: usize,
+    pub route: usize,
     /// The index of the branch of the route's split, or 0.
     branch: usize,
     /// For how long it waits.
@@ -64,7 +65,7 @@ pub struct Admission {
     /// Whether it is admitted beyond a limit.
     is_soft: bool,
     /// Whether it is a preflight that the gateway answers.
-    is_preflight: bool,
+    pub is_preflight: bool,
 }
 
 impl Admission {
@@ -73,6 +74,16 @@ impl Admission {
         let Judgement { route, branch, affinity, ref decision, is_preflight, .. } = *judgement;
         let is_soft = decision.is_soft();
         Self { route, branch, affinity, delay: decision.delay, is_soft, is_preflight }
+    }
+
+    /// Where the request goes.
+    pub const fn destination(&self) -> Destination {
+        Destination { route: self.route, branch: self.branch }
+    }
+
+    /// The same, as a further decision admits the request.
+    pub fn admitted_by(self, decision: &OwnedDecision) -> Self {
+        Self { delay: decision.delay, is_soft: decision.is_soft(), ..self }
     }
 }
 

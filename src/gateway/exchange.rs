@@ -1,13 +1,14 @@
 //! What is remembered of a request until it has a response, and how that response is
 //! completed.
 
+use std::borrow::Borrow;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::ORIGIN;
+use http::header::{ORIGIN, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
@@ -22,7 +23,7 @@ use super::Gateway;
 use super::body::ResponseBody;
 use super::closing::Closing;
 use super::negotiated::Negotiated;
-use super::record::record_decision;
+use super::record::{record_decision, record_second_decision, record_settlement};
 use crate::engine::{Judgement, Settlement};
 
 use crate::message::{
@@ -62,14 +63,23 @@ pub struct Exchange {
     is_cross_origin: bool,
     /// The index of its route, when that is known.
     route: Option<usize>,
-    /// Its origin, if the route allows it to scripts of that origin.
-    allowed_origin: Option<Box<HeaderValue>>,
     /// How its response may be compressed, if its route compresses some.
     negotiated: Option<Box<Negotiated>>,
+    /// What its response gets besides. Boxed, because most responses get nothing.
+    additions: Option<Box<Additions>>,
     /// What is measured of it.
     measurement: Measurement,
     /// Its record, and what must be settled when the response has ended.
     closing: Closing,
+}
+
+/// What a response gets besides the fields of every response.
+#[derive(Debug, Default)]
+struct Additions {
+    /// The origin whose scripts may read it.
+    allowed_origin: Option<HeaderValue>,
+    /// Cookies that an authorizer gives the client.
+    cookies: Vec<HeaderValue>,
 }
 
 impl Exchange {
@@ -92,8 +102,8 @@ impl Exchange {
             error_format,
             is_cross_origin,
             route: None,
-            allowed_origin: None,
             negotiated: None,
+            additions: None,
             measurement,
             closing: Closing { settlement: None, recording },
             request_id,
@@ -109,10 +119,46 @@ impl Exchange {
         self
     }
 
-    /// Remembers that no route matches, and that the request passes nevertheless.
-    pub fn unmatched(&mut self) {
+    /// Remembers what has become of the request, in one word.
+    pub fn set_outcome(&mut self, outcome: &'static str) {
         if let Some(recording) = &mut self.closing.recording {
-            recording.record.outcome = UNMATCHED;
+            recording.record.outcome = outcome;
+        }
+    }
+
+    /// Remembers the decision of the policies that need the answer of the authorizer.
+    pub fn judged_again(&mut self, judgement: &mut Judgement<'_>) {
+        let lease = std::mem::take(&mut judgement.decision.lease);
+        let later = Settlement::new(&self.gateway.engine, lease);
+        self.closing.settlement = match self.closing.settlement.take() {
+            Some(first) => Some(first.followed_by(later)),
+            None => later,
+        };
+        if let Some(recording) = &mut self.closing.recording {
+            let route = self.gateway.snapshot.rules.route(judgement.route);
+            record_second_decision(&mut recording.record, route, judgement);
+        }
+    }
+
+    /// Gives back what was charged, because the request is not processed.
+    pub fn give_back(&mut self) {
+        let Some(settlement) = self.closing.settlement.take() else { return };
+        let settled = settlement.give_back();
+        if let Some(recording) = &mut self.closing.recording {
+            record_settlement(&mut recording.record, &settled);
+        }
+    }
+
+    /// What was charged stays charged, as far as the end of the response does not determine it.
+    pub fn stays_charged(&mut self) {
+        let settlement = self.closing.settlement.take();
+        self.closing.settlement = settlement.and_then(Settlement::closing_known);
+    }
+
+    /// Cookies for the client, besides those of the response.
+    pub fn set_cookies(&mut self, cookies: &[HeaderValue]) {
+        if !cookies.is_empty() {
+            self.additions.get_or_insert_default().cookies.extend_from_slice(cookies);
         }
     }
 
@@ -132,7 +178,10 @@ impl Exchange {
     /// Remembers whether its route allows it to scripts of its origin. These are its fields.
     pub fn allow_origin(&mut self, headers: &HeaderMap) {
         if let Some(cors) = self.cors() {
-            self.allowed_origin = cors.allowed_origin(headers).map(Box::new);
+            let allowed = cors.allowed_origin(headers);
+            if allowed.is_some() {
+                self.additions.get_or_insert_default().allowed_origin = allowed;
+            }
         }
     }
 
@@ -154,7 +203,7 @@ impl Exchange {
     pub fn settles_after(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
         if let Some(settlement) = &mut self.closing.settlement {
             let progress = body.progress();
-            let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
+            let received = progress.map(|it| Rc::new(move || it.bytes()) as Rc<dyn Fn() -> u64>);
             settlement.forwarded(headers, received);
         }
     }
@@ -177,16 +226,18 @@ impl Exchange {
     }
 
     /// The response to a request that exceeds a limit.
-    pub fn refusal(
+    pub fn refusal<P: Borrow<Arc<Policy>>>(
         &self,
-        decision: &Decision<&Arc<Policy>>,
+        decision: &Decision<P>,
         retry: Retry,
     ) -> Response<ResponseBody> {
         let binding = decision.binding();
         let mut names: SmallVec<[&str; 4]> =
             decision.violated().map(|policy| &*policy.name).collect();
         // The binding policy comes first. The sort is stable: the others keep their order.
-        names.sort_by_key(|name| binding.is_none_or(|report| *report.policy.name != **name));
+        names.sort_by_key(|name| {
+            binding.is_none_or(|report| *report.policy.borrow().name != **name)
+        });
         let refusal = Refusal {
             policies: &names,
             limit: binding.map_or(0, |report| report.verdict.limit),
@@ -195,7 +246,7 @@ impl Exchange {
                 Retry::After(wait) => Some(wait),
                 Retry::Now | Retry::Never => None,
             },
-            template: binding.and_then(|report| report.policy.response.as_ref()),
+            template: binding.and_then(|report| report.policy.borrow().response.as_ref()),
         };
         refusal_response(self.error_format, &refusal, &self.request_id).map(ResponseBody::local)
     }
@@ -206,7 +257,7 @@ impl Exchange {
     }
 
     /// The fields about limits for its response.
-    pub fn limits(&self, decision: &Decision<&Arc<Policy>>) -> LimitFields {
+    pub fn limits<P: Borrow<Arc<Policy>>>(&self, decision: &Decision<P>) -> LimitFields {
         self.gateway.snapshot.headers.fields(decision, self.is_cross_origin)
     }
 
@@ -250,8 +301,12 @@ impl Exchange {
             negotiated.apply(&self.gateway.compressing, &mut response);
         }
         let headers = response.headers_mut();
-        let is_denied = failure == Some(Failure::PreflightDenied);
-        let allowed = self.allowed_origin.take().filter(|_| !is_denied);
+        let mut allowed = None;
+        if let Some(additions) = self.additions.take() {
+            let Additions { allowed_origin, cookies } = *additions;
+            headers.extend(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
+            allowed = allowed_origin.filter(|_| failure != Some(Failure::PreflightDenied));
+        }
         let limits = match self.cors() {
             None => limits,
             Some(cors) => {
@@ -260,7 +315,7 @@ impl Exchange {
                 }
                 // Only scripts of the allowed origin may read the fields about limits.
                 let limits = if allowed.is_some() { limits } else { limits.unexposed() };
-                cors.write(allowed.map(|origin| *origin), headers);
+                cors.write(allowed, headers);
                 limits
             }
         };

@@ -12,6 +12,7 @@ use hyper::body::Body as _;
 use tollgate_core::decision::{LimitFields, Outcome};
 use tollgate_core::time::Moment;
 
+use super::authorized::{First, part};
 use super::body::ResponseBody;
 use super::dispatch::{Admission, Dispatch};
 use super::exchange::{Arrival, Exchange};
@@ -42,11 +43,11 @@ impl Gateway {
         if self.engine.judges_at_once()
             && let Some(mut judged) = self.judge(&client, &head, has_content, moment).now_or_never()
         {
-            return self.carry_out(&client, &mut judged, (head, body), exchange);
+            return self.carry_out(&client, &mut judged, (head, body), moment, exchange);
         }
         let judging = async move {
             let mut judged = self.judge(&client, &head, has_content, moment).await;
-            self.carry_out(&client, &mut judged, (head, body), exchange).await
+            self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
         };
         Either::Right(Box::pin(judging))
     }
@@ -57,6 +58,7 @@ impl Gateway {
         client: &Rc<Client>,
         judged: &mut Result<Judgement<'_>, Failure>,
         (head, body): (Parts, ClientBody),
+        moment: Moment,
         mut exchange: Exchange,
     ) -> Handling {
         let answer = |response| Either::Left(ready(response));
@@ -69,9 +71,7 @@ impl Gateway {
                 return answer(exchange.end(Err(*failure), LimitFields::default()));
             }
         };
-        let route = self.snapshot.rules.route(judgement.route);
-        self.metrics.accessed(&route.access, judgement.access);
-        self.metrics.decided(&route.policies, &judgement.decision);
+        self.count(judgement);
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
         exchange.negotiate(&head);
@@ -86,6 +86,15 @@ impl Gateway {
             return answer(exchange.end(Ok(refusal), limits));
         }
         let admission = Admission::of(judgement);
+        if let Some(authorizer) = self.snapshot.routes[admission.route].authorizer
+            && !admission.is_preflight
+        {
+            let first = First::of(judgement, admission, moment);
+            let gateway = Rc::clone(self);
+            let passing =
+                gateway.pass_authorizer(authorizer, first, Rc::clone(client), head, body, exchange);
+            return Either::Right(Box::pin(passing));
+        }
         let dispatch =
             match self.prepare(client, admission, &judgement.credential, head, body, &mut exchange)
             {
@@ -100,6 +109,16 @@ impl Gateway {
             let result = gateway.dispatch(admission, dispatch, &mut exchange).await;
             exchange.end(result, limits)
         }))
+    }
+
+    /// Counts the decision on a request.
+    fn count(&self, Judgement { route, decision, access, .. }: &Judgement<'_>) {
+        let route = self.snapshot.rules.route(*route);
+        self.metrics.accessed(&route.access, *access);
+        match route.has_authorizer {
+            false => self.metrics.decided(&route.policies, decision),
+            true => self.metrics.decided(&part(&route.policies, false), decision),
+        }
     }
 
     /// The trace of a request with these fields, if there are traces. A proxy that is trusted

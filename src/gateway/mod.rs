@@ -2,6 +2,8 @@
 //! [`life`].
 
 mod authorize;
+mod authorized;
+mod authorizer;
 mod body;
 mod closing;
 mod compressing;
@@ -30,6 +32,7 @@ use crate::snapshot::Snapshot;
 use crate::telemetry::{CompressionMetrics, RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
 
 pub use authorize::{Answers, Question, QuestionForm};
+use authorizer::Authorizer;
 pub use body::ResponseBody;
 use compressing::Compressing;
 pub use current::CurrentGateway;
@@ -46,9 +49,11 @@ pub struct Gateway {
     snapshot: Arc<Snapshot>,
     filters: Filters,
     engine: Engine,
-    proxy: Proxy,
+    proxy: Rc<Proxy>,
     queue: Rc<Queue>,
     compressing: Compressing,
+    /// By their index.
+    authorizers: Box<[Rc<Authorizer>]>,
     sinks: Rc<Sinks>,
     worker_metrics: Rc<WorkerMetrics>,
     metrics: Rc<RequestMetrics>,
@@ -84,11 +89,12 @@ impl Gateway {
             filters: Filters::new(&snapshot),
             metrics: request_metrics(metrics, &snapshot),
             worker_metrics: Rc::clone(metrics),
-            snapshot,
             engine,
-            proxy,
+            proxy: Rc::new(proxy),
             queue: Rc::default(),
             compressing: Compressing::new(CompressionMetrics::new(metrics)),
+            authorizers: Authorizer::all(&snapshot, &[], metrics),
+            snapshot,
             sinks: Rc::new(sinks),
         }
     }
@@ -97,10 +103,11 @@ impl Gateway {
     /// delayed requests, and the connections to upstreams that have not changed.
     fn renewed(&self, snapshot: Arc<Snapshot>) -> Self {
         Self {
-            proxy: self.proxy.renewed(&snapshot.upstreams),
+            proxy: Rc::new(self.proxy.renewed(&snapshot.upstreams)),
             filters: Filters::new(&snapshot),
             metrics: request_metrics(&self.worker_metrics, &snapshot),
             worker_metrics: Rc::clone(&self.worker_metrics),
+            authorizers: Authorizer::all(&snapshot, &self.authorizers, &self.worker_metrics),
             snapshot,
             engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),

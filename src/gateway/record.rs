@@ -53,6 +53,28 @@ fn record_access(record: &mut Record, route: &Route, judgement: &Judgement<'_>) 
     }
 }
 
+/// Adds the decision of the policies that need the answer of the authorizer.
+pub fn record_second_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
+    let decision = &judgement.decision;
+    match decision.outcome {
+        Outcome::Admit if decision.delay.is_zero() => {}
+        Outcome::Admit => record.outcome = outcome(decision),
+        other => {
+            record.outcome = outcome(decision);
+            record.is_refused = true;
+            record.wait = match other {
+                Outcome::Refuse(Retry::After(wait)) => Some(wait),
+                _ => None,
+            };
+        }
+    }
+    record.store_us = match (record.store_us, judgement.store_us) {
+        (Some(first), Some(second)) => Some(first.saturating_add(second)),
+        (first, second) => first.or(second),
+    };
+    record.policies.extend(policies(&record.method, route, decision));
+}
+
 /// Adds what was settled to the record of a request.
 pub fn record_settlement(record: &mut Record, settled: &Settled) {
     record.settled = Some(settled.at);

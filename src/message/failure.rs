@@ -107,6 +107,9 @@ pub enum Failure {
     /// valid token.
     #[error("the bearer token of this request cannot be verified at the moment")]
     KeysAway,
+    /// The authorizer of the route gives no answer.
+    #[error("it cannot be found out at the moment whether this request may pass")]
+    AuthorizerAway,
     /// The gateway is out of file descriptors or memory.
     #[error("the gateway has no room for another connection at the moment")]
     Exhausted,
@@ -180,6 +183,7 @@ impl Failure {
             | Self::StoreAway
             | Self::KeysAway
             | Self::Denied(DenialAnswer::Unavailable(_))
+            | Self::AuthorizerAway
             | Self::Exhausted
             | Self::UpstreamBusy
             | Self::UpstreamUnresolved
@@ -230,6 +234,7 @@ impl Failure {
             | Self::StoreAway
             | Self::KeysAway
             | Self::Denied(DenialAnswer::Unavailable(_))
+            | Self::AuthorizerAway
             | Self::Exhausted
             | Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
@@ -262,6 +267,7 @@ impl Failure {
             | Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
+            | Self::AuthorizerAway
             | Self::Exhausted
             | Self::RequestTimeout => Blame::Gateway,
             Self::UpstreamBusy
@@ -319,6 +325,7 @@ impl Failure {
             Self::QueueFull => "queue_full",
             Self::StoreAway => "store_away",
             Self::KeysAway => "keys_away",
+            Self::AuthorizerAway => "authorizer_away",
             Self::Exhausted => "exhausted",
             Self::UpstreamBusy => "upstream_busy",
             Self::UpstreamUnresolved => "upstream_unresolved",

@@ -1,6 +1,7 @@
 //! HTTP messages: the gateway's own responses, the fields that are removed from or added
 //! to forwarded messages, and the cost that a response states. Pure.
 
+mod authorizer;
 mod challenge;
 mod compression;
 mod cors;
@@ -25,6 +26,11 @@ mod tokens;
 mod websocket;
 mod whole_body;
 
+pub use authorizer::{
+    AnswerCacheSettings, AnswerPart, Answered, AuthorizerSettings, KeptAnswers, MAX_KEPT_BYTES,
+    ORIGINAL_FIELDS, Origin as QuestionOrigin, QuestionKey, Taken, holds_for,
+    question as authorizer_question,
+};
 pub use compression::{
     CompressSettings, Compressor, Encoding, Fate, MediaRange, Piece, accepted, weaken_etag,
     write_encoding, write_vary,

@@ -56,7 +56,10 @@ pub fn failure_response(
     if let Failure::Unauthenticated(refusal) = &failure {
         add_challenges(refusal, headers);
     }
-    if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted) {
+    if matches!(
+        failure,
+        Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted | Failure::AuthorizerAway
+    ) {
         headers.insert(RETRY_AFTER, BUSY_RETRY_SECS);
     }
     if let Some(secs) = wait_s {

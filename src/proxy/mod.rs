@@ -58,6 +58,7 @@ pub use settings::{
 pub use shared::{EndpointHealth, EndpointState, UpstreamShared};
 pub use tls::{TlsError, TlsParts, TlsSettings};
 pub use upstream::Pressure;
+pub use warnings::Warnings;
 
 use crate::message::Failure;
 use crate::telemetry::{MirrorMetrics, WorkerMetrics};
@@ -146,9 +147,8 @@ impl Proxy {
     }
 
     /// Forwards `request` to the upstream with index `upstream`, and if that fails perhaps to its
-    /// fallback. The request must not
-    /// contain hop-by-hop fields of the client's connection. It is boxed, because the
-    /// futures through which it passes would each contain it twice.
+    /// fallback. The request must not contain hop-by-hop fields of the client's connection. It is
+    /// boxed, because the futures through which it passes would each contain it twice.
     ///
     /// # Errors
     /// If there is no response that can be relayed.

@@ -29,7 +29,8 @@ fn gateway(origin: &Origin, route: &str, top: &str) -> Gateway {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: \"http://{}\" }}\n\
          policies: {{ two: {{ key: ip, limit: 2/day }} }}\n\
-         routes: [{{ path: \"/*\", upstream: app, {route} }}]\n{top}\n",
+         routes: [{{ path: \"/*\", upstream: app, {route} }}]\n\
+         runtime: {{ workers: 1 }}\n{top}\n",
         origin.address()
     ))
 }

@@ -9,6 +9,7 @@ mod admin;
 mod algorithms;
 mod answers;
 mod api_keys;
+mod authorizers;
 mod bodies;
 mod check;
 mod commands;

@@ -180,6 +180,7 @@ pub(super) fn tells_clients_apart(key: &KeyExpr) -> bool {
                 | KeyExpr::Cookie(_)
                 | KeyExpr::Jwt(_)
                 | KeyExpr::TlsSubject
+                | KeyExpr::Authorizer(_)
         );
     });
     tells

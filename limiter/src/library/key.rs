@@ -87,6 +87,7 @@ impl FromStr for Key {
             KeyExpr::Global => Self::Global,
             KeyExpr::ApiKeyPart(_)
             | KeyExpr::TlsSubject
+            | KeyExpr::Authorizer(_)
             | KeyExpr::Param(_)
             | KeyExpr::Route
             | KeyExpr::Country

@@ -11,7 +11,7 @@ use tollgate_core::time::Span;
 
 use super::key_rules;
 use super::present::Present;
-use super::rule::{Bound, Rule};
+pub use super::rule::{Bound, Rule};
 use super::window::Counted;
 use crate::proxy::{EndpointState, UpstreamShared};
 
@@ -92,6 +92,21 @@ pub const RULES: &[Rule] = &[
         },
         advice: "the log names the endpoint: mend it, or set keep_alive.max_idle of the upstream \
                  to 0",
+    },
+    Rule {
+        code: "authorizer_fails",
+        alert: Some("TollgateAuthorizerFails"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::AuthorizerFailures, FIVE_MINUTES),
+        text: |_, about, _| {
+            format!(
+                "the authorizer {about:?} has given no answer: its requests were refused with 503, \
+                 or passed if it has on_failure: allow"
+            )
+        },
+        advice: "the log and tollgate_authorizer_failures_total have the cause: bring the \
+                 authorizer back",
     },
     Rule {
         code: "failed_open",

@@ -322,6 +322,12 @@ fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
         900,
     );
     Node::new().expect(
+        ("authorizer_fails", "sso"),
+        |it| it.worker.counter(&families::AUTHORIZER_FAILURES, &["sso", "timeout"]).add(1),
+        nothing,
+        300,
+    );
+    Node::new().expect(
         ("store_overloaded", "r:6379"),
         |it| it.worker.counter(&families::STORE_OVERLOADS, &["r:6379"]).add(1),
         nothing,

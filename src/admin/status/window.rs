@@ -54,6 +54,8 @@ pub enum Counted {
     Unbelieved,
     /// Descriptors of a policy that do not share the counter of the gateway.
     Alone,
+    /// Questions to an authorizer without an answer.
+    AuthorizerFailures,
     /// Connections of an upstream on which bytes came behind a response.
     Excess,
     /// Calls to a server of the store without memory to send them.
@@ -301,6 +303,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::UNBELIEVED_REQUESTS, Counted::Unbelieved, None),
         (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
         (&families::UPSTREAM_EXCESS, Counted::Excess, Some(0)),
+        (&families::AUTHORIZER_FAILURES, Counted::AuthorizerFailures, Some(0)),
         (&families::STORE_OVERLOADS, Counted::Overloads, Some(0)),
         (&families::STORE_CALL_ERRORS, Counted::CallErrors, Some(1)),
     ] {

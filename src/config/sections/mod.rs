@@ -12,6 +12,7 @@
 mod access;
 mod admin;
 mod answers;
+mod authorizers;
 mod check;
 mod client;
 mod compress;
@@ -49,6 +50,8 @@ use super::surroundings::Surroundings;
 use access::{ListReferences, RawAccessList};
 use admin::RawAdmin;
 pub use admin::temporary as temporary_admin;
+use authorizers::RawAuthorizer;
+use authorizers::routes::Authorizers;
 use check::RawCheck;
 use client::RawClient;
 use compress::RawCompress;
@@ -100,6 +103,9 @@ pub struct RawConfig {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(with = "Field<Entries<Either<Endpoint, RawUpstream>>>")]
     upstreams: Field<Entries<RawUpstream>>,
+    /// Servers that are asked whether requests may pass, by name.
+    #[schemars(extend("x-default" = "none"))]
+    authorizers: Field<Entries<RawAuthorizer>>,
     /// The header fields that tell clients about their limits.
     headers: Field<RawHeaders>,
     /// Whether error responses of the gateway are problem+json (RFC 9457) or plain text.
@@ -148,6 +154,10 @@ struct RawDefaults {
     /// or none.
     #[schemars(extend("x-default" = "no compression"))]
     compress: Field<RawCompress>,
+    /// The authorizer that is asked about every request.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"app")]
+    authorizer: Field<String>,
 }
 
 impl RawConfig {
@@ -169,18 +179,20 @@ impl RawConfig {
         let policies = policies::compile(&self.policies, &dependencies, &cx);
         let lists = access::compile(&self.access, raw_client, &cx);
         let upstreams = upstreams::compile(&self.upstreams, raw_client, &cx);
-        let access = ListReferences::new(&self.access, &lists);
+        let authorizers = authorizers::compile(&self.authorizers, upstreams.len(), &cx);
         let mut known = References::new(
             &self.policies,
             &policies,
             &self.upstreams,
             &upstreams,
             raw_client,
-            access,
+            ListReferences::new(&self.access, &lists),
+            Authorizers::new(&self.authorizers, &authorizers),
         );
         if let Some(defaults) = self.defaults.value() {
             known.set_defaults(&defaults.policies, &cx);
             known.access.set_defaults(&defaults.access, &cx);
+            known.authorizers.set_default(&defaults.authorizer, &cx);
             let cors = defaults.cors.given();
             known.default_cors = cors.map(|cors| cors.value.compile(cors.span, &cx));
             known.compress = defaults.compress.value().map(|compress| compress.compile(&cx));
@@ -214,7 +226,12 @@ impl RawConfig {
             access: lists.into_iter().filter_map(|list| list.compiled).collect(),
             definitions: Arc::default(),
             routes: routes.into_iter().flatten().collect(),
-            upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
+            authorizers: authorizers.iter().map(|it| Arc::clone(&it.settings)).collect(),
+            upstreams: upstreams
+                .into_iter()
+                .map(|upstream| upstream.settings)
+                .chain(authorizers.into_iter().map(|it| it.upstream))
+                .collect(),
             // All files have been read.
             certificates: around.certificates.take().into(),
             key_file: around.key_file.take(),
@@ -291,6 +308,7 @@ impl RawConfig {
         unused::warn_lists(&self.access, config, cx);
         access::warn_locations(&self.access, &config.access, &config.client, cx);
         unused::warn_upstreams(&self.upstreams, config, cx);
+        unused::warn_authorizers(&self.authorizers, config, cx);
         check::asked::warn_unsettled(&self.policies, config, cx);
     }
 }

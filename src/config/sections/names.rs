@@ -29,6 +29,7 @@ impl<'a> Names<'a> {
         Self::of("upstream", "the upstreams are", section)
     }
 
+    /// The names that a section defines.
     pub fn of<T>(kind: &'static str, listed: &'static str, section: &'a Field<Entries<T>>) -> Self {
         let known: Vec<&str> =
             section.entries().iter().map(|(name, _)| name.value.as_str()).collect();

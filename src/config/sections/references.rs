@@ -9,6 +9,7 @@ use super::context::Context;
 use super::names::{Names, Referrer};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::sections::access::ListReferences;
+use crate::config::sections::authorizers::routes::Authorizers;
 use crate::config::sections::client::RawClient;
 use crate::config::sections::policies::{Named, RawPolicy};
 use crate::config::sections::upstreams::{RawUpstream, Upstream};
@@ -39,6 +40,8 @@ pub struct References<'a> {
     pub auth: Box<[AuthMethod]>,
     /// What `defaults` answers to scripts of other origins.
     pub default_cors: Option<Arc<Cors>>,
+    /// The authorizers that routes can name.
+    pub authorizers: Authorizers<'a>,
 }
 
 impl<'a> References<'a> {
@@ -49,6 +52,7 @@ impl<'a> References<'a> {
         compiled_upstreams: &'a [Upstream],
         client: &'a RawClient,
         access: ListReferences<'a>,
+        authorizers: Authorizers<'a>,
     ) -> Self {
         Self {
             policy_names: Names::of_policies(raw_policies),
@@ -62,6 +66,7 @@ impl<'a> References<'a> {
             access,
             auth: Box::default(),
             default_cors: None,
+            authorizers,
         }
     }
 

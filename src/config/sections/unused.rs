@@ -193,6 +193,13 @@ pub fn warn_upstreams<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<
     warn_unnamed(raw, "upstream", &used, cx);
 }
 
+/// Warns of authorizers that no route names.
+pub fn warn_authorizers<T>(raw: &Field<Entries<T>>, config: &Config, cx: &Context<'_>) {
+    let used = config.routes.iter().filter_map(|route| route.handling.authorizer);
+    let used = used.map(|index| &*config.authorizers[index].name).collect();
+    warn_unnamed(raw, "authorizer", &used, cx);
+}
+
 fn warn_unnamed<T>(raw: &Field<Entries<T>>, kind: &str, used: &HashSet<&str>, cx: &Context<'_>) {
     for (name, _) in raw.entries().iter().filter(|(name, _)| !used.contains(name.value.as_str())) {
         let message = format!("no route uses the {kind} \"{}\"", name.value);

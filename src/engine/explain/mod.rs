@@ -86,11 +86,19 @@ pub async fn explain(
             let choice = route.split.as_deref().map(|split| UpstreamChoice::of(split, &subject));
             let branch = choice.as_ref().map_or(0, |(branch, _)| *branch);
             let headroom = (with.headroom)(Destination { route: index, branch });
+            let asked_first: Vec<Arc<Policy>>;
+            let policies = if route.has_authorizer {
+                let first = route.policies.iter().filter(|policy| !policy.needs_authorizer());
+                asked_first = first.cloned().collect();
+                &asked_first
+            } else {
+                &route.policies
+            };
             let peeked = if let Some(refusal) = unproved {
                 Peeked::uncounted(Outcome::Unauthenticated(refusal), clock.now())
             } else {
                 let headroom = headroom.unwrap_or_default();
-                limiter.peek(&route.policies, &subject, headroom, clock.now()).await
+                limiter.peek(policies, &subject, headroom, clock.now()).await
             };
             let found = Found { with, request: &request, subject: &subject, route, wall };
             explanation.route =
@@ -226,7 +234,12 @@ impl Found<'_, '_, '_> {
             name: policy.name.to_string(),
             because: "shadow mode: it would refuse the request, which has no usable key".to_owned(),
         });
-        skipped.chain(lacking).collect()
+        let second = self.route.policies.iter().filter(|policy| policy.needs_authorizer());
+        let second = second.map(|policy| Reason {
+            name: policy.name.to_string(),
+            because: "it needs the answer of the authorizer, which is not asked here".to_owned(),
+        });
+        skipped.chain(lacking).chain(second).collect()
     }
 
     /// The fields about limits.
@@ -250,7 +263,15 @@ impl Found<'_, '_, '_> {
     }
 
     fn warnings(&self, peeked: &Peeked<'_>, is_running: bool) -> Vec<String> {
-        texts::warnings(&self.route.policies, self.request, &peeked.decision, is_running)
+        let policies = &self.route.policies;
+        let mut warnings = texts::warnings(policies, self.request, &peeked.decision, is_running);
+        if self.route.answers_preflights && self.request.is_preflight() {
+            warnings.push("the gateway answers this preflight itself, with 204 or 403".to_owned());
+        } else if self.route.has_authorizer {
+            let text = "an authorizer is asked about such a request, which is not done here";
+            warnings.push(text.to_owned());
+        }
+        warnings
     }
 }
 

@@ -324,6 +324,22 @@ families! {
         "tollgate_compressed_total", &["result"], "responses",
         "Responses whose client accepts that they are compressed. result: gzip, or busy (not \
          compressed, because the worker compresses 256 others).",
+    );
+    // Authorizers
+    AUTHORIZER_DURATION = Family::histogram(
+        "tollgate_authorizer_duration_seconds", REQUEST, &["authorizer", "result"], "seconds",
+        "Time of a question to an authorizer, until its whole answer. result: passed, refused or \
+         failed.",
+    ).on_event();
+    AUTHORIZER_FAILURES = Family::counter(
+        "tollgate_authorizer_failures_total", &["authorizer", "reason"], "questions",
+        "Questions to an authorizer without an answer. reason: timeout, status (5xx), too_large, \
+         or why the authorizer could not be reached.",
+    ).on_event();
+    AUTHORIZER_REUSED = Family::counter(
+        "tollgate_authorizer_reused_total", &["authorizer", "source"], "requests",
+        "Requests for which no question was sent, because an answer to an equal question was \
+         kept, or shared while it was awaited.",
     ).on_event();
     // The process
     CONNECTIONS = Family::gauge(

@@ -10,6 +10,7 @@
 mod access;
 mod admin;
 mod auth;
+mod authorizer;
 mod cache;
 mod cell;
 mod compression;
@@ -38,6 +39,7 @@ use parking_lot::Mutex;
 
 pub use admin::AdminMetrics;
 pub use auth::AuthMetrics;
+pub use authorizer::AuthorizerMetrics;
 pub use cell::{Counter, Histogram};
 pub use compression::CompressionMetrics;
 pub use connections::{ConnectionMetrics, Traffic};

@@ -50,6 +50,16 @@ impl UnitMetrics {
         }
     }
 
+    /// A request with this lease was not processed, and all its units are given back.
+    pub fn given_back(&self, lease: &Lease) {
+        for (policy, units) in lease.in_flight() {
+            self.of(policy, |it| self.in_flight(policy, it).subtract(units));
+        }
+        for (policy, charged) in lease.charged() {
+            self.settled(policy, charged, 0);
+        }
+    }
+
     /// A request that was charged these units has cost `cost`.
     pub fn settled(&self, policy: &Policy, charged: u64, cost: u64) {
         let (direction, units) = match cost.checked_sub(charged) {

@@ -47,6 +47,13 @@ impl<P> Claims<P> {
     }
 }
 
+impl<P> Claims<P> {
+    /// The same claims, for a caller that may settle the cost of any policy.
+    pub fn settling(self) -> Self {
+        Self { settles: true, ..self }
+    }
+}
+
 impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
     /// The decision without a store: policies with `on_failure: allow` admit the request,
     /// and all others refuse it. Nothing is counted.
@@ -131,10 +138,5 @@ impl Claims<Arc<Policy>> {
             list.push(Claim { policy: Arc::clone(policy), key, limit, instead: None, cost });
         }
         Self { list, lacking: Lacking::new(), settles: true }
-    }
-
-    /// The same claims, for a caller that may settle the cost of any policy.
-    pub fn settling(self) -> Self {
-        Self { settles: true, ..self }
     }
 }

@@ -102,12 +102,13 @@ impl Lease {
     /// Adds the policies of `reports`, those of this lease's decision, that the lease does not
     /// contain: their cost can then be settled like that of the others. The judgement has added
     /// those with a limit of the key alone, if the claims [settle](super::Claims).
-    pub fn open_all(&mut self, reports: &[Report<Arc<Policy>>]) {
+    pub fn open_all<P: Borrow<Arc<Policy>>>(&mut self, reports: &[Report<P>]) {
         if reports.iter().any(Report::refuses) {
             return;
         }
         for report in reports {
-            let Report { policy, client, cost, source, .. } = report;
+            let Report { client, cost, source, .. } = report;
+            let policy = report.policy.borrow();
             let is_open = self.debts.iter().any(|debt| Arc::ptr_eq(&debt.policy, policy));
             if is_open || report.owner.is_some() {
                 continue;
@@ -123,6 +124,18 @@ impl Lease {
             let (policy, algorithm) = (Arc::clone(policy), algorithm.clone());
             self.debts.push(Debt { policy, key, algorithm, cost: *cost, source: *source });
         }
+    }
+
+    /// Closes the policies whose cost the end of the response does not determine: what was
+    /// charged for them stays charged.
+    pub fn close_known(&mut self) {
+        self.debts.retain(|debt| is_open_until_the_end(&debt.policy));
+    }
+
+    /// The units that were charged, by policy. Units in flight are left out.
+    pub fn charged(&self) -> impl Iterator<Item = (&Arc<Policy>, u64)> {
+        let charged = self.debts.iter().filter(|debt| !debt.is_in_flight());
+        charged.map(|debt| (&debt.policy, debt.cost))
     }
 
     /// When the units were charged, by the clock of the store.

@@ -70,6 +70,26 @@ impl RateLimiter {
         }
     }
 
+    /// The same, if what is charged may have to be given back before the response: the lease of
+    /// an admitted request is open for all policies.
+    pub async fn decide_open<'r>(
+        &self,
+        policies: impl IntoIterator<Item = &'r Arc<Policy>>,
+        subject: &Subject<'_, '_>,
+        headroom: Headroom,
+        now: Timestamp,
+    ) -> Decision<&'r Arc<Policy>> {
+        let mut claims = match Claims::new(policies, subject) {
+            Ok(claims) => claims.settling(),
+            Err(outcome) => return Decision::uncounted(outcome),
+        };
+        let judge = self.judge();
+        let deadline = judge.deadline(subject.answer_by());
+        let mut decision = judge.judge_by(&mut claims, headroom, (now, deadline)).await;
+        decision.lease.open_all(&decision.reports);
+        decision
+    }
+
     /// Whether [`decide`](Self::decide) waits for nothing: its future is ready at its first
     /// poll.
     pub const fn decides_at_once(&self) -> bool {

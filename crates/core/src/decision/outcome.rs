@@ -92,6 +92,37 @@ pub struct Decision<P> {
 /// A decision that owns its policies.
 pub type OwnedDecision = Decision<Arc<Policy>>;
 
+impl Decision<&Arc<Policy>> {
+    /// The same decision, which owns its policies.
+    pub fn into_owned(self) -> OwnedDecision {
+        let Self { outcome, delay, binding, reports, lacking, lease } = self;
+        Decision {
+            outcome: outcome.into_owned(),
+            delay,
+            binding,
+            reports: reports.into_iter().map(Report::into_owned).collect(),
+            lacking: lacking.into_iter().map(Arc::clone).collect(),
+            lease,
+        }
+    }
+}
+
+impl OwnedDecision {
+    /// The decision of the policies of this decision, which admits the request, and of those of
+    /// `later`. The lease is that of `later`.
+    #[must_use]
+    pub fn joined(self, later: Self) -> Self {
+        let Self { mut reports, mut lacking, .. } = self;
+        let is_by_reports = matches!(later.outcome, Outcome::Admit | Outcome::Refuse(_));
+        if !is_by_reports {
+            return later;
+        }
+        reports.extend(later.reports);
+        lacking.extend(later.lacking);
+        Self::combine(reports, lacking, later.lease)
+    }
+}
+
 impl<P: Borrow<Arc<Policy>>> Decision<P> {
     /// The decision from these reports. Of several waits, the longest one binds. Among
     /// policies that admit the request, the one binds that has room for the fewest further
@@ -209,6 +240,21 @@ mod tests {
             matches!(decision.outcome, Outcome::Refuse(Retry::After(wait)) if wait == Span::from_secs(3))
         );
         assert!(decision.violated().map(|policy| &*policy.name).eq(["a", "c"]));
+    }
+
+    #[test]
+    fn two_decisions_are_one_for_the_client() {
+        let [a, b] = ["a", "b"].map(|name| shared(name, 100, Span::SECOND));
+        let delayed = |secs| Verdict { delay: Span::from_secs(secs), ..verdict(Retry::Now, 5) };
+        let first = || combined(&[(&a, delayed(3), 1)]).into_owned();
+        let admitted = first().joined(combined(&[(&b, delayed(2), 1)]).into_owned());
+        assert_eq!((admitted.delay, admitted.reports.len()), (Span::from_secs(3), 2));
+        let after = verdict(Retry::After(Span::SECOND), 0);
+        let refused = first().joined(combined(&[(&b, after, 1)]).into_owned());
+        assert!(matches!(refused.outcome, Outcome::Refuse(_)));
+        assert_eq!(&*refused.binding().unwrap().policy.name, "b");
+        let denied = first().joined(Decision::uncounted(Outcome::Deny(Arc::clone(&b))));
+        assert!(matches!(denied.outcome, Outcome::Deny(_)));
     }
 
     #[test]

@@ -63,6 +63,16 @@ pub enum Ruling {
     FailedClosed,
 }
 
+impl Report<&Arc<Policy>> {
+    /// The same report, which owns its policy.
+    pub(super) fn into_owned(self) -> Report<Arc<Policy>> {
+        let Self { policy, client, ruling, verdict, source, .. } = self;
+        let Self { used, cost, window, choice, owner, .. } = self;
+        let policy = Arc::clone(policy);
+        Report { policy, client, ruling, verdict, source, used, cost, window, choice, owner }
+    }
+}
+
 impl<P: Borrow<Arc<Policy>>> Report<P> {
     fn mode(&self) -> Mode {
         self.policy.borrow().mode

@@ -4,6 +4,7 @@ mod elastic;
 mod endings;
 mod holding;
 mod model;
+mod open;
 mod penalty;
 mod requests;
 mod soft;

@@ -97,6 +97,11 @@ impl Policy {
         iter::once(&self.key).chain(self.plans.as_ref().map(|plans| &plans.from))
     }
 
+    /// Whether it judges a request only when the authorizer of its route has answered.
+    pub fn needs_authorizer(&self) -> bool {
+        self.keys().any(KeyExpr::needs_authorizer)
+    }
+
     /// All counters that it may keep for a client, except those of single keys that have
     /// another window.
     pub fn counters(&self) -> impl Iterator<Item = Counter> {

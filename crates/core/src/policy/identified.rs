@@ -17,6 +17,16 @@ pub enum KnownKey<'r> {
     Found(Arc<KeyEntry>),
 }
 
+impl KnownKey<'_> {
+    /// The same key, which does not borrow the configuration.
+    pub fn into_owned(self) -> KnownKey<'static> {
+        match self {
+            Self::OfTable(entry) => KnownKey::Found(Arc::new(entry.clone())),
+            Self::Found(entry) => KnownKey::Found(entry),
+        }
+    }
+}
+
 impl Deref for KnownKey<'_> {
     type Target = KeyEntry;
 

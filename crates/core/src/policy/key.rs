@@ -32,6 +32,8 @@ pub enum KeyExpr {
     Jwt(Box<str>),
     /// `tls:subject`: the subject of the client's certificate.
     TlsSubject,
+    /// `authorizer:FIELD`: a field that the authorizer of the route has given the request.
+    Authorizer(HeaderName),
     /// `param:NAME`: a parameter of the route's path.
     Param(Box<str>),
     /// `path`
@@ -64,7 +66,7 @@ pub enum KeyExprError {
     /// `ipp`
     #[error(
         "there is no key `{0}`: keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
-         jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn and global"
+         jwt:CLAIM, tls:subject, authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn and global"
     )]
     Unknown(String),
     /// `cookie`
@@ -120,7 +122,7 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "region" => KeyExpr::Region,
         "asn" => KeyExpr::Asn,
         "global" => KeyExpr::Global,
-        "cookie" | "header" | "query" | "jwt" | "tls" | "param" => {
+        "cookie" | "header" | "query" | "jwt" | "tls" | "authorizer" | "param" => {
             return Err(KeyExprError::NoName(word.into()));
         }
         _ => return Err(KeyExprError::Unknown(word.into())),
@@ -146,6 +148,10 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
         "header" => name
             .parse()
             .map(KeyExpr::Header)
+            .map_err(|_: http::header::InvalidHeaderName| KeyExprError::Header(name.into())),
+        "authorizer" => name
+            .parse()
+            .map(KeyExpr::Authorizer)
             .map_err(|_: http::header::InvalidHeaderName| KeyExprError::Header(name.into())),
         "jwt" if name.split('.').any(str::is_empty) => Err(KeyExprError::Claim(name.into())),
         "jwt" => Ok(KeyExpr::Jwt(name.into())),
@@ -174,6 +180,7 @@ impl KeyExpr {
             | Self::Header(_)
             | Self::Query(_)
             | Self::TlsSubject
+            | Self::Authorizer(_)
             | Self::Param(_)
             | Self::Path
             | Self::Method
@@ -185,6 +192,24 @@ impl KeyExpr {
             | Self::Global
             | Self::Custom => false,
         }
+    }
+
+    /// The fields of an authorizer that are parts of the key.
+    pub fn authorizer_fields(&self) -> Vec<&HeaderName> {
+        let mut fields = Vec::new();
+        self.visit(&mut |key| {
+            if let Self::Authorizer(name) = key {
+                fields.push(name);
+            }
+        });
+        fields
+    }
+
+    /// Whether a part of the key comes from an authorizer.
+    pub fn needs_authorizer(&self) -> bool {
+        let mut needs = false;
+        self.visit(&mut |key| needs |= matches!(key, Self::Authorizer(_)));
+        needs
     }
 
     /// The parts of the key that come from the place of the client's address.
@@ -323,6 +348,7 @@ mod tests {
             ("jwt:org.id", KeyExpr::Jwt("org.id".into())),
             ("jwt:https://example.com/plan", KeyExpr::Jwt("https://example.com/plan".into())),
             ("tls:subject", KeyExpr::TlsSubject),
+            ("authorizer:Remote-User", KeyExpr::Authorizer(HeaderName::from_static("remote-user"))),
             ("param:tenant", KeyExpr::Param("tenant".into())),
             ("path", KeyExpr::Path),
             ("method", KeyExpr::Method),

@@ -202,6 +202,9 @@ impl KeyTexts<'_> {
             }
             KeyExpr::Jwt(claim) => Single::named(Tag::Jwt, claim, plain()),
             KeyExpr::TlsSubject => Single::new(Tag::TlsSubject, plain()),
+            KeyExpr::Authorizer(name) => {
+                Single::named(Tag::Authorizer, name.as_str(), field(text)?)
+            }
             KeyExpr::Custom => Single::new(Tag::Custom, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
             KeyExpr::Path => Single::new(Tag::Path, key_path(&path(text)?)),
@@ -338,6 +341,7 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Query(name) => write!(f, "query:{name}"),
             KeyExpr::Jwt(claim) => write!(f, "jwt:{claim}"),
             KeyExpr::TlsSubject => f.write_str("tls:subject"),
+            KeyExpr::Authorizer(name) => write!(f, "authorizer:{name}"),
             KeyExpr::Param(name) => write!(f, "param:{name}"),
             KeyExpr::Path => f.write_str("path"),
             KeyExpr::Method => f.write_str("method"),

@@ -187,6 +187,7 @@ const fn kind(tag: Tag) -> (&'static str, bool) {
         Tag::Jwt => ("jwt", false),
         Tag::Param => ("param", false),
         Tag::TlsSubject => ("tls:subject", false),
+        Tag::Authorizer => ("authorizer", false),
         Tag::Custom => ("custom", false),
         Tag::Path => ("path", true),
         Tag::Method => ("method", true),

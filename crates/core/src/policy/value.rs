@@ -38,6 +38,7 @@ pub(super) enum Tag {
     Asn = 19,
     Custom = 20,
     ApiKeyPart = 21,
+    Authorizer = 24,
 }
 
 /// One value of a request.
@@ -94,6 +95,10 @@ impl Subject<'_, '_> {
                 let subject = request.tls_subject().ok_or(Lack::Absent)?;
                 Ok(Single::new(Tag::TlsSubject, subject.as_bytes()))
             }
+            // Before the authorizer has answered, the field is what the client has written.
+            KeyExpr::Authorizer(_) if !request.is_authorized() => Err(Lack::Absent),
+            KeyExpr::Authorizer(name) => fields::header(request.fields(), name)
+                .map(|value| Single::named(Tag::Authorizer, name.as_str(), value)),
             KeyExpr::Param(name) => {
                 self.param(name).map(|value| Single::named(Tag::Param, name, value.as_bytes()))
             }

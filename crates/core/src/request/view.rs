@@ -42,6 +42,8 @@ pub struct RequestView<'a> {
     tls_subject: Option<&'a str>,
     /// When the decision must be made.
     answer_by: Option<Instant>,
+    /// Whether an authorizer has written the fields that it writes.
+    is_authorized: bool,
 }
 
 /// Whether the peer of a request may name the clients that it forwards for.
@@ -107,6 +109,7 @@ impl<'a> RequestView<'a> {
             forwarding: Forwarding::IfTrusted,
             tls_subject: None,
             answer_by: None,
+            is_authorized: false,
         }
     }
 
@@ -148,6 +151,13 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub const fn with_answer_by(mut self, answer_by: Option<Instant>) -> Self {
         self.answer_by = answer_by;
+        self
+    }
+
+    /// Records that an authorizer has written the fields of which it is the only author.
+    #[must_use]
+    pub const fn authorized(mut self) -> Self {
+        self.is_authorized = true;
         self
     }
 
@@ -200,6 +210,11 @@ impl<'a> RequestView<'a> {
     /// When the decision must be made.
     pub(crate) const fn answer_by(&self) -> Option<Instant> {
         self.answer_by
+    }
+
+    /// Whether an authorizer has written the fields that it writes.
+    pub(crate) const fn is_authorized(&self) -> bool {
+        self.is_authorized
     }
 
     /// The subject of the peer's certificate.

@@ -41,6 +41,9 @@ pub struct Route {
     pub split: Option<Arc<Split>>,
     /// How a client can prove who it is. One of these ways is enough. None: it need not.
     pub auth: Box<[AuthMethod]>,
+    /// Whether an authorizer is asked about its requests. Policies that need its answer judge a
+    /// request after the others.
+    pub has_authorizer: bool,
 }
 
 impl Route {
@@ -59,6 +62,7 @@ impl Route {
             answers_preflights: false,
             split: None,
             auth: Box::default(),
+            has_authorizer: false,
         }
     }
 

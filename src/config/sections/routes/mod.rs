@@ -29,7 +29,7 @@ use crate::config::sections::compress::{self, RouteCompress};
 use crate::config::sections::context::{Context, TIMEOUT};
 use crate::config::sections::names::Referrer;
 use crate::config::sections::none::{Nothing, OrNone};
-use crate::config::sections::policies::RawPolicy;
+use crate::config::sections::policies::{Named, RawPolicy};
 use crate::config::sections::references::{References, check_params};
 use crate::config::words::Word;
 use crate::message::Cors;
@@ -146,6 +146,10 @@ pub struct RawRoute {
     #[schemars(with = "Field<Either<Word<Nothing>, RawCors>>")]
     #[schemars(example = serde_json::json!({ "origins": ["https://app.example.com"] }))]
     cors: OrNone<RawCors>,
+    /// The authorizer that is asked about the requests, instead of that of `defaults`; or `none`.
+    #[schemars(extend("x-default" = "that of defaults"))]
+    #[schemars(example = &"app")]
+    authorizer: Field<String>,
     /// Whether the section `defaults` applies too.
     #[schemars(extend("default" = true))]
     defaults: Field<bool>,
@@ -226,7 +230,12 @@ impl RawRoute {
         let path = cx.required(&self.path, span, &message, "like path: /*");
         let route =
             Referrer { shown: &shown, span, path_span: self.path.span(), policies: &self.policies };
-        let policies = known.policies(&route, self.defaults.copied().unwrap_or(true), cx);
+        let with_defaults = self.defaults.copied().unwrap_or(true);
+        let policies = known.policies(&route, with_defaults, cx);
+        let authorizers = &known.authorizers;
+        let authorizer = authorizers.of_route(&self.authorizer, with_defaults, &shown, cx);
+        let span_of = |policy: &Named| route.span_of(&policy.name);
+        authorizers.check_policies(authorizer, &policies, &shown, span_of, cx);
         if let Some(path) = path {
             check_params(&route, &path.0, &policies, cx);
         }
@@ -275,6 +284,7 @@ impl RawRoute {
             max_response_bytes: self.max_response.value().map(|size| size.0),
             changes,
             cors,
+            authorizer,
             action: action?,
         };
         Some(Route {
@@ -291,6 +301,7 @@ impl RawRoute {
                 split: split.map(|compiled| compiled.split),
                 policies: policies?,
                 answers_preflights,
+                has_authorizer: authorizer.is_some(),
             },
             handling,
             written: self.written(),

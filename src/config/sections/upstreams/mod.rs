@@ -199,6 +199,10 @@ impl RawUpstream {
                 let raw = hash.given()?;
                 let key = raw.value.compile(raw.span, cx)?;
                 raw.check(&key, client, cx);
+                if key.needs_authorizer() {
+                    let message = "the endpoint is chosen before the authorizer has answered";
+                    cx.error(raw.span, message, "hash another key");
+                }
                 Some(key)
             }
         }

@@ -26,6 +26,7 @@ impl<'a> RequestView<'a> {
             forwarding: Forwarding::IfTrusted,
             tls_subject: None,
             answer_by: None,
+            is_authorized: false,
         }
     }
 

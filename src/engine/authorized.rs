@@ -1,0 +1,50 @@
+//! The second decision on a request whose route has an authorizer: that of the policies that
+//! need the answer.
+
+use tollgate_core::decision::Headroom;
+use tollgate_core::policy::AccessVerdicts;
+use tollgate_core::request::RequestView;
+use tollgate_core::routes::Rules;
+use tollgate_core::time::Moment;
+
+use super::{Credential, Deciding, Engine, Judgement};
+
+impl Engine {
+    /// Lets the policies that need the answer of the authorizer judge a request of the route
+    /// with this index. The authorizer has given the request its fields. The request arrives at
+    /// `moment`.
+    pub async fn judge_authorized<'r>(
+        &self,
+        rules: &'r Rules,
+        index: usize,
+        request: &RequestView<'_>,
+        moment: Moment,
+        headroom: Headroom,
+    ) -> Judgement<'r> {
+        let Moment { now, wall, .. } = moment;
+        let subject = rules.subject(request, index, wall);
+        let route = rules.route(index);
+        let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
+        let begun = timer.begin();
+        if rules.asks_for_credentials(index) {
+            auth.look_up(&subject, now, wall).await;
+        }
+        let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
+        let decision = limiter.decide(second, &subject, headroom, now).await;
+        let store_us = timer.end(begun);
+        seen.observe(&decision, &subject, route, request, wall);
+        let client_ip = subject.client_ip();
+        Judgement {
+            route: index,
+            branch: 0,
+            client_ip,
+            affinity: None,
+            access: AccessVerdicts::default(),
+            credential: Credential::default(),
+            decision,
+            now,
+            store_us,
+            is_preflight: false,
+        }
+    }
+}

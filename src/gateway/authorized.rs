@@ -1,0 +1,204 @@
+//! The life of a request whose route has an authorizer, from the first decision on: the
+//! question, the decision of the policies that need its answer, and the dispatch.
+//!
+//! What the first decision has charged is held meanwhile. It is given back if the request is not
+//! processed for a reason that is not its own: the authorizer fails, or the second decision
+//! refuses the request. If the authorizer refuses the request, it stays charged.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::Response;
+use http::request::Parts;
+use hyper::body::Body as _;
+use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
+use tollgate_core::policy::Policy;
+use tollgate_core::time::{Moment, monotonic};
+
+use super::body::ResponseBody;
+use super::dispatch::Admission;
+use super::exchange::Exchange;
+use super::{Client, Gateway};
+use crate::engine::{self, Credential, Judgement, PeerView};
+use crate::message::{
+    Answered, AuthorizerSettings, Failure, QuestionOrigin, Taken, authorizer_question, recycle,
+};
+use crate::server::ClientBody;
+
+/// The outcome of a request that its authorizer refuses.
+const DENIED: &str = "authorizer_denied";
+/// The outcome of a request that passes because its authorizer gives no answer.
+const FAILED_OPEN: &str = "authorizer_failed_open";
+
+/// The first decision on a request, which admits it.
+pub struct First {
+    decision: OwnedDecision,
+    credential: Credential<'static>,
+    admission: Admission,
+    client_ip: IpAddr,
+    /// When the request has arrived.
+    moment: Moment,
+}
+
+impl First {
+    /// As a request is judged.
+    pub fn of(judgement: &mut Judgement<'_>, admission: Admission, moment: Moment) -> Self {
+        let decision = &mut judgement.decision;
+        let taken = std::mem::replace(decision, Decision::uncounted(Outcome::Admit));
+        let credential = std::mem::take(&mut judgement.credential).into_owned();
+        let client_ip = judgement.client_ip;
+        Self { decision: taken.into_owned(), credential, admission, client_ip, moment }
+    }
+}
+
+/// The policies that need the answer of an authorizer, or those that do not.
+pub fn part(policies: &[Arc<Policy>], needing: bool) -> Vec<Arc<Policy>> {
+    policies.iter().filter(|policy| policy.needs_authorizer() == needing).cloned().collect()
+}
+
+/// What becomes of a request before it is dispatched.
+enum Passed {
+    /// It passes, with these fields about limits.
+    On(Admission, LimitFields),
+    /// It is answered.
+    Answered(Result<Response<ResponseBody>, Failure>, LimitFields),
+}
+
+impl Gateway {
+    /// The rest of the life of a request that was admitted by the policies that do not need the
+    /// answer of its authorizer.
+    pub async fn pass_authorizer(
+        self: Rc<Self>,
+        authorizer: usize,
+        mut first: First,
+        client: Rc<Client>,
+        mut head: Parts,
+        body: ClientBody,
+        mut exchange: Exchange,
+    ) -> Response<ResponseBody> {
+        let has_content = !body.is_end_stream();
+        let client_ip = first.client_ip;
+        let credential = std::mem::take(&mut first.credential);
+        let passed = match self.ask(authorizer, client_ip, &client, &mut head, &mut exchange).await
+        {
+            Ok(None) => self.judge_again(first, &client, &head, has_content, &mut exchange).await,
+            Ok(Some(response)) => {
+                exchange.stays_charged();
+                Passed::Answered(Ok(response), exchange.limits(&first.decision))
+            }
+            Err(failure) => {
+                exchange.give_back();
+                Passed::Answered(Err(failure), LimitFields::default())
+            }
+        };
+        let (admission, limits) = match passed {
+            Passed::On(admission, limits) => (admission, limits),
+            Passed::Answered(result, limits) => {
+                recycle(head.headers);
+                return exchange.end(result, limits);
+            }
+        };
+        let prepared = self.prepare(&client, admission, &credential, head, body, &mut exchange);
+        let dispatch = match prepared {
+            Ok(dispatch) => dispatch,
+            Err(failure) => return exchange.end(Err(failure), limits),
+        };
+        let result = self.dispatch(admission, dispatch, &mut exchange).await;
+        exchange.end(result, limits)
+    }
+
+    /// Asks the authorizer, and gives the request the fields of its answer. Returns the response
+    /// for the client if the authorizer refuses the request.
+    async fn ask(
+        &self,
+        authorizer: usize,
+        client_ip: IpAddr,
+        client: &Client,
+        head: &mut Parts,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Response<ResponseBody>>, Failure> {
+        let authorizer = &self.authorizers[authorizer];
+        let settings: &AuthorizerSettings = authorizer.settings();
+        let origin = QuestionOrigin {
+            forwarding: &client.forwarding,
+            is_trusted: self.is_trusted(client),
+            client: client_ip,
+        };
+        let fields = authorizer_question(settings, head, origin);
+        let begun = monotonic();
+        let answer = authorizer.ask(&self.proxy, fields).await;
+        let waited = exchange.waited();
+        waited.set(waited.get() + monotonic().duration_since(begun));
+        match answer.as_deref() {
+            Ok(Answered::Passed(taken)) => {
+                taken.write(settings, &mut head.headers);
+                exchange.set_cookies(&taken.cookies);
+                Ok(None)
+            }
+            Ok(Answered::Refused(refused)) => {
+                exchange.set_outcome(DENIED);
+                Ok(Some(refused.response().map(ResponseBody::local)))
+            }
+            Err(_) if settings.allows_on_failure => {
+                Taken::default().write(settings, &mut head.headers);
+                exchange.set_outcome(FAILED_OPEN);
+                Ok(None)
+            }
+            Err(_) => Err(Failure::AuthorizerAway),
+        }
+    }
+
+    /// Lets the policies judge the request that need the answer of the authorizer. Both
+    /// decisions are one for the client.
+    async fn judge_again(
+        &self,
+        first: First,
+        client: &Client,
+        head: &Parts,
+        has_content: bool,
+        exchange: &mut Exchange,
+    ) -> Passed {
+        let First { decision, admission, moment, .. } = first;
+        let rules = &self.snapshot.rules;
+        let route = admission.route;
+        let second = part(&rules.route(route).policies, true);
+        if second.is_empty() {
+            exchange.stays_charged();
+            return Passed::On(admission, exchange.limits(&decision));
+        }
+        let peer = PeerView {
+            address: client.peer,
+            may_forward: client.may_forward,
+            identity: client.identity.as_deref(),
+        };
+        let view = match engine::view(head, peer, has_content) {
+            Ok(view) => view.authorized(),
+            Err(failure) => {
+                exchange.give_back();
+                return Passed::Answered(Err(failure), LimitFields::default());
+            }
+        };
+        let headroom = self.headroom(admission.destination());
+        let mut judgement =
+            self.engine.judge_authorized(rules, route, &view, moment, headroom).await;
+        self.metrics.decided(&second, &judgement.decision);
+        let is_admitted = matches!(judgement.decision.outcome, Outcome::Admit);
+        match is_admitted {
+            true => exchange.stays_charged(),
+            false => exchange.give_back(),
+        }
+        exchange.judged_again(&mut judgement);
+        let decision = decision.joined(judgement.decision.into_owned());
+        let limits = exchange.limits(&decision);
+        if let Some(failure) = engine::failure_of(&decision.outcome) {
+            return Passed::Answered(Err(failure), limits);
+        }
+        match decision.outcome {
+            Outcome::Refuse(retry) => {
+                Passed::Answered(Ok(exchange.refusal(&decision, retry)), limits)
+            }
+            _ => Passed::On(admission.admitted_by(&decision), limits),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Answers that are used for equal questions.
+
+use std::io::Write as _;
+use std::sync::mpsc;
+
+use super::portal::{Portal, respond};
+use super::{ANN, gateway, get};
+use crate::support::{Client, Gateway, Origin, eventually};
+
+/// A gateway that keeps the answers to questions with cookies.
+fn keeping(portal: &str, origin: &Origin, cache: &str) -> Gateway {
+    let authorizer = format!("send: [cookie], cache: {{ for: 60s, {cache} }}");
+    gateway(portal, origin, &authorizer, "", "")
+}
+
+#[test]
+fn equal_questions_are_asked_once() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let gateway = keeping(&portal.url(), &origin, "max: 100");
+    for _ in 0..3 {
+        assert_eq!(get(&gateway, "/orders", &[ANN]).status, 200);
+        assert_eq!(get(&gateway, "/admin", &[ANN]).status, 403);
+    }
+    assert_eq!(portal.asked(), 2);
+    assert!(origin.received().iter().all(|it| it.fields("remote-user") == ["ann"]));
+    assert_eq!(get(&gateway, "/orders?x=1", &[ANN]).status, 200);
+    assert_eq!(get(&gateway, "/orders", &["Cookie: session=bob"]).status, 200);
+    assert_eq!(gateway.client().request("POST", "/orders", &[ANN], b"").status, 200);
+    assert_eq!(portal.asked(), 5, "another target, another session, another method");
+    for _ in 0..2 {
+        assert_eq!(get(&gateway, "/orders", &[]).status, 401);
+    }
+    assert_eq!(portal.asked(), 7, "401 is not kept: the client will sign in");
+}
+
+#[test]
+fn an_answer_may_hold_for_a_whole_host() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let gateway = keeping(&portal.url(), &origin, "by: [host]");
+    for path in ["/a", "/b", "/c"] {
+        assert_eq!(get(&gateway, path, &[ANN]).status, 200);
+    }
+    assert_eq!(portal.asked(), 1);
+}
+
+#[test]
+fn an_answer_with_a_cookie_or_no_store_is_not_kept() {
+    for fields in ["Set-Cookie: a=1\r\n", "Cache-Control: no-store\r\n"] {
+        let portal = Portal::answering(move |_, _| respond("200 OK", fields));
+        let origin = Origin::hello();
+        let gateway = keeping(&portal.url(), &origin, "");
+        for _ in 0..3 {
+            assert_eq!(get(&gateway, "/", &[ANN]).status, 200);
+        }
+        assert_eq!(portal.asked(), 3, "{fields}");
+    }
+}
+
+#[test]
+fn the_kept_answers_have_a_bound() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let gateway = keeping(&portal.url(), &origin, "max: 2");
+    for user in ["a", "b", "c", "b", "c", "a"] {
+        assert_eq!(get(&gateway, "/", &[&format!("Cookie: session={user}")]).status, 200);
+    }
+    assert_eq!(portal.asked(), 4, "the answer for the first user has given way");
+}
+
+#[test]
+fn equal_questions_at_the_same_time_share_one_answer() {
+    let (release, may_answer) = mpsc::channel::<()>();
+    let may_answer = std::sync::Mutex::new(may_answer);
+    let portal = Origin::serving(move |stream, read| {
+        while read().is_some() {
+            let _ = may_answer.lock().expect("no thread panics with it").recv();
+            // It is not kept, so only those that wait can use it.
+            let _ = stream.write_all(respond("401 Unauthorized", "").as_bytes());
+        }
+    });
+    let origin = Origin::hello();
+    let url = format!("http://{}/", portal.address());
+    let authorizer = "send: [cookie], cache: { for: 60s }, timeout: 60s";
+    let gateway = gateway(&url, &origin, authorizer, "", METRICS);
+    let mut clients: Vec<_> = (0..5).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{ANN}\r\n\r\n").as_bytes());
+    }
+    let shared = "tollgate_authorizer_reused_total{authorizer=\"sso\",source=\"shared\"} 4";
+    eventually("four requests wait for the answer to the fifth", || {
+        metrics(&gateway).contains(shared)
+    });
+    // The client leaves whose request was the first, and the others still get the answer.
+    drop(clients.remove(0));
+    release.send(()).expect("the authorizer waits");
+    for client in &mut clients {
+        assert_eq!(client.response("GET").status, 401);
+    }
+    assert_eq!(portal.received().len(), 1);
+    let asked =
+        "tollgate_authorizer_duration_seconds_count{authorizer=\"sso\",result=\"refused\"} 1";
+    eventually("the question is measured", || metrics(&gateway).contains(asked));
+}
+
+/// A listener for the metrics.
+const METRICS: &str = "admin: { address: \"127.0.0.1:0\", tokens: [\
+                       { name: scraper, role: metrics, token: metrics-0123456789abcdef }] }";
+
+fn metrics(gateway: &Gateway) -> String {
+    let mut client = Client::connect(gateway.addresses()[1]);
+    let token = "Authorization: Bearer metrics-0123456789abcdef";
+    client.send(format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{token}\r\n\r\n").as_bytes());
+    client.response("GET").text()
+}

@@ -1,0 +1,29 @@
+//! The example of docs/authorizers.md.
+
+use super::get;
+use super::portal::Portal;
+use crate::commands::page::page;
+use crate::support::{Gateway, Origin, Program};
+
+#[test]
+fn the_example_of_the_page_does_what_the_page_says() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let yaml = page("docs/authorizers.md").block("yaml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gateway.yaml");
+    std::fs::write(&file, &yaml).expect("a file");
+    let checked = Program::run(&["check", "-c", file.to_str().expect("UTF-8")]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(!checked.stderr.contains("warning"), "{}", checked.stderr);
+    let yaml = yaml.replace("0.0.0.0:8080", "\"127.0.0.1:0\"");
+    let yaml = yaml.replace("127.0.0.1:9091", &portal.address());
+    let gateway = Gateway::start(&yaml.replace("127.0.0.1:9000", &origin.address().to_string()));
+    assert_eq!(get(&gateway, "/health", &[]).status, 200);
+    assert_eq!(portal.asked(), 0);
+    assert_eq!(get(&gateway, "/orders", &[]).status, 401);
+    let passed = get(&gateway, "/orders", &["Cookie: session=ann"]);
+    assert_eq!(passed.status, 200);
+    let policies = passed.field("ratelimit-policy").expect("it is told");
+    assert!(policies.contains("\"per-client\"") && policies.contains("\"per-user\""), "{policies}");
+    assert_eq!(origin.received().pop().expect("it").fields("remote-user"), ["ann"]);
+}

@@ -1,0 +1,79 @@
+//! Policies before and behind an authorizer.
+
+use super::portal::Portal;
+use super::{ANN, gateway, get, outcomes};
+use crate::support::Origin;
+
+#[test]
+fn a_request_that_the_authorizer_refuses_stays_charged() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let top = "policies: { two: { key: ip, limit: 2/day }, \
+               at_once: { key: ip, algorithm: concurrency, limit: 1 } }";
+    let gateway = gateway(&portal.url(), &origin, "", "policies: [two, at_once]", top);
+    for remaining in [1, 0] {
+        let refused = get(&gateway, "/", &[]);
+        assert_eq!(refused.status, 401, "units in flight are given back");
+        assert!(
+            refused.field("ratelimit").is_some_and(|it| it.contains(&format!("r={remaining}")))
+        );
+    }
+    let asked = portal.asked();
+    assert_eq!(get(&gateway, "/", &[ANN]).status, 429);
+    assert_eq!(portal.asked(), asked, "the limit is decided before the question");
+    assert_eq!(outcomes(&gateway, 3), ["authorizer_denied", "authorizer_denied", "refused"]);
+}
+
+#[test]
+fn a_policy_counts_by_what_the_authorizer_says() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let top = "policies:\n  \
+                 by-ip: { key: ip, limit: 4/day }\n  \
+                 by-user: { key: \"authorizer:remote-user\", limit: 1/day, missing_key: deny }";
+    let route = "policies: [by-ip, by-user]";
+    let gateway = gateway(&portal.url(), &origin, "", route, top);
+    let ask = |user: &str| {
+        let cookie = format!("Cookie: session={user}");
+        // A client cannot choose by whom it counts.
+        get(&gateway, "/", &[&cookie, "Remote-User: someone"])
+    };
+    assert_eq!(ask("ann").status, 200);
+    for _ in 0..6 {
+        let refused = ask("ann");
+        assert_eq!(refused.status, 429);
+        assert_eq!(refused.json()["violated-policies"], serde_json::json!(["by-user"]));
+    }
+    // The refused requests have used nothing of the other policy.
+    for user in ["bob", "cid", "dan"] {
+        assert_eq!(ask(user).status, 200, "{user}");
+    }
+    let refused = ask("eve");
+    assert_eq!(refused.json()["violated-policies"], serde_json::json!(["by-ip"]));
+    assert_eq!(get(&gateway, "/public", &[]).status, 429);
+    assert_eq!(origin.received().len(), 4);
+    let line = &gateway.access_lines(1)[0];
+    let names: Vec<_> = line["policies"].as_array().expect("a list").iter().collect();
+    assert_eq!(names.len(), 2, "{line}");
+}
+
+#[test]
+fn an_answer_without_the_field_is_a_request_without_the_key() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let top = "policies: { by-user: { key: \"authorizer:remote-user\", limit: 1/day, \
+               missing_key: deny } }";
+    let gateway = gateway(&portal.url(), &origin, "", "policies: [by-user]", top);
+    assert_eq!(get(&gateway, "/public", &["Remote-User: ann"]).status, 403);
+    assert_eq!(outcomes(&gateway, 1), ["key_missing"]);
+}
+
+#[test]
+fn units_in_flight_end_with_the_response() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let top = "policies:\n  \
+                 one: { key: ip, algorithm: concurrency, limit: 1 }\n  \
+                 each: { key: \"authorizer:remote-user\", algorithm: concurrency, limit: 1 }";
+    let gateway = gateway(&portal.url(), &origin, "", "policies: [one, each]", top);
+    let mut client = gateway.client();
+    for _ in 0..5 {
+        assert_eq!(client.get("/", &[ANN]).status, 200);
+    }
+}
