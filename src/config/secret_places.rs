@@ -43,9 +43,10 @@ fn place(node: &mut Node, schema: &'static Json, texts: Secrecy) {
         (Kind::Map(kind), Value::Map(entries)) => {
             let is_secret = is_value(kind);
             for entry in entries {
-                if let (true, Value::Map(forms)) = (is_secret, &mut entry.value.value) {
-                    // The name of a form, such as `prefix`, is no secret.
-                    forms.iter_mut().for_each(|form| hide(&mut form.value));
+                if let (Some(form), Value::Map(fields)) = (section_in(kind), &mut entry.value.value)
+                    && is_secret
+                {
+                    fields.iter_mut().for_each(|field| hide_field(field, form));
                 } else if is_secret {
                     if matches!(entry.value.value, Value::Null) {
                         entry.key.secrecy = Secrecy::All;
@@ -85,6 +86,23 @@ fn place(node: &mut Node, schema: &'static Json, texts: Secrecy) {
 fn is_value(kind: &Json) -> bool {
     let is = |kind: &Json| kind::form(kind).is_some_and(|form| VALUES.contains(&form));
     is(kind) || kind["anyOf"].as_array().is_some_and(|kinds| kinds.iter().any(is))
+}
+
+/// The section among the forms of a value, if it has one.
+fn section_in(kind: &'static Json) -> Option<&'static Json> {
+    let kinds = kind["anyOf"].as_array()?;
+    kinds.iter().find_map(|kind| match Schema::new(&SCHEMA).kind(kind) {
+        Kind::Section(section) => Some(section),
+        _ => None,
+    })
+}
+
+/// Marks a field of a section whose values may be secret. Only the names of its fields are none.
+fn hide_field(field: &mut Entry, section: &Json) {
+    if section["properties"].get(field.name()).is_none() {
+        field.key.secrecy = Secrecy::All;
+    }
+    hide(&mut field.value);
 }
 
 fn of_text(schema: &Json, texts: Secrecy) -> Secrecy {

@@ -92,20 +92,21 @@ impl Gateway {
                 Passed::Answered(Err(failure), LimitFields::default())
             }
         };
-        let (admission, limits) = match passed {
-            Passed::On(admission, limits) => (admission, limits),
+        match passed {
             Passed::Answered(result, limits) => {
                 recycle(head.headers);
-                return exchange.end(result, limits);
+                exchange.end(result, limits)
             }
-        };
-        let prepared = self.prepare(&client, admission, &credential, head, body, &mut exchange);
-        let dispatch = match prepared {
-            Ok(dispatch) => dispatch,
-            Err(failure) => return exchange.end(Err(failure), limits),
-        };
-        let result = self.dispatch(admission, dispatch, &mut exchange).await;
-        exchange.end(result, limits)
+            Passed::On(admission, limits) => {
+                let prepared =
+                    self.prepare(&client, admission, &credential, head, body, &mut exchange);
+                let result = match prepared {
+                    Ok(dispatch) => self.dispatch(admission, dispatch, &mut exchange).await,
+                    Err(failure) => Err(failure),
+                };
+                exchange.end(result, limits)
+            }
+        }
     }
 
     /// Asks the authorizer, and gives the request the fields of its answer. Returns the response
@@ -190,6 +191,7 @@ impl Gateway {
         }
         exchange.judged_again(&mut judgement);
         let decision = decision.joined(judgement.decision.into_owned());
+        exchange.judged_by_both(&decision);
         let limits = exchange.limits(&decision);
         if let Some(failure) = engine::failure_of(&decision.outcome) {
             return Passed::Answered(Err(failure), limits);

@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Retry;
-use tollgate_core::decision::{Decision, LimitFields};
+use tollgate_core::decision::{Decision, LimitFields, OwnedDecision};
 use tollgate_core::policy::Policy;
 use tollgate_core::refusal::ErrorFormat;
 use tollgate_core::request::Fields;
@@ -23,7 +23,7 @@ use super::Gateway;
 use super::body::ResponseBody;
 use super::closing::Closing;
 use super::negotiated::Negotiated;
-use super::record::{record_decision, record_second_decision, record_settlement};
+use super::record::{record_binding, record_decision, record_second_decision, record_settlement};
 use crate::engine::{Judgement, Settlement};
 
 use crate::message::{
@@ -137,6 +137,13 @@ impl Exchange {
         if let Some(recording) = &mut self.closing.recording {
             let route = self.gateway.snapshot.rules.route(judgement.route);
             record_second_decision(&mut recording.record, route, judgement);
+        }
+    }
+
+    /// Remembers the decision that two decisions make together.
+    pub fn judged_by_both(&mut self, decision: &OwnedDecision) {
+        if let Some(recording) = &mut self.closing.recording {
+            record_binding(&mut recording.record, decision);
         }
     }
 
@@ -304,7 +311,9 @@ impl Exchange {
         let mut allowed = None;
         if let Some(additions) = self.additions.take() {
             let Additions { allowed_origin, cookies } = *additions;
-            headers.extend(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
+            for cookie in cookies {
+                headers.append(SET_COOKIE, cookie);
+            }
             allowed = allowed_origin.filter(|_| failure != Some(Failure::PreflightDenied));
         }
         let limits = match self.cors() {

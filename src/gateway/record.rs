@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Method;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Retry;
-use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
+use tollgate_core::decision::{Decision, Outcome, OwnedDecision, Report, Ruling};
 use tollgate_core::policy::{AccessVerdict, Policy};
 use tollgate_core::routes::Route;
 
@@ -73,6 +73,14 @@ pub fn record_second_decision(record: &mut Record, route: &Route, judgement: &Ju
         (first, second) => first.or(second),
     };
     record.policies.extend(policies(&record.method, route, decision));
+}
+
+/// Says in the record which policy binds. There is one for both decisions.
+pub fn record_binding(record: &mut Record, decision: &OwnedDecision) {
+    let binding = decision.binding().map(|report| &*report.policy.name);
+    for policy in &mut record.policies {
+        policy.is_binding = binding == Some(policy.name.as_str());
+    }
 }
 
 /// Adds what was settled to the record of a request.

@@ -45,8 +45,10 @@ fn a_response_that_announces_too_much_is_a_bad_gateway() {
     let head = gateway.client().request("HEAD", "/", &[], b"");
     assert_eq!((head.status, head.field("content-length")), (200, Some("101")));
     let lines = gateway.access_lines(2);
-    assert_eq!(lines[0]["outcome"], "upstream_response_too_large");
-    assert_eq!(lines[1]["outcome"], "admitted");
+    let outcome =
+        |status: u16| lines.iter().find(|it| it["status"] == status).map(|it| &it["outcome"]);
+    assert_eq!(outcome(502), Some(&"upstream_response_too_large".into()), "{lines:?}");
+    assert_eq!(outcome(200), Some(&"admitted".into()), "{lines:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Warnings of credentials that do not limit what a client can do.
 
+use std::collections::HashSet;
+
 use tollgate_core::api_keys::Override;
 use tollgate_core::policy::{AuthMethod, KeyExpr, Policy};
 
@@ -33,12 +35,17 @@ pub fn warn(
 
 /// A client that sends another key with each request has another counter each time.
 fn warn_invented(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
+    let mut told: HashSet<&str> = HashSet::new();
     for (index, (raw, route)) in raw.items().zip(&config.routes).enumerate() {
         let policies = &route.rule.policies;
         let by_key = policies.iter().find(|policy| can_be_invented(&policy.key));
         let Some(by_key) = by_key.filter(|_| !policies.iter().any(|it| is_bounded(it))) else {
             continue;
         };
+        // One route of a policy is enough to find the others.
+        if !told.insert(&by_key.name) {
+            continue;
+        }
         let name = raw.value.shown_name(index);
         let message = format!(
             "the policy \"{}\" counts by API keys, which clients can invent, and route {name} has no \

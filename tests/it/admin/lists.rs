@@ -63,7 +63,7 @@ fn maintenance_is_switched_on_and_off_by_a_call() {
     assert_eq!(patch(&client, &first, on).status, 412);
     for (body, status, said) in [
         (r#"{"mode":"on"}"#, 422, "not a mode"),
-        (r#"{"reason":"x"}"#, 422, "no \"mode\""),
+        (r#"{"reason":"x"}"#, 422, "the change has no"),
         (r#"{"mode":"off","for":"0s"}"#, 422, "out of range"),
         (r#"{"limit":"5/s"}"#, 400, "unknown field"),
     ] {

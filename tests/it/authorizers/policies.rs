@@ -50,9 +50,18 @@ fn a_policy_counts_by_what_the_authorizer_says() {
     assert_eq!(refused.json()["violated-policies"], serde_json::json!(["by-ip"]));
     assert_eq!(get(&gateway, "/public", &[]).status, 429);
     assert_eq!(origin.received().len(), 4);
-    let line = &gateway.access_lines(1)[0];
-    let names: Vec<_> = line["policies"].as_array().expect("a list").iter().collect();
-    assert_eq!(names.len(), 2, "{line}");
+    let lines = gateway.access_lines(12);
+    for (line, outcome, policy) in [
+        (&lines[0], "admitted", "by-user"),
+        (&lines[1], "refused", "by-user"),
+        (&lines[10], "refused", "by-ip"),
+    ] {
+        assert_eq!(
+            (&line["outcome"], &line["policy"]),
+            (&outcome.into(), &policy.into()),
+            "{line}"
+        );
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::commands::scene::Scene;
 use crate::support::redis::{Options, Redis};
 use crate::support::{Certificates, Reserved, eventually};
 
+/// The directory of the admin socket.
+const SOCKETS: &str = "/run/tollgate/";
 /// The host of the certificates.
 const HOST: &str = "api.example.com";
 
@@ -19,6 +21,8 @@ pub(super) struct Stage {
     /// The configuration file.
     pub(super) file: PathBuf,
     _servers: (Option<Backend>, Option<Redis>),
+    /// The directory of the admin socket.
+    _sockets: Option<tempfile::TempDir>,
     /// The directory of certbot, and the options of curl that do not change.
     certbot: Option<(tempfile::TempDir, String)>,
 }
@@ -46,6 +50,12 @@ impl Stage {
         let listener = listener.lines().next().unwrap_or_default().to_owned();
         yaml = yaml.replacen(&listener, "\"127.0.0.1:0\"", 1);
         let mut scene = Scene::empty();
+        let sockets = yaml.contains(SOCKETS).then(|| tempfile::tempdir().expect("a directory"));
+        if let Some(sockets) = &sockets {
+            let here = format!("{}/", sockets.path().display());
+            yaml = yaml.replace(SOCKETS, &here);
+            scene.is_here(SOCKETS, &here);
+        }
         let file = scene.file("gateway.yaml", &yaml);
         let mut certbot = None;
         for port in ports(recipe) {
@@ -55,7 +65,7 @@ impl Stage {
                 certbot = Some((directory, format!("connect-to = \"{HOST}:443:{address}\"\n")));
             }
         }
-        let stage = Self { scene, file, _servers: (backend, redis), certbot };
+        let stage = Self { scene, file, _servers: (backend, redis), _sockets: sockets, certbot };
         stage.trust(1);
         stage
     }

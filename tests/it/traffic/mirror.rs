@@ -75,8 +75,8 @@ fn copies_go_over_http2_too() {
     eventually("all copies are answered", || count(&gateway, "sent") == 2.0);
     for path in ["/", "/get"] {
         let find = |backend: &Backend| {
-            let seen = backend.seen().into_iter();
-            seen.filter(|it| it.uri.ends_with(path)).next_back().expect("it was received")
+            let mut seen = backend.seen().into_iter();
+            seen.rfind(|it| it.uri.ends_with(path)).expect("it was received")
         };
         let (original, copy) = (find(&app), find(&shadow));
         assert_eq!(original.body, copy.body, "{path}");
