@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tollgate_core::time::{Span, Timestamp};
 
 use self::shares::Shares;
-use crate::telemetry::{Samples, Source, families};
+use crate::telemetry::{Samples, Source, decision_bounds_s, families};
 
 /// The time between two readings of the metrics. A reading takes a few milliseconds.
 pub const READ_INTERVAL: Span = Span::from_secs(5);
@@ -230,7 +230,7 @@ impl Window {
     /// bucket as Prometheus does. None: there was no decision.
     pub fn slow_decision(&self) -> Option<f64> {
         let growth = self.growth(Counted::DecisionTimes);
-        let bounds = families::decision_bounds_s();
+        let bounds = decision_bounds_s();
         let counts: Vec<f64> = (0..=bounds.len())
             .map(|index| growth.get(&*index.to_string()).copied().unwrap_or_default())
             .collect();

@@ -116,9 +116,10 @@ impl Challenges {
 
     fn add(&mut self, scheme: Scheme) {
         let Self(schemes) = self;
-        if !schemes.contains(&Some(scheme))
-            && let Some(free) = schemes.iter_mut().find(|it| it.is_none())
-        {
+        if schemes.contains(&Some(scheme)) {
+            return;
+        }
+        if let Some(free) = schemes.iter_mut().find(|it| it.is_none()) {
             *free = Some(scheme);
         }
     }

@@ -31,9 +31,9 @@ pub enum Ambiguity {
     /// Backends interpret control characters and `\` differently.
     #[error("the path has a character that does not belong there")]
     BadCharacter,
-    /// An escaped slash in the path, or a field that replaces the method, selects another
-    /// route if the backend evaluates it.
-    #[error("the request has a path or a method that can be read in two ways")]
+    /// An escaped slash in the path, a field that replaces the method, or the second of two values
+    /// of a name selects another route if the backend evaluates it.
+    #[error("the request has a path, a method or a value that can be read in two ways")]
     TwoRoutes,
     /// A value that requests are counted by is ambiguous: an API key, a token, a cookie.
     #[error(

@@ -265,9 +265,7 @@ impl Places for Halves {
     }
 
     fn complete(&self, address: IpAddr, place: &mut Place) {
-        if let IpAddr::V4(v4) = address
-            && v4.octets()[3] < 128
-        {
+        if matches!(address, IpAddr::V4(v4) if v4.octets()[3] < 128) {
             place.country = "DE".parse().ok();
         }
     }
