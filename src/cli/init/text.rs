@@ -63,7 +63,7 @@ const ROUTE: &str = "  \
 ";
 const ADDRESS: &str = "  \
   # Clients can invent API keys: docs/keys-api.md shows how to make keys known.
-  per-address:
+  per-ip:
     key: ip
     limit: 1000/minute
 
@@ -73,7 +73,7 @@ fn routes(answers: &Answers) -> String {
     // A browser asks for an icon by itself, which would use up the limit.
     let icon = if answers.to == "builtin:echo" { ICON } else { "" };
     let route = match has_invented_keys(answers) {
-        true => ROUTE.replace("[per-client]", "[per-client, per-address]"),
+        true => ROUTE.replace("[per-client]", "[per-client, per-ip]"),
         false => ROUTE.to_owned(),
     };
     [ROUTES, icon, &route].concat()

@@ -112,13 +112,18 @@ pub fn parse_trailers(bytes: &Bytes) -> Result<HeaderMap, Fault> {
 /// How the body of the response to a request with `method` ends. Equal lengths are merged.
 ///
 /// # Errors
-/// If the length is invalid, or HTTP/1.0 has a transfer coding.
+/// If the length is invalid, a transfer coding is not ASCII, or HTTP/1.0 has one.
 pub fn framing(response: &mut Response<()>, method: &Method) -> Result<Framing, Fault> {
     if has_no_body(response.status(), method) {
         return Ok(Framing::Without { is_announced: announces_body(response, method) });
     }
-    let codings = Fields::of(response.headers()).get_all(&TRANSFER_ENCODING);
-    match (codings.last().map(ends_chunked), response.version()) {
+    let codings = || Fields::of(response.headers()).get_all(&TRANSFER_ENCODING);
+    // The name of a coding is a token (RFC 9112, section 7). Clients read a line with other bytes
+    // in different ways.
+    if codings().any(|line| line.to_str().is_err()) {
+        return Err(Fault::Unreadable);
+    }
+    match (codings().last().map(ends_chunked), response.version()) {
         (Some(_), Version::HTTP_10) => Err(Fault::Unreadable),
         (Some(true), _) => Ok(Framing::Chunked),
         (Some(false), _) => Ok(Framing::Closed),
