@@ -175,8 +175,15 @@ pub fn default_client() -> ClientSettings {
             query: None,
             cookie: None,
         },
+        failures: Some(failures(None)),
         ..ClientSettings::default()
     }
+}
+
+/// How many wrong credentials an address may send: 30 in a minute, unless the file says it.
+pub fn failures(rate: Option<&Rate>) -> Box<Algorithm> {
+    let quota = rate.map_or_else(|| "30/minute".parse().expect("it is a rate"), |rate| *rate).0;
+    Box::new(Algorithm::SlidingWindow(SlidingWindow::new(quota)))
 }
 
 /// Where a set of keys is fetched from.

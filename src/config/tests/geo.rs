@@ -148,7 +148,7 @@ fn missing_locations_and_unused_databases_are_reported() {
     for used in [
         "plans: { from: country, limits: { \"NO\": 5/minute } }, key: ip",
         "exempt: { regions: [DE-BE] }, key: ip",
-        "key: { first: [api_key, region] }",
+        "key: { first: [\"cookie:a\", region] }",
     ] {
         let directory = Directory::new("{ database: geo.mmdb }", used);
         directory.put("geo.mmdb", &german());

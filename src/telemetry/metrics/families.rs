@@ -57,7 +57,7 @@ families! {
         "tollgate_auth_total", &["method", "result"], "requests",
         "Requests on routes that demand a credential: by its method, none if there was none, and by \
          passed or the reason why it did not pass.",
-    );
+    ).on_event();
     DECISIONS_BY_SOURCE = Family::counter(
         "tollgate_decisions_by_source_total", &["policy", "source"], "decisions",
         "Decisions of each policy by what has judged: store, local (this node alone), none (the \

@@ -3,7 +3,6 @@
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::algorithm::{Algorithm, SlidingWindow};
 use tollgate_core::api_keys::KeyForm;
 use tollgate_core::policy::{IdentityPart, KeySettings};
 
@@ -11,7 +10,7 @@ use crate::config::api_keys::{ApiKeyFile, Unusable};
 use crate::config::field::{Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::problem::Report;
-use crate::config::scalar::{FieldName, Rate};
+use crate::config::scalar::FieldName;
 use crate::config::sections::context::Context;
 use crate::config::words::{Word, words};
 
@@ -184,10 +183,4 @@ fn tell(path: &Spanned<String>, report: &Report, stays: bool, cx: &Context<'_>) 
             cx.error(path.span, &message, it.advice);
         }
     }
-}
-
-/// How many wrong credentials an address may send.
-pub fn failures(rate: Option<&Rate>) -> Box<Algorithm> {
-    let quota = rate.map_or_else(|| "30/minute".parse().expect("it is a rate"), |rate| *rate).0;
-    Box::new(Algorithm::SlidingWindow(SlidingWindow::new(quota)))
 }

@@ -125,7 +125,7 @@ impl RawClient {
         let keys = self.keys.given().map(|keys| keys.value.compile(keys.span, cx));
         let (keys, api_key_file) = keys.map_or((None, None), |it| (Some(it.settings), it.file));
         settings.keys = keys.map(Box::new);
-        settings.failures = Some(keys::failures(self.failures.value()));
+        settings.failures = Some(model::failures(self.failures.value()));
         self.warn_of_sources(&settings, cx);
         let geo = self.geo.given().map(|geo| geo.value.compile(geo.span, cx));
         let jwt = self.user.value().and_then(|user| user.jwt.value());

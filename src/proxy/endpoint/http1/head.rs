@@ -271,6 +271,7 @@ mod tests {
             ("1 200 OK\r\nTransfer-Encoding: Chunked", Ok(Framing::Chunked)),
             ("1 200 OK\r\nTransfer-Encoding: gzip, chunked", Ok(Framing::Chunked)),
             ("1 200 OK\r\nTransfer-Encoding: chunked, gzip", Ok(Framing::Closed)),
+            ("1 200 OK\r\nTransfer-Encoding: \u{e9}, chunked", Err(Fault::Unreadable)),
             ("0 200 OK\r\nTransfer-Encoding: chunked", Err(Fault::Unreadable)),
             ("0 200 OK", Ok(Framing::Closed)),
         ] {
