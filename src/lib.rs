@@ -24,6 +24,7 @@
 #![allow(unreachable_pub)]
 
 mod admin;
+mod api_keys;
 mod app;
 mod check;
 pub mod cli;

@@ -1,11 +1,13 @@
 //! A call as it was made: the values of its path and of its query.
 
 use http::HeaderMap;
-use http::header::IF_MATCH;
+use http::header::{IF_MATCH, IF_NONE_MATCH};
 
+use super::credentials::Actor;
 use super::parameter::Parameter;
 use super::problem::Problem;
 use super::target::{decoded, pairs};
+use crate::api_keys::Teams;
 
 /// A call with the values of its path and its query.
 #[derive(Clone, Debug)]
@@ -19,8 +21,12 @@ pub struct Call {
     query: Vec<(String, String)>,
     /// The field `If-Match`. Several lines are one list.
     pub if_match: Option<String>,
+    /// The field `If-None-Match`.
+    pub if_none_match: Option<String>,
     /// The name of the credential.
     pub actor: String,
+    /// The teams whose API keys the caller may see and change.
+    pub teams: Teams,
 }
 
 impl Call {
@@ -45,7 +51,9 @@ impl Call {
             parameters,
             query: pairs(query)?,
             if_match: None,
+            if_none_match: None,
             actor: String::new(),
+            teams: Teams::Only(Vec::new()),
         };
         for (index, (name, value)) in call.query.iter().enumerate() {
             let Some(parameter) = parameters.iter().find(|it| it.name == name) else {
@@ -64,11 +72,19 @@ impl Call {
     }
 
     /// The same call with its fields, by this actor.
-    pub fn by(self, actor: &str, headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(IF_MATCH).iter();
-        let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap_or_default()).collect();
-        let if_match = (!lines.is_empty()).then(|| lines.join(","));
-        Self { if_match, actor: actor.to_owned(), ..self }
+    pub fn by(self, actor: &Actor, headers: &HeaderMap) -> Self {
+        let joined = |name| {
+            let lines = headers.get_all(name).iter();
+            let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap_or_default()).collect();
+            (!lines.is_empty()).then(|| lines.join(","))
+        };
+        Self {
+            if_match: joined(IF_MATCH),
+            if_none_match: joined(IF_NONE_MATCH),
+            actor: actor.name.clone(),
+            teams: actor.teams.clone(),
+            ..self
+        }
     }
 
     /// The values of `{policy}` and `{key}`; empty where the path has none.

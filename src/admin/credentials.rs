@@ -11,6 +11,7 @@ use http::header::AUTHORIZATION;
 use tollgate_core::time::Timestamp;
 
 use super::{AdminSettings, Role, TokenDigest};
+use crate::api_keys::Teams;
 use crate::server::is_allowed;
 
 /// What a caller shows of itself.
@@ -59,6 +60,8 @@ pub struct Actor {
     /// Its name in the audit log.
     pub name: String,
     pub role: Role,
+    /// The teams whose API keys it may see and change.
+    pub teams: Teams,
 }
 
 /// Why a caller is not known.
@@ -84,7 +87,7 @@ pub fn authenticate(
 ) -> Result<Actor, Denied> {
     if let Some(uid) = shown.uid {
         let may = is_allowed(uid, own_uid, &settings.uids);
-        let actor = Actor { name: format!("uid {uid}"), role: Role::Operate };
+        let actor = Actor { name: format!("uid {uid}"), role: Role::Operate, teams: Teams::All };
         return if may { Ok(actor) } else { Err(Denied::User(uid)) };
     }
     match shown.token {
@@ -94,7 +97,11 @@ pub fn authenticate(
         Token::Unreadable => Err(Denied::Unreadable),
         Token::Absent => {
             let known = settings.clients.iter().find(|it| Some(&*it.subject) == shown.subject);
-            let actor = known.map(|it| Actor { name: it.subject.clone(), role: it.role });
+            let actor = known.map(|it| Actor {
+                name: it.subject.clone(),
+                role: it.role,
+                teams: Teams::All,
+            });
             actor.ok_or(Denied::Missing)
         }
     }
@@ -135,7 +142,11 @@ fn by_token(settings: &AdminSettings, digest: &TokenDigest, wall: Timestamp) -> 
     for known in &settings.tokens {
         let is_same = verify_slices_are_equal(known.digest.bytes(), digest.bytes()).is_ok();
         if is_same && known.expires.is_none_or(|expires| wall < expires) {
-            found = Some(Actor { name: known.name.clone(), role: known.role });
+            found = Some(Actor {
+                name: known.name.clone(),
+                role: known.role,
+                teams: known.teams.clone(),
+            });
         }
     }
     found
@@ -156,6 +167,7 @@ mod tests {
         let token = |name: &str, role, expires_s: Option<u64>| TokenSettings {
             name: name.to_owned(),
             role,
+            teams: Teams::All,
             digest: TokenDigest::of(name.as_bytes()),
             expires: expires_s.map(|it| Timestamp::default().plus(Span::from_secs(it))),
         };

@@ -19,6 +19,7 @@ use super::cluster::{Cluster, ClusterFigures, Own};
 use super::config_call::ConfigCall;
 use super::masked_config::MaskedConfig;
 use super::problem::{ConfigProblem, Problem};
+use crate::api_keys::Keys;
 use crate::engine::StoreCall;
 use crate::patches::{PatchCall, Resolved};
 use crate::platform::OtherListener;
@@ -145,6 +146,8 @@ pub struct Node {
     pub own_record: Rc<dyn Fn() -> Value>,
     /// The file of overrides, if there is one.
     pub overrides: Option<OverridesFile>,
+    /// The API keys in the store. None: there is no store for them.
+    pub keys: Option<Keys>,
     /// All metrics.
     pub metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.

@@ -207,11 +207,11 @@ impl Admin {
         }
         let actor = self.login(client, view, head)?;
         let (spec, call) = call?;
-        let call = call.by(&actor.name, &head.headers);
+        let call = call.by(&actor, &head.headers);
         self.bounds.count_call(&actor.name, self.state.clock.now()).map_err(|wait| {
             Problem::too_many("this credential has made too many calls in this second", wait)
         })?;
-        if let Some(role) = spec.role_for(&call).filter(|role| actor.role < *role) {
+        if let Some(role) = spec.role_for(&call).filter(|it| !actor.role.may(*it, spec.is_change)) {
             let with = if call.reveals() { "with reveal=true " } else { "" };
             let detail = format!("{with}this call needs the role {}", role.as_str());
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));

@@ -5,6 +5,7 @@ use std::fmt;
 use aws_lc_rs::digest::{SHA256, digest};
 use tollgate_core::time::Timestamp;
 
+use crate::api_keys::Teams;
 use crate::server::{ListenAddress, ListenerSettings};
 
 /// The admin listener, and what its clients may do.
@@ -31,9 +32,11 @@ pub struct AdminSettings {
     pub is_temporary: bool,
 }
 
-/// What a credential allows. Each role includes those before it.
+/// What a credential allows. Each role but the first includes those before it, without the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// To make and change API keys, and nothing else.
+    Keys,
     /// To read the metrics.
     Metrics,
     /// To read everything.
@@ -46,9 +49,20 @@ impl Role {
     /// Its name in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Keys => "keys",
             Self::Metrics => "metrics",
             Self::Read => "read",
             Self::Operate => "operate",
+        }
+    }
+
+    /// Whether a caller with this role may make a call that needs `needed`. Calls about API keys
+    /// are also for operators, and those that change nothing for readers.
+    pub fn may(self, needed: Self, is_change: bool) -> bool {
+        match (needed, is_change) {
+            (Self::Keys, true) => matches!(self, Self::Keys | Self::Operate),
+            (Self::Keys, false) => self != Self::Metrics,
+            _ => self >= needed,
         }
     }
 }
@@ -60,6 +74,8 @@ pub struct TokenSettings {
     pub name: String,
     /// What it allows.
     pub role: Role,
+    /// The teams whose API keys it may see and change.
+    pub teams: Teams,
     /// The digest by which it is compared.
     pub digest: TokenDigest,
     /// The time from which on it is not valid.
@@ -123,5 +139,15 @@ mod tests {
     #[test]
     fn roles_include_each_other_in_their_order() {
         assert!(Role::Metrics < Role::Read && Role::Read < Role::Operate);
+        for (role, changes, reads) in [
+            (Role::Keys, true, true),
+            (Role::Metrics, false, false),
+            (Role::Read, false, true),
+            (Role::Operate, true, true),
+        ] {
+            let may = (role.may(Role::Keys, true), role.may(Role::Keys, false));
+            assert_eq!(may, (changes, reads), "{role:?}");
+            assert!(!Role::Keys.may(role, false) || role == Role::Keys, "{role:?}");
+        }
     }
 }

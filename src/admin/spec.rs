@@ -23,6 +23,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// To read the metrics.
 pub const METRICS: Option<Role> = Some(Role::Metrics);
+/// To make and change API keys.
+pub const KEYS: Option<Role> = Some(Role::Keys);
 /// To read everything.
 pub const READ: Option<Role> = Some(Role::Read);
 /// To change something.

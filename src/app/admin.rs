@@ -127,6 +127,7 @@ impl BoundAdmin {
             control: supervisor.patches().control().cloned(),
             own_record: Rc::new(move || reporter.record()),
             overrides: supervisor.overrides_file(),
+            keys: supervisor.keys_for_operators(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
             history: Rc::clone(&history),

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use tollgate_core::store::keys::KeysFileError;
 use tollgate_core::store::overrides::FileError;
 
 use crate::server::BindError;
@@ -24,6 +25,9 @@ pub enum RunError {
     /// The file of overrides cannot be used.
     #[error(transparent)]
     Overrides(#[from] FileError),
+    /// The file of API keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysFileError),
     /// The system refuses a thread, a runtime or a signal handler.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),

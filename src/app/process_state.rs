@@ -7,6 +7,7 @@ use tollgate_core::decision::HeaderWriter;
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::refusal::Offer;
 use tollgate_core::routes::Rules;
+use tollgate_core::store::keys::{KeysFile, SharedKeys};
 use tollgate_core::store::overrides::{OverridesFile, SharedOverrides};
 use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_redis::NodeState;
@@ -28,6 +29,10 @@ pub struct ProcessState {
     pub overrides: Option<SharedOverrides>,
     /// The file of the overrides, if they are in one.
     pub overrides_file: Option<OverridesFile>,
+    /// The file of the API keys, if they are in one.
+    pub keys_file: Option<KeysFile>,
+    /// The API keys in the store, if requests have keys of it.
+    pub keys: Option<SharedKeys>,
     /// The heaviest clients of the last minutes.
     pub top: Arc<TopHistory>,
     /// The last refusals of all workers.
@@ -53,10 +58,12 @@ impl ProcessState {
     /// The state for the first configuration, with a store that begins with these settings.
     ///
     /// # Errors
-    /// If the file of overrides cannot be used.
+    /// If the file of overrides or of keys cannot be used.
     pub fn new(config: &Config, store: &StoreSettings, echo: SocketAddr) -> Result<Self, RunError> {
         let overrides_file = overrides_file(config)?;
         let (overrides, secret) = overrides(config, overrides_file.clone())?;
+        let keys_file = config.store.keys.as_deref().map(KeysFile::open).transpose()?;
+        let keys = keys(config, keys_file.clone())?;
         let secret = Arc::new(SharedSecret::new(secret));
         let settings = RestartSettings {
             store: config.store.clone(),
@@ -72,6 +79,8 @@ impl ProcessState {
             redis,
             overrides,
             overrides_file,
+            keys_file,
+            keys,
             top,
             refusals,
             forwarders,
@@ -85,6 +94,9 @@ impl ProcessState {
     /// The snapshot of a configuration, which all workers share. An upstream that is in
     /// `before` with the same settings is kept, with its state.
     pub fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
+        if let Some(keys) = &self.keys {
+            keys.set_on_failure(config.keys_on_failure);
+        }
         let (rules, routes): (Vec<_>, Vec<Handling>) =
             config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
         let edited = routes.iter().filter_map(|route| route.changes.as_ref());
@@ -134,6 +146,10 @@ impl ProcessState {
                 "the first policy with overrides",
                 may_have_overrides(config) && self.overrides.is_none(),
             ),
+            (
+                "the first client.keys with a store",
+                config.client.keys.is_some() && config.store.keeps_keys() && self.keys.is_none(),
+            ),
             ("runtime.workers", config.runtime.workers != *workers),
             ("telemetry", config.telemetry != *telemetry),
         ];
@@ -150,6 +166,17 @@ fn may_have_overrides(config: &Config) -> bool {
 fn overrides_file(config: &Config) -> Result<Option<OverridesFile>, RunError> {
     let path = config.store.overrides.as_ref().filter(|_| may_have_overrides(config));
     Ok(path.map(|path| OverridesFile::open(path)).transpose()?)
+}
+
+/// The API keys in the store or in a file, if requests have keys of it.
+fn keys(config: &Config, file: Option<KeysFile>) -> Result<Option<SharedKeys>, RunError> {
+    if config.client.keys.is_none() {
+        return Ok(None);
+    }
+    Ok(match file {
+        Some(file) => Some(SharedKeys::in_file(file, config.keys_on_failure)?),
+        None => config.store.redis.as_ref().map(|_| SharedKeys::in_store(config.keys_on_failure)),
+    })
 }
 
 /// The overrides, if a policy has them enabled, and the secret with which keys are

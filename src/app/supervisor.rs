@@ -195,6 +195,7 @@ impl Supervisor {
                 check_state: Arc::clone(&self.check_state),
                 store: self.state.store.clone(),
                 overrides: self.state.overrides.clone(),
+                keys: self.state.keys.clone(),
                 log: outputs.log.map(AccessLog::worker),
                 tracer: outputs.tracer.cloned(),
                 index,

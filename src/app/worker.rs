@@ -9,9 +9,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
+use tollgate_core::api_keys::KeyDirectory;
 use tollgate_core::decision::RateLimiter;
 use tollgate_core::drain::{self, Drain, Stop};
 use tollgate_core::store::SharedStore;
+use tollgate_core::store::keys::SharedKeys;
 use tollgate_core::store::overrides::SharedOverrides;
 use tollgate_core::time::Clock;
 use tracing::{error, warn};
@@ -48,6 +50,7 @@ pub struct Worker {
     pub check_state: Arc<SharedState>,
     pub store: SharedStore,
     pub overrides: Option<SharedOverrides>,
+    pub keys: Option<SharedKeys>,
     pub log: Option<WorkerLog>,
     pub tracer: Option<Tracer>,
     /// Its number, beginning with 0.
@@ -94,6 +97,7 @@ impl Worker {
         // Clients wait until the store is ready, so that it counts the first requests too.
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
+        let directory = self.keys.as_ref().and_then(|keys| keys.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         let sinks = Sinks { access_log: self.log, tracer: self.tracer };
         let seen = Seen {
@@ -101,7 +105,8 @@ impl Worker {
             refusals: WorkerRefusals::new(&self.refusals),
             forwarders: WorkerForwarders::new(&self.forwarders, &metrics),
         };
-        let auth = Authentication::new(self.failures, None, AuthMetrics::new(&metrics));
+        let directory = directory.map(|keys| Box::new(keys) as Box<dyn KeyDirectory>);
+        let auth = Authentication::new(self.failures, directory, AuthMetrics::new(&metrics));
         let engine = Engine::new(limiter, auth, Clock::System, &metrics, seen);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));

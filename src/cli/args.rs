@@ -9,6 +9,7 @@ use super::explain::{EXAMPLES as EXPLAIN_EXAMPLES, ExplainArgs};
 use super::health::{EXAMPLES as HEALTH_EXAMPLES, HealthArgs};
 use super::init::{EXAMPLES as INIT_EXAMPLES, InitArgs};
 use super::key::{EXAMPLES as KEY_EXAMPLES, KeyArgs};
+use super::keys::{TEAM_EXAMPLES, TeamArgs};
 use super::paint::Colour;
 use super::policy::{EXAMPLES as POLICY_EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
 use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
@@ -43,9 +44,12 @@ pub enum Command {
     /// Show, set or remove the limit of one key, instead of the limit of its policy
     #[command(after_help = OVERRIDE_EXAMPLES)]
     Override(OverrideArgs),
-    /// Make API keys and their hashes
+    /// Make, show, change and revoke API keys
     #[command(after_help = KEY_EXAMPLES)]
     Key(KeyArgs),
+    /// Say what the API keys of a team have in common
+    #[command(after_help = TEAM_EXAMPLES)]
+    Team(TeamArgs),
     /// Say what a request would get, and why: by a configuration, or by a running gateway
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),

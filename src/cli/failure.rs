@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::which::DEFAULT_CONFIG;
-use super::{explain, init, key, overrides, policy, reload, replay, top, which};
+use super::{explain, init, key, keys, overrides, policy, reload, replay, top, which};
 use crate::app::RunError;
 use crate::config::{LoadError, Mistakes};
 use crate::proxy::TlsError;
@@ -39,6 +39,9 @@ pub enum Failure {
     /// An override could not be read or changed.
     #[error(transparent)]
     Override(#[from] overrides::Problem),
+    /// API keys are not shown or changed.
+    #[error(transparent)]
+    StoredKeys(#[from] keys::Problem),
     /// No API key is made.
     #[error(transparent)]
     Key(#[from] key::Problem),
@@ -101,6 +104,7 @@ impl Failure {
             | Self::Init(_)
             | Self::Key(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::StoredKeys(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Top(problem) if problem.is_usage() => ExitCode::from(2),
@@ -118,6 +122,7 @@ impl Failure {
             | Self::Replay(_)
             | Self::Explain(_)
             | Self::Manual { .. }
+            | Self::StoredKeys(_)
             | Self::Output(_) => ExitCode::from(1),
         }
     }

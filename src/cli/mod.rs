@@ -13,6 +13,7 @@ mod failure;
 mod health;
 mod init;
 mod key;
+mod keys;
 mod overrides;
 mod paint;
 mod policy;
@@ -42,7 +43,8 @@ use explain::ExplainArgs;
 use failure::{Failure, prefixed};
 use health::HealthArgs;
 use init::InitArgs;
-use key::KeyArgs;
+use key::{KeyArgs, KeyCommand};
+use keys::TeamArgs;
 use policy::{PolicyArgs, ResetArgs};
 use reload::ReloadArgs;
 use status::StatusArgs;
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Override(args) => override_limit(&args),
         Command::Key(args) => key(&args),
+        Command::Team(args) => team(&args),
         Command::Explain(args) => match explain(&args) {
             Ok(true) => Ok(()),
             Ok(false) => return ExitCode::from(REFUSED),
@@ -142,9 +145,21 @@ fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
 }
 
 fn key(args: &KeyArgs) -> Result<(), Failure> {
+    let config = || load(&args.config).map(|compiled| compiled.config);
+    match &args.command {
+        KeyCommand::Stored(command) => return Ok(keys::run(command, &config()?)?),
+        KeyCommand::Create(new) if new.store => {
+            return Ok(keys::create(new.id.as_deref(), new.stored(), &config()?)?);
+        }
+        KeyCommand::Create(_) | KeyCommand::Hash => {}
+    }
     let output = key::run(args)?;
     write!(io::stdout().lock(), "{output}")?;
     Ok(())
+}
+
+fn team(args: &TeamArgs) -> Result<(), Failure> {
+    Ok(keys::run_team(args, &load(&args.config)?.config)?)
 }
 
 /// Returns whether the request is admitted.

@@ -21,6 +21,7 @@ mod field;
 pub mod fuzzing;
 mod geo_file;
 mod held_files;
+mod key_forms;
 mod kind;
 mod model;
 mod neighbours;
@@ -56,6 +57,7 @@ pub(crate) use effective::Effective;
 use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
 pub(crate) use held_files::{HeldFiles, NO_FILES};
+pub(crate) use key_forms::{imported_keys, key_readers};
 pub(crate) use model::AdminAccess;
 pub use model::{
     Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,

@@ -11,6 +11,8 @@ use tollgate_core::algorithm::{Algorithm, SlidingWindow};
 use tollgate_core::decision::HeaderSettings;
 use tollgate_core::policy::{AccessList, ApiKeySettings, ClientSettings, KeyExpr, Policy};
 use tollgate_core::routes;
+use tollgate_core::store::keys::OnFailure;
+use tollgate_core::time::Span;
 use tollgate_redis::RedisSettings;
 
 use super::api_keys::ApiKeyFile;
@@ -45,6 +47,8 @@ pub struct Config {
     pub key_file: Option<KeyFile>,
     /// Where the counters are kept.
     pub store: StoreSettings,
+    /// What is done with known API keys while their store cannot be read.
+    pub keys_on_failure: OnFailure,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
     /// All access lists, in the order of the file.
@@ -127,6 +131,7 @@ impl Config {
             api_key_file: None,
             key_source: None,
             store: StoreSettings::default(),
+            keys_on_failure: KEYS_ON_FAILURE,
             policies: vec![policy],
             access: Vec::new(),
             definitions: Arc::default(),
@@ -185,6 +190,8 @@ pub fn failures(rate: Option<&Rate>) -> Box<Algorithm> {
     let quota = rate.map_or_else(|| "30/minute".parse().expect("it is a rate"), |rate| *rate).0;
     Box::new(Algorithm::SlidingWindow(SlidingWindow::new(quota)))
 }
+/// A known key is trusted for ten minutes.
+pub const KEYS_ON_FAILURE: OnFailure = OnFailure::Local(Span::from_secs(600));
 
 /// Where a set of keys is fetched from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,6 +246,8 @@ pub struct StoreSettings {
     pub password_command: Option<PasswordCommand>,
     /// The file for the limits of single keys, if there is no Redis.
     pub overrides: Option<PathBuf>,
+    /// The file for API keys, if there is one and no Redis.
+    pub keys: Option<PathBuf>,
 }
 
 /// A command that prints a password.
@@ -255,6 +264,11 @@ pub struct PasswordCommand {
 }
 
 impl StoreSettings {
+    /// Whether API keys can be kept anywhere.
+    pub const fn keeps_keys(&self) -> bool {
+        self.redis.is_some() || self.keys.is_some()
+    }
+
     /// Whether a running store with these settings can adopt the others: they differ only in
     /// credentials, TLS settings and the number of connections.
     pub fn can_become(&self, other: &Self) -> bool {
@@ -262,13 +276,22 @@ impl StoreSettings {
             (Some(own), Some(others)) => own.with_connections_of(others) == *others,
             (own, others) => own.is_none() && others.is_none(),
         };
-        same_servers && self.max_keys == other.max_keys && self.overrides == other.overrides
+        same_servers
+            && self.max_keys == other.max_keys
+            && self.overrides == other.overrides
+            && self.keys == other.keys
     }
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, redis: None, password_command: None, overrides: None }
+        Self {
+            max_keys: 1_000_000,
+            redis: None,
+            password_command: None,
+            overrides: None,
+            keys: None,
+        }
     }
 }
 

@@ -121,20 +121,32 @@ impl Authentication {
 
     /// Looks up the key of a request, if the configuration does not contain it. A key for which the
     /// directory would have to ask is not looked up for an address with too many failures.
-    pub async fn look_up(&self, subject: &Subject<'_, '_>, now: Timestamp, wall: Timestamp) {
+    pub async fn look_up(&self, subject: &Subject<'_, '_>, now: Timestamp) {
         let Some(directory) = &self.directory else { return };
         let Some(sought) = subject.sought_elsewhere() else { return };
         let limit = subject.failures();
-        if !directory.knows(sought, wall)
+        if !directory.knows(sought, now)
             && limit.is_some_and(|limit| self.failures.are_used_up(subject, limit, now))
         {
             return subject.answer_key(Found::Unknown);
         }
-        let found = match directory.find(sought, wall) {
+        let found = match directory.find(sought, now) {
             KeyLookup::Now(found) => found,
             KeyLookup::Later(found) => found.await,
         };
         subject.answer_key(found);
+    }
+
+    /// Has the directory note the use of a key that it has found.
+    fn note_use(&self, subject: &Subject<'_, '_>, now: Timestamp) {
+        let (Some(directory), Some(KnownKey::Found(entry))) =
+            (&self.directory, subject.known_key())
+        else {
+            return;
+        };
+        if let Some(sought) = subject.sought_elsewhere() {
+            directory.used(sought, entry.key.id, now);
+        }
     }
 
     /// What the request has proved. The refusal is none if the request passes.
@@ -145,6 +157,9 @@ impl Authentication {
         now: Timestamp,
     ) -> (Credential<'r>, Option<AuthRefusal>) {
         let (word, refusal) = self.prove(&route.auth, subject, now);
+        if refusal.is_none() {
+            self.note_use(subject, now);
+        }
         let key = subject.right_key().cloned();
         let is_accepted = key.is_some() && subject.known_key().is_some();
         (Credential { key, is_accepted, word }, refusal)

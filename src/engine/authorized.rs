@@ -27,7 +27,7 @@ impl Engine {
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
         let begun = timer.begin();
         if rules.asks_for_credentials(index) {
-            auth.look_up(&subject, now, wall).await;
+            auth.look_up(&subject, now).await;
         }
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
         let decision = limiter.decide(second, &subject, headroom, now).await;

@@ -205,7 +205,7 @@ impl Engine {
         let policies = route.policies.iter().filter(|policy| applies(policy));
         let (mut credential, mut refusal) = (Credential::default(), None);
         if rules.asks_for_credentials(index) {
-            auth.look_up(&subject, now, wall).await;
+            auth.look_up(&subject, now).await;
             // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
                 (credential, refusal) = auth.check(route, &subject, now);

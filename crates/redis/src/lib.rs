@@ -34,6 +34,7 @@
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`NodeState`].
 
+mod api_keys;
 mod background;
 mod batch;
 mod breaker;
@@ -79,6 +80,7 @@ mod transport;
 mod url;
 mod wire;
 
+pub use api_keys::ControlKeys;
 pub use batch::Repeat;
 pub use control::{
     ControlStore, EntryVersion, Expected, NodeFigures, NodeRecord, ReadEntries, WriteError,

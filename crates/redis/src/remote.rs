@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use tollgate_core::digest::{Counter, Key};
+use tollgate_core::store::keys::ReadKeys;
 use tollgate_core::store::overrides::{Marks, Override, ReadOverrides, Stored};
 use tollgate_core::store::{
     Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark, Marked,
@@ -18,6 +19,7 @@ use tollgate_core::store::{
 };
 use tollgate_core::time::{Clock, Timestamp};
 
+use crate::api_keys::WorkerKeys;
 use crate::overrides::Overrides;
 use crate::store::{NodeState, RedisStore};
 use crate::{inspect, once, round};
@@ -154,6 +156,10 @@ impl RemoteStore for WorkerStore {
 
     fn overrides(&self) -> Rc<dyn RemoteOverrides> {
         Rc::new(Overrides::beside(&self.0))
+    }
+
+    fn keys(&self) -> Rc<dyn ReadKeys> {
+        Rc::new(WorkerKeys::beside(&self.0))
     }
 }
 

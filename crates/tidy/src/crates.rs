@@ -134,7 +134,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "tollgate-top",
         ],
         layers: &[
-            &["platform", "telemetry", "io", "message", "patches", "turn"],
+            &["api_keys", "platform", "telemetry", "io", "message", "patches", "turn"],
             &["server", "engine"],
             &["proxy"],
             &["snapshot"],

@@ -5,6 +5,7 @@
 //! allowed methods and the API's document are made from it.
 
 mod access;
+mod api_keys;
 mod configuration;
 mod health;
 mod keys;
@@ -24,6 +25,7 @@ pub static API: Api = Api {
         policies::GROUP,
         access::GROUP,
         keys::GROUP,
+        api_keys::GROUP,
         traffic::GROUP,
         page::GROUP,
     ],

@@ -4,7 +4,7 @@ use crate::admin::Role;
 use crate::admin::call::Call;
 use crate::admin::calls::API;
 use crate::admin::problem::Problem;
-use crate::admin::spec::{CallSpec, METRICS, OPERATE, READ};
+use crate::admin::spec::{CallSpec, KEYS, METRICS, OPERATE, READ};
 
 fn parse(method: &str, target: &str) -> Result<(&'static CallSpec, Call), Problem> {
     let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
@@ -28,10 +28,16 @@ fn each_call_is_found_by_its_method_and_path() {
 #[test]
 fn only_operators_make_calls_with_other_methods_than_get() {
     for spec in API.calls() {
-        let is_operators = spec.role == Some(Role::Operate);
         // A request is explained by its description, which is too long for a target.
         let is_read = spec.method == "GET" || spec.id == "explain";
-        assert_eq!(is_operators, !is_read, "{}", spec.path);
+        let may = |role: Role| spec.role.is_none_or(|needed| role.may(needed, spec.is_change));
+        assert!(may(Role::Operate), "{}", spec.path);
+        assert_eq!(!may(Role::Read), !is_read, "{}", spec.path);
+        assert_eq!(
+            spec.role == KEYS,
+            spec.path.starts_with("/v1/keys") || spec.path.starts_with("/v1/teams")
+        );
+        assert_eq!(may(Role::Keys), spec.role.is_none() || spec.role == KEYS, "{}", spec.path);
     }
 }
 
@@ -87,7 +93,10 @@ fn each_role_has_its_calls() {
     assert_eq!(ids(None), ["getAlive", "getReady", "getOpenApi", "getPage", "getPageFile"]);
     assert_eq!(ids(METRICS), ["getMetrics"]);
     // Which of the others a reader may make follows from the method, as another test holds.
-    let changes: Vec<&str> =
-        API.calls().filter(|it| it.is_change != (it.role == OPERATE)).map(|it| it.id).collect();
+    let changes: Vec<&str> = API
+        .calls()
+        .filter(|it| it.role != KEYS && it.is_change != (it.role == OPERATE))
+        .map(|it| it.id)
+        .collect();
     assert_eq!(changes, ["checkConfig"], "operators' calls that are not recorded");
 }

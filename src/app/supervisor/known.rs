@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tollgate_core::store::keys::KeyStorage;
 use tollgate_core::store::overrides::OverridesFile;
 
 use super::super::key_set::Fetched;
@@ -14,7 +15,8 @@ use super::super::patches::PatchKeeper;
 use super::super::sockets::Purpose;
 use super::super::worker::Command;
 use super::Supervisor;
-use crate::config::HeldFiles;
+use crate::api_keys::Keys;
+use crate::config::{self, HeldFiles};
 use crate::server::ListenAddress;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Forwarders, Metrics, RefusalRings, TopHistory};
@@ -38,6 +40,18 @@ impl Supervisor {
     /// The file of the overrides, if they are in one.
     pub fn overrides_file(&self) -> Option<OverridesFile> {
         self.state.overrides_file.clone()
+    }
+
+    /// The API keys in the store, if there is a store for them.
+    pub fn keys_for_operators(&self) -> Option<Keys> {
+        let storage: Rc<dyn KeyStorage> = match (self.patches.control(), &self.state.keys_file) {
+            (Some(control), _) => Rc::new(control.keys()),
+            (None, Some(file)) => Rc::new(file.clone()),
+            (None, None) => return None,
+        };
+        let keys = self.snapshot.rules.clients().settings().keys.as_ref();
+        let form = keys.map(|keys| keys.form.clone()).unwrap_or_default();
+        Some(Keys::new(storage, form, config::key_readers()))
     }
 
     /// Shows in the metrics how a reload has ended.

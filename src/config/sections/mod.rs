@@ -175,6 +175,8 @@ impl RawConfig {
             raw_client.compile(&cx);
         client.geo = geo_files.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
+        let keeps_keys = self.store.is_broken() || store.keeps_keys();
+        let keys_on_failure = raw_client.keys_on_failure(keeps_keys, &cx);
         let dependencies = self.dependencies(raw_client, &client, &store);
         let policies = policies::compile(&self.policies, &dependencies, &cx);
         let lists = access::compile(&self.access, raw_client, &cx);
@@ -214,6 +216,7 @@ impl RawConfig {
             api_key_file,
             key_source,
             store,
+            keys_on_failure,
             headers: self.headers.value().map(|it| it.compile(&cx)).unwrap_or_default(),
             problem_json: self.problem_json.copied().unwrap_or(true),
             telemetry: self.telemetry.value().map(|it| it.compile(&cx)).unwrap_or_default(),

@@ -70,7 +70,7 @@ fn outcome(auth: &Authentication, clients: &Clients, key: &str) -> Result<(), Au
     let view = RequestView::of(&head, [192, 0, 2, 1].into()).expect("it is clear");
     let now = Timestamp::from_micros(1_795_246_126_000_000);
     let subject = clients.subject(&view, None, now);
-    let mut looked_up = Box::pin(auth.look_up(&subject, now, now));
+    let mut looked_up = Box::pin(auth.look_up(&subject, now));
     // A store that is read answers at the second poll.
     let ready = (0..2).any(|_| looked_up.as_mut().now_or_never().is_some());
     assert!(ready, "the lookup ends");

@@ -4,6 +4,7 @@
 mod credentials;
 mod files;
 mod limits;
+mod stored;
 mod upstream;
 
 use std::path::PathBuf;

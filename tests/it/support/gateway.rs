@@ -36,8 +36,26 @@ impl Program {
         command
     }
 
+    /// Runs it with this text as its standard input.
+    pub(crate) fn given(arguments: &[&str], input: &str) -> Output {
+        let mut command = Self::command();
+        command.args(arguments).stdin(Stdio::piped());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(input.as_bytes()).expect("the program reads its input");
+        drop(stdin);
+        Self::output(child.wait_with_output().expect("it ends"))
+    }
+
     pub(crate) fn run(arguments: &[&str]) -> Output {
-        let output = Self::command().args(arguments).output().expect("the program was built");
+        Self::output(Self::command().args(arguments).output().expect("the program was built"))
+    }
+
+    fn output(output: std::process::Output) -> Output {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         Output {
             code: output.status.code(),

@@ -52,4 +52,10 @@ pub trait KeyDirectory: Debug {
 
     /// Whether the answer to this question is known, so that [`find`](Self::find) does not wait.
     fn knows(&self, sought: Sought, now: Timestamp) -> bool;
+
+    /// A request was admitted with the key `id`, which was found by `sought`. A directory that
+    /// stores when keys were last used notes it.
+    fn used(&self, sought: Sought, id: KeyId, now: Timestamp) {
+        let _ = (sought, id, now);
+    }
 }

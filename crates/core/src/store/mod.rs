@@ -7,6 +7,7 @@ mod by_counter;
 mod charge;
 mod holding;
 mod inspect;
+pub mod keys;
 mod losses;
 mod mark;
 mod memory;

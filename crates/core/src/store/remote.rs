@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
 
+use super::keys::ReadKeys;
 use super::overrides::{Marks, Override, ReadOverrides};
 use super::{
     Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark, Marked,
@@ -122,6 +123,9 @@ pub trait RemoteStore: Debug {
 
     /// Access to the limits of single keys beside these counters.
     fn overrides(&self) -> Rc<dyn RemoteOverrides>;
+
+    /// Access to the API keys beside these counters.
+    fn keys(&self) -> Rc<dyn ReadKeys>;
 }
 
 /// Why an override in a shared store cannot be read or written.

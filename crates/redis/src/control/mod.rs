@@ -10,6 +10,7 @@ mod records;
 mod tests;
 
 use std::num::NonZeroU16;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub use entries::{EntryVersion, Expected, ReadEntries, WriteError};
 pub use figures::NodeFigures;
 pub use records::NodeRecord;
 
+use super::api_keys::ControlKeys;
 use super::failure::StoreError;
 use super::live_settings::LiveSettings;
 use super::server::Servers;
@@ -31,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Access of one process to what nodes share besides counters.
 #[derive(Debug)]
 pub struct ControlStore {
-    servers: Servers,
+    servers: Rc<Servers>,
     prefix: String,
     node: u64,
 }
@@ -45,8 +47,13 @@ impl ControlStore {
             read_from: ReadFrom::Master,
             ..settings
         });
-        let servers = Servers::following(live, node.transport, &node.outages);
+        let servers = Rc::new(Servers::following(live, node.transport, &node.outages));
         Self { servers, prefix: node.settings.prefix.clone(), node: node.id }
+    }
+
+    /// The API keys that all nodes share.
+    pub fn keys(&self) -> ControlKeys {
+        ControlKeys::over(Rc::clone(&self.servers), &self.prefix)
     }
 
     /// Returns when it is known whether the servers can be reached.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::admin::{ClientSettings, Role, TokenDigest, TokenSettings};
+use crate::api_keys::Teams;
 use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::Date;
@@ -31,6 +32,10 @@ pub struct RawAdminToken {
     /// The token, of at least 16 characters.
     #[schemars(example = &"${TOLLGATE_SCRAPE_TOKEN}")]
     token: Field<String>,
+    /// The teams whose API keys the token may see and change.
+    #[schemars(extend("x-default" = "all"))]
+    #[schemars(example = serde_json::json!(["acme"]))]
+    teams: List<String>,
     /// The date from which on the token is not valid.
     #[schemars(extend("x-default" = "never"))]
     #[schemars(example = &"2027-01-31")]
@@ -52,6 +57,8 @@ pub struct RawAdminClient {
 words! {
     /// What a credential allows.
     Role as "role" {
+        /// To make and change API keys, and nothing else.
+        "keys" => Role::Keys,
         /// To read the metrics.
         "metrics" => Role::Metrics,
         /// To read everything.
@@ -77,6 +84,7 @@ impl Tokens {
             let settings = digest.map(|digest| TokenSettings {
                 name,
                 role: Role::Operate,
+                teams: Teams::All,
                 digest,
                 expires: None,
             });
@@ -113,7 +121,7 @@ impl RawAdminToken {
     fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<TokenSettings> {
         let lack = |name| format!("the token has no \"{name}\"");
         cx.required(&self.name, span, &lack("name"), "name its owner, like name: oncall");
-        cx.required(&self.role, span, &lack("role"), "write metrics, read or operate");
+        cx.required(&self.role, span, &lack("role"), "write metrics, read, operate or keys");
         cx.required(&self.token, span, &lack("token"), "like token: \"${SECRET}\"");
         if let Some(name) = self.name.given() {
             cx.check_name(name, "token");
@@ -122,9 +130,21 @@ impl RawAdminToken {
         Some(TokenSettings {
             name: self.name.given()?.shown().to_owned(),
             role: self.role.word()?,
+            teams: self.teams(cx),
             digest: digest?,
             expires: self.expires.copied().map(|Date(time)| time),
         })
+    }
+}
+
+impl RawAdminToken {
+    /// The teams to which the token is bound.
+    fn teams(&self, cx: &Context<'_>) -> Teams {
+        cx.not_empty(&self.teams, "there are no teams", "leave the field out, or name one");
+        match self.teams.is_absent() {
+            true => Teams::All,
+            false => Teams::Only(self.teams.items().map(|team| team.value.clone()).collect()),
+        }
     }
 }
 
@@ -133,7 +153,7 @@ impl RawAdminClient {
     pub fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<ClientSettings> {
         let lack = |name| format!("the client has no \"{name}\"");
         cx.required(&self.subject, span, &lack("subject"), "like subject: CN=deployer");
-        cx.required(&self.role, span, &lack("role"), "write metrics, read or operate");
+        cx.required(&self.role, span, &lack("role"), "write metrics, read, operate or keys");
         let subject = self.subject.given()?;
         if subject.value.is_empty() {
             cx.error(subject.span, "the \"subject\" is empty", "like subject: CN=deployer");

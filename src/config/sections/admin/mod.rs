@@ -143,6 +143,7 @@ pub fn temporary(address: SocketAddr, token: &str) -> AdminSettings {
     let token = TokenSettings {
         name: NAME_OF_TERMINAL.to_owned(),
         role: Role::Operate,
+        teams: crate::api_keys::Teams::All,
         digest: TokenDigest::of(token.as_bytes()),
         expires: None,
     };

@@ -5,12 +5,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::api_keys::KeyForm;
 use tollgate_core::policy::{IdentityPart, KeySettings};
+use tollgate_core::store::keys::OnFailure;
+use tollgate_core::time::Span;
 
 use crate::config::api_keys::{ApiKeyFile, Unusable};
 use crate::config::field::{Field, Spanned};
+use crate::config::model::KEYS_ON_FAILURE;
 use crate::config::node::TextSpan;
 use crate::config::problem::Report;
-use crate::config::scalar::FieldName;
+use crate::config::scalar::{FieldName, Period};
 use crate::config::sections::context::Context;
 use crate::config::words::{Word, words};
 
@@ -38,6 +41,12 @@ pub struct RawKeys {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "id": "x-key-id", "team": "x-team" }))]
     identity_headers: Field<RawIdentityHeaders>,
+    /// What is done with known keys of the store while it cannot be read.
+    #[schemars(extend("default" = "local"))]
+    on_store_failure: Field<Word<StoreFailure>>,
+    /// How long a known key of the store is trusted while the store cannot be read: 1s to 1d.
+    #[schemars(extend("default" = "10m"))]
+    stale: Field<Period>,
     /// Whether a request without a right credential is refused.
     #[schemars(extend("default" = "enforce"))]
     mode: Field<Word<KeysMode>>,
@@ -70,6 +79,23 @@ enum KeysMode {
     Shadow,
 }
 
+/// What is done with known keys while the store cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreFailure {
+    Local,
+    Deny,
+}
+
+words! {
+    /// What is done with known keys of the store while it cannot be read.
+    StoreFailure as "on_store_failure" {
+        /// They are trusted for the time `stale`.
+        "local" => StoreFailure::Local,
+        /// They are not accepted: 503.
+        "deny" => StoreFailure::Deny,
+    }
+}
+
 words! {
     /// Whether a request without a right credential is refused.
     KeysMode as "mode of keys" {
@@ -88,7 +114,7 @@ pub struct Keys {
 
 impl RawKeys {
     /// The keys. The section is written at `span`.
-    pub fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Keys {
+    pub fn compile(&self, cx: &Context<'_>) -> Keys {
         let form = match self.prefix.given() {
             None => KeyForm::default(),
             Some(prefix) => KeyForm::new(&prefix.value).unwrap_or_else(|error| {
@@ -96,8 +122,6 @@ impl RawKeys {
                 KeyForm::default()
             }),
         };
-        let advice = "like keys: { file: keys.yaml }";
-        cx.required(&self.file, span, "\"keys\" has no \"file\"", advice);
         let file = self.file.given().and_then(|path| read(path, &form, cx));
         let headers = self.identity_headers.value();
         let settings = KeySettings {
@@ -109,6 +133,33 @@ impl RawKeys {
             is_shadow: self.mode.word() == Some(KeysMode::Shadow),
         };
         Keys { settings, file }
+    }
+
+    /// Reports that keys are nowhere. The section is written at `span`.
+    pub fn check_place(&self, span: TextSpan, store_keeps_keys: bool, cx: &Context<'_>) {
+        if !store_keeps_keys {
+            let message = "\"keys\" has no \"file\", and there is no store for keys";
+            let advice =
+                "like keys: { file: keys.yaml }, or add store: { redis: redis://127.0.0.1 }";
+            cx.required(&self.file, span, message, advice);
+        }
+    }
+
+    /// What is done with known keys while their store cannot be read.
+    pub fn on_failure(&self, cx: &Context<'_>) -> OnFailure {
+        let longest = OnFailure::Local(Span::DAY);
+        let stale = self.stale.given().map(|stale| {
+            let span = stale.value.span();
+            if span > Span::DAY || span < Span::SECOND {
+                cx.error(stale.span, "\"stale\" is 1s to 1d", "like stale: 10m");
+                return longest;
+            }
+            OnFailure::Local(span)
+        });
+        match self.on_store_failure.word() {
+            Some(StoreFailure::Deny) => OnFailure::Deny,
+            _ => stale.unwrap_or(KEYS_ON_FAILURE),
+        }
     }
 
     /// Where `foreign` is written.

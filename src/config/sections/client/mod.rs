@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::spec::ClientFacts;
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, UserSource};
+use tollgate_core::store::keys::OnFailure;
 
 use crate::config::field::{Field, List};
 use crate::config::model::{self, Client};
@@ -122,7 +123,7 @@ impl RawClient {
         settings.ipv6_prefix = ipv6_prefix.unwrap_or(settings.ipv6_prefix);
         settings.user = self.user.given().and_then(|user| self.user(&user.value, user.span, cx));
         self.set_api_key(&mut settings, cx);
-        let keys = self.keys.given().map(|keys| keys.value.compile(keys.span, cx));
+        let keys = self.keys.given().map(|keys| keys.value.compile(cx));
         let (keys, api_key_file) = keys.map_or((None, None), |it| (Some(it.settings), it.file));
         settings.keys = keys.map(Box::new);
         settings.failures = Some(model::failures(self.failures.value()));
@@ -131,6 +132,14 @@ impl RawClient {
         let jwt = self.user.value().and_then(|user| user.jwt.value());
         let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
         Client { settings, key_source, geo_files: geo.unwrap_or_default(), api_key_file }
+    }
+
+    /// What is done with known API keys while their store cannot be read. The keys must be in a
+    /// file, unless a store keeps them.
+    pub fn keys_on_failure(&self, store_keeps_keys: bool, cx: &Context<'_>) -> OnFailure {
+        let Some(keys) = self.keys.given() else { return model::KEYS_ON_FAILURE };
+        keys.value.check_place(keys.span, store_keeps_keys, cx);
+        keys.value.on_failure(cx)
     }
 
     /// Expects the user of `settings`.

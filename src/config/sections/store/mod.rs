@@ -30,6 +30,9 @@ pub struct RawStore {
     #[schemars(extend("x-default" = "the counters are in memory only"))]
     #[schemars(with = "Field<Either<String, RawRedis>>", example = serde_json::json!({ "url": "redis://127.0.0.1:6379/0" }))]
     redis: Field<RawRedis>,
+    /// The file for API keys. With Redis they are kept there instead, without a file.
+    #[schemars(extend("x-default" = "none"))]
+    keys: Field<RawKeysFile>,
     /// The file for the limits of single keys. With Redis they are kept there instead, without a
     /// file.
     #[schemars(extend("x-default" = "none"))]
@@ -58,6 +61,16 @@ pub struct RawOverrides {
     path: Field<String>,
 }
 
+/// The file for API keys.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "store keys", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["path"]))]
+pub struct RawKeysFile {
+    /// The path of the file. The gateway creates the file if it does not exist.
+    #[schemars(example = &"keys.redb")]
+    path: Field<String>,
+}
+
 impl RawStore {
     pub fn compile(&self, cx: &Context<'_>) -> StoreSettings {
         let mut store = StoreSettings::default();
@@ -65,6 +78,7 @@ impl RawStore {
         let max_keys = memory.and_then(|it| cx.number(&it.max_keys, "max_keys", MAX_KEYS));
         store.max_keys = max_keys.unwrap_or(store.max_keys);
         store.overrides = self.overrides.given().and_then(|file| self.overrides_file(file, cx));
+        store.keys = self.keys.given().and_then(|file| self.keys_file(file, cx));
         store.redis = self.redis.given().and_then(|redis| redis.value.compile(redis.span, cx));
         store.password_command = self.redis.value().and_then(|redis| redis.password_command(cx));
         store
@@ -80,6 +94,19 @@ impl RawStore {
         let path = cx.required(&file.value.path, file.span, message, advice)?;
         if path.is_empty() {
             cx.error(file.span, "the \"path\" of the overrides is empty", advice);
+        }
+        Some(cx.around.directory.join(path))
+    }
+
+    fn keys_file(&self, file: &Spanned<RawKeysFile>, cx: &Context<'_>) -> Option<PathBuf> {
+        let advice = "like keys: { path: keys.redb }";
+        if !self.redis.is_absent() {
+            let message = "this file has no effect: with Redis, API keys are kept there";
+            cx.error(file.span, message, "leave it out");
+        }
+        let path = cx.required(&file.value.path, file.span, "the keys have no \"path\"", advice)?;
+        if path.is_empty() {
+            cx.error(file.span, "the \"path\" of the keys is empty", advice);
         }
         Some(cx.around.directory.join(path))
     }

@@ -3,16 +3,10 @@
 
 use quick_cache::unsync;
 
+use super::marks::{ReadAt, part};
 use super::{Marks, Override};
 use crate::digest::Key;
-use crate::time::{Span, Timestamp};
-
-/// How long an entry is valid after the marks were last read. They are read every second,
-/// so that changes are known within two seconds.
-const TRUSTED_FOR: Span = Span::from_millis(1500);
-/// The maximum age of a valid entry. A change whose mark was lost, for example by a
-/// fail-over of Redis, is found after this time.
-const MAX_AGE: Span = Span::from_secs(60);
+use crate::time::Timestamp;
 
 /// The cache.
 #[derive(Debug)]
@@ -25,13 +19,6 @@ struct Entry {
     asked: ReadAt,
 }
 
-/// When an override was read, and the mark of its part at that time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadAt {
-    pub(super) mark: u64,
-    pub(super) at: Timestamp,
-}
-
 impl Cache {
     /// An empty cache for up to `max_keys` keys.
     pub(super) fn new(max_keys: usize) -> Self {
@@ -40,13 +27,7 @@ impl Cache {
 
     /// Whether the entry of a key is still valid at `now`. It is not if there is none.
     pub(super) fn is_fresh(&self, key: &Key, marks: &Marks, now: Timestamp) -> bool {
-        let Some(Entry { asked, .. }) = self.0.get(key) else { return false };
-        let news = asked.at.max(marks.heard());
-        // If the clock was set back, older entries are not valid.
-        asked.at <= now
-            && now.since(asked.at) < MAX_AGE
-            && now.since(news) < TRUSTED_FOR
-            && marks.of(key) == asked.mark
+        self.0.get(key).is_some_and(|entry| entry.asked.is_fresh(part(key), marks, now))
     }
 
     /// The override of a key, as last read.

@@ -15,6 +15,12 @@ use crate::time::{Span, Timestamp};
 
 /// The maximum time by which replicas are behind their masters.
 const SETTLED_AFTER: Span = Span::from_secs(5);
+/// How long what was read is valid after the marks were last read. They are read every second,
+/// so that changes are known within two seconds.
+const TRUSTED_FOR: Span = Span::from_millis(1500);
+/// The maximum age of what is valid. A change whose mark was lost, for example by a fail-over
+/// of Redis, is found after this time.
+const MAX_AGE: Span = Span::from_secs(60);
 /// The number of parts.
 pub const PARTS: usize = 64;
 
@@ -79,7 +85,31 @@ impl Marks {
 
     /// The mark of a key's part.
     pub fn of(&self, key: &Key) -> u64 {
-        self.parts[part(key)].load(Ordering::Acquire)
+        self.of_part(part(key))
+    }
+
+    /// The mark of a part, which is less than [`PARTS`].
+    pub fn of_part(&self, part: usize) -> u64 {
+        self.parts[part].load(Ordering::Acquire)
+    }
+}
+
+/// When something was read, and the mark of its part at that time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct ReadAt {
+    pub(in crate::store) mark: u64,
+    pub(in crate::store) at: Timestamp,
+}
+
+impl ReadAt {
+    /// Whether what was read in this part is still valid at `now`.
+    pub(in crate::store) fn is_fresh(self, part: usize, marks: &Marks, now: Timestamp) -> bool {
+        let news = self.at.max(marks.heard());
+        // If the clock was set back, older values are not valid.
+        self.at <= now
+            && now.since(self.at) < MAX_AGE
+            && now.since(news) < TRUSTED_FOR
+            && marks.of_part(part) == self.mark
     }
 }
 

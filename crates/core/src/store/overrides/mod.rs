@@ -29,11 +29,12 @@ use tokio::task::spawn_local;
 pub use self::codec::{decode, encode};
 #[cfg(feature = "overrides-file")]
 pub use self::file::{FileError, OverridesFile, ReadError};
+pub(in crate::store) use self::marks::ReadAt;
 pub use self::marks::{Marks, PARTS, part};
 pub use self::stored::{ReadOverrides, Stored, Unreadable};
 pub use super::override_limit::{Lookups, Override};
 
-use self::cache::{Cache, ReadAt};
+use self::cache::Cache;
 #[cfg(feature = "overrides-file")]
 use self::file::Reader;
 use super::Store;

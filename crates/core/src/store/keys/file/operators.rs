@@ -1,0 +1,93 @@
+//! The file as operators read and write it: on threads that may wait for the disk.
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use tokio::task::spawn_blocking;
+
+use super::KeysFile;
+use crate::api_keys::{KeyDigest, KeyId};
+use crate::store::keys::{
+    Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, TeamWrite, Version,
+};
+
+impl KeysFile {
+    /// Does something on a thread that may wait.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let file = self.clone();
+        let done = spawn_blocking(move || work(&file)).await;
+        done.unwrap_or_else(|error| Err(StorageError::Away(error.to_string())))
+    }
+}
+
+impl KeyStorage for KeysFile {
+    fn read_keys<'a>(
+        &'a self,
+        ids: &'a [KeyId],
+    ) -> LocalBoxFuture<'a, Result<Vec<Option<StoredRecord>>, StorageError>> {
+        let ids = ids.to_vec();
+        self.aside(move |file| file.read_keys(&ids)).boxed_local()
+    }
+
+    fn id_of<'a>(
+        &'a self,
+        digest: &'a KeyDigest,
+    ) -> LocalBoxFuture<'a, Result<Option<KeyId>, StorageError>> {
+        let digest = *digest;
+        self.aside(move |file| file.id_of(&digest)).boxed_local()
+    }
+
+    fn ids(
+        &self,
+        part: usize,
+        after: Option<KeyId>,
+    ) -> LocalBoxFuture<'_, Result<Vec<KeyId>, StorageError>> {
+        self.aside(move |file| file.ids(part, after)).boxed_local()
+    }
+
+    fn write_key<'a>(
+        &'a self,
+        write: KeyWrite<'a>,
+    ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
+        let KeyWrite { id, expected, record, lasts, foreign } = write;
+        let expected: Expected = expected.clone();
+        let (record, foreign) = (record.to_vec(), foreign.to_vec());
+        self.aside(move |file| {
+            let (expected, record, foreign) = (&expected, &*record, &*foreign);
+            file.write_key(KeyWrite { id, expected, record, lasts, foreign })
+        })
+        .boxed_local()
+    }
+
+    fn read_team<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> LocalBoxFuture<'a, Result<Option<StoredRecord>, StorageError>> {
+        let name = name.to_owned();
+        self.aside(move |file| file.read_team(&name)).boxed_local()
+    }
+
+    fn teams(&self) -> LocalBoxFuture<'_, Result<Vec<StoredRecord>, StorageError>> {
+        self.aside(Self::teams).boxed_local()
+    }
+
+    fn write_team<'a>(
+        &'a self,
+        write: TeamWrite<'a>,
+    ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
+        let TeamWrite { name, expected, record } = write;
+        let (name, record) = (name.to_owned(), record.to_vec());
+        let expected: Expected = expected.clone();
+        self.aside(move |file| {
+            file.write_team(TeamWrite { name: &name, expected: &expected, record: &record })
+        })
+        .boxed_local()
+    }
+
+    /// The file itself is the sign.
+    fn begin(&self) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        std::future::ready(Ok(())).boxed_local()
+    }
+}

@@ -1,0 +1,182 @@
+//! Keys on a real server.
+
+use std::sync::Arc;
+
+use tollgate_core::api_keys::{KeyDigest, KeyId, Sought};
+use tollgate_core::digest::{Secret, SharedSecret};
+use tollgate_core::store::MemoryStore;
+use tollgate_core::store::keys::{
+    Expected, KeyStorage as _, KeyWrite, ReadKeys as _, ReadRecord, StorageError, TeamWrite,
+    part_of_digest, part_of_id, part_of_team,
+};
+use tollgate_core::time::{Clock, Span, Timestamp};
+
+use super::super::testing::{Process, eventually, run, settings};
+use super::*;
+use crate::control::ControlStore;
+use crate::store::NodeState;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+const RECORD: &[u8] = b"{\"id\":\"x\"}";
+
+fn id(number: u64) -> KeyId {
+    KeyId::from_bits(number)
+}
+
+fn write(id: KeyId, expected: &Expected) -> KeyWrite<'_> {
+    KeyWrite { id, expected, record: RECORD, lasts: None, foreign: &[] }
+}
+
+struct Scene {
+    control: ControlKeys,
+    worker: WorkerKeys,
+}
+
+async fn scene(server: &Process) -> Scene {
+    let settings = settings(server.topology(), PATIENCE);
+    let memory = Arc::new(MemoryStore::new(1000));
+    let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let node = Arc::new(NodeState::new((*settings).clone(), memory, secret));
+    let control = ControlStore::connect(&node);
+    control.settled().await;
+    let control = control.keys();
+    let store = crate::store::RedisStore::open(&node, Clock::System);
+    let worker = WorkerKeys::beside(&store);
+    eventually("the worker is connected", async || worker.0.marks().await.is_ok()).await;
+    Scene { control, worker }
+}
+
+#[test]
+fn a_key_is_away_before_the_store_has_begun_and_unknown_afterwards() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, worker } = scene(&server).await;
+        let sought = [Sought::Id(id(1)), Sought::Digest(KeyDigest::from_bytes([1; 32]))];
+        assert_eq!(worker.keys(&sought).await, [ReadRecord::Away, ReadRecord::Away]);
+        let refused = control.write_key(write(id(1), &Expected::Absent)).await;
+        assert_eq!(refused, Err(StorageError::NotBegun));
+        assert_eq!(control.read_keys(&[id(1)]).await, Err(StorageError::NotBegun));
+        assert_eq!(control.ids(0, None).await, Err(StorageError::NotBegun));
+        control.begin().await.unwrap();
+        assert_eq!(worker.keys(&sought).await, [ReadRecord::Absent, ReadRecord::Absent]);
+        control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        assert_eq!(worker.keys(&sought[..1]).await[0].record(), Some(RECORD));
+        server.command(&["FLUSHALL"]);
+        assert_eq!(worker.keys(&sought).await, [ReadRecord::Away, ReadRecord::Away]);
+        let refused = control.write_key(write(id(2), &Expected::Absent)).await;
+        assert_eq!(refused, Err(StorageError::NotBegun));
+    });
+}
+
+#[test]
+fn a_key_is_written_once_and_then_only_with_its_version() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, worker } = scene(&server).await;
+        control.begin().await.unwrap();
+        let version = control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        let again = control.write_key(write(id(1), &Expected::Absent)).await;
+        assert_eq!(again, Err(StorageError::Stale));
+        let stored = control.read_keys(&[id(1), id(2)]).await.unwrap();
+        assert_eq!(stored[0].as_ref().map(|it| &it.version), Some(&version));
+        assert_eq!(stored[1], None);
+        let expected = Expected::Version(version);
+        control.write_key(write(id(1), &expected)).await.unwrap();
+        let late = control.write_key(write(id(1), &expected)).await;
+        assert_eq!(late, Err(StorageError::Stale));
+        assert_eq!(control.ids(part_of_id(id(1)), None).await, Ok(vec![id(1)]));
+        assert_eq!(control.ids(part_of_id(id(1)), Some(id(1))).await, Ok(vec![]));
+        assert!(worker.keys(&[Sought::Id(id(1))]).await[0].record().is_some());
+    });
+}
+
+#[test]
+fn each_change_sets_new_marks_for_its_parts() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, worker } = scene(&server).await;
+        control.begin().await.unwrap();
+        let mark = async |part| {
+            let marks = worker.0.marks().await.unwrap();
+            marks.into_iter().find(|(it, _)| *it == part).unwrap().1
+        };
+        let (digest, part) = (KeyDigest::from_bytes([9; 32]), part_of_id(id(1)));
+        let before = (mark(part).await, mark(part_of_digest(&digest)).await);
+        let foreign = [digest];
+        let imported = KeyWrite { foreign: &foreign, ..write(id(1), &Expected::Absent) };
+        control.write_key(imported).await.unwrap();
+        let after = (mark(part).await, mark(part_of_digest(&digest)).await);
+        assert!(before.0 != after.0 && before.1 != after.1);
+        assert_eq!(control.id_of(&digest).await, Ok(Some(id(1))));
+        assert!(worker.keys(&[Sought::Digest(digest)]).await[0].record().is_some());
+        let other = KeyWrite { foreign: &foreign, ..write(id(2), &Expected::Absent) };
+        assert_eq!(control.write_key(other).await, Err(StorageError::Taken(id(1))));
+        let before = mark(part_of_team("acme")).await;
+        let team = TeamWrite { name: "acme", expected: &Expected::Absent, record: RECORD };
+        control.write_team(team).await.unwrap();
+        assert_eq!(control.write_team(team).await, Err(StorageError::Stale));
+        assert_ne!(mark(part_of_team("acme")).await, before);
+        assert_eq!(control.teams().await.unwrap().len(), 1);
+        let teams = worker.teams(&["acme".into(), "other".into()]).await;
+        assert_eq!((teams[0].record(), &teams[1]), (Some(RECORD), &ReadRecord::Absent));
+    });
+}
+
+#[test]
+fn the_record_of_a_revoked_key_ends_and_leaves_the_index() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, .. } = scene(&server).await;
+        control.begin().await.unwrap();
+        let lasts = Some(Span::from_millis(1));
+        let write = KeyWrite { lasts, ..write(id(1), &Expected::Absent) };
+        control.write_key(write).await.unwrap();
+        let gone = async || control.read_keys(&[id(1)]).await == Ok(vec![None]);
+        eventually("the record has ended", gone).await;
+        assert_eq!(control.ids(part_of_id(id(1)), None).await, Ok(vec![]));
+    });
+}
+
+#[test]
+fn the_last_use_is_noted_of_keys_that_exist_and_never_goes_back() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, worker } = scene(&server).await;
+        control.begin().await.unwrap();
+        control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        let at = |seconds| Timestamp::default().plus(Span::from_secs(seconds));
+        worker.store_uses(&[(id(1), at(2000)), (id(2), at(2000))]).await;
+        worker.store_uses(&[(id(1), at(1000))]).await;
+        let stored = control.read_keys(&[id(1)]).await.unwrap();
+        assert_eq!(stored[0].as_ref().unwrap().used, Some(at(2000)));
+        assert_eq!(control.ids(part_of_id(id(2)), None).await.unwrap().contains(&id(2)), false);
+    });
+}
+
+#[test]
+fn a_change_that_cannot_be_announced_is_an_error() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, .. } = scene(&server).await;
+        control.begin().await.unwrap();
+        let marks = control.access.names.marks();
+        server.command(&["DEL", &marks]);
+        server.command(&["SET", &marks, "of another kind"]);
+        let written = control.write_key(write(id(1), &Expected::Absent)).await;
+        assert!(matches!(written, Err(StorageError::NotAnnounced(_))), "{written:?}");
+    });
+}
+
+#[test]
+fn a_backup_is_written_before_the_store_begins() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, worker } = scene(&server).await;
+        let control = control.restoring();
+        control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
+        assert_eq!(worker.keys(&[Sought::Id(id(2))]).await, [ReadRecord::Away]);
+        assert!(worker.keys(&[Sought::Id(id(1))]).await[0].record().is_some());
+        control.begin().await.unwrap();
+        assert_eq!(worker.keys(&[Sought::Id(id(2))]).await, [ReadRecord::Absent]);
+    });
+}

@@ -1,0 +1,210 @@
+//! Keys that come from another program, or from a backup.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tollgate_core::api_keys::{HeldDigest, KeyDigest, KeyId, KeyRecord, NewKey};
+use tollgate_core::store::keys::{Expected, StorageError};
+
+use super::forms::NewKeyForm;
+use super::{KeyError, KeyMistake, Keys, Teams};
+
+/// The most keys of one call.
+pub const MAX_IMPORTED: usize = 1000;
+/// Shorter keys can be found by trial.
+const STRONG_CHARS: usize = 22;
+
+/// Keys to be stored.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Import {
+    /// The keys, at most 1,000.
+    pub keys: Vec<ImportedKey>,
+    /// Whether keys with fewer than 22 characters are taken.
+    pub weak: bool,
+}
+
+/// A key to be stored: its text, or what is kept of the text.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImportedKey {
+    /// Its id. Without one, it is that in the text, or a new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The whole text, of which only the hash is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The SHA-256 of the text, in hexadecimal digits; of a key in rotation two of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sha256: Vec<String>,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The team that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// Its plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The date from which on it is not accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<String>,
+    /// Whether it is switched off.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// Its limits by policy.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Does not print the text and the hash.
+impl fmt::Debug for ImportedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImportedKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What became of the keys of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Imported {
+    /// The ids of the keys that are stored now.
+    pub stored: Vec<String>,
+    /// The ids of the keys that were stored before.
+    pub present: Vec<String>,
+    /// Why others are not stored, each with its number from 1.
+    pub refused: Vec<String>,
+}
+
+impl Keys {
+    /// Stores keys. Each is stored or refused on its own, so that a second call goes on where the
+    /// first one failed.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn import(&self, import: &Import, teams: &Teams) -> Result<Imported, KeyError> {
+        let mut done = Imported::default();
+        if import.keys.len() > MAX_IMPORTED {
+            let mistake = KeyMistake::of("keys", "a call has at most 1000 keys");
+            return Err(KeyError::Mistakes(vec![mistake]));
+        }
+        for (index, key) in import.keys.iter().enumerate() {
+            let number = index + 1;
+            match self.import_one(key, import.weak, teams).await {
+                Ok(id) => done.stored.push(id.to_string()),
+                Err(KeyError::Store(StorageError::Taken(id))) => done.present.push(id.to_string()),
+                Err(KeyError::Store(StorageError::Stale)) => {
+                    done.present.extend(key.id.clone());
+                }
+                Err(error @ KeyError::Store(_)) => return Err(error),
+                Err(error) => done.refused.push(format!("key {number}: {error}")),
+            }
+        }
+        Ok(done)
+    }
+
+    async fn import_one(
+        &self,
+        key: &ImportedKey,
+        is_weak: bool,
+        teams: &Teams,
+    ) -> Result<KeyId, KeyError> {
+        let mistake = |field: &str, error: &dyn fmt::Display| {
+            KeyError::Mistakes(vec![KeyMistake::of(field, error)])
+        };
+        teams.check(key.team.as_deref())?;
+        let mut digests = Vec::new();
+        for text in &key.sha256 {
+            digests.push(text.parse::<KeyDigest>().map_err(|error| mistake("sha256", &error))?);
+        }
+        let mut id = None;
+        if let Some(text) = &key.key {
+            if text.len() < STRONG_CHARS && !is_weak {
+                let message = "it has fewer than 22 characters, and can be found by trial; weak \
+                               takes it nevertheless";
+                return Err(mistake("key", &message));
+            }
+            id = self.form.parse(text.as_bytes()).ok();
+            digests.push(KeyDigest::of(text.as_bytes()));
+        }
+        let is_native = id.is_some();
+        if let Some(text) = &key.id {
+            id = Some(text.parse::<KeyId>().map_err(|error| mistake("id", &error))?);
+        }
+        let id = id.unwrap_or_else(|| NewKey::generate(&self.form).id);
+        let Some(first) = digests.first() else {
+            return Err(mistake("key", &"it has neither a text nor a hash"));
+        };
+        let form = NewKeyForm {
+            name: key.name.clone(),
+            team: key.team.clone(),
+            plan: key.plan.clone(),
+            expires: key.expires.clone(),
+            disabled: key.disabled,
+            limits: key.limits.clone(),
+            labels: key.labels.clone(),
+            first: false,
+        };
+        let held = digests.iter().map(|digest| HeldDigest { digest: *digest, until: None });
+        let record = KeyRecord { digests: held.collect(), ..KeyRecord::new(id, *first) };
+        let record = self.record(&form, record)?;
+        // The form of a text whose hash alone is known is not known either.
+        let foreign = if is_native { &[][..] } else { &digests };
+        self.write(&record, &Expected::Absent, None, foreign).await?;
+        Ok(id)
+    }
+
+    /// All keys that are not revoked, with their hashes, for a backup.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn export(
+        &self,
+        mut write: impl FnMut(ImportedKey) -> Result<(), KeyError>,
+    ) -> Result<(), KeyError> {
+        let mut after = None;
+        loop {
+            let next = self
+                .each(after.as_deref(), async |record, _| {
+                    if record.revoked.is_none() {
+                        write(exported(record))?;
+                    }
+                    Ok(true)
+                })
+                .await?;
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// A record as it is imported again.
+fn exported(record: &KeyRecord) -> ImportedKey {
+    let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
+    ImportedKey {
+        id: Some(record.id.to_string()),
+        key: None,
+        sha256: record.digests.iter().map(|held| held.digest.to_string()).collect(),
+        name: text(&record.name),
+        team: text(&record.team),
+        plan: text(&record.plan),
+        expires: record.expires.map(super::date),
+        disabled: record.disabled,
+        limits: record
+            .limits
+            .iter()
+            .map(|(it, limit)| (it.to_string(), super::written(*limit)))
+            .collect(),
+        labels: record
+            .labels
+            .iter()
+            .map(|(it, value)| (it.to_string(), value.to_string()))
+            .collect(),
+    }
+}

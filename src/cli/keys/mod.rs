@@ -1,0 +1,309 @@
+//! `tollgate key` and `tollgate team`: API keys in the store of a configuration.
+
+mod args;
+mod csv;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write};
+use std::rc::Rc;
+
+use thiserror::Error;
+use tollgate_core::api_keys::KeyForm;
+use tollgate_core::store::keys::{KeyStorage, KeysFile, KeysFileError};
+use tollgate_core::time::Clock;
+use tollgate_redis::ControlKeys;
+
+pub use self::args::{StoreCommand, TEAM_EXAMPLES, TeamArgs, pair};
+
+use self::args::{Fields, ImportForm, TeamCommand};
+use super::console::say;
+use crate::api_keys::{
+    CreatedKey, Filter, Import, ImportedKey, KeyError, KeyPatch, Keys, NewKeyForm, Rotation, Seen,
+    TeamForm, Teams,
+};
+use crate::app::{CommandError, local_runtime, settings_with_password};
+use crate::config::{self, Config};
+
+/// The most bytes of standard input.
+const MAX_INPUT: u64 = 256 << 20;
+/// How many keys are stored in one step.
+const BATCH: usize = 500;
+/// How many keys a page of a list has.
+const PAGE: usize = 500;
+
+/// Why a command about keys fails.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// There is no store for keys.
+    #[error(
+        "this configuration has no store for API keys: add store: {{ redis: ... }}, or store: {{ \
+         keys: {{ path: keys.redb }} }}"
+    )]
+    NoStore,
+    /// The arguments or the input have a mistake.
+    #[error("{0}")]
+    Input(String),
+    /// The key cannot be shown or changed.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Some keys are not stored.
+    #[error("{0} keys were not stored")]
+    Refused(usize),
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] KeysFileError),
+    /// There is no password for Redis.
+    #[error("there is no password for Redis: {0}; nothing was changed")]
+    Password(#[from] CommandError),
+    /// The system refuses a runtime, the input or the output.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl Problem {
+    /// Whether the fault is in the arguments, the input or the configuration.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            Self::NoStore | Self::Input(_) | Self::Key(KeyError::Mistakes(_)) => true,
+            Self::Key(_) | Self::Refused(_) | Self::File(_) | Self::Password(_) => false,
+            Self::System(_) => false,
+        }
+    }
+}
+
+/// Makes a key in the store.
+pub fn create(
+    id: Option<&str>,
+    form: Result<NewKeyForm, String>,
+    config: &Config,
+) -> Result<(), Problem> {
+    let form = form.map_err(Problem::Input)?;
+    local_runtime()?.block_on(async {
+        let keys = Keys::new(open(config, false).await?, form_of(config), config::key_readers());
+        let (created, _) = keys.create(id, &form, &Teams::All, Clock::System.wall()).await?;
+        shown_once(&created)
+    })
+}
+
+/// Runs a command about keys in the store.
+pub fn run(command: &StoreCommand, config: &Config) -> Result<(), Problem> {
+    local_runtime()?.block_on(async {
+        let restores = matches!(command, StoreCommand::Import { .. });
+        let storage = open(config, restores).await?;
+        let keys = Keys::new(Rc::clone(&storage), form_of(config), config::key_readers());
+        match command {
+            StoreCommand::Import { from, weak } => import(&keys, &*storage, *from, *weak).await,
+            StoreCommand::Export => export(&keys).await,
+            StoreCommand::List { team, state, json } => {
+                let filter = Filter { team: team.as_deref(), state: state.as_deref() };
+                list(&keys, filter, *json).await
+            }
+            command => one(&keys, command).await,
+        }
+    })
+}
+
+/// Runs `tollgate team`.
+pub fn run_team(args: &TeamArgs, config: &Config) -> Result<(), Problem> {
+    local_runtime()?.block_on(async {
+        let storage = open(config, false).await?;
+        let keys = Keys::new(storage, form_of(config), config::key_readers());
+        match &args.command {
+            TeamCommand::List => {
+                for team in keys.teams(&Teams::All).await? {
+                    print(&team)?;
+                }
+                Ok(())
+            }
+            TeamCommand::Set { name, plan, limits, labels } => {
+                let form =
+                    TeamForm { plan: plan.clone(), limits: map(limits), labels: map(labels) };
+                let set = keys.set_team(name, &form, Some(&Seen::Anything), &Teams::All).await?;
+                print(&set.1)
+            }
+        }
+    })
+}
+
+/// The form of new keys.
+fn form_of(config: &Config) -> KeyForm {
+    config.client.keys.as_ref().map(|keys| keys.form.clone()).unwrap_or_default()
+}
+
+/// The store that the configuration names.
+async fn open(config: &Config, restores: bool) -> Result<Rc<dyn KeyStorage>, Problem> {
+    match (&config.store.redis, &config.store.keys) {
+        (Some(_), _) => {
+            let (store, printed) = settings_with_password(&config.store).await;
+            printed?;
+            let settings = store.redis.as_ref().expect("it is only completed");
+            let keys = ControlKeys::connect(settings).await;
+            Ok(Rc::new(if restores { keys.restoring() } else { keys }))
+        }
+        (None, Some(path)) => Ok(Rc::new(KeysFile::open(path)?)),
+        (None, None) => Err(Problem::NoStore),
+    }
+}
+
+/// A command about one key.
+async fn one(keys: &Keys, command: &StoreCommand) -> Result<(), Problem> {
+    let all = Teams::All;
+    let now = Clock::System.wall();
+    match command {
+        StoreCommand::Show { id } => print(&keys.show(id, &all, now).await?.0),
+        StoreCommand::Set { id, fields, enabled, unset } => {
+            let patch = patch(fields, *enabled, unset);
+            print(&keys.change(id, &patch, &Seen::Anything, &all, now).await?.1)
+        }
+        StoreCommand::Rotate { id, overlap } => {
+            let rotation = Rotation { overlap: Some(overlap.clone()) };
+            let (_, made, _) = keys.rotate(id, &rotation, &Seen::Anything, &all, now).await?;
+            shown_once(&made)
+        }
+        StoreCommand::Revoke { id } => {
+            keys.revoke(id, &Seen::Anything, &all, now).await?;
+            say(&format!("{id} is revoked, within 2 seconds everywhere"));
+            Ok(())
+        }
+        StoreCommand::Find => print(&keys.find(&input()?, &all, now).await?),
+        StoreCommand::List { .. } | StoreCommand::Import { .. } | StoreCommand::Export => Ok(()),
+    }
+}
+
+async fn list(keys: &Keys, filter: Filter<'_>, json: bool) -> Result<(), Problem> {
+    let mut after: Option<String> = None;
+    loop {
+        let now = Clock::System.wall();
+        let page = keys.list(filter, after.as_deref(), PAGE, &Teams::All, now).await?;
+        let mut out = io::stdout().lock();
+        for key in &page.items {
+            let line = serde_json::to_value(key).map_err(io::Error::other)?;
+            if json {
+                writeln!(out, "{line}")?;
+                continue;
+            }
+            let word = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
+            let words = ["state", "team", "plan", "name"].map(word);
+            let [state, team, plan, name] = words;
+            writeln!(out, "{}  {state:<8}  {team:<16}  {plan:<12}  {name}", key.id)?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+async fn import(
+    keys: &Keys,
+    storage: &dyn KeyStorage,
+    from: ImportForm,
+    weak: bool,
+) -> Result<(), Problem> {
+    let text = input()?;
+    let mut teams = BTreeMap::new();
+    let imported = match from {
+        ImportForm::Csv => csv::read(&text).map_err(Problem::Input)?,
+        ImportForm::File => {
+            let file = config::imported_keys(&text).map_err(Problem::Input)?;
+            teams = file.teams;
+            file.keys
+        }
+    };
+    if imported.iter().any(|key| !key.sha256.is_empty()) {
+        say("the length of keys of which only the hash is known is not known: the limit of \
+             failures (client.failures) is their protection");
+    }
+    for (name, form) in &teams {
+        keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
+    }
+    let (mut stored, mut present, mut refused) = (0, 0, 0);
+    for batch in imported.chunks(BATCH) {
+        let batch = Import { keys: batch.to_vec(), weak };
+        let done = keys.import(&batch, &Teams::All).await?;
+        stored += done.stored.len();
+        present += done.present.len();
+        refused += done.refused.len();
+        done.refused.iter().for_each(|why| say(why));
+    }
+    // From now on, a key that is not there is unknown.
+    storage.begin().await.map_err(KeyError::from)?;
+    say(&format!("{stored} keys are stored, and {present} were there before"));
+    if refused > 0 { Err(Problem::Refused(refused)) } else { Ok(()) }
+}
+
+async fn export(keys: &Keys) -> Result<(), Problem> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "# API keys and teams of a store, with the hashes of the texts.")?;
+    // JSON is YAML, and needs no further escapes.
+    let teams = keys.teams(&Teams::All).await?;
+    if !teams.is_empty() {
+        writeln!(out, "teams:")?;
+    }
+    for team in teams {
+        let form = TeamForm { plan: team.plan, limits: team.limits, labels: team.labels };
+        let name = serde_json::Value::from(team.name);
+        writeln!(out, "  {name}: {}", line(&form)?)?;
+    }
+    writeln!(out, "keys:")?;
+    let mut failure = None;
+    keys.export(|key: ImportedKey| {
+        if let Err(error) = line(&key).and_then(|key| writeln!(out, "- {key}")) {
+            failure.get_or_insert(error);
+        }
+        Ok(())
+    })
+    .await?;
+    failure.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// A value on one line.
+fn line(value: &impl serde::Serialize) -> io::Result<String> {
+    serde_json::to_string(value).map_err(io::Error::other)
+}
+
+/// Prints a value in several lines.
+fn print(value: &impl serde::Serialize) -> Result<(), Problem> {
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+    writeln!(io::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+/// Prints the text of a key to standard output, and its id beside it.
+fn shown_once(made: &CreatedKey) -> Result<(), Problem> {
+    writeln!(io::stdout().lock(), "{}", made.key)?;
+    say(&format!("the id is {}; the text is shown only now", made.shown.id));
+    Ok(())
+}
+
+/// The text on standard input.
+fn input() -> Result<String, Problem> {
+    let mut text = String::new();
+    io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn map(pairs: &[(String, String)]) -> BTreeMap<String, String> {
+    pairs.iter().cloned().collect()
+}
+
+fn patch(fields: &Fields, enabled: bool, unset: &[String]) -> KeyPatch {
+    let removes = |name: &str| unset.iter().any(|it| it == name);
+    let text = |name: &str, value: &Option<String>| match value {
+        Some(value) => Some(Some(value.clone())),
+        None => removes(name).then_some(None),
+    };
+    let pairs = |name: &str, pairs: &[(String, String)]| match pairs {
+        [] => removes(name).then_some(None),
+        pairs => Some(Some(map(pairs))),
+    };
+    KeyPatch {
+        name: text("name", &fields.name),
+        team: text("team", &fields.team),
+        plan: text("plan", &fields.plan),
+        expires: text("expires", &fields.expires),
+        disabled: (fields.disabled || enabled).then_some(Some(fields.disabled)),
+        limits: pairs("limits", &fields.limits),
+        labels: pairs("labels", &fields.labels),
+    }
+}
