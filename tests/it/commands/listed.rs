@@ -40,7 +40,7 @@ const UNTIL_STOPPED: &str = "it runs until it is stopped";
 const REFUSED: &str = "it goes on until the limit is reached";
 
 pub(super) const LISTED: &[Listed] = &[
-    listed("docs/keys-api.md", "curl http", Get(&[401]), "it has no key"),
+    listed("docs/keys-api.md", "curl \"http", Get(&[401]), "it has no key"),
     listed("README.md", "cargo install --locked --path .", Read, COMPILES),
     listed("README.md", "tollgate run --to", Read, UNTIL_STOPPED),
     listed("docs/abuse.md", "scripts/fuzz ", Read, COMPILES),

@@ -125,7 +125,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
            http: {{ address: \"127.0.0.1:0\" }}\n  \
            grpc: {{ address: \"127.0.0.1:0\", domains: {{ edge: \
              [{{ match: [key], policy: limited, key: {{ \"header:x-key\": key }} }}] }} }}\n\
-         client: {{ user: {{ jwt: {{ jwks: \"http://127.0.0.1:1/keys\", \
+         client: {{ keys: {{ file: {:?} }}, user: {{ jwt: {{ jwks: \"http://127.0.0.1:1/keys\", \
                  algorithms: [RS256] }} }} }}\n\
          upstreams:\n  \
            app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
@@ -146,6 +146,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          - {{ name: away, path: /away, upstream: away }}\n",
         certificates.server(),
         certificates.server_key(),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/key_files/good.keys"),
         origin.address(),
     )
 }

@@ -158,8 +158,9 @@ fn changed(before: &ShownKey, after: &ShownKey) -> Answer {
     Answer::changed(after, change)
 }
 
-fn tagged(answer: Answer, version: &Version) -> Answer {
-    Answer { etag: Some(version.as_str().to_owned()), ..answer }
+fn tagged(mut answer: Answer, version: &Version) -> Answer {
+    answer.etag = Some(version.as_str().to_owned());
+    answer
 }
 
 /// What the caller has seen. None: it does not say so.

@@ -126,7 +126,8 @@ fn every_example_of_the_document_is_answered() {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          store: {{ overrides: {{ path: {file:?} }} }}\n\
          policies: {{ per-client: {{ key: ip, limit: 2/minute, overrides: true }} }}\n\
-         routes: [{{ path: \"/*\", policies: [per-client], respond: {{ body: ok }} }}]\n{}",
+         access: {{ office: {{ else: allow }} }}\n\
+         routes: [{{ path: \"/*\", access: office, policies: [per-client], respond: {{ body: ok }} }}]\n{}",
         section("")
     ));
     let client = AdminClient::new(&gateway, OPERATE);
