@@ -12,9 +12,7 @@ use tollgate_core::api_keys::{Found, KeyDirectory, KeyLookup};
 use tollgate_core::consistency::Consistency;
 use tollgate_core::decision::{Decision, Headroom, Outcome, RateLimiter};
 use tollgate_core::digest::{Counter, Key};
-use tollgate_core::policy::{
-    AuthFault, AuthMethod, AuthRefusal, Count, KeyExpr, KnownKey, Policy, Subject,
-};
+use tollgate_core::policy::{AuthFault, AuthMethod, AuthRefusal, Count, KnownKey, Policy, Subject};
 use tollgate_core::routes::Route;
 use tollgate_core::store::{Charge, MemoryStore};
 use tollgate_core::time::{Span, Timestamp};
@@ -222,23 +220,9 @@ pub async fn refuse<'r>(
 fn counts_unauthorized(policy: &Policy) -> bool {
     let counts = match &policy.count {
         Count::All => false,
-        Count::Statuses { statuses, .. } => {
-            statuses.iter().any(|status| *status == StatusCode::UNAUTHORIZED)
-        }
+        Count::Statuses { statuses, .. } => statuses.contains(&StatusCode::UNAUTHORIZED),
     };
-    counts && !names_identity(&policy.key)
-}
-
-/// Whether a part of the key is known only of clients that have proved who they are.
-fn names_identity(key: &KeyExpr) -> bool {
-    let mut names = false;
-    key.visit(&mut |part| {
-        names |= matches!(
-            part,
-            KeyExpr::ApiKey | KeyExpr::ApiKeyPart(_) | KeyExpr::User | KeyExpr::Jwt(_)
-        );
-    });
-    names
+    counts && !policy.key.is_identity()
 }
 
 #[cfg(test)]

@@ -211,11 +211,12 @@ impl Engine {
                 (credential, refusal) = auth.check(route, &subject, now);
             }
         }
-        if refusal.is_none() && !is_preflight {
-            if let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, &subject) {
-                let denied = (access, denial, credential);
-                return Ok(self.denied((index, &subject), denied, now));
-            }
+        if refusal.is_none()
+            && !is_preflight
+            && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, &subject)
+        {
+            let denied = (access, denial, credential);
+            return Ok(self.denied((index, &subject), denied, now));
         }
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));

@@ -280,7 +280,7 @@ fn boundaries(line: &[u8]) -> Result<Vec<Boundary<'_>>, NoBoundary> {
 fn boundary(line: &[u8]) -> Option<(Boundary<'_>, &[u8])> {
     let inner = line.strip_prefix(b"-----")?;
     let end = inner.windows(5).position(|it| it == b"-----")?;
-    let (inner, rest) = (str::from_utf8(&inner[..end]).ok()?, &inner[end + 5..]);
+    let (inner, rest) = (std::str::from_utf8(&inner[..end]).ok()?, &inner[end + 5..]);
     let is_label = |label: &&str| {
         let is_sign = |byte| matches!(byte, b' ' | b'.' | b'0'..=b'9' | b'A'..=b'Z');
         !label.is_empty() && label.trim() == *label && label.bytes().all(is_sign)

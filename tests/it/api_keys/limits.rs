@@ -18,7 +18,7 @@ fn both_secrets_of_a_rotation_share_one_counter() {
     let new = NewKey::with_id(&form, old.id);
     let entry = format!("id: {}, sha256: [{}, {}]", old.id, old.digest, new.digest);
     keys.rewrite(&format!("keys:\n- {{ {entry} }}\n"));
-    let gateway = keys.start("", &format!("{POLICIES}").replace("3/hour", "100/hour"));
+    let gateway = keys.start("", &POLICIES.replace("3/hour", "100/hour"));
     let mut client = gateway.client();
     let remaining = |client: &mut Client, key: &str| {
         client.get("/", &[&field(key)]).number("X-Ratelimit-Remaining")

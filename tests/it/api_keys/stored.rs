@@ -1,11 +1,11 @@
 //! API keys in Redis and in a file of redb: changed by the command line while gateways run.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{field, id};
 use crate::support::redis::{Options, Redis};
-use crate::support::{Gateway, Output, Program, eventually};
+use crate::support::{Gateway, Output, Program, eventually, now};
 
 /// The time within which a change is in effect on all nodes.
 const IN_EFFECT: Duration = Duration::from_secs(2);
@@ -53,7 +53,7 @@ fn a_key_of_a_node_holds_on_all_and_ends_on_all_within_two_seconds_of_its_revoca
     }
     let revoked = key(&gateways[1], &["revoke", id(&text)]);
     assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
-    let ended = Instant::now();
+    let ended = now();
     while ended.elapsed() < IN_EFFECT * 2 {
         for gateway in &gateways {
             let begun = ended.elapsed();

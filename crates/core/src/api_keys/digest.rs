@@ -69,8 +69,8 @@ impl FromStr for KeyDigest {
             return Err(DigestError);
         }
         let mut bytes = [0; BYTES];
-        for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_chunks().0) {
-            *byte = value(*high)? << 4 | value(*low)?;
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = value(pair[0])? << 4 | value(pair[1])?;
         }
         Ok(Self(bytes))
     }

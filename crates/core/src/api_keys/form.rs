@@ -106,10 +106,10 @@ impl KeyForm {
     /// The text of a key with this id and these 43 random digits.
     #[cfg(feature = "keys")]
     pub(super) fn text(&self, id: KeyId, random: &[u8; RANDOM_CHARS]) -> String {
-        let random = str::from_utf8(random).expect("digits are ASCII");
+        let random = std::str::from_utf8(random).expect("digits are ASCII");
         let mut text = format!("{}_{id}_{random}", self.prefix);
         let crc = checksum(text.as_bytes());
-        text.push_str(str::from_utf8(&crc).expect("digits are ASCII"));
+        text.push_str(std::str::from_utf8(&crc).expect("digits are ASCII"));
         text
     }
 }

@@ -33,7 +33,7 @@ impl KeyId {
 
     /// The id as text.
     pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.0).expect("an id is ASCII")
+        std::str::from_utf8(&self.0).expect("an id is ASCII")
     }
 
     /// The id as bytes of ASCII.

@@ -165,14 +165,14 @@ impl StoredBounds {
     }
 
     fn limits(&self) -> Vec<(Arc<str>, Override)> {
-        let limit = |(policy, limit): (&Box<str>, &StoredLimit)| {
+        let limit = |(policy, limit): (&str, &StoredLimit)| {
             let limit = limit.units.map_or(Override::Unlimited, |units| Override::Limited {
                 units,
                 window: limit.window_us.map(Span::from_micros),
             });
-            (Arc::from(&**policy), limit)
+            (Arc::from(policy), limit)
         };
-        self.limits.iter().map(limit).collect()
+        self.limits.iter().map(|(policy, of_key)| limit((policy, of_key))).collect()
     }
 
     fn labels(self) -> Vec<(Arc<str>, Arc<str>)> {

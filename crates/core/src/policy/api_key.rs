@@ -108,7 +108,7 @@ impl<'r> Subject<'r, '_> {
 
     /// The id of the request's key, which its policies count by.
     pub(super) fn key_id(&self) -> Result<Single<'_>, Lack> {
-        self.proved().map(|key| Single::new(Tag::ApiKey, &key.key.id.as_bytes()[..]))
+        self.proved().map(|key| Single::new(Tag::ApiKey, key.key.id.as_bytes()))
     }
 
     /// What `api_key:NAME` means for the request.

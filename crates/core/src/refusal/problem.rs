@@ -195,7 +195,7 @@ mod tests {
                 request_id: has_id.then_some(id),
             };
             let json = problem.to_json();
-            let (written, expected) = (str::from_utf8(&json).expect("text"), serialized(&problem));
+            let (written, expected) = (std::str::from_utf8(&json).expect("text"), serialized(&problem));
             if title.chars().chain(detail.chars()).all(is_printable) {
                 prop_assert_eq!(written, &expected);
             }

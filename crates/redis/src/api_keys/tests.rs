@@ -149,7 +149,7 @@ fn the_last_use_is_noted_of_keys_that_exist_and_never_goes_back() {
         worker.store_uses(&[(id(1), at(1000))]).await;
         let stored = control.read_keys(&[id(1)]).await.unwrap();
         assert_eq!(stored[0].as_ref().unwrap().used, Some(at(2000)));
-        assert_eq!(control.ids(part_of_id(id(2)), None).await.unwrap().contains(&id(2)), false);
+        assert!(!control.ids(part_of_id(id(2)), None).await.unwrap().contains(&id(2)));
     });
 }
 

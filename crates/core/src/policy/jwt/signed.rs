@@ -50,7 +50,7 @@ struct Registered {
 impl<'t> SignedToken<'t> {
     /// None if the text is not a signed token, or its algorithm is not supported.
     pub(super) fn parse(token: &'t [u8]) -> Option<Self> {
-        let (message, signature) = str::from_utf8(token).ok()?.rsplit_once('.')?;
+        let (message, signature) = std::str::from_utf8(token).ok()?.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         let header = decoded(header)?;
         // The type of the members that matter skips the others without reading their texts.
