@@ -254,7 +254,7 @@ families! {
         "tollgate_compressed_total", &["result"], "responses",
         "Responses whose client accepts that they are compressed. result: gzip, or busy (not \
          compressed, because the worker compresses 256 others).",
-    );
+    ).on_event();
     // Authorizers
     AUTHORIZER_DURATION = Family::histogram(
         "tollgate_authorizer_duration_seconds", REQUEST, &["authorizer", "result"], "seconds",

@@ -46,6 +46,7 @@ pub struct RawKeys {
     on_store_failure: Field<Word<StoreFailure>>,
     /// How long a known key of the store is trusted while the store cannot be read: 1s to 1d.
     #[schemars(extend("default" = "10m"))]
+    #[schemars(example = &"1h")]
     stale: Field<Period>,
     /// Whether a request without a right credential is refused.
     #[schemars(extend("default" = "enforce"))]
