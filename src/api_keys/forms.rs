@@ -99,7 +99,7 @@ pub struct Rotation {
 /// The text of a key that was found somewhere.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "KeyText")]
+#[schemars(rename = "KeyToFind")]
 pub struct Unique {
     /// The whole text. It is not logged.
     pub key: String,

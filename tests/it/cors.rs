@@ -110,7 +110,7 @@ fn failures_of_all_parts_can_be_read() {
          - {{ path: /own, respond: {{ body: ok }}, \
               cors: {{ origins: [\"*\"] }} }}\n\
          - {{ path: /without, respond: {{ body: ok }}, cors: none }}\n\
-         - {{ path: /alone, respond: {{ body: ok }}, defaults: false }}\n",
+         - {{ path: /alone, respond: {{ body: ok }}, defaults: false, cors: none }}\n",
         closed.address(),
         "s".repeat(40),
     ));

@@ -29,11 +29,11 @@ pub enum Chosen<'a, T> {
 }
 
 impl<T> OrNone<T> {
-    /// What applies to a route with this field. `with_defaults`: the defaults apply to it.
-    pub fn chosen(&self, with_defaults: bool) -> Chosen<'_, T> {
+    /// What applies to a route with this field.
+    pub fn chosen(&self) -> Chosen<'_, T> {
         match self {
-            Self::Absent if with_defaults => Chosen::Default,
-            Self::Absent | Self::Broken => Chosen::Nothing,
+            Self::Absent => Chosen::Default,
+            Self::Broken => Chosen::Nothing,
             Self::Given(given) => match &given.value {
                 Either::Short(Word(Nothing)) => Chosen::Nothing,
                 Either::Long(own) => Chosen::Own(given.with(own)),

@@ -160,7 +160,8 @@ fn calls(gateway: &Gateway) -> Vec<Made> {
     for (path, item) in document["paths"].as_object().expect("an object") {
         let path = path.replace("{policy}", "each").replace("{key}", "ann");
         let path = path.replace("{request-id}", "none").replace("{file}", "style.css");
-        let path = path.replace("{list}", "office");
+        let path = path.replace("{list}", "office").replace("{name}", "acme");
+        let path = path.replace("{id}", "7f2m9qd0v3xk");
         assert!(!path.contains('{'), "a value is missing: {path}");
         let operations = item.as_object().expect("an object").iter();
         for (method, operation) in operations.filter(|(name, _)| *name != "parameters") {

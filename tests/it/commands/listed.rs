@@ -37,10 +37,21 @@ const COMPILES: &str = "it compiles the project";
 const INSTALLS: &str = "it installs programs on the machine";
 const MEASURES: &str = "it measures for minutes, and needs other gateways";
 const UNTIL_STOPPED: &str = "it runs until it is stopped";
+const STORE_OF_KEYS: &str = "it needs a store of keys: tests/it/api_keys/stored.rs has one";
 const REFUSED: &str = "it goes on until the limit is reached";
 
 pub(super) const LISTED: &[Listed] = &[
     listed("docs/keys-api.md", "curl \"http", Get(&[401]), "it has no key"),
+    listed("docs/keys-api.md", "tollgate key create --store", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key list", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key show", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key set", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key rotate", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key revoke", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key find", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key export", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate key import", Read, STORE_OF_KEYS),
+    listed("docs/keys-api.md", "tollgate team", Read, STORE_OF_KEYS),
     listed("README.md", "cargo install --locked --path .", Read, COMPILES),
     listed("README.md", "tollgate run --to", Read, UNTIL_STOPPED),
     listed("docs/abuse.md", "scripts/fuzz ", Read, COMPILES),

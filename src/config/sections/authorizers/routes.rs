@@ -32,15 +32,9 @@ impl<'a> Authorizers<'a> {
     }
 
     /// The index of the authorizer of a route. `shown` names the route in messages.
-    pub fn of_route(
-        &self,
-        own: &Field<String>,
-        with_defaults: bool,
-        shown: &str,
-        cx: &Context<'_>,
-    ) -> Option<usize> {
+    pub fn of_route(&self, own: &Field<String>, shown: &str, cx: &Context<'_>) -> Option<usize> {
         match own {
-            Field::Absent => self.default.filter(|_| with_defaults),
+            Field::Absent => self.default,
             Field::Broken => None,
             Field::Given(name) if name.value == NONE => None,
             Field::Given(name) => self.find(name, shown, cx),

@@ -52,15 +52,13 @@ pub struct RawCors {
     max_age: Field<Period>,
 }
 
-/// What applies to a route. `own` is the field of the route, and `default` that of `defaults`,
-/// which applies if `with_defaults`.
+/// What applies to a route. `own` is the field of the route, and `default` that of `defaults`.
 pub fn of_route(
     own: &OrNone<RawCors>,
     default: Option<&Arc<Cors>>,
-    with_defaults: bool,
     cx: &Context<'_>,
 ) -> Option<Arc<Cors>> {
-    match own.chosen(with_defaults) {
+    match own.chosen() {
         Chosen::Own(own) => Some(own.value.compile(own.span, cx)),
         Chosen::Default => default.cloned(),
         Chosen::Nothing => None,

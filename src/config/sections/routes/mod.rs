@@ -150,7 +150,8 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "that of defaults"))]
     #[schemars(example = &"app")]
     authorizer: Field<String>,
-    /// Whether the section `defaults` applies too.
+    /// Whether the policies of the section `defaults` apply too. Its other fields always do, unless
+    /// the route has such a field itself.
     #[schemars(extend("default" = true))]
     defaults: Field<bool>,
 }
@@ -230,10 +231,9 @@ impl RawRoute {
         let path = cx.required(&self.path, span, &message, "like path: /*");
         let route =
             Referrer { shown: &shown, span, path_span: self.path.span(), policies: &self.policies };
-        let with_defaults = self.defaults.copied().unwrap_or(true);
-        let policies = known.policies(&route, with_defaults, cx);
+        let policies = known.policies(&route, self.defaults.copied().unwrap_or(true), cx);
         let authorizers = &known.authorizers;
-        let authorizer = authorizers.of_route(&self.authorizer, with_defaults, &shown, cx);
+        let authorizer = authorizers.of_route(&self.authorizer, &shown, cx);
         let span_of = |policy: &Named| route.span_of(&policy.name);
         authorizers.check_policies(authorizer, &policies, &shown, span_of, cx);
         if let Some(path) = path {
@@ -267,10 +267,9 @@ impl RawRoute {
             matches::of_query(&self.query, cx),
             matches::of_cookies(&self.cookies, cx),
         ];
-        let auth = match (self.auth.is_absent(), self.defaults.copied()) {
-            (true, Some(false)) => Box::default(),
-            (true, _) => known.auth.clone(),
-            (false, _) => RawAuth::compile(&self.auth, &shown, client, cx),
+        let auth = match self.auth.is_absent() {
+            true => known.auth.clone(),
+            false => RawAuth::compile(&self.auth, &shown, client, cx),
         };
         let cors = self.cors(&shown, known, cx);
         let answers_preflights = cors.is_some();
@@ -382,8 +381,7 @@ impl RawRoute {
 
     /// What the gateway answers to scripts of other origins.
     fn cors(&self, shown: &str, known: &References<'_>, cx: &Context<'_>) -> Option<Arc<Cors>> {
-        let with_defaults = self.defaults.copied().unwrap_or(true);
-        let cors = cors::of_route(&self.cors, known.default_cors.as_ref(), with_defaults, cx);
+        let cors = cors::of_route(&self.cors, known.default_cors.as_ref(), cx);
         if cors.is_some() {
             cors::check_edits(&self.response_headers, shown, cx);
         }
