@@ -1,6 +1,7 @@
 //! The admin listener of a running gateway.
 
 mod access;
+mod api_keys;
 mod calls;
 mod cluster;
 mod config;

@@ -154,7 +154,10 @@ pub(crate) fn mistake(command: &str) -> Option<String> {
     }
     let program = command.split_whitespace().next().unwrap_or_default();
     if program == "tollgate" {
-        // The shell itself divides the text into arguments.
+        // The shell itself divides the text into arguments. It opens no files for it.
+        let command = [" < ", " > "].iter().fold(command, |command, redirection| {
+            command.split_once(redirection).map_or(command, |(before, _)| before)
+        });
         let script = format!("tollgate() {{ printf '%s\\n' tollgate \"$@\"; }}; {command}");
         let (_, arguments, _) = bash(&["-c", &script]);
         return tollgate::cli::usage_error(arguments.lines());

@@ -81,7 +81,7 @@ impl Load {
         }
         // The origin answers HEAD as it answers GET, with a body.
         self.memory.client().request("HEAD", "/flaky", &[], b"");
-        for path in ["/queue", "/held", "/queue", "/away", "/flaky", "/flaky"] {
+        for path in ["/queue", "/held", "/queue", "/away", "/asked", "/flaky", "/flaky"] {
             client.get(path, &[]);
         }
         let [_, encrypted, check, _, admin, ..] = self.memory.addresses()[..] else {
@@ -130,6 +130,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          upstreams:\n  \
            app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
            away: {{ endpoints: [\"http://127.0.0.1:1\"] }}\n\
+         authorizers: {{ sso: {{ http: \"http://127.0.0.1:1/verify\" }} }}\n\
          policies:\n  \
            limited: {{ key: \"header:x-key\", limit: 1/second, algorithm: token_bucket, \
              plans: {{ from: \"header:x-plan\", limits: {{ pro: 1/s }} }} }}\n  \
@@ -143,6 +144,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          - {{ name: held, path: /held, policies: [held, failed], upstream: app }}\n\
          - {{ name: flaky, path: /flaky, upstream: app, retries: {{ attempts: 1, on: [\"503\"], \
              budget: 100% }} }}\n\
+         - {{ name: asked, path: /asked, authorizer: sso, respond: {{ body: ok }} }}\n\
          - {{ name: away, path: /away, upstream: away }}\n",
         certificates.server(),
         certificates.server_key(),

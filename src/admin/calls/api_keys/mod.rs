@@ -53,6 +53,7 @@ const CALLS: [CallSpec; 12] = [
         body: Some(NEW_KEY),
         done: "the key, with its text",
         answer: Content::Json(of::<CreatedKey>),
+        has_tag: true,
         ..change("POST", "/v1/keys", Run::Later(|it| Box::pin(answers::create(it))))
     },
     CallSpec {

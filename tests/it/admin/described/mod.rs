@@ -144,6 +144,10 @@ fn every_example_of_the_document_is_answered() {
             if (&**method, &**path) == ("put", "/v1/config") {
                 continue;
             }
+            // They need a store of keys and a key: `api_keys` makes these calls.
+            if ["/v1/keys", "/v1/teams"].iter().any(|calls| path.starts_with(calls)) {
+                continue;
+            }
             let content = &operation["requestBody"]["content"]["application/json"];
             for (name, example) in content["examples"].as_object().into_iter().flatten() {
                 let fields = ["Content-Type: application/json", "If-Match: *"];
