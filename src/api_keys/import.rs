@@ -36,7 +36,7 @@ pub struct ImportedKey {
     /// The whole text, of which only the hash is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The SHA-256 of the text, in hexadecimal digits; of a key in rotation two of them.
+    /// The SHA-256 of the text, in hexadecimal digits, or of two texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sha256: Vec<String>,
     /// What people call it.
@@ -187,10 +187,12 @@ impl Keys {
 /// A record as it is imported again.
 fn exported(record: &KeyRecord) -> ImportedKey {
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
+    // A secret with an end would have none when it is imported, so it is left out.
+    let lasting = record.digests.iter().filter(|held| held.until.is_none());
     ImportedKey {
         id: Some(record.id.to_string()),
         key: None,
-        sha256: record.digests.iter().map(|held| held.digest.to_string()).collect(),
+        sha256: lasting.map(|held| held.digest.to_string()).collect(),
         name: text(&record.name),
         team: text(&record.team),
         plan: text(&record.plan),

@@ -181,6 +181,9 @@ fn keys_are_imported_by_text_or_hash_and_exported_again() {
             keys.import(&import(text("hunter2"), true), &all).await.unwrap().stored.len(),
             1
         );
+        let id = keys.find("hunter2", &all, at(0)).await.unwrap().id;
+        let overlap = Rotation { overlap: Some("9s".into()) };
+        keys.rotate(&id, &overlap, &Seen::Anything, &all, at(0)).await.map(drop).unwrap();
         let mut exported = Vec::new();
         keys.export(|key| {
             exported.push(key);
@@ -189,6 +192,10 @@ fn keys_are_imported_by_text_or_hash_and_exported_again() {
         .await
         .unwrap();
         assert_eq!(exported.len(), 2);
+        assert!(
+            exported.iter().all(|key: &ImportedKey| key.sha256.len() == 1),
+            "ended secrets end"
+        );
         let directory = tempfile::tempdir().unwrap();
         let file = KeysFile::open(&directory.path().join("keys.redb")).unwrap();
         let other = Keys::new(std::rc::Rc::new(file), KeyForm::default(), readers());

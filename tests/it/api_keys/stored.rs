@@ -13,15 +13,11 @@ const ROUTES: &str =
     "routes: [{ path: /*, auth: [api_key], policies: [each], respond: { body: ok } }]";
 
 fn node(store: &str, client: &str) -> Gateway {
-    node_with(store, client, "")
-}
-
-fn node_with(store: &str, client: &str, further: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          client: {{ failures: 100000/minute, keys: {{ {client} }} }}\n\
          store: {{ {store} }}\n\
-         policies: {{ each: {{ key: api_key, limit: 100000/day }} }}\n{ROUTES}\n{further}\n"
+         policies: {{ each: {{ key: api_key, limit: 100000/day }} }}\n{ROUTES}\n"
     ))
 }
 
@@ -73,8 +69,7 @@ fn a_key_of_a_node_holds_on_all_and_ends_on_all_within_two_seconds_of_its_revoca
 #[test]
 fn known_keys_pass_while_redis_is_away_and_an_emptied_redis_makes_no_key_unknown() {
     let redis = Redis::start(Options::default());
-    // Each worker has the keys that it has read itself.
-    let gateway = node_with(&in_redis(&redis), "stale: 1h", "runtime: { workers: 1 }");
+    let gateway = node(&in_redis(&redis), "stale: 1h");
     let [known, other] = [&["--first"][..], &[]].map(|it| create(&gateway, it));
     eventually("the key holds", || status(&gateway, &known) == 200);
     redis.cli(&["FLUSHALL"]);

@@ -63,19 +63,10 @@ impl Cache {
         is_fresh(*read, part_of_sought(sought), marks, now).then_some(Found::Unknown)
     }
 
-    /// The key as it was last read, if that holds for `stale` after the last time at which it was
-    /// certain.
-    pub(super) fn stale(
-        &self,
-        sought: &Sought,
-        marks: &Marks,
-        now: Timestamp,
-        stale: Span,
-    ) -> Option<Arc<KeyEntry>> {
+    /// The key as this worker has last read it.
+    pub(super) fn last_known(&self, sought: &Sought) -> Option<(Arc<KeyEntry>, ReadAt)> {
         let known = self.known.peek(sought)?;
-        let is_same = marks.of_part(known.part()) == known.read.mark;
-        let certain = if is_same { known.read.at.max(marks.heard()) } else { known.read.at };
-        (now.since(certain) < stale).then(|| Arc::clone(&known.entry))
+        Some((Arc::clone(&known.entry), known.read))
     }
 
     /// A team that is certain at `now`.
@@ -100,19 +91,21 @@ impl Cache {
         self.teams.insert(Arc::clone(name), KnownTeam { team, read });
     }
 
-    /// A key was read, and its team.
+    /// A key was read, and its team. Returns the entry.
     pub(super) fn learn(
         &mut self,
         sought: Sought,
         key: KeyRecord,
         read: ReadAt,
         team: Option<(Option<Arc<TeamRecord>>, ReadAt)>,
-    ) {
+    ) -> Arc<KeyEntry> {
         let (team, team_read) = team.map_or((None, None), |(team, read)| (team, Some(read)));
         let used = self.known.peek(&sought).map(|known| known.used.get()).unwrap_or_default();
         self.unknown.remove(&sought);
         let entry = Arc::new(KeyEntry { key, team });
-        self.known.insert(sought, Known { entry, read, team_read, used: Cell::new(used) });
+        let known = Known { entry: Arc::clone(&entry), read, team_read, used: Cell::new(used) };
+        self.known.insert(sought, known);
+        entry
     }
 
     /// It was read that there is no such key.
@@ -151,6 +144,20 @@ impl Known {
         is_fresh(self.read, self.part(), marks, now)
             && self.team_read.is_none_or(|read| is_fresh(read, team_part(), marks, now))
     }
+}
+
+/// Whether a key that was read at this time is trusted at `now`, for `stale` after the last time at
+/// which it was certain.
+pub(super) fn is_trusted(
+    entry: &KeyEntry,
+    read: ReadAt,
+    marks: &Marks,
+    now: Timestamp,
+    stale: Span,
+) -> bool {
+    let is_same = marks.of_part(part_of_id(entry.key.id)) == read.mark;
+    let certain = if is_same { read.at.max(marks.heard()) } else { read.at };
+    now.since(certain) < stale
 }
 
 /// Whether what was read is valid at `now`. Another request may have read it a moment later.

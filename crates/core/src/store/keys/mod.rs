@@ -13,6 +13,8 @@ mod backend;
 mod cache;
 #[cfg(feature = "keys-file")]
 mod file;
+#[cfg(feature = "keys")]
+mod last_known;
 mod lookups;
 mod place;
 #[cfg(feature = "keys")]

@@ -122,7 +122,7 @@ pub enum StorageError {
     /// There is no sign that the storage has keys: it is new, or it was emptied.
     #[error(
         "the store does not have keys: it is new, or it was emptied; import a backup with tollgate \
-         key import, or begin a new one with tollgate key create --first"
+         key import, or begin a new one with tollgate key create --store --first"
     )]
     NotBegun,
     /// There are too many teams.

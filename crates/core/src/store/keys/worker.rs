@@ -12,7 +12,8 @@ use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use super::backend::{ReadKeys, ReadRecord};
-use super::cache::{Cache, MAX_KNOWN, MAX_UNKNOWN};
+use super::cache::{Cache, MAX_KNOWN, MAX_UNKNOWN, is_trusted};
+use super::last_known::LastKnown;
 use super::lookups::KeyLookups;
 use super::place::{part_of_id, part_of_sought, part_of_team};
 use super::uses::{EVERY, NodeUses};
@@ -35,6 +36,7 @@ const USES_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct OfNode {
     pub(super) marks: Arc<Marks>,
     pub(super) uses: NodeUses,
+    pub(super) last_known: LastKnown,
     /// How long known keys are trusted, in microseconds.
     pub(super) stale_us: Arc<AtomicU64>,
 }
@@ -49,6 +51,7 @@ struct Inner {
     timeout: Duration,
     marks: Arc<Marks>,
     node_uses: NodeUses,
+    last_known: LastKnown,
     stale_us: Arc<AtomicU64>,
     cache: RefCell<Cache>,
     pending: RefCell<PendingLookups>,
@@ -103,6 +106,7 @@ impl StoredKeys {
             backend,
             marks: Arc::clone(&node.marks),
             node_uses: node.uses.clone(),
+            last_known: node.last_known.clone(),
             stale_us: Arc::clone(&node.stale_us),
             cache: RefCell::new(Cache::new(MAX_KNOWN, MAX_UNKNOWN)),
             pending: RefCell::default(),
@@ -143,7 +147,13 @@ impl Inner {
             return found;
         }
         let stale = Span::from_micros(inner.stale_us.load(Ordering::Relaxed));
-        let trusted = inner.cache.borrow().stale(&sought, &inner.marks, now, stale);
+        let own = inner.cache.borrow().last_known(&sought);
+        // Another worker may have read it later.
+        let newest = own.into_iter().chain(inner.last_known.get(&sought));
+        let newest = newest.max_by_key(|(_, read)| read.at);
+        let trusted = newest
+            .filter(|(entry, read)| is_trusted(entry, *read, &inner.marks, now, stale))
+            .map(|(entry, _)| entry);
         inner.count(|lookups| match trusted {
             Some(_) => &mut lookups.stale,
             None => &mut lookups.away,
@@ -209,6 +219,7 @@ impl Inner {
                 ReadRecord::Absent => {
                     let mark = marks[part_of_sought(&sought)];
                     self.cache.borrow_mut().learn_unknown(sought, ReadAt { mark, at });
+                    self.last_known.forget(&sought);
                 }
                 // A record that cannot be read is not known to be absent.
                 ReadRecord::Record(_) => {
@@ -224,12 +235,13 @@ impl Inner {
         for (sought, at, key) in keys {
             let read = ReadAt { mark: marks[part_of_id(key.id)], at };
             let team = key.team.as_deref().map(|name| cache.fresh_team(name, &self.marks, at));
-            match team {
+            let entry = match team {
                 None => cache.learn(sought, key, read, None),
                 Some(Some(team)) => cache.learn(sought, key, read, Some(team)),
                 // A key without the limits of its team would be another key.
-                Some(None) => {}
-            }
+                Some(None) => continue,
+            };
+            self.last_known.learn(sought, entry, read);
         }
     }
 

@@ -72,7 +72,8 @@ fn a_key_is_trusted_for_a_time_after_it_was_last_certain() {
     marks.hear([(part, 7)], after(0));
     cache.learn(sought(1), record(1), read(&marks, part, 0), None);
     let trusted = |marks: &Marks, cache: &Cache, ms| {
-        cache.stale(&sought(1), marks, after(ms), STALE).is_some()
+        let known = cache.last_known(&sought(1));
+        known.is_some_and(|(entry, read)| is_trusted(&entry, read, marks, after(ms), STALE))
     };
     assert!(trusted(&marks, &cache, 599_999));
     assert!(!trusted(&marks, &cache, 600_000));
@@ -81,8 +82,9 @@ fn a_key_is_trusted_for_a_time_after_it_was_last_certain() {
     marks.hear([], after(6000));
     assert!(trusted(&marks, &cache, 599_999), "Redis was emptied");
     assert!(!trusted(&marks, &cache, 600_000));
-    assert!(cache.stale(&sought(1), &marks, after(10), Span::ZERO).is_none(), "it is denied");
-    assert!(cache.stale(&sought(2), &marks, after(10), STALE).is_none(), "it was never known");
+    let (entry, read) = cache.last_known(&sought(1)).unwrap();
+    assert!(!is_trusted(&entry, read, &marks, after(10), Span::ZERO), "it is denied");
+    assert!(cache.last_known(&sought(2)).is_none(), "it was never known");
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn both_caches_have_bounds_and_invented_ids_displace_no_key() {
     let at = ReadAt { mark: 0, at: after(0) };
     // The cache keeps nearly as many keys as its bound, because it has shards and a reserve.
     let keys = 90_000;
-    (0..keys).for_each(|number| cache.learn(sought(number), record(number), at, None));
+    (0..keys).for_each(|number| drop(cache.learn(sought(number), record(number), at, None)));
     let (known, _) = cache.len();
     for number in keys..keys + 100_000 {
         cache.learn_unknown(sought(number), at);

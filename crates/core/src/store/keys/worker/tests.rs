@@ -219,3 +219,27 @@ fn a_use_is_stored_once_in_ten_minutes_for_all_workers_of_a_node() {
         assert_eq!(*scene.fake.uses.borrow(), [id(1), id(1)]);
     });
 }
+
+#[test]
+fn a_worker_trusts_what_another_one_has_read_last() {
+    run(async {
+        let scene = Scene::new(OnFailure::Local(STALE));
+        let other = StoredKeys::new(&scene.shared.node, Rc::clone(&scene.fake) as Rc<dyn ReadKeys>);
+        let find = async |ms| match other.find(sought(1), after(ms)) {
+            KeyLookup::Now(found) => found,
+            KeyLookup::Later(found) => found.await,
+        };
+        scene.fake.keys.borrow_mut().push(record(1));
+        assert!(matches!(scene.find(sought(1), 0).await, Found::Known(_)));
+        scene.fake.is_away.set(true);
+        assert!(matches!(find(10_000).await, Found::Known(_)), "it has never read it");
+        scene.fake.is_away.set(false);
+        scene.fake.keys.borrow_mut()[0].disabled = true;
+        assert!(matches!(find(20_000).await, Found::Known(_)));
+        scene.fake.is_away.set(true);
+        let Found::Known(entry) = scene.find(sought(1), 30_000).await else {
+            panic!("it is trusted");
+        };
+        assert!(entry.key.disabled, "the other worker has read it later");
+    });
+}
