@@ -285,3 +285,34 @@ fn the_example_of_the_page_does_what_the_page_says() {
     assert_eq!(origin("/public/a", "https://other.example"), "*");
     assert_eq!(origin("/internal/a", "https://app.example.com"), "");
 }
+
+/// A browser sends no credentials with a preflight. So neither `auth` nor a list that compares
+/// identities is asked; a list that compares addresses is.
+#[test]
+fn a_preflight_needs_no_credential_and_its_request_does() {
+    let origin = permissive();
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/key_files/good.keys");
+    let top = format!(
+        "client: {{ keys: {{ file: {keys:?} }} }}\n\
+         access:\n  \
+           team: {{ rules: [{{ allow: {{ values: {{ \"api_key:team\": [acme] }} }} }}], else: deny }}\n  \
+           near: {{ rules: [{{ allow: {{ ips: [127.0.0.0/8] }} }}], else: deny }}\n  \
+           far: {{ rules: [{{ allow: {{ ips: [192.0.2.0/24] }} }}], else: deny }}\n"
+    );
+    let asked = [APP, "Access-Control-Request-Method: PUT"];
+    let open = gateway(&origin, &format!("auth: [api_key], access: [team, near], {CORS}"), &top);
+    let response = preflight(&open, &asked);
+    assert_eq!(response.status, 204, "{response:#?}");
+    assert_readable_preflight(&response);
+    let response = open.client().get("/", &[APP]);
+    assert_eq!(response.status, 401);
+    assert_readable(&response);
+    let closed = gateway(&origin, &format!("auth: [api_key], access: [team, far], {CORS}"), &top);
+    assert_eq!(preflight(&closed, &asked).status, 403);
+}
+
+#[track_caller]
+fn assert_readable_preflight(response: &Response) {
+    assert_eq!(joined(response, "access-control-allow-origin"), "https://app.example");
+    assert!(joined(response, "access-control-allow-methods").contains("PUT"), "{response:#?}");
+}
