@@ -96,7 +96,7 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// The host of a request, its target, a pattern of hosts, and [conditions](parts).
+/// The host of a request, its target, a pattern of hosts, and conditions on parts of it.
 pub fn hosts(input: &[u8]) {
     let mut lines = input.splitn(4, |byte| *byte == b'\n');
     let (Some(host), target) = (lines.next(), lines.next().unwrap_or(b"/")) else { return };
