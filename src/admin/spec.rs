@@ -208,7 +208,10 @@ impl Api {
     pub fn find(&self, method: &Method, path: &str) -> Result<&'static CallSpec, Problem> {
         // A response to HEAD is that to GET, without its body.
         let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
-        let at_path = self.calls().filter(|it| is_at(it.path, path));
+        // A path of a call is not the value of a parameter: `/v1/keys/find` names no key.
+        let is_own = self.calls().any(|it| it.path == path);
+        let is_there = |it: &CallSpec| if is_own { it.path == path } else { is_at(it.path, path) };
+        let at_path = self.calls().filter(|it| is_there(it));
         if let Some(found) = at_path.clone().find(|it| it.method == method) {
             return Ok(found);
         }

@@ -82,6 +82,9 @@ fn other_paths_methods_and_parameters_are_refused() {
     }
     let problem = parse("PATCH", "/v1/policies/a/keys/b").expect_err("no such method");
     assert_eq!(problem.allow.as_deref(), Some("GET, DELETE"));
+    // It is no key with the id `find`.
+    let problem = parse("GET", "/v1/keys/find").unwrap_err();
+    assert_eq!(problem.allow.as_deref(), Some("POST"));
     assert!(parse("HEAD", "/healthz").is_ok());
 }
 
