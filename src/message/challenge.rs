@@ -1,4 +1,4 @@
-//! The challenges of a response to a request that does not prove who its client is.
+//! The challenges of a response to a request without a right credential.
 
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};

@@ -82,7 +82,7 @@ pub enum Failure {
     /// A policy demands a valid bearer token.
     #[error(transparent)]
     Unauthorized(#[from] TokenFault),
-    /// The request does not prove who its client is.
+    /// The request lacks a right credential.
     #[error("{}", .0.fault)]
     Unauthenticated(AuthRefusal),
     /// The body is larger than the route allows.
@@ -353,7 +353,7 @@ const fn denial_text(answer: DenialAnswer) -> &'static str {
     }
 }
 
-/// The status of a request that does not prove who its client is. Without a challenge that would
+/// The status of a request without a right credential. Without a challenge that would
 /// help, it is not 401.
 const fn status_of_refusal(refusal: AuthRefusal) -> StatusCode {
     match refusal.fault {

@@ -55,7 +55,7 @@ pub enum Field {
     Wait,
     /// The policy in shadow mode that would have refused.
     ShadowRefusedBy,
-    /// The method by which the client has proved who it is.
+    /// The kind of the credential with which the request passed.
     Auth,
     /// The id of the API key.
     KeyId,

@@ -113,7 +113,7 @@ pub struct ClientAddress {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListVerdict {
     pub name: String,
-    /// `before_auth`, or `after_auth` if a rule compares who the client is.
+    /// `before_auth`, or `after_auth` if a rule compares identities of clients.
     pub step: String,
     /// `allowed`, `denied`, `shadow_denied`, `ambiguous`, `unverifiable`, `off`, or `not_asked` if
     /// a list before it denies the request.

@@ -46,7 +46,7 @@ pub enum Outcome<P> {
     Unauthorized(P, TokenFault),
     /// An access list denies the request. Policies were not asked.
     Denied(Denial),
-    /// The request does not prove who its client is, as its route demands. Only policies that
+    /// The request lacks a right credential, which its route demands. Only policies that
     /// count such responses were asked.
     Unauthenticated(AuthRefusal),
 }

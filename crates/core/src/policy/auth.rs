@@ -7,7 +7,7 @@ use crate::algorithm::Algorithm;
 use crate::api_keys::KeyRefusal;
 use crate::time::Span;
 
-/// A way to prove who a client is.
+/// A kind of credential that a client can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthMethod {
     /// A known API key.
@@ -165,7 +165,7 @@ impl ClientSettings {
 }
 
 impl<'r> Subject<'r, '_> {
-    /// The first of these methods by which the request proves who its client is. A right
+    /// The first of these methods for which the request has a credential. A right
     /// credential is enough, but a wrong one beside it is a fault.
     ///
     /// # Errors

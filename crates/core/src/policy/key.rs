@@ -169,7 +169,7 @@ impl KeyExpr {
         self.has(&Self::TlsSubject)
     }
 
-    /// Whether the word names who the client is, by a credential. The value is known only after
+    /// Whether the word names the identity of the client, by a credential. The value is known only after
     /// the credential was verified.
     pub fn is_identity(&self) -> bool {
         match self {

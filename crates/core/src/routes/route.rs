@@ -39,7 +39,7 @@ pub struct Route {
     pub answers_preflights: bool,
     /// The upstreams that share its requests, if it has more than one.
     pub split: Option<Arc<Split>>,
-    /// How a client can prove who it is. One of these ways is enough. None: it need not.
+    /// The kinds of credentials of which a request needs one. If there are none, it needs none.
     pub auth: Box<[AuthMethod]>,
     /// Whether an authorizer is asked about its requests. Policies that need its answer judge a
     /// request after the others.

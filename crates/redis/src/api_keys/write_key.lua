@@ -1,5 +1,5 @@
 -- Writes the record KEYS[1] of the key ARGV[1], if the present one begins with the version ARGV[2];
--- nothing stands for none. ARGV[3] is the record, with its new version. It stays for ARGV[4]
+-- an empty text means that there is none. ARGV[3] is the record, with its new version. It stays for ARGV[4]
 -- milliseconds, or for ever if that is 0. The index of the part, KEYS[2], gets the id. KEYS[3] is
 -- the sign that the part has keys. Returns 0, or 1: another version, 2: there is no sign.
 local record, index, sign = KEYS[1], KEYS[2], KEYS[3]

@@ -1,5 +1,5 @@
 -- Writes the record ARGV[3] of the team ARGV[1], if the present one begins with the version ARGV[2];
--- nothing stands for none. The field without a name counts the teams, of which there are at most
+-- an empty text means that there is none. The field without a name counts the teams, of which there are at most
 -- ARGV[4]. Returns 0, or 1: another version, 2: no room.
 local teams, name, expected, value = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local present = redis.call('HGET', teams, name)

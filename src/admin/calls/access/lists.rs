@@ -32,7 +32,7 @@ pub struct ShownList {
     status: u16,
     /// When a client may try again, in seconds.
     retry_after_s: Option<u32>,
-    /// When it is evaluated: `before_auth`, or `after_auth` if a rule compares who the client is.
+    /// When it is evaluated: `before_auth`, or `after_auth` if a rule compares identities of clients.
     step: &'static str,
     /// The names of the routes that use it.
     routes: Vec<String>,
