@@ -16,6 +16,8 @@ mod override_limit;
 pub mod overrides;
 mod remote;
 mod server_state;
+#[cfg(any(feature = "keys-file", feature = "overrides-file"))]
+mod shared_file;
 mod trial;
 mod units;
 

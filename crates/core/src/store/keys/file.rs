@@ -7,15 +7,10 @@ mod operators;
 mod reader;
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{
-    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase as _,
-    ReadableTable as _, TableDefinition, WriteTransaction,
-};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction};
 use thiserror::Error;
 
 pub(super) use reader::Reader;
@@ -26,6 +21,7 @@ use super::storage::{
     Expected, KeyWrite, MAX_PAGE, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
 };
 use crate::api_keys::{KeyDigest, KeyId, Sought};
+use crate::store::shared_file::{self, MARKS, OpenFile, other_content, writer};
 use crate::time::{Clock, Span, Timestamp};
 
 /// The version and the record, by id.
@@ -38,10 +34,8 @@ const TEAMS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("teams");
 const USES: TableDefinition<'_, &str, u64> = TableDefinition::new("uses");
 /// When a record ends, in microseconds since 1970, and its id.
 const ENDS: TableDefinition<'_, (u64, &str), ()> = TableDefinition::new("ends");
-/// By part.
-const MARKS: TableDefinition<'_, u64, u64> = TableDefinition::new("marks");
-/// The part of the file's memory cache of one process, in bytes.
-const CACHE_BYTES: usize = 8 << 20;
+/// What the file contains, in messages.
+const CONTENT: &str = "keys";
 /// The most records that one write removes because they have ended.
 const MAX_ENDED: usize = 64;
 
@@ -109,7 +103,7 @@ impl KeysFile {
     /// If the file cannot be read.
     pub fn read_keys(&self, ids: &[KeyId]) -> Result<Vec<Option<StoredRecord>>, StorageError> {
         self.read(|opened| {
-            let transaction = opened.database.begin_read()?;
+            let transaction = opened.file.database.begin_read()?;
             let keys = transaction.open_table(KEYS)?;
             let uses = transaction.open_table(USES)?;
             let mut records = Vec::with_capacity(ids.len());
@@ -129,7 +123,7 @@ impl KeysFile {
     /// If the file cannot be read.
     pub fn id_of(&self, digest: &KeyDigest) -> Result<Option<KeyId>, StorageError> {
         self.read(|opened| {
-            let digests = opened.database.begin_read()?.open_table(DIGESTS)?;
+            let digests = opened.file.database.begin_read()?.open_table(DIGESTS)?;
             let id = digests.get(*digest.as_bytes())?;
             Ok(id.and_then(|id| id.value().parse().ok()))
         })
@@ -141,7 +135,7 @@ impl KeysFile {
     /// If the file cannot be read.
     pub fn ids(&self, part: usize, after: Option<KeyId>) -> Result<Vec<KeyId>, StorageError> {
         self.read(|opened| {
-            let keys = opened.database.begin_read()?.open_table(KEYS)?;
+            let keys = opened.file.database.begin_read()?.open_table(KEYS)?;
             let first = after.as_ref().map_or("", KeyId::as_str);
             let mut ids = Vec::new();
             for entry in keys.range(first..)? {
@@ -196,7 +190,7 @@ impl KeysFile {
     /// If the file cannot be read.
     pub fn read_team(&self, name: &str) -> Result<Option<StoredRecord>, StorageError> {
         self.read(|opened| {
-            let teams = opened.database.begin_read()?.open_table(TEAMS)?;
+            let teams = opened.file.database.begin_read()?.open_table(TEAMS)?;
             let bytes = teams.get(name)?;
             Ok(bytes.and_then(|bytes| StoredRecord::of(bytes.value(), None)))
         })
@@ -208,7 +202,7 @@ impl KeysFile {
     /// If the file cannot be read.
     pub fn teams(&self) -> Result<Vec<StoredRecord>, StorageError> {
         self.read(|opened| {
-            let table = opened.database.begin_read()?.open_table(TEAMS)?;
+            let table = opened.file.database.begin_read()?.open_table(TEAMS)?;
             let mut teams = Vec::new();
             for entry in table.iter()? {
                 teams.extend(StoredRecord::of(entry?.1.value(), None));
@@ -290,16 +284,6 @@ fn remove_ended(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-fn builder() -> Builder {
-    let mut builder = Builder::new();
-    builder.set_concurrency_mode(ConcurrencyMode::MultiWriter).set_cache_size(CACHE_BYTES);
-    builder
-}
-
-fn writer(path: &Path) -> Result<Database, redb::Error> {
-    Ok(builder().create(path)?)
-}
-
 /// Creates the file with its tables.
 fn make(path: &Path) -> Result<(), String> {
     let made = || -> Result<(), redb::Error> {
@@ -322,55 +306,29 @@ fn make(path: &Path) -> Result<(), String> {
 /// The error of redb, and what to do about it.
 fn explained(error: impl Into<redb::Error>) -> String {
     match error.into() {
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            format!("{error}; make its directory, or choose another path")
-        }
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            format!("{error}; the gateway must be allowed to read and write it")
-        }
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            "it is not a file of keys; choose another path".to_owned()
-        }
-        redb::Error::TableDoesNotExist(_) => {
-            "it is not a file of keys; choose another path".to_owned()
-        }
-        redb::Error::DatabaseAlreadyOpen => {
-            "another program has locked it; end that, or choose another path".to_owned()
-        }
-        other => other.to_string(),
+        redb::Error::TableDoesNotExist(_) => other_content(CONTENT),
+        other => shared_file::explained(other, CONTENT),
     }
 }
 
 /// The file, open for reads.
 struct Opened {
-    database: ReadOnlyDatabase,
-    /// The identity of the file, whatever its path now leads to.
-    inode: (u64, u64),
+    file: OpenFile,
 }
 
 impl Opened {
     fn open(path: &Path) -> Result<Self, String> {
-        let database = match builder().open_read_only(path) {
-            // The last writer has crashed. Opening the file for writes repairs it.
-            Err(DatabaseError::RepairAborted) => {
-                drop(writer(path).map_err(explained)?);
-                builder().open_read_only(path)
-            }
-            opened => opened,
-        };
-        let inode = inode(path).map_err(|error| explained(redb::Error::Io(error)))?;
-        Ok(Self { database: database.map_err(explained)?, inode })
+        OpenFile::open(path).map(|file| Self { file }).map_err(explained)
     }
 
-    /// Whether the path still leads to this file.
     fn is_at(&self, path: &Path) -> bool {
-        inode(path).is_ok_and(|inode| inode == self.inode)
+        self.file.is_at(path)
     }
 
     /// The records of these keys, in their order.
     fn keys(&self, sought: &[Sought]) -> Result<Vec<ReadRecord>, String> {
         let read = || -> Result<Vec<ReadRecord>, redb::Error> {
-            let transaction = self.database.begin_read()?;
+            let transaction = self.file.database.begin_read()?;
             let keys = transaction.open_table(KEYS)?;
             let digests = transaction.open_table(DIGESTS)?;
             let mut records = Vec::with_capacity(sought.len());
@@ -392,7 +350,7 @@ impl Opened {
     /// The records of these teams, in their order.
     fn teams(&self, names: &[Arc<str>]) -> Result<Vec<ReadRecord>, String> {
         let read = || -> Result<Vec<ReadRecord>, redb::Error> {
-            let teams = self.database.begin_read()?.open_table(TEAMS)?;
+            let teams = self.file.database.begin_read()?.open_table(TEAMS)?;
             let mut records = Vec::with_capacity(names.len());
             for name in names {
                 let bytes = teams.get(&**name)?;
@@ -404,26 +362,12 @@ impl Opened {
     }
 
     fn marks(&self) -> Result<Vec<(usize, u64)>, String> {
-        let read = || -> Result<Vec<(usize, u64)>, redb::Error> {
-            let table = self.database.begin_read()?.open_table(MARKS)?;
-            let mut marks = Vec::new();
-            for entry in table.iter()? {
-                let (part, mark) = entry?;
-                marks.push((usize::try_from(part.value()).unwrap_or(usize::MAX), mark.value()));
-            }
-            Ok(marks)
-        };
-        read().map_err(explained)
+        self.file.marks().map_err(explained)
     }
 }
 
 fn told(bytes: &[u8]) -> ReadRecord {
     ReadRecord::Record(bytes.to_vec())
-}
-
-fn inode(path: &Path) -> io::Result<(u64, u64)> {
-    let about = fs::metadata(path)?;
-    Ok((about.dev(), about.ino()))
 }
 
 #[cfg(test)]

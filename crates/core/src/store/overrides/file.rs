@@ -14,14 +14,9 @@
 mod reader;
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use redb::{
-    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase as _,
-    ReadableTable as _, TableDefinition,
-};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use thiserror::Error;
 
 pub(super) use reader::Reader;
@@ -31,16 +26,15 @@ use super::marks::part;
 use super::stored::{Stored, Unreadable};
 use crate::digest::{Key, Secret};
 use crate::store::override_limit::Override;
+use crate::store::shared_file::{self, MARKS, OpenFile, writer};
 
 /// By principal and policy.
 const LIMITS: TableDefinition<'_, (u128, u64), &[u8]> = TableDefinition::new("limits");
-/// By part.
-const MARKS: TableDefinition<'_, u64, u64> = TableDefinition::new("marks");
 /// By name.
 const ABOUT: TableDefinition<'_, &str, u128> = TableDefinition::new("about");
 const SECRET: &str = "secret";
-/// The part of the file's memory cache of one process, in bytes.
-const CACHE_BYTES: usize = 8 << 20;
+/// What the file contains, in messages.
+const CONTENT: &str = "overrides";
 
 /// Why a file cannot be used.
 #[derive(Debug, Error)]
@@ -132,16 +126,6 @@ impl OverridesFile {
     }
 }
 
-fn builder() -> Builder {
-    let mut builder = Builder::new();
-    builder.set_concurrency_mode(ConcurrencyMode::MultiWriter).set_cache_size(CACHE_BYTES);
-    builder
-}
-
-fn writer(path: &Path) -> Result<Database, redb::Error> {
-    Ok(builder().create(path)?)
-}
-
 /// Creates the file and its secret, unless another process has created them meanwhile.
 fn make(path: &Path) -> Result<u128, String> {
     let made = || -> Result<u128, redb::Error> {
@@ -164,52 +148,26 @@ fn make(path: &Path) -> Result<u128, String> {
 
 /// The error of redb, and what to do about it.
 fn explained(error: impl Into<redb::Error>) -> String {
-    match error.into() {
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            format!("{error}; make its directory, or choose another path")
-        }
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            format!("{error}; the gateway must be allowed to read and write it")
-        }
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            "it is not a file of overrides; choose another path".to_owned()
-        }
-        redb::Error::DatabaseAlreadyOpen => {
-            "another program has locked it; end that, or choose another path".to_owned()
-        }
-        other => other.to_string(),
-    }
+    shared_file::explained(error, CONTENT)
 }
 
 /// The file, open for reads.
 struct Opened {
-    database: ReadOnlyDatabase,
-    /// The identity of the file, whatever its path now leads to.
-    inode: (u64, u64),
+    file: OpenFile,
 }
 
 impl Opened {
     fn open(path: &Path) -> Result<Self, String> {
-        let database = match builder().open_read_only(path) {
-            // The last writer has crashed. Opening the file for writes repairs it.
-            Err(DatabaseError::RepairAborted) => {
-                drop(writer(path).map_err(explained)?);
-                builder().open_read_only(path)
-            }
-            opened => opened,
-        };
-        let inode = inode(path).map_err(|error| explained(redb::Error::Io(error)))?;
-        Ok(Self { database: database.map_err(explained)?, inode })
+        OpenFile::open(path).map(|file| Self { file }).map_err(explained)
     }
 
-    /// Whether the path still leads to this file.
     fn is_at(&self, path: &Path) -> bool {
-        inode(path).is_ok_and(|inode| inode == self.inode)
+        self.file.is_at(path)
     }
 
     fn secret(&self) -> Result<Option<u128>, String> {
         let read = || -> Result<Option<u128>, redb::Error> {
-            match self.database.begin_read()?.open_table(ABOUT) {
+            match self.file.database.begin_read()?.open_table(ABOUT) {
                 Ok(about) => Ok(about.get(SECRET)?.map(|secret| secret.value())),
                 Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
                 Err(error) => Err(error.into()),
@@ -221,7 +179,7 @@ impl Opened {
     /// The overrides of these keys, in their order. An invalid value is none.
     fn read(&self, keys: &[Key]) -> Result<Vec<Stored>, String> {
         let read = || -> Result<Vec<Stored>, redb::Error> {
-            let limits = self.database.begin_read()?.open_table(LIMITS)?;
+            let limits = self.file.database.begin_read()?.open_table(LIMITS)?;
             let mut said = Vec::with_capacity(keys.len());
             for key in keys {
                 let found = limits.get((key.principal.bits(), key.counter.bits()))?;
@@ -236,22 +194,8 @@ impl Opened {
     }
 
     fn marks(&self) -> Result<Vec<(usize, u64)>, String> {
-        let read = || -> Result<Vec<(usize, u64)>, redb::Error> {
-            let table = self.database.begin_read()?.open_table(MARKS)?;
-            let mut marks = Vec::new();
-            for entry in table.iter()? {
-                let (part, mark) = entry?;
-                marks.push((usize::try_from(part.value()).unwrap_or(usize::MAX), mark.value()));
-            }
-            Ok(marks)
-        };
-        read().map_err(explained)
+        self.file.marks().map_err(explained)
     }
-}
-
-fn inode(path: &Path) -> io::Result<(u64, u64)> {
-    let about = fs::metadata(path)?;
-    Ok((about.dev(), about.ino()))
 }
 
 #[cfg(test)]
