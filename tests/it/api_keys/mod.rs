@@ -46,7 +46,7 @@ impl Keys {
     }
 
     /// A gateway with these keys. `client` are further fields of its section, and `rest` is the rest
-    /// of the file.
+    /// of the file. It has one worker: several workers write the lines of the log in any order.
     fn start(&self, client: &str, rest: &str) -> Gateway {
         Gateway::start(&self.yaml(client, rest))
     }
@@ -54,7 +54,8 @@ impl Keys {
     fn yaml(&self, client: &str, rest: &str) -> String {
         format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-             client: {{ keys: {{ file: {:?} }}, {client} }}\n{rest}\n",
+             client: {{ keys: {{ file: {:?} }}, {client} }}\n\
+             runtime: {{ workers: 1 }}\n{rest}\n",
             self.path()
         )
     }
