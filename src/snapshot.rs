@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::policy::{AccessList, Policy};
-use tollgate_core::refusal::Offer;
+use tollgate_core::refusal::{ApiForm, Offer};
 use tollgate_core::routes::{Route, Rules};
 
 use crate::message::{AuthorizerSettings, CompressSettings, Cors, FieldEdits, Redirect, Rewrite};
@@ -113,6 +113,8 @@ pub struct Handling {
     pub changes: Option<Box<Changes>>,
     /// What it answers to scripts of other origins. None: the upstream decides that.
     pub cors: Option<Arc<Cors>>,
+    /// The form of the responses of the gateway itself. None: that of the node.
+    pub refusals: Option<ApiForm>,
     /// The index of the authorizer that is asked about its requests. None: none is asked.
     pub authorizer: Option<usize>,
 }

@@ -16,7 +16,9 @@ use crate::config::{Config, StoreSettings};
 use crate::engine::Failures;
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::snapshot::{Handling, Snapshot};
-use crate::telemetry::{Forwarders, RefusalRings, TelemetrySettings, TopHistory};
+use crate::telemetry::{
+    Forwarders, RefusalRings, TelemetrySettings, TopHistory, UnsettledWarnings,
+};
 
 use super::error::RunError;
 
@@ -41,6 +43,8 @@ pub struct ProcessState {
     pub forwarders: Arc<Forwarders>,
     /// The wrong credentials of each address.
     pub failures: Arc<Failures>,
+    /// When the log has warned of requests whose cost is not known.
+    pub unsettled: UnsettledWarnings,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -85,6 +89,7 @@ impl ProcessState {
             refusals,
             forwarders,
             failures: Arc::default(),
+            unsettled: UnsettledWarnings::default(),
             secret,
             echo,
             settings,

@@ -24,7 +24,8 @@ use crate::engine::{Authentication, Engine, Seen, Settlement};
 use crate::gateway::{record_decision, record_settlement};
 use crate::telemetry::{
     AccessLog, AccessLogSettings, AuthMetrics, Forwarders, LineFormat, Metrics, Output, Record,
-    Recording, RefusalRings, Sinks, TopHistory, WorkerForwarders, WorkerRefusals, WorkerTop,
+    Recording, RefusalRings, Sinks, TopHistory, UnsettledWarnings, WorkerForwarders,
+    WorkerRefusals, WorkerTop,
 };
 
 const LIMITS: &str = "\
@@ -108,6 +109,7 @@ impl Worker {
             top: WorkerTop::new(&Arc::new(TopHistory::default())),
             refusals: WorkerRefusals::new(&Arc::new(RefusalRings::default())),
             forwarders: WorkerForwarders::new(&Forwarders::default(), &metrics),
+            unsettled: UnsettledWarnings::default(),
         };
         let auth = Authentication::new(Arc::default(), None, AuthMetrics::new(&metrics));
         let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
@@ -130,7 +132,7 @@ impl Worker {
             self.set(end_us);
             let status = sent.status.try_into().expect("a status");
             if let Some(mut settlement) = settlement {
-                let mut response = Response::new(());
+                let mut response = Response::new(String::new());
                 *response.status_mut() = status;
                 settlement.answered(&response);
                 settlement.observe(&vec![0; sent.bytes]);

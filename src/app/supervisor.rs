@@ -204,6 +204,7 @@ impl Supervisor {
                 refusals: Arc::clone(&self.state.refusals),
                 forwarders: Arc::clone(&self.state.forwarders),
                 failures: Arc::clone(&self.state.failures),
+                unsettled: self.state.unsettled.clone(),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,
             };

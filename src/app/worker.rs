@@ -27,8 +27,8 @@ use crate::proxy::Proxy;
 use crate::server::{self, ClientLink, Listener, ListenerSettings, Peer, RequestService};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
-    AuthMetrics, Forwarders, RefusalRings, Sinks, TopHistory, Tracer, WorkerForwarders, WorkerLog,
-    WorkerMetrics, WorkerRefusals, WorkerTop,
+    AuthMetrics, Forwarders, RefusalRings, Sinks, TopHistory, Tracer, UnsettledWarnings,
+    WorkerForwarders, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
 use super::worker_load::WorkerLoad;
@@ -60,6 +60,7 @@ pub struct Worker {
     pub refusals: Arc<RefusalRings>,
     pub forwarders: Arc<Forwarders>,
     pub failures: Arc<Failures>,
+    pub unsettled: UnsettledWarnings,
     pub drain: Drain,
     pub drain_limit: Duration,
 }
@@ -104,6 +105,7 @@ impl Worker {
             top: WorkerTop::new(&self.top),
             refusals: WorkerRefusals::new(&self.refusals),
             forwarders: WorkerForwarders::new(&self.forwarders, &metrics),
+            unsettled: self.unsettled,
         };
         let directory = directory.map(|keys| Box::new(keys) as Box<dyn KeyDirectory>);
         let auth = Authentication::new(self.failures, directory, AuthMetrics::new(&metrics));

@@ -102,6 +102,7 @@ impl Config {
                 mirror: None,
                 max_body_bytes: None,
                 max_response_bytes: None,
+                refusals: None,
                 changes: None,
                 cors: None,
                 authorizer: None,

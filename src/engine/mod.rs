@@ -29,8 +29,8 @@ use tollgate_core::routes::{Destination, Route, Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::telemetry::{
-    DecisionTimer, StoreMetrics, UnitMetrics, WorkerForwarders, WorkerMetrics, WorkerRefusals,
-    WorkerTop,
+    DecisionTimer, StoreMetrics, UnitMetrics, Unsettled, UnsettledWarnings, WorkerForwarders,
+    WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
 pub use auth::{Authentication, Credential, Failures};
@@ -69,6 +69,8 @@ pub struct Seen {
     pub refusals: WorkerRefusals,
     /// Peers that name clients and are not trusted.
     pub forwarders: WorkerForwarders,
+    /// Requests whose cost is not known in the end.
+    pub unsettled: UnsettledWarnings,
 }
 
 /// The decision on a request, and further results from its view.
@@ -320,6 +322,13 @@ impl Engine {
         self.deciding.units.given_back(lease);
         self.deciding.limiter.end_known(lease, &lease.all_cost(0), now);
         now
+    }
+
+    /// The response has not settled the cost of a request under `policy`.
+    fn unsettled(&self, policy: &Policy, cause: Unsettled) {
+        let Deciding { units, seen, .. } = &*self.deciding;
+        units.unsettled(policy, cause);
+        seen.unsettled.observe(&policy.name, cause);
     }
 
     /// Settles a request after it has ended. Returns the time of the settlement.

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Body;
 use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Lease};
-use tollgate_core::meter::{Meter, MeterSpec};
+use tollgate_core::meter::{Meter, MeterSpec, Unread};
 use tollgate_core::policy::Policy;
 use tollgate_core::time::Timestamp;
 
 use super::Engine;
+use crate::telemetry::Unsettled;
 
 /// The open settlement of an admitted request. Dropping it settles the request. This
 /// happens however the request ends, also if its client disconnects before a response.
@@ -24,8 +26,20 @@ pub struct Settlement {
     received: Option<Rc<dyn Fn() -> u64>>,
     status: Option<StatusCode>,
     meters: SmallVec<[Meter; 1]>,
+    progress: Progress,
     /// That of the second decision on the request, if there was one.
     later: Option<Box<Self>>,
+}
+
+/// How far the body of the response has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// More of it may follow.
+    Open,
+    /// It is complete.
+    Ended,
+    /// It has broken off.
+    Broken,
 }
 
 impl Settlement {
@@ -39,6 +53,7 @@ impl Settlement {
                 received: None,
                 status: None,
                 meters: SmallVec::new(),
+                progress: Progress::Open,
                 later: None,
             })
         })
@@ -52,19 +67,37 @@ impl Settlement {
             later.forwarded(headers, received.clone());
         }
         self.received = received;
-        let reads = |meter: &MeterSpec| matches!(meter, MeterSpec::Json(_) | MeterSpec::SseJson(_));
-        if self.lease.meters().any(reads) {
+        if self.lease.meters().any(MeterSpec::reads_body) {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
     }
 
     /// Records the head of the response. Its body follows.
-    pub fn answered<B>(&mut self, response: &Response<B>) {
+    pub fn answered<B: Body>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
+        if response.body().is_end_stream() {
+            self.progress = Progress::Ended;
+        }
         let headers = response.headers();
         self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
         if let Some(later) = &mut self.later {
             later.answered(response);
+        }
+    }
+
+    /// Remembers that the response's body is complete.
+    pub fn ended(&mut self) {
+        self.progress = Progress::Ended;
+        if let Some(later) = &mut self.later {
+            later.ended();
+        }
+    }
+
+    /// Remembers that the response's body has broken off.
+    pub fn broken(&mut self) {
+        self.progress = Progress::Broken;
+        if let Some(later) = &mut self.later {
+            later.broken();
         }
     }
 
@@ -90,6 +123,8 @@ pub struct Settled {
     pub at: Timestamp,
     /// The units that each of its policies counts in the end.
     pub units: SmallVec<[(Arc<Policy>, u64); 2]>,
+    /// Why the response has not settled the cost under one of them.
+    pub unsettled: Option<Unsettled>,
 }
 
 impl Settlement {
@@ -98,7 +133,9 @@ impl Settlement {
         let later = self.later.take();
         let mut settled = self.end();
         if let Some(later) = later {
-            settled.units.extend(later.settle().units);
+            let later = later.settle();
+            settled.units.extend(later.units);
+            settled.unsettled = settled.unsettled.or(later.unsettled);
         }
         settled
     }
@@ -107,7 +144,8 @@ impl Settlement {
     pub fn give_back(mut self: Box<Self>) -> Settled {
         let lease = std::mem::take(&mut self.lease);
         let at = self.engine.give_back_all(&lease);
-        Settled { at, units: lease.policies().map(|policy| (Arc::clone(policy), 0)).collect() }
+        let units = lease.policies().map(|policy| (Arc::clone(policy), 0)).collect();
+        Settled { at, units, unsettled: None }
     }
 
     /// Keeps only what the end of the response determines: the rest stays charged. None, if
@@ -125,17 +163,33 @@ impl Settlement {
 
     fn end(&mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
-        let metered: SmallVec<[Option<u64>; 1]> =
+        let readings: SmallVec<[Result<u64, Unread>; 1]> =
             std::mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
+        let metered: SmallVec<[Option<u64>; 1]> =
+            readings.iter().map(|reading| reading.ok()).collect();
         let ending = Ending {
             status: self.status,
             request_bytes: Some(self.received.as_ref().map_or(0, |received| received())),
             metered: &metered,
         };
         let at = self.engine.end(&lease, &ending);
-        Settled {
-            at,
-            units: lease.spent(&ending).map(|(it, units)| (Arc::clone(it), units)).collect(),
+        let mut unsettled = None;
+        for (index, policy) in lease.unsettled(&ending) {
+            let cause = self.cause(readings.get(index));
+            self.engine.unsettled(policy, cause);
+            unsettled = Some(cause);
+        }
+        let units = lease.spent(&ending).map(|(it, units)| (Arc::clone(it), units)).collect();
+        Settled { at, units, unsettled }
+    }
+
+    /// Why a meter with this reading has not read the cost.
+    fn cause(&self, reading: Option<&Result<u64, Unread>>) -> Unsettled {
+        match (reading, self.progress) {
+            (Some(Err(Unread::Encoded)), _) => Unsettled::Encoded,
+            (_, Progress::Broken) => Unsettled::Broken,
+            (Some(_), Progress::Ended) => Unsettled::Absent,
+            (None, _) | (_, Progress::Open) => Unsettled::Left,
         }
     }
 }

@@ -108,6 +108,15 @@ impl ResponseBody {
     }
 }
 
+impl Content {
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Local(bytes) => bytes.is_empty(),
+            Self::Upstream(body, _) => body.is_end_stream(),
+        }
+    }
+}
+
 /// What a body says when it is asked for its next frame.
 type Polled = Poll<Option<Result<Frame<Bytes>, BrokenResponse>>>;
 
@@ -131,6 +140,9 @@ impl Inner {
                     && let Some(settlement) = settlement
                 {
                     settlement.observe(bytes);
+                    if content.is_end_stream() {
+                        settlement.ended();
+                    }
                 }
             }
             Poll::Ready(Some(Err(broken))) => {
@@ -140,8 +152,16 @@ impl Inner {
                 if let Some(recording) = recording {
                     recording.record.outcome = broken.reason();
                 }
+                if let Some(settlement) = settlement {
+                    settlement.broken();
+                }
             }
-            Poll::Ready(None) | Poll::Pending => {}
+            Poll::Ready(None) => {
+                if let Some(settlement) = settlement {
+                    settlement.ended();
+                }
+            }
+            Poll::Pending => {}
         }
         polled
     }
@@ -206,10 +226,7 @@ impl Body for ResponseBody {
         if let Some(compressed) = &self.0.compressed {
             return matches!(compressed.rest, Some(None));
         }
-        match &self.0.content {
-            Content::Local(bytes) => bytes.is_empty(),
-            Content::Upstream(body, _) => body.is_end_stream(),
-        }
+        self.0.content.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, LimitFields, OwnedDecision};
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{Policy, Unit};
 use tollgate_core::refusal::ErrorFormat;
 use tollgate_core::request::Fields;
 use tollgate_core::time::{Moment, Span};
@@ -32,7 +32,7 @@ use crate::message::{
 };
 use crate::proxy::RequestBody;
 use crate::server::HeadLines;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Handling, Snapshot};
 use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace, TunnelBytes};
 
 /// The outcome of a request that passes because no route matches it.
@@ -173,6 +173,11 @@ impl Exchange {
     pub fn judged(&mut self, judgement: &mut Judgement<'_>) {
         // The response of a hidden route is that of a missing one, without the edits of the route.
         self.route = (!judgement.hides_route()).then_some(judgement.route);
+        if let Some(form) = self.handling().and_then(|handling| handling.refusals)
+            && self.error_format != ErrorFormat::Grpc
+        {
+            self.error_format = ErrorFormat::Api(form);
+        }
         self.measurement.set_route(judgement.route);
         self.closing.settlement =
             Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
@@ -192,9 +197,14 @@ impl Exchange {
         }
     }
 
+    /// How the requests of its route are handled, if it is known.
+    fn handling(&self) -> Option<&Handling> {
+        Some(&self.gateway.snapshot.routes[self.route?])
+    }
+
     /// What its route answers to scripts of other origins.
     fn cors(&self) -> Option<&Cors> {
-        self.gateway.snapshot.routes[self.route?].cors.as_deref()
+        self.handling()?.cors.as_deref()
     }
 
     /// Negotiates the encoding of the response, if its route compresses some.
@@ -249,6 +259,7 @@ impl Exchange {
             policies: &names,
             limit: binding.map_or(0, |report| report.verdict.limit),
             remaining: binding.map_or(0, |report| report.verdict.remaining),
+            unit: binding.map_or(Unit::Requests, |report| report.policy.borrow().unit()),
             wait: match retry {
                 Retry::After(wait) => Some(wait),
                 Retry::Now | Retry::Never => None,

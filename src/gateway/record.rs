@@ -86,6 +86,7 @@ pub fn record_binding(record: &mut Record, decision: &OwnedDecision) {
 /// Adds what was settled to the record of a request.
 pub fn record_settlement(record: &mut Record, settled: &Settled) {
     record.settled = Some(settled.at);
+    record.unsettled = settled.unsettled;
     for (policy, units) in &settled.units {
         let name = &*policy.name;
         let of_policy = record.policies.iter_mut().find(|it| it.name.as_str() == name);

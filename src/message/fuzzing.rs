@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, TE, UPGRADE};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
 use tollgate_core::meter::{Meter, MeterSpec, Pointer};
@@ -51,14 +51,17 @@ pub fn meters(input: &[u8]) {
     let body = &rest[end + 1..];
     let Ok(pointer) = std::str::from_utf8(pointer) else { return };
     let Ok(parsed) = pointer.parse::<Pointer>() else { return };
-    let spec = match kind % 2 {
+    let spec = match kind % 3 {
         0 => MeterSpec::Json(parsed),
-        _ => MeterSpec::SseJson(parsed),
+        1 => MeterSpec::SseJson(parsed),
+        _ => MeterSpec::Body(parsed),
     };
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     let cost = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let mut meter = Meter::new(&spec, &HeaderMap::new());
+        let mut meter = Meter::new(&spec, &headers);
         pieces.for_each(|piece| meter.observe(piece));
-        meter.finish()
+        meter.finish().ok()
     };
     let whole = cost(&mut [body].into_iter());
     assert_eq!(cost(&mut pieces(body, seed)), whole, "pieces make a difference");

@@ -90,6 +90,7 @@ pub fn refusal_response(
     }
     let id = printable(request_id);
     let problem = Problem::beyond_a_limit(refusal.policies, refusal.wait, Some(id));
+    let problem = Problem { unit: refusal.unit, ..problem };
     // The fields about limits follow, and the table need not grow for them.
     format.response(&problem, Code::ResourceExhausted, || empty_table(FIELDS))
 }
@@ -111,7 +112,7 @@ fn printable(request_id: &HeaderValue) -> &str {
 mod tests {
     use http::Method;
     use http::header::{ACCEPT, CONTENT_TYPE};
-    use tollgate_core::policy::{Template, TokenFault};
+    use tollgate_core::policy::{Template, TokenFault, Unit};
     use tollgate_core::refusal::Offer;
     use tollgate_core::request::{Ambiguity, Fields};
     use tollgate_core::time::Span;
@@ -125,6 +126,7 @@ mod tests {
             policies: &["per-client", "daily"],
             limit: 100,
             remaining: 0,
+            unit: Unit::Requests,
             wait,
             template: None,
         }

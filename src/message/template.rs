@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 
-use tollgate_core::policy::Template;
+use tollgate_core::policy::{Template, Unit};
 use tollgate_core::time::Span;
 
 /// What the response to a refused request says.
@@ -18,6 +18,8 @@ pub struct Refusal<'a> {
     pub limit: u64,
     /// The units that remain of it.
     pub remaining: u64,
+    /// What the binding policy counts.
+    pub unit: Unit,
     /// How long the client should wait; none if waiting does not help.
     pub wait: Option<Span>,
     /// The response that the binding policy configures. It is not used for gRPC calls:
@@ -101,6 +103,7 @@ mod tests {
             policies: &["login"],
             limit: 5,
             remaining: 0,
+            unit: Unit::Requests,
             wait,
             template: Some(&template),
         };

@@ -8,7 +8,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use proptest::prelude::*;
-use tollgate_core::policy::TokenFault;
+use tollgate_core::policy::{TokenFault, Unit};
 use tollgate_core::request::{Ambiguity, Fields};
 use tollgate_core::time::Span;
 use tollgate_limiter::{
@@ -115,7 +115,8 @@ fn a_request_that_is_never_admitted_is_refused_as_by_the_gateway() {
 }
 
 fn assert_refusal(decision: &Decision, policies: &[&str], wait: Option<Span>) {
-    let refusal = Refusal { policies, limit: 1, remaining: 0, wait, template: None };
+    let unit = Unit::Requests;
+    let refusal = Refusal { policies, limit: 1, remaining: 0, unit, wait, template: None };
     assert_alike(decision, |format| refusal_response(format, &refusal, &ID));
 }
 

@@ -21,6 +21,7 @@ mod top;
 #[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "the exporter reads it"))]
 mod trace_context;
 mod traces;
+mod unsettled;
 mod whole_key;
 mod writer;
 
@@ -33,8 +34,8 @@ pub use metrics::{
     AdminMetrics, AuthMetrics, AuthorizerMetrics, Bucket, Buckets, ByOutcome, CompressionMetrics,
     ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics, MirrorMetrics,
     RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic,
-    UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s, families,
-    plan_name,
+    UnitMetrics, Unsettled, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s,
+    families, plan_name,
 };
 pub use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
@@ -49,5 +50,6 @@ pub use trace_context::RequestTrace;
 #[cfg(feature = "otlp")]
 pub use traces::Exporter;
 pub use traces::Tracer;
+pub use unsettled::UnsettledWarnings;
 pub use whole_key::WholeKey;
 pub use writer::Reopener;

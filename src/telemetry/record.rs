@@ -23,6 +23,7 @@ use tollgate_core::digest::Principal;
 use tollgate_core::store::Source;
 use tollgate_core::time::{Span, Timestamp, monotonic};
 
+use super::metrics::Unsettled;
 use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 
 /// What is known of one request.
@@ -76,6 +77,8 @@ pub struct Record {
     pub store_us: Option<u64>,
     /// When units in flight were released and costs were settled, by the clock of decisions.
     pub settled: Option<Timestamp>,
+    /// Why the response has not settled its cost under a policy.
+    pub unsettled: Option<Unsettled>,
     /// How long its client was told to wait.
     pub wait: Option<Span>,
     /// The attempts to reach an endpoint of the upstream.
@@ -211,6 +214,7 @@ impl Record {
             decided: None,
             store_us: None,
             settled: None,
+            unsettled: None,
             upstream_us: None,
             status: None,
             bytes: 0,

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use crate::support::{Client, Origin, StoreKind, on_every_store};
+use crate::support::{Client, Gateway, Origin, StoreKind, on_every_store};
+use crate::traffic::{TOKEN, metric};
 
 on_every_store!(
     a_field_or_a_document_of_the_response_settles_the_cost,
@@ -12,6 +13,7 @@ on_every_store!(
     a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged,
     a_response_that_ends_before_it_states_its_cost_stays_charged,
     a_response_costs_units_of_its_length,
+    one_url_may_answer_a_document_events_or_lines,
 );
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
@@ -137,4 +139,83 @@ fn a_response_costs_units_of_its_length(store: StoreKind) {
     let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!([0; 3].map(|_| remaining(&mut client)), [99, 96, 93]);
+}
+
+fn one_url_may_answer_a_document_events_or_lines(store: StoreKind) {
+    const FORMS: [(&str, &str); 3] = [
+        ("application/json", r#"{"usage":{"total_tokens":7}}"#),
+        ("text/event-stream", "data: {\"usage\":{\"total_tokens\":70}}\n\ndata: [DONE]\n\n"),
+        ("application/x-ndjson", "{}\n{\"usage\":{\"total_tokens\":1}}\n"),
+    ];
+    let origin = Origin::answering(|request| {
+        let wanted = request.line().split(['?', ' ']).nth(2).unwrap_or_default();
+        let (name, body) = FORMS[wanted.parse::<usize>().unwrap_or_default()];
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {name}\r\nContent-Length: {length}\r\n\r\n{body}")
+    });
+    let policy = "key: ip, limit: 1000/day, \
+                  cost: { reserve: 50, settle: { body: /usage/total_tokens } }";
+    let gateway = store.limiting(&origin, policy);
+    let mut client = gateway.client();
+    let left = [0, 1, 2, 0].map(|form| {
+        let response = client.get(&format!("/v1/chat?{form}"), &[]);
+        assert_eq!(response.text(), FORMS[form].1);
+        response.number("X-Ratelimit-Remaining")
+    });
+    assert_eq!(left, [950, 943, 873, 872]);
+}
+
+#[test]
+fn a_request_whose_cost_is_not_known_is_counted_and_logged_with_the_cause() {
+    let origin = Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            let part = |fields: &str| {
+                format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{fields}\r\n\r\n{{}}")
+            };
+            let answer = match request.line().split(' ').nth(1) {
+                Some("/absent") => part("Content-Length: 2"),
+                Some("/encoded") => part("Content-Length: 2\r\nContent-Encoding: br"),
+                _ => part("Content-Length: 3"),
+            };
+            let _ = stream.write_all(answer.as_bytes());
+            if request.line().contains("/broken") {
+                return;
+            }
+        }
+    });
+    let policy = "key: ip, limit: 1000/day, cost: { reserve: 50, settle: { body: /n } }";
+    let top = format!(
+        "runtime: {{ workers: 1 }}\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: m, role: metrics, token: {TOKEN} }}] }}"
+    );
+    let gateway = Gateway::limiting_with(&origin, policy, &top);
+    let paths = ["/absent", "/absent", "/encoded", "/broken", "/left"];
+    for (path, ended) in paths.into_iter().zip(1..) {
+        let mut client = gateway.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        client.head();
+        if path == "/broken" {
+            client.rest();
+        }
+        drop(client);
+        gateway.access_lines(ended);
+    }
+    let lines = gateway.access_lines(5);
+    for (path, line) in paths.into_iter().zip(&lines) {
+        assert_eq!(line["unsettled"], path[1..], "{line}");
+    }
+    let log = gateway.log();
+    for (cause, count) in [("absent", 2.0), ("encoded", 1.0), ("broken", 1.0), ("left", 1.0)] {
+        let label = format!("cause=\"{cause}\"");
+        let labels = [label.as_str(), "policy=\"per-client\""];
+        assert_eq!(
+            metric(&gateway, "tollgate_unsettled_requests_total", &labels),
+            count,
+            "{cause}"
+        );
+        // The log warns once.
+        let warnings =
+            log.lines().filter(|line| line.contains("the cost of a request is not known"));
+        assert_eq!(warnings.filter(|line| line.contains(cause)).count(), 1, "{cause}: {log}");
+    }
 }

@@ -65,6 +65,8 @@ pub enum Field {
     DeniedBy,
     /// The access list in shadow mode that would have denied it.
     ShadowDeniedBy,
+    /// Why the response has not settled the cost.
+    Unsettled,
     /// How many of 100 such requests are written.
     Sample,
     /// When the request was decided.
@@ -123,7 +125,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 34] = [
+pub const FIELDS: [Named; 35] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -154,6 +156,7 @@ pub const FIELDS: [Named; 34] = [
     named(Field::Team, "team", "tollgate.team", "tollgate.team"),
     named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
     named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
+    named(Field::Unsettled, "unsettled", "tollgate.unsettled", "tollgate.unsettled"),
     named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),
     named(Field::TimeUs, "time_us", "tollgate.time_us", "tollgate.time_us"),
     named(Field::SettledUs, "settled_us", "tollgate.settled_us", "tollgate.settled_us"),

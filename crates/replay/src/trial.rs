@@ -267,7 +267,10 @@ impl Open {
             .meters()
             .map(|meter| match meter {
                 MeterSpec::Bytes { unit } => self.bytes.map(|bytes| bytes.div_ceil(unit.get())),
-                MeterSpec::Header(_) | MeterSpec::Json(_) | MeterSpec::SseJson(_) => None,
+                MeterSpec::Header(_)
+                | MeterSpec::Json(_)
+                | MeterSpec::SseJson(_)
+                | MeterSpec::Body(_) => None,
             })
             .collect();
         let ending = Ending {

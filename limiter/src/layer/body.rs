@@ -126,7 +126,7 @@ impl Drop for Settlement {
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         let metered: SmallVec<[Option<u64>; 1]> =
-            mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
+            mem::take(&mut self.meters).into_iter().map(|meter| meter.finish().ok()).collect();
         lease.end(&Ending { status: Some(self.status), request_bytes: None, metered: &metered });
     }
 }

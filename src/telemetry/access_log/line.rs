@@ -140,6 +140,9 @@ impl<'a> Line<'a> {
         to.optional_text(Field::Team, record.team.as_deref());
         to.optional_text(Field::DeniedBy, record.denied_by.as_deref());
         to.optional_text(Field::ShadowDeniedBy, record.shadow_denied_by.as_deref());
+        if let Some(cause) = record.unsettled {
+            to.word(Field::Unsettled, cause.word());
+        }
         to.optional_number(Field::Sample, self.sample.map(u64::from));
         if self.lines.settings.has_keys {
             to.number(Field::TimeUs, record.decided().as_micros());
@@ -241,6 +244,7 @@ impl<'a> Line<'a> {
             ("team", Field::Team),
             ("denied_by", Field::DeniedBy),
             ("shadow_denied_by", Field::ShadowDeniedBy),
+            ("unsettled", Field::Unsettled),
             ("upstream", Field::Upstream),
             ("endpoint", Field::Endpoint),
             ("attempts", Field::Attempts),

@@ -97,6 +97,12 @@ families! {
         "tollgate_settled_units_total", &["policy", "direction"], "units",
         "Units that were corrected when requests had ended. direction: charged or given_back.",
     ).on_event();
+    UNSETTLED_REQUESTS = Family::counter(
+        "tollgate_unsettled_requests_total", &["policy", "cause"], "requests",
+        "Requests whose reserved units stay charged because their cost is not known. cause: absent \
+         (the response does not state it), encoded (the body is compressed), broken (the response \
+         broke off) or left (the client has left).",
+    ).on_event();
     IN_FLIGHT_UNITS = Family::gauge(
         "tollgate_in_flight_units", &["policy"], "units",
         "Units of a concurrency limit that requests of this node hold.",

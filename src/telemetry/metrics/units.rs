@@ -9,8 +9,33 @@ use tollgate_core::decision::{Ending, Lease};
 use tollgate_core::policy::Policy;
 
 use super::cell::Counter;
-use super::families::{IN_FLIGHT_UNITS, SETTLED_UNITS};
+use super::families::{IN_FLIGHT_UNITS, SETTLED_UNITS, UNSETTLED_REQUESTS};
 use super::worker::WorkerMetrics;
+
+/// Why a response has not settled the cost of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unsettled {
+    /// It does not state the cost where `settle` says.
+    Absent,
+    /// Its body is encoded.
+    Encoded,
+    /// It broke off before it stated the cost.
+    Broken,
+    /// The client has left before the response stated the cost.
+    Left,
+}
+
+impl Unsettled {
+    /// Its name in metrics and logs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Encoded => "encoded",
+            Self::Broken => "broken",
+            Self::Left => "left",
+        }
+    }
+}
 
 /// The units of one worker's requests. Policies are known by their names, because requests
 /// outlive the configuration under which they began.
@@ -72,6 +97,12 @@ impl UnitMetrics {
             let make = || self.worker.counter(&SETTLED_UNITS, &[&policy.name, direction]);
             kind.get_or_insert_with(make).add(units);
         });
+    }
+
+    /// The response has not settled the cost of a request.
+    pub fn unsettled(&self, policy: &Policy, cause: Unsettled) {
+        // Such requests are few, so nothing is kept for the next one.
+        self.worker.counter(&UNSETTLED_REQUESTS, &[&policy.name, cause.word()]).increment();
     }
 
     fn of(&self, policy: &Policy, count: impl FnOnce(&mut PolicyUnits)) {

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use crate::support::{Client, Gateway, Origin};
 
-const TOKEN: &str = "metrics-0123456789abcdef";
+pub(crate) const TOKEN: &str = "metrics-0123456789abcdef";
 
 /// A gateway with one route for all requests and these upstreams. The metrics are those of
 /// [`metrics`].
@@ -38,7 +38,7 @@ fn endpoint(address: SocketAddr) -> String {
 }
 
 /// The values of the series of this metric that have all of these labels, summed.
-fn metric(gateway: &Gateway, name: &str, labels: &[&str]) -> f64 {
+pub(crate) fn metric(gateway: &Gateway, name: &str, labels: &[&str]) -> f64 {
     let admin = gateway.addresses()[1];
     let mut client = Client::connect(admin);
     let head = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n");

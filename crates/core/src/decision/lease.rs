@@ -202,6 +202,16 @@ impl Lease {
         self.debts.iter().map(move |debt| (&debt.policy, debt.actual(ending, &mut readings)))
     }
 
+    /// The policies whose reserved units stay charged because no meter has read the cost, each
+    /// with the index of its meter.
+    pub fn unsettled(&self, ending: &Ending<'_>) -> impl Iterator<Item = (usize, &Arc<Policy>)> {
+        let metered = self.debts.iter().filter(|debt| debt.is_metered());
+        let unread = metered.enumerate().filter(|(index, debt)| {
+            debt.counts(ending) && ending.metered.get(*index).copied().flatten().is_none()
+        });
+        unread.map(|(index, debt)| (index, &debt.policy))
+    }
+
     /// Records the time for which its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {
@@ -263,12 +273,20 @@ impl Debt {
             }
             Cost::Metered { .. } => readings.next().flatten().unwrap_or(self.cost),
         };
-        let is_counted = match (&self.policy.count, ending.status) {
+        if self.counts(ending) { spent } else { 0 }
+    }
+
+    fn is_metered(&self) -> bool {
+        matches!(self.policy.cost, Cost::Metered { .. })
+    }
+
+    /// Whether a request that ends so counts.
+    fn counts(&self, ending: &Ending<'_>) -> bool {
+        match (&self.policy.count, ending.status) {
             (Count::All, _) => true,
             (Count::Statuses { statuses, .. }, Some(status)) => statuses.contains(&status),
             (Count::Statuses { left, .. }, None) => *left == Left::Counted,
-        };
-        if is_counted { spent } else { 0 }
+        }
     }
 }
 

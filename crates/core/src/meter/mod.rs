@@ -6,6 +6,8 @@
 
 mod events;
 mod json;
+mod lines;
+mod media;
 mod number;
 mod pointer;
 mod text;
@@ -17,6 +19,8 @@ use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 use events::Events;
 use json::Document;
+use lines::Lines;
+use media::{Form, form};
 use number::Number;
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
 
@@ -35,11 +39,32 @@ pub enum MeterSpec {
     /// 9.2). The last event that contains the number as JSON counts. Other events, such as
     /// `[DONE]`, are skipped.
     SseJson(Pointer),
+    /// In the body, whose `Content-Type` says what it is. `text/event-stream` is read as
+    /// [`SseJson`](Self::SseJson). `application/x-ndjson`, `application/jsonl` and their
+    /// like are lines with one JSON document each, and the last line that contains the
+    /// number counts. Any other body is read as [`Json`](Self::Json).
+    Body(Pointer),
     /// The length of the body as it is sent, in units, rounded up.
     Bytes {
         /// Bytes per unit.
         unit: NonZeroU64,
     },
+}
+
+impl MeterSpec {
+    /// Whether the meter reads what the body says, so that the body must not be encoded.
+    pub const fn reads_body(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::SseJson(_) | Self::Body(_))
+    }
+}
+
+/// Why the cost of a response is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unread {
+    /// The response does not state it, or states it in a form that is not a cost.
+    Missing,
+    /// The body is encoded, and a meter does not decode.
+    Encoded,
 }
 
 /// Reads the cost of one response.
@@ -52,9 +77,10 @@ pub struct Meter(Reading);
 #[derive(Clone, Debug)]
 enum Reading {
     /// The cost is known without the body, or cannot be read.
-    Settled(Option<u64>),
+    Settled(Result<u64, Unread>),
     Json(Document),
     Events(Events),
+    Lines(Lines),
     Bytes {
         sent: u64,
         unit: NonZeroU64,
@@ -65,12 +91,17 @@ impl Meter {
     /// A meter for the response with these fields.
     pub fn new(spec: &MeterSpec, headers: &HeaderMap) -> Self {
         Self(match spec {
-            MeterSpec::Header(name) => Reading::Settled(in_field(headers, name)),
-            MeterSpec::Json(_) | MeterSpec::SseJson(_) if is_encoded(headers) => {
-                Reading::Settled(None)
+            MeterSpec::Header(name) => {
+                Reading::Settled(in_field(headers, name).ok_or(Unread::Missing))
             }
+            _ if spec.reads_body() && is_encoded(headers) => Reading::Settled(Err(Unread::Encoded)),
             MeterSpec::Json(pointer) => Reading::Json(Document::new(pointer.clone())),
             MeterSpec::SseJson(pointer) => Reading::Events(Events::new(pointer.clone())),
+            MeterSpec::Body(pointer) => match form(headers) {
+                Form::Document => Reading::Json(Document::new(pointer.clone())),
+                Form::Events => Reading::Events(Events::new(pointer.clone())),
+                Form::Lines => Reading::Lines(Lines::new(pointer.clone())),
+            },
             MeterSpec::Bytes { unit } => Reading::Bytes { sent: 0, unit: *unit },
         })
     }
@@ -81,21 +112,26 @@ impl Meter {
             Reading::Settled(_) => {}
             Reading::Json(document) => document.read(chunk),
             Reading::Events(events) => events.read(chunk),
+            Reading::Lines(lines) => lines.read(chunk),
             Reading::Bytes { sent, .. } => {
                 *sent = sent.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
             }
         }
     }
 
-    /// The cost, after the body has ended or was interrupted. None if the cost is missing
-    /// or cannot be read.
-    pub fn finish(self) -> Option<u64> {
-        match self.0 {
-            Reading::Settled(cost) => cost,
+    /// The cost, after the body has ended or was interrupted.
+    ///
+    /// # Errors
+    /// If the cost is missing or cannot be read.
+    pub fn finish(self) -> Result<u64, Unread> {
+        let cost = match self.0 {
+            Reading::Settled(cost) => return cost,
             Reading::Json(mut document) => document.end(),
             Reading::Events(events) => events.end(),
+            Reading::Lines(lines) => lines.end(),
             Reading::Bytes { sent, unit } => Some(sent.div_ceil(unit.get())),
-        }
+        };
+        cost.ok_or(Unread::Missing)
     }
 }
 

@@ -18,6 +18,10 @@ fn sse(pointer: &str) -> MeterSpec {
     MeterSpec::SseJson(pointer.parse().expect("a pointer"))
 }
 
+fn body(pointer: &str) -> MeterSpec {
+    MeterSpec::Body(pointer.parse().expect("a pointer"))
+}
+
 fn bytes(unit: u64) -> MeterSpec {
     MeterSpec::Bytes { unit: unit.try_into().expect("not zero") }
 }
@@ -33,7 +37,7 @@ fn fields(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
 fn cost_with(spec: &MeterSpec, headers: &HeaderMap, body: &[u8]) -> Option<u64> {
     let mut meter = Meter::new(spec, headers);
     meter.observe(body);
-    meter.finish()
+    meter.finish().ok()
 }
 
 fn cost(spec: &MeterSpec, body: &[u8]) -> Option<u64> {
@@ -41,8 +45,17 @@ fn cost(spec: &MeterSpec, body: &[u8]) -> Option<u64> {
 }
 
 /// The cost of the same response, in chunks of these sizes. The sizes repeat.
-fn cost_in_chunks(spec: &MeterSpec, mut body: &[u8], sizes: &[usize]) -> Option<u64> {
-    let mut meter = Meter::new(spec, &HeaderMap::new());
+fn cost_in_chunks(spec: &MeterSpec, body: &[u8], sizes: &[usize]) -> Option<u64> {
+    cost_in_chunks_with(spec, &HeaderMap::new(), body, sizes)
+}
+
+fn cost_in_chunks_with(
+    spec: &MeterSpec,
+    headers: &HeaderMap,
+    mut body: &[u8],
+    sizes: &[usize],
+) -> Option<u64> {
+    let mut meter = Meter::new(spec, headers);
     for size in sizes.iter().cycle() {
         if body.is_empty() {
             break;
@@ -52,7 +65,7 @@ fn cost_in_chunks(spec: &MeterSpec, mut body: &[u8], sizes: &[usize]) -> Option<
         meter.observe(b"");
         body = rest;
     }
-    meter.finish()
+    meter.finish().ok()
 }
 
 fn chunk_sizes() -> impl Strategy<Value = Vec<usize>> {
@@ -110,7 +123,38 @@ fn in_an_encoded_body_only_bytes_are_counted() {
 }
 
 #[test]
-fn the_content_type_of_a_body_does_not_matter() {
+fn what_is_not_read_has_a_cause() {
+    let unread = |spec: &MeterSpec, headers: &HeaderMap| Meter::new(spec, headers).finish();
+    let encoded = fields(&[(CONTENT_ENCODING, "gzip")]);
+    for spec in [json("/n"), sse("/n"), body("/n")] {
+        assert_eq!(unread(&spec, &HeaderMap::new()), Err(Unread::Missing), "{spec:?}");
+        assert_eq!(unread(&spec, &encoded), Err(Unread::Encoded), "{spec:?}");
+    }
+    let field = MeterSpec::Header(HeaderName::from_static("x-used"));
+    assert_eq!(unread(&field, &encoded), Err(Unread::Missing));
+}
+
+#[test]
+fn the_content_type_says_how_a_body_is_read() {
+    let [document, events, lines] =
+        [r#"{"n":1}"#, "data: {\"n\":2}\n\n", "{\"n\":0}\r\n\n[\n{\"n\":3}\n{}"];
+    let typed = |value| fields(&[(CONTENT_TYPE, value)]);
+    let read = |value, text: &str| cost_with(&body("/n"), &typed(value), text.as_bytes());
+    assert_eq!(cost(&body("/n"), document.as_bytes()), Some(1));
+    for value in ["application/json", "application/vnd.api+json", "text/plain"] {
+        assert_eq!(read(value, document), Some(1), "{value}");
+        assert_eq!(read(value, events), None, "{value}");
+        assert_eq!(read(value, lines), None, "{value}");
+    }
+    assert_eq!(read("text/event-stream; charset=utf-8", events), Some(2));
+    assert_eq!(read("application/x-ndjson", lines), Some(3));
+    // The last line may lack its line end, and a line that breaks off has no number.
+    assert_eq!(read("application/jsonl", "{\"n\":4}\n{\"n\":5}"), Some(5));
+    assert_eq!(read("application/jsonl", "{\"n\":4}\n{\"n\":5"), Some(4));
+}
+
+#[test]
+fn the_content_type_of_a_body_does_not_matter_if_its_form_is_written() {
     let headers = fields(&[(CONTENT_TYPE, "text/plain")]);
     assert_eq!(cost_with(&json(""), &headers, b" 12 "), Some(12));
     assert_eq!(cost(&json("/n"), b"data: {\"n\":3}\n\n"), None);
@@ -131,5 +175,8 @@ proptest! {
         for spec in [json("/a"), sse(""), bytes(3)] {
             prop_assert_eq!(cost_in_chunks(&spec, &body, &sizes), cost(&spec, &body));
         }
+        let (spec, headers) = (self::body(""), fields(&[(CONTENT_TYPE, "application/jsonl")]));
+        let whole = cost_with(&spec, &headers, &body);
+        prop_assert_eq!(cost_in_chunks_with(&spec, &headers, &body, &sizes), whole);
     }
 }

@@ -60,7 +60,25 @@ pub struct Policy {
     pub preflights: Preflights,
 }
 
+/// What a limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Requests, or units that are known before the response.
+    #[default]
+    Requests,
+    /// Units that the response states, such as the tokens of a language model.
+    Tokens,
+}
+
 impl Policy {
+    /// What its limit counts.
+    pub const fn unit(&self) -> Unit {
+        match &self.cost {
+            Cost::Metered { meter, .. } if meter.reads_body() => Unit::Tokens,
+            _ => Unit::Requests,
+        }
+    }
+
     /// A policy that counts every request once and refuses those beyond the limit.
     pub fn new(name: &str, key: KeyExpr, algorithm: Algorithm) -> Self {
         Self {

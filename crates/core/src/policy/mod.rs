@@ -55,7 +55,8 @@ pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use client_ip::{AddressOrigin, Unbelieved};
 pub use counter::Beside;
 pub use definition::{
-    Cost, Count, Elastic, Exempt, Left, Mode, Overridable, Penalty, Plan, Plans, Policy, Preflights,
+    Cost, Count, Elastic, Exempt, Left, Mode, Overridable, Penalty, Plan, Plans, Policy,
+    Preflights, Unit,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use geo::writer as geo_writer;

@@ -1,7 +1,8 @@
 //! The responses to requests that are not admitted: problem+json (RFC 9457), text, a page for
-//! browsers, or the status of a gRPC call. The gateway and the layer of the library write them with
+//! browsers, the form of a well-known API, or the status of a gRPC call. The gateway and the layer of the library write them with
 //! this module. Pure.
 
+mod api;
 pub mod grpc;
 mod page;
 mod problem;
@@ -11,6 +12,7 @@ use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use memchr::{memchr2_iter, memmem};
 
+pub use self::api::ApiForm;
 pub use self::problem::Problem;
 
 use self::grpc::Code;
@@ -42,6 +44,8 @@ pub enum ErrorFormat {
     Text,
     /// `text/html`, for a person in front of a browser.
     Page,
+    /// `application/json` in the form of an API.
+    Api(ApiForm),
     /// `application/grpc`: the HTTP status is 200, and the gRPC status is a field.
     Grpc,
 }
@@ -117,6 +121,7 @@ impl ErrorFormat {
             Self::Page => {
                 (HeaderValue::from_static("text/html; charset=utf-8"), page::page(problem).into())
             }
+            Self::Api(form) => (HeaderValue::from_static("application/json"), form.body(problem)),
             Self::Grpc => {
                 let message = format!("{}: {}", problem.title, problem.detail);
                 return grpc::trailers_only(code, &message, problem.retry_after_ms);
@@ -129,6 +134,9 @@ impl ErrorFormat {
         if self == Self::Page {
             let policy = HeaderValue::from_static(page::CONTENT_SECURITY_POLICY);
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        }
+        if let Self::Api(form) = self {
+            form.add_fields(problem, response.headers_mut());
         }
         response
     }

@@ -62,6 +62,7 @@ mod tests {
     use http::StatusCode;
 
     use super::*;
+    use crate::policy::Unit;
 
     #[test]
     fn nothing_that_a_client_sends_is_markup() {
@@ -72,6 +73,7 @@ mod tests {
             detail: "the field <script>alert('1')</script> is wrong".into(),
             source: None,
             violated_policies: &[],
+            unit: Unit::Requests,
             retry_after_ms: None,
             request_id: Some("\"><img>"),
         };

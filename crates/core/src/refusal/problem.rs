@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::StatusCode;
 
+use crate::policy::Unit;
 use crate::text::push_json;
 use crate::time::Span;
 
@@ -26,6 +27,8 @@ pub struct Problem<'a> {
     pub source: Option<&'static str>,
     /// The names of all policies that refuse the request, the binding one first.
     pub violated_policies: &'a [&'a str],
+    /// What the binding policy counts.
+    pub unit: Unit,
     /// How long the client should wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
     /// The id of the request, if it has one.
@@ -50,6 +53,7 @@ impl<'a> Problem<'a> {
             detail,
             source: None,
             violated_policies: policies,
+            unit: Unit::Requests,
             retry_after_ms: wait.map(|wait| wait.as_millis_ceil().max(1)),
             request_id,
         }
@@ -70,6 +74,7 @@ impl<'a> Problem<'a> {
             detail: detail.into(),
             source: Some(source),
             violated_policies: &[],
+            unit: Unit::Requests,
             retry_after_ms: None,
             request_id,
         }
@@ -191,6 +196,7 @@ mod tests {
                 detail: detail.into(),
                 source,
                 violated_policies: &names,
+                unit: Unit::Requests,
                 retry_after_ms,
                 request_id: has_id.then_some(id),
             };

@@ -74,6 +74,7 @@ fn add_body(
         policies: &[policy.name.borrow()],
         limit: status.limit.map_or(0, |(requests, ..)| requests.into()),
         remaining: status.remaining.into(),
+        unit: policy.unit(),
         wait: retry_after(answer).map(tollgate_core::time::Span::from_secs),
         template: Some(template),
     };

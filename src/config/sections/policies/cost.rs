@@ -58,7 +58,13 @@ struct RawSettle {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"x-tokens-used")]
     header: Field<FieldName>,
-    /// At this place in its body, which is a JSON document.
+    /// At this place in its body. The `Content-Type` says whether the body is one JSON document,
+    /// server-sent events with JSON, or lines of JSON. The last event or line that has the place
+    /// counts.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"/usage/total_tokens")]
+    body: Field<PointerText>,
+    /// At this place in its body, which is a JSON document, whatever its `Content-Type` says.
     #[schemars(extend("x-default" = "none"))]
     json: Field<PointerText>,
     /// At this place in its body, which consists of server-sent events with JSON. The last event
@@ -136,16 +142,17 @@ impl RawCost {
 
 impl RawSettle {
     fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<SettleSpec> {
-        let Self { header, json, sse_json, response_bytes } = self;
+        let Self { header, body, json, sse_json, response_bytes } = self;
         let sources = [
             header.is_absent(),
+            body.is_absent(),
             json.is_absent(),
             sse_json.is_absent(),
             response_bytes.is_absent(),
         ];
         if sources.iter().filter(|absent| !**absent).count() != 1 {
-            let message = "a cost is settled by one of \"header\", \"json\", \"sse_json\" and \
-                           \"response_bytes\"";
+            let message = "a cost is settled by one of \"header\", \"body\", \"json\", \"sse_json\" \
+                           and \"response_bytes\"";
             cx.error(span, message, "write exactly one of them");
             return None;
         }
@@ -153,9 +160,10 @@ impl RawSettle {
             return Some(SettleSpec::Bytes(*bytes));
         }
         let header = header.value().map(|name| MeterSpec::Header(name.0.clone()));
+        let body = || body.value().map(|pointer| MeterSpec::Body(pointer.0.clone()));
         let json = || json.value().map(|pointer| MeterSpec::Json(pointer.0.clone()));
         let sse_json = || sse_json.value().map(|pointer| MeterSpec::SseJson(pointer.0.clone()));
-        header.or_else(json).or_else(sse_json).map(SettleSpec::Meter)
+        header.or_else(body).or_else(json).or_else(sse_json).map(SettleSpec::Meter)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod fallback;
 mod matches;
 pub mod mirror;
 pub mod path_match;
+mod refusals;
 pub mod retries;
 pub mod split;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::Policy;
+use tollgate_core::refusal::ApiForm;
 use tollgate_core::routes;
 
 use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
@@ -141,6 +143,10 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"10MB")]
     max_response: Field<Size>,
+    /// The form of the responses that the gateway itself makes on this route, such as 429. A
+    /// `response` of a policy takes precedence.
+    #[schemars(extend("default" = "problem"))]
+    refusals: Field<Word<Option<ApiForm>>>,
     /// What the gateway answers to scripts of other origins, instead of what `defaults` has.
     #[schemars(extend("x-default" = "what defaults has"))]
     #[schemars(with = "Field<Either<Word<Nothing>, RawCors>>")]
@@ -281,6 +287,7 @@ impl RawRoute {
             mirror,
             max_body_bytes: self.max_body.value().map(|size| size.0),
             max_response_bytes: self.max_response.value().map(|size| size.0),
+            refusals: self.refusals.value().and_then(|form| form.0),
             changes,
             cors,
             authorizer,

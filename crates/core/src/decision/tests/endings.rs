@@ -54,6 +54,26 @@ async fn reserved_units_are_settled_by_the_cost_in_the_response() {
 }
 
 #[tokio::test]
+async fn policies_whose_cost_is_not_read_are_named() {
+    let gate = Gate::new([
+        policy("plain", 9, DAY),
+        Policy { cost: metered(20), ..policy("first", 100, DAY) },
+        Policy { cost: metered(20), ..policy("last", 100, DAY) },
+    ]);
+    let lease = gate.decide(0).await.lease;
+    let unsettled = |metered: &[Option<u64>]| {
+        let ending = Ending { metered, ..ended(200) };
+        let all = lease.unsettled(&ending);
+        all.map(|(index, policy)| (index, policy.name.to_string())).collect::<Vec<_>>()
+    };
+    let both = [(0, "first".to_owned()), (1, "last".to_owned())];
+    assert_eq!(unsettled(&[Some(5), Some(0)]), []);
+    assert_eq!(unsettled(&[Some(5), None]), both[1..]);
+    assert_eq!(unsettled(&[None, Some(5)]), both[..1]);
+    assert_eq!(unsettled(&[]), both);
+}
+
+#[tokio::test]
 async fn the_units_of_a_lease_are_known_by_policy() {
     let in_flight = Algorithm::Concurrency(Concurrency::new(9).unwrap());
     let held = Policy::new("held", KeyExpr::Global, in_flight);

@@ -1,0 +1,66 @@
+//! What a body consists of, by its `Content-Type` (RFC 9110, section 8.3).
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+/// What a body consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One document.
+    Document,
+    /// Server-sent events.
+    Events,
+    /// Lines that are documents.
+    Lines,
+}
+
+/// The names of bodies that consist of lines. None of them is registered.
+const LINES: [&str; 5] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonl",
+    "application/jsonlines",
+];
+
+/// What the body of the response with these fields consists of. If it has several types, the
+/// first counts.
+pub(super) fn form(headers: &HeaderMap) -> Form {
+    let value = headers.get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    let end = value.iter().position(|byte| matches!(byte, b';' | b','));
+    let name = value[..end.unwrap_or(value.len())].trim_ascii();
+    if name.eq_ignore_ascii_case(b"text/event-stream") {
+        return Form::Events;
+    }
+    let is_lines = LINES.iter().any(|lines| name.eq_ignore_ascii_case(lines.as_bytes()));
+    if is_lines { Form::Lines } else { Form::Document }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_type_decides() {
+        let cases = [
+            ("application/json", Form::Document),
+            ("", Form::Document),
+            ("text/plain", Form::Document),
+            ("text/event-streams", Form::Document),
+            ("text/event-stream", Form::Events),
+            ("Text/Event-Stream; charset=utf-8", Form::Events),
+            ("text/event-stream ;charset=utf-8", Form::Events),
+            ("application/x-ndjson", Form::Lines),
+            ("application/jsonl;charset=utf-8", Form::Lines),
+            ("application/JSONLines", Form::Lines),
+        ];
+        for (value, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(value));
+            assert_eq!(form(&headers), expected, "{value}");
+        }
+        assert_eq!(form(&HeaderMap::new()), Form::Document);
+    }
+}

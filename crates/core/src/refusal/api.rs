@@ -1,0 +1,257 @@
+//! Refusals in the forms of well-known APIs, whose client libraries do not read problem+json.
+//!
+//! A client library finds the class of an error by its status, and reads its text and its code from
+//! the body. The forms are those of the public references of the APIs.
+
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::Problem;
+use crate::policy::Unit;
+use crate::text::push_json;
+
+/// Client libraries wait for this long at most. If waiting takes longer, they must not try again:
+/// some sleep for two weeks if `Retry-After` says so.
+const LONGEST_WAIT_MS: u64 = 60_000;
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The API whose form a refusal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiForm {
+    /// `{"error": {"message", "type", "param", "code"}}`, as of OpenAI and servers that are
+    /// compatible with it.
+    OpenAi,
+    /// `{"type": "error", "error": {"type", "message"}, "request_id"}`, as of Anthropic.
+    Anthropic,
+    /// `{"error": {"code", "message", "status", "details"}}`, as of Gemini and other APIs of Google.
+    Gemini,
+}
+
+impl ApiForm {
+    /// The body of the response about a problem.
+    pub(super) fn body(self, problem: &Problem<'_>) -> Bytes {
+        let json = match self {
+            Self::OpenAi => open_ai(problem),
+            Self::Anthropic => anthropic(problem),
+            Self::Gemini => gemini(problem),
+        };
+        json.into()
+    }
+
+    /// Adds the fields of the response about a problem.
+    pub(super) fn add_fields(self, problem: &Problem<'_>, headers: &mut HeaderMap) {
+        if let Some(wait_ms) = problem.retry_after_ms {
+            headers.insert(RETRY_AFTER, wait_ms.div_ceil(1000).into());
+            if self != Self::Gemini {
+                headers.insert(RETRY_AFTER_MS, wait_ms.into());
+            }
+        }
+        if self != Self::Gemini && !may_wait(problem) {
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+    }
+}
+
+/// Whether a client can try again after a wait that a program may make.
+fn may_wait(problem: &Problem<'_>) -> bool {
+    match problem.retry_after_ms {
+        Some(wait_ms) => wait_ms <= LONGEST_WAIT_MS,
+        None => problem.status != StatusCode::TOO_MANY_REQUESTS,
+    }
+}
+
+fn open_ai(problem: &Problem<'_>) -> String {
+    let requests = match problem.unit {
+        Unit::Requests => "requests",
+        Unit::Tokens => "tokens",
+    };
+    let (kind, code) = match problem.status.as_u16() {
+        429 if !may_wait(problem) => ("insufficient_quota", Some("insufficient_quota")),
+        429 => (requests, Some("rate_limit_exceeded")),
+        401 => ("invalid_request_error", Some("invalid_api_key")),
+        403 => ("permission_error", None),
+        400..=499 => ("invalid_request_error", None),
+        _ => ("server_error", None),
+    };
+    let mut json = String::with_capacity(256);
+    json.push_str(r#"{"error":{"message":"#);
+    push_json(&mut json, &message(problem));
+    json.push_str(r#","type":"#);
+    push_json(&mut json, kind);
+    json.push_str(r#","param":null,"code":"#);
+    match code {
+        Some(code) => push_json(&mut json, code),
+        None => json.push_str("null"),
+    }
+    json.push_str("}}");
+    json
+}
+
+fn anthropic(problem: &Problem<'_>) -> String {
+    let kind = match problem.status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        503 | 529 => "overloaded_error",
+        504 => "timeout_error",
+        _ => "api_error",
+    };
+    let mut json = String::with_capacity(256);
+    json.push_str(r#"{"type":"error","error":{"type":"#);
+    push_json(&mut json, kind);
+    json.push_str(r#","message":"#);
+    push_json(&mut json, &message(problem));
+    json.push('}');
+    if let Some(id) = problem.request_id {
+        json.push_str(r#","request_id":"#);
+        push_json(&mut json, id);
+    }
+    json.push('}');
+    json
+}
+
+/// The mapping of statuses is that of `google.rpc.Code`.
+fn gemini(problem: &Problem<'_>) -> String {
+    let status = match problem.status.as_u16() {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        429 => "RESOURCE_EXHAUSTED",
+        400..=499 => "INVALID_ARGUMENT",
+        500 => "INTERNAL",
+        501 => "UNIMPLEMENTED",
+        504 => "DEADLINE_EXCEEDED",
+        _ => "UNAVAILABLE",
+    };
+    let mut json = String::with_capacity(256);
+    json.push_str(r#"{"error":{"code":"#);
+    json.push_str(itoa::Buffer::new().format(problem.status.as_u16()));
+    json.push_str(r#","message":"#);
+    push_json(&mut json, &message(problem));
+    json.push_str(r#","status":"#);
+    push_json(&mut json, status);
+    if let Some(wait_ms) = problem.retry_after_ms {
+        json.push_str(
+            r#","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":""#,
+        );
+        json.push_str(&seconds(wait_ms));
+        json.push_str(r#""}]"#);
+    }
+    json.push_str("}}");
+    json
+}
+
+/// A duration in the JSON form of Protocol Buffers.
+fn seconds(ms: u64) -> String {
+    match ms % 1000 {
+        0 => format!("{}s", ms / 1000),
+        rest => format!("{}.{rest:03}s", ms / 1000),
+    }
+}
+
+/// The text for a person. A limit is named, so that a reader of the error knows which one it is.
+fn message(problem: &Problem<'_>) -> String {
+    let Problem { title, detail, violated_policies, .. } = problem;
+    match violated_policies {
+        [] => format!("{title}: {detail}"),
+        policies => format!("{title} ({}): {detail}", policies.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::time::Span;
+
+    const FORMS: [ApiForm; 3] = [ApiForm::OpenAi, ApiForm::Anthropic, ApiForm::Gemini];
+
+    fn beyond(wait_ms: Option<u64>) -> Problem<'static> {
+        let wait = wait_ms.map(Span::from_millis);
+        Problem::beyond_a_limit(&["tokens \"a\"", "team"], wait, Some("id-1"))
+    }
+
+    fn body(form: ApiForm, problem: &Problem<'_>) -> Value {
+        serde_json::from_slice(&form.body(problem)).expect("it is JSON")
+    }
+
+    fn fields(form: ApiForm, problem: &Problem<'_>) -> [Option<String>; 3] {
+        let mut headers = HeaderMap::new();
+        form.add_fields(problem, &mut headers);
+        [RETRY_AFTER, RETRY_AFTER_MS, SHOULD_RETRY]
+            .map(|name| headers.get(name).map(|it| it.to_str().expect("text").to_owned()))
+    }
+
+    #[test]
+    fn a_short_wait_has_the_form_of_each_api() {
+        let problem = Problem { unit: Unit::Tokens, ..beyond(Some(1501)) };
+        let message = "Quota Exceeded (tokens \"a\", team): Try again in 2 seconds.";
+        let open_ai = json!({ "error": { "message": message, "type": "tokens", "param": null,
+                              "code": "rate_limit_exceeded" } });
+        let anthropic = json!({ "type": "error", "request_id": "id-1",
+                                "error": { "type": "rate_limit_error", "message": message } });
+        let retry = json!({ "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                            "retryDelay": "1.501s" });
+        let gemini = json!({ "error": { "code": 429, "message": message,
+                             "status": "RESOURCE_EXHAUSTED", "details": [retry] } });
+        for (form, expected) in FORMS.into_iter().zip([open_ai, anthropic, gemini]) {
+            assert_eq!(body(form, &problem), expected);
+        }
+        let [after, after_ms] = [Some("2".to_owned()), Some("1501".to_owned())];
+        for form in [ApiForm::OpenAi, ApiForm::Anthropic] {
+            assert_eq!(fields(form, &problem), [after.clone(), after_ms.clone(), None]);
+        }
+        assert_eq!(fields(ApiForm::Gemini, &problem), [after, None, None]);
+    }
+
+    #[test]
+    fn libraries_are_told_not_to_wait_for_more_than_a_minute() {
+        for (wait_ms, stops) in
+            [(Some(60_000), false), (Some(60_001), true), (Some(2_592_000_000), true), (None, true)]
+        {
+            let problem = beyond(wait_ms);
+            for form in [ApiForm::OpenAi, ApiForm::Anthropic] {
+                let [_, _, should_retry] = fields(form, &problem);
+                assert_eq!(should_retry.as_deref() == Some("false"), stops, "{wait_ms:?}");
+            }
+            let code = if stops { "insufficient_quota" } else { "rate_limit_exceeded" };
+            assert_eq!(body(ApiForm::OpenAi, &problem)["error"]["code"], code);
+        }
+        let whole = body(ApiForm::Gemini, &beyond(Some(5_000)));
+        assert_eq!(whole["error"]["details"][0]["retryDelay"], "5s");
+        assert_eq!(body(ApiForm::Gemini, &beyond(None))["error"].get("details"), None);
+    }
+
+    #[test]
+    fn other_failures_have_the_words_of_their_status() {
+        let words = |status: u16| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let problem = Problem::of_status(status, "client", "no", None);
+            let [open_ai, anthropic, gemini] = FORMS.map(|form| body(form, &problem));
+            assert_eq!(gemini["error"]["code"], status.as_u16());
+            assert_eq!(fields(ApiForm::OpenAi, &problem)[2], None, "{status}");
+            [&open_ai["error"]["type"], &anthropic["error"]["type"], &gemini["error"]["status"]]
+                .map(|word| word.as_str().expect("a word").to_owned())
+        };
+        for (status, expected) in [
+            (400, ["invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"]),
+            (401, ["invalid_request_error", "authentication_error", "UNAUTHENTICATED"]),
+            (403, ["permission_error", "permission_error", "PERMISSION_DENIED"]),
+            (404, ["invalid_request_error", "not_found_error", "NOT_FOUND"]),
+            (413, ["invalid_request_error", "request_too_large", "INVALID_ARGUMENT"]),
+            (500, ["server_error", "api_error", "INTERNAL"]),
+            (502, ["server_error", "api_error", "UNAVAILABLE"]),
+            (503, ["server_error", "overloaded_error", "UNAVAILABLE"]),
+            (504, ["server_error", "timeout_error", "DEADLINE_EXCEEDED"]),
+        ] {
+            assert_eq!(words(status), expected, "{status}");
+        }
+    }
+}
