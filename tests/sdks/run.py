@@ -82,7 +82,8 @@ class Gateway:
             f"policies: {{ p: {{ key: global, limit: {limit} }} }}\n"
             f"routes: [{{ path: /*, policies: [p], upstream: model, refusals: {form} }}]\n"
             f"upstreams: {{ model: http://127.0.0.1:{upstream} }}\n"
-            f"telemetry: {{ access_log: {{ output: {self.log} }} }}\n"
+            "runtime: { workers: 1 }\n"  # Several workers write the lines in any order.
+            f"telemetry: {{ access_log: {{ path: {self.log}, format: json }} }}\n"
         )
         self.process = subprocess.Popen([program, "run", "-c", config], stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
