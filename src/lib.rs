@@ -8,15 +8,16 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 1 | `platform`, `telemetry`, `io`, `message`, `patches`, `turn` | what needs Linux, with portable forms; logs; how messages are written to connections; what the gateway itself says; changes of policies at run time; when the runtime asks the system |
-//! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
-//! | 3 | `proxy` | forwarding |
-//! | 4 | `snapshot` | what one request sees |
-//! | 5 | `gateway`, `admin` | the life of a request; what operators see and change |
-//! | 6 | `check` | decisions for other proxies and services |
-//! | 7 | [`config`] | from `gateway.yaml` to settings |
-//! | 8 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
-//! | 9 | [`cli`] | the command line |
+//! | 1 | `grpc` | frames and messages that both sides of gRPC need |
+//! | 2 | `platform`, `telemetry`, `io`, `message`, `patches`, `turn` | what needs Linux, with portable forms; logs; how messages are written to connections; what the gateway itself says; changes of policies at run time; when the runtime asks the system |
+//! | 3 | `server`, `engine` | sockets and connections; from a request's view to a decision |
+//! | 4 | `proxy` | forwarding |
+//! | 5 | `snapshot` | what one request sees |
+//! | 6 | `gateway`, `admin` | the life of a request; what operators see and change |
+//! | 7 | `check` | decisions for other proxies and services |
+//! | 8 | [`config`] | from `gateway.yaml` to settings |
+//! | 9 | `app`; [`embedded`] | build, run, reload, stop; the policies of a file inside an application |
+//! | 10 | [`cli`] | the command line |
 //!
 //! `crates/tidy` holds this table.
 
@@ -34,6 +35,7 @@ mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
+mod grpc;
 mod io;
 mod message;
 mod patches;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use http::Response;
 use http::request::Parts;
 use hyper::body::Body as _;
+use tokio::time::timeout_at;
 use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
 use tollgate_core::policy::Policy;
 use tollgate_core::time::{Moment, monotonic};
@@ -22,7 +23,8 @@ use super::exchange::Exchange;
 use super::{Client, Gateway};
 use crate::engine::{self, Credential, Judgement, PeerView};
 use crate::message::{
-    Answered, AuthorizerSettings, Failure, QuestionOrigin, Taken, authorizer_question, recycle,
+    Answered, AuthorizerQuestion, AuthorizerSettings, Failure, QuestionOrigin, Taken,
+    authorizer_question, recycle,
 };
 use crate::server::ClientBody;
 
@@ -78,10 +80,17 @@ impl Gateway {
         mut exchange: Exchange,
     ) -> Response<ResponseBody> {
         let has_content = !body.is_end_stream();
+        let deadline = self.deadline(first.admission.route);
+        exchange.end_by(deadline);
         let client_ip = first.client_ip;
         let credential = std::mem::take(&mut first.credential);
-        let passed = match self.ask(authorizer, client_ip, &client, &mut head, &mut exchange).await
-        {
+        let asked = self.asked(authorizer, client_ip, &client, &credential, &head);
+        let answer = self.ask(authorizer, asked, &mut head, &mut exchange);
+        let answer = match deadline {
+            None => answer.await,
+            Some(end) => timeout_at(end, answer).await.unwrap_or(Err(Failure::RequestTimeout)),
+        };
+        let passed = match answer {
             Ok(None) => self.judge_again(first, &client, &head, has_content, &mut exchange).await,
             Ok(Some(response)) => {
                 exchange.stays_charged();
@@ -109,26 +118,45 @@ impl Gateway {
         }
     }
 
-    /// Asks the authorizer, and gives the request the fields of its answer. Returns the response
-    /// for the client if the authorizer refuses the request.
-    async fn ask(
+    /// The question about a request. It contains the API key of the client only in fields that
+    /// `send` names, unless upstreams get it, too.
+    fn asked(
         &self,
         authorizer: usize,
         client_ip: IpAddr,
         client: &Client,
-        head: &mut Parts,
-        exchange: &mut Exchange,
-    ) -> Result<Option<Response<ResponseBody>>, Failure> {
-        let authorizer = &self.authorizers[authorizer];
-        let settings: &AuthorizerSettings = authorizer.settings();
+        credential: &Credential<'_>,
+        head: &Parts,
+    ) -> AuthorizerQuestion {
+        let settings: &AuthorizerSettings = self.authorizers[authorizer].settings();
         let origin = QuestionOrigin {
             forwarding: &client.forwarding,
             is_trusted: self.is_trusted(client),
             client: client_ip,
         };
-        let fields = authorizer_question(settings, head, origin);
+        let clients = self.snapshot.rules.clients();
+        if !clients.knows_keys() {
+            return authorizer_question(settings, head, origin);
+        }
+        let mut shown = head.clone();
+        let is_sent = |name: &_| settings.send.as_ref().is_some_and(|send| send.contains(name));
+        clients.replace_key_unless(&mut shown, credential.accepted(), is_sent);
+        authorizer_question(settings, &shown, origin)
+    }
+
+    /// Asks the authorizer, and gives the request the fields of its answer. Returns the response
+    /// for the client if the authorizer refuses the request.
+    async fn ask(
+        &self,
+        authorizer: usize,
+        question: AuthorizerQuestion,
+        head: &mut Parts,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Response<ResponseBody>>, Failure> {
+        let authorizer = &self.authorizers[authorizer];
+        let settings: &AuthorizerSettings = authorizer.settings();
         let begun = monotonic();
-        let answer = authorizer.ask(&self.proxy, fields).await;
+        let answer = authorizer.ask(&self.proxy, question).await;
         let waited = exchange.waited();
         waited.set(waited.get() + monotonic().duration_since(begun));
         match answer.as_deref() {

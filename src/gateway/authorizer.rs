@@ -8,21 +8,20 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, WeakShared};
-use http::{HeaderMap, Request, Uri};
 use tokio::time::timeout;
 use tollgate_core::digest::Secret;
 use tollgate_core::time::monotonic;
 use tracing::warn;
 
+use super::asking::{Answer, NoAnswer, ask};
 use crate::message::{
-    Answered, AuthorizerSettings, BodyError, KeptAnswers, MAX_KEPT_BYTES, QuestionKey, holds_for,
-    read_body,
+    Answered, AuthorizerQuestion as Question, AuthorizerSettings, KeptAnswers, MAX_KEPT_BYTES,
+    QuestionKey,
 };
-use crate::proxy::{ForwardOptions, Proxy, RequestBody, RouteTimeouts, UpstreamShared, Warnings};
+use crate::proxy::{Proxy, UpstreamShared, Warnings};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{AuthorizerMetrics, WorkerMetrics};
 
@@ -33,6 +32,7 @@ pub struct Authorizer {
     upstream: Arc<UpstreamShared>,
     metrics: AuthorizerMetrics,
     warnings: Warnings,
+    has_warned_of_more: Cell<bool>,
     /// Under which questions are digested.
     secret: Secret,
     kept: RefCell<KeptAnswers<Rc<Answered>>>,
@@ -41,13 +41,6 @@ pub struct Authorizer {
 }
 
 type Call = LocalBoxFuture<'static, Result<Rc<Answered>, NoAnswer>>;
-
-/// Why there is no answer, in one word for logs and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoAnswer(&'static str);
-
-/// An answer, and for how long it holds for equal questions.
-type Answer = (Answered, Option<Duration>);
 
 impl Authorizer {
     /// The authorizers of a configuration. Those of `before` that have not changed are kept,
@@ -78,6 +71,7 @@ impl Authorizer {
             upstream: Arc::clone(upstream),
             metrics: AuthorizerMetrics::new(metrics, &settings.name),
             warnings: Warnings::default(),
+            has_warned_of_more: Cell::new(false),
             secret: Secret::random(),
             kept: RefCell::new(KeptAnswers::new(max)),
             calls: RefCell::default(),
@@ -89,19 +83,19 @@ impl Authorizer {
         &self.settings
     }
 
-    /// The answer to a question with these fields, which `proxy` sends.
+    /// The answer to a question, which `proxy` sends.
     ///
     /// # Errors
     /// If there is no answer.
     pub async fn ask(
         self: &Rc<Self>,
         proxy: &Rc<Proxy>,
-        fields: HeaderMap,
+        question: Question,
     ) -> Result<Rc<Answered>, NoAnswer> {
         let Some(cache) = &self.settings.cache else {
-            return self.send(proxy, fields).await.map(|(answered, _)| Rc::new(answered));
+            return self.send(proxy, question).await.map(|answer| Rc::new(answer.answered));
         };
-        let key = QuestionKey::of(cache, &fields, &self.secret);
+        let key = QuestionKey::of(cache, &question, &self.secret);
         if let Some(kept) = self.kept.borrow().get(key, monotonic()) {
             self.metrics.used_kept();
             return Ok(kept);
@@ -115,7 +109,7 @@ impl Authorizer {
         }
         let authorizer = Rc::clone(self);
         let sender = Rc::clone(proxy);
-        let call = async move { authorizer.send_and_keep(&sender, key, fields).await };
+        let call = async move { authorizer.send_and_keep(&sender, key, question).await };
         let call = call.boxed_local().shared();
         if let Some(weak) = call.downgrade() {
             self.calls.borrow_mut().insert(key, weak);
@@ -127,57 +121,50 @@ impl Authorizer {
         &self,
         proxy: &Proxy,
         key: QuestionKey,
-        fields: HeaderMap,
+        question: Question,
     ) -> Result<Rc<Answered>, NoAnswer> {
-        let (answered, time) = self.send(proxy, fields).await?;
+        let Answer { answered, holds, .. } = self.send(proxy, question).await?;
         let is_small = answered.size() <= MAX_KEPT_BYTES;
         let answered = Rc::new(answered);
-        if let Some(time) = time.filter(|_| is_small) {
+        if let Some(time) = holds.filter(|_| is_small) {
             self.kept.borrow_mut().keep(key, Rc::clone(&answered), monotonic(), time);
         }
         Ok(answered)
     }
 
     /// Sends a question, and measures how long its answer takes.
-    async fn send(&self, proxy: &Proxy, fields: HeaderMap) -> Result<Answer, NoAnswer> {
+    async fn send(&self, proxy: &Proxy, question: Question) -> Result<Answer, NoAnswer> {
         let begun = monotonic();
-        let answered = timeout(self.settings.timeout, self.exchange(proxy, fields)).await;
-        let answered = answered.unwrap_or(Err(NoAnswer("timeout")));
+        let asked = timeout(self.settings.timeout, ask(&self.settings, proxy, question)).await;
+        let asked = asked.unwrap_or(Err(NoAnswer("timeout")));
         let took = monotonic().duration_since(begun);
-        match &answered {
-            Ok((answered, _)) => {
-                self.metrics.answered(matches!(answered, Answered::Passed(_)), took);
+        match &asked {
+            Ok(answer) => {
+                let passes = matches!(answer.answered, Answered::Passed(_));
+                self.metrics.answered(passes, took);
+                if answer.has_more {
+                    self.metrics.ignored();
+                    self.warn_of_more();
+                }
             }
             Err(no_answer) => {
                 self.metrics.failed(no_answer.0, took);
                 self.warn(*no_answer);
             }
         }
-        answered
+        asked
     }
 
-    async fn exchange(&self, proxy: &Proxy, fields: HeaderMap) -> Result<Answer, NoAnswer> {
-        let settings = &*self.settings;
-        let mut request = Box::new(Request::new(RequestBody::EMPTY));
-        *request.uri_mut() = Uri::from(settings.target.clone());
-        *request.headers_mut() = fields;
-        let waited = Cell::default();
-        let options = options(settings.timeout, &waited);
-        let response = proxy.forward(settings.upstream, request, None, &options).await;
-        let response = response.map_err(|failure| NoAnswer(failure.reason()))?;
-        let (head, body) = response.into_parts();
-        if head.status.is_server_error() || head.status.is_informational() {
-            return Err(NoAnswer("status"));
+    /// Tells once that answers demand changes that are not made.
+    fn warn_of_more(&self) {
+        if !self.has_warned_of_more.replace(true) {
+            let authorizer = &*self.settings.name;
+            warn!(
+                authorizer,
+                "an answer of an authorizer demands changes that are not made: a request gets only \
+                 the fields of \"take\", and its client only Set-Cookie"
+            );
         }
-        let body = read_body(body, settings.max_response_bytes).await;
-        let body = body.map_err(|error| match error {
-            BodyError::TooLarge => NoAnswer("too_large"),
-            BodyError::Incomplete => NoAnswer("upstream_broke_off"),
-        })?;
-        let limit = settings.cache.as_ref().map(|cache| cache.time);
-        let time = limit.and_then(|limit| holds_for(head.status, &head.headers, limit));
-        let answered = Answered::of(settings, head.status, &head.headers, body);
-        answered.map(|answered| (answered, time)).ok_or(NoAnswer("status"))
     }
 
     fn warn(&self, NoAnswer(reason): NoAnswer) {
@@ -196,20 +183,6 @@ impl Authorizer {
                 reason, "an authorizer gives no answer: requests get 503 (on_failure: deny)"
             ),
         }
-    }
-}
-
-/// How a question is sent.
-fn options(limit: Duration, waited: &Cell<Duration>) -> ForwardOptions<'_> {
-    ForwardOptions {
-        timeouts: RouteTimeouts { response: limit, idle: limit, request: None },
-        retries: None,
-        fallback: None,
-        affinity: None,
-        interim: None,
-        forwarding: None,
-        attempts: None,
-        waited,
     }
 }
 

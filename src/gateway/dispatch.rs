@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -125,6 +126,12 @@ impl Gateway {
         }
     }
 
+    /// By when a request must be answered whose time begins now. None: its route sets no bound.
+    pub fn deadline(&self, route: usize) -> Option<Instant> {
+        let limit = self.snapshot.routes[route].timeouts.request;
+        limit.map(|limit| Instant::from_std(monotonic() + limit))
+    }
+
     /// Dispatches an admitted request within the time that its route allows.
     ///
     /// # Errors
@@ -137,14 +144,14 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Failure> {
         let Admission { route, delay, .. } = admission;
         let handling = &self.snapshot.routes[route];
-        let limit = handling.timeouts.request;
-        let deadline = limit.map(|limit| Instant::from_std(monotonic() + limit));
+        let deadline = exchange.deadline().or_else(|| self.deadline(route));
         let delayed = self.queue.delay(delay);
         match deadline {
             None => delayed.await?,
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
-        exchange.waited().set(delay.into());
+        let waited = exchange.waited();
+        waited.set(waited.get() + Duration::from(delay));
         let Forward { upstream, mut request, expectation, interim, client, mirrored } =
             match dispatch {
                 Dispatch::Respond(response) => return Ok(*response),

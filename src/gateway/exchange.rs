@@ -12,6 +12,7 @@ use http::header::{ORIGIN, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
+use tokio::time::Instant;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, LimitFields, OwnedDecision};
 use tollgate_core::policy::{Policy, Unit};
@@ -65,7 +66,7 @@ pub struct Exchange {
     route: Option<usize>,
     /// How its response may be compressed, if its route compresses some.
     negotiated: Option<Box<Negotiated>>,
-    /// What its response gets besides. Boxed, because most responses get nothing.
+    /// What few responses need. Boxed for that reason.
     additions: Option<Box<Additions>>,
     /// What is measured of it.
     measurement: Measurement,
@@ -73,13 +74,15 @@ pub struct Exchange {
     closing: Closing,
 }
 
-/// What a response gets besides the fields of every response.
+/// What few responses need besides what all of them have.
 #[derive(Debug, Default)]
 struct Additions {
     /// The origin whose scripts may read it.
     allowed_origin: Option<HeaderValue>,
     /// Cookies that an authorizer gives the client.
     cookies: Vec<HeaderValue>,
+    /// By when the response must come, if its time has begun before the request is dispatched.
+    deadline: Option<Instant>,
 }
 
 impl Exchange {
@@ -167,6 +170,18 @@ impl Exchange {
         if !cookies.is_empty() {
             self.additions.get_or_insert_default().cookies.extend_from_slice(cookies);
         }
+    }
+
+    /// Remembers by when the response must come.
+    pub fn end_by(&mut self, deadline: Option<Instant>) {
+        if deadline.is_some() {
+            self.additions.get_or_insert_default().deadline = deadline;
+        }
+    }
+
+    /// By when the response must come. None: its time begins when the request is dispatched.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.additions.as_ref()?.deadline
     }
 
     /// Remembers the decision of the limiter.
@@ -321,7 +336,7 @@ impl Exchange {
         let headers = response.headers_mut();
         let mut allowed = None;
         if let Some(additions) = self.additions.take() {
-            let Additions { allowed_origin, cookies } = *additions;
+            let Additions { allowed_origin, cookies, .. } = *additions;
             for cookie in cookies {
                 headers.append(SET_COOKIE, cookie);
             }

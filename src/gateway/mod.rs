@@ -1,6 +1,7 @@
 //! The gateway of a worker: what requests need under one configuration. Their life is in
 //! [`life`].
 
+mod asking;
 mod authorize;
 mod authorized;
 mod authorizer;

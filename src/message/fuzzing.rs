@@ -9,6 +9,7 @@ use serde_json::Value;
 use tollgate_core::meter::{Meter, MeterSpec, Pointer};
 use tollgate_core::request::{Fields, RequestView, normal_path};
 
+pub use super::authorizer::fuzzing::verdicts;
 use super::fields::KEPT;
 use super::tokens::tokens;
 use super::{

@@ -27,8 +27,9 @@ mod websocket;
 mod whole_body;
 
 pub use authorizer::{
-    AnswerCacheSettings, AnswerPart, Answered, AuthorizerSettings, KeptAnswers, MAX_KEPT_BYTES,
-    ORIGINAL_FIELDS, Origin as QuestionOrigin, QuestionKey, Taken, holds_for,
+    AnswerCacheSettings, AnswerPart, Answered, AuthorizerSettings, CHECK_PATH, CheckFault, Checked,
+    KeptAnswers, MAX_KEPT_BYTES, ORIGINAL_FIELDS, Origin as QuestionOrigin,
+    Question as AuthorizerQuestion, QuestionKey, Taken, check_request, checked, holds_for,
     question as authorizer_question,
 };
 pub use compression::{
@@ -55,4 +56,4 @@ pub use spare::{empty_table, recycle};
 pub use template::{Refusal, fill as fill_template};
 pub use tokens::has_token;
 pub use websocket::{accepts_websocket, switch_to_websocket, wants_websocket, websocket_key};
-pub use whole_body::{BodyError, has_content_type, read_body};
+pub use whole_body::{BodyError, has_content_type, read_body, read_with_trailers};

@@ -25,8 +25,25 @@ pub async fn read_body<B>(body: B, max_bytes: usize) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
 {
+    read_with_trailers(body, max_bytes).await.map(|(bytes, _)| bytes)
+}
+
+/// The same with the trailers behind the body.
+///
+/// # Errors
+/// As for [`read_body`].
+pub async fn read_with_trailers<B>(
+    body: B,
+    max_bytes: usize,
+) -> Result<(Bytes, Option<HeaderMap>), BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+{
     match Limited::new(body, max_bytes).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
+        Ok(body) => {
+            let trailers = body.trailers().cloned();
+            Ok((body.to_bytes(), trailers))
+        }
         Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
         Err(_) => Err(BodyError::Incomplete),
     }

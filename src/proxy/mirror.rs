@@ -175,7 +175,7 @@ impl Mirrored {
         if !body.is_empty() {
             head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
-        let request = Box::new(Request::from_parts(head, RequestBody::copied(body)));
+        let request = Box::new(Request::from_parts(head, RequestBody::whole(body)));
         spawn_local(async move {
             let limit = timeouts.response.min(MAX_TIME);
             let sent = timeout(limit, exchange(&mirror.upstream, request, timeouts));

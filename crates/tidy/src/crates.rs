@@ -134,6 +134,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "tollgate-top",
         ],
         layers: &[
+            &["grpc"],
             &["api_keys", "platform", "telemetry", "io", "message", "patches", "turn"],
             &["server", "engine"],
             &["proxy"],

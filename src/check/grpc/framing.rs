@@ -8,21 +8,19 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use prost::Message;
 use tollgate_core::refusal::grpc::{Code as GrpcCode, trailers_only};
 
 use super::body::AnswerBody;
-
+use crate::grpc::{FrameError, PREFIX_BYTES, frame, one_message};
 use crate::message::{BodyError, read_body};
 use crate::server::ClientBody;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const CONTENT_TYPE_GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
-/// A byte that says whether the message is compressed, and its length.
-pub const PREFIX_BYTES: usize = 5;
 /// The time for the way back of an answer, and for timers, which fire up to 3 ms late here: they
 /// count whole milliseconds, and so does the wait for sockets.
 const MARGIN: Duration = Duration::from_millis(5);
@@ -57,6 +55,17 @@ impl Failed {
     }
 }
 
+impl From<FrameError> for Failed {
+    fn from(error: FrameError) -> Self {
+        let code = match error {
+            FrameError::TooLarge(_) => GrpcCode::ResourceExhausted,
+            FrameError::Compressed => GrpcCode::Unimplemented,
+            FrameError::NotOne => GrpcCode::Internal,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 /// Whether a request is a call. All others get a status of HTTP.
 pub fn is_call(method: &Method, headers: &HeaderMap) -> Result<(), StatusCode> {
     if *method != Method::POST {
@@ -78,15 +87,10 @@ pub async fn read<M: Message + Default>(
 ) -> Result<M, Failed> {
     let body = read_body(request.into_body(), PREFIX_BYTES + most_bytes).await;
     let body = body.map_err(|error| match error {
-        BodyError::TooLarge => too_large(most_bytes),
+        BodyError::TooLarge => FrameError::TooLarge(most_bytes).into(),
         BodyError::Incomplete => incomplete(),
     })?;
     decode(body, most_bytes)
-}
-
-fn too_large(most_bytes: usize) -> Failed {
-    let message = format!("the message has more than {most_bytes} bytes");
-    Failed::new(GrpcCode::ResourceExhausted, message)
 }
 
 pub fn incomplete() -> Failed {
@@ -94,45 +98,13 @@ pub fn incomplete() -> Failed {
 }
 
 /// The message in a body.
-fn decode<M: Message + Default>(mut body: Bytes, most_bytes: usize) -> Result<M, Failed> {
-    let not_one = || Failed::new(GrpcCode::Internal, "the call does not have one message");
-    let prefix = body.first_chunk().ok_or_else(not_one)?;
-    let length = length_of(*prefix, most_bytes)?;
-    body.advance(PREFIX_BYTES);
-    if length != body.len() {
-        return Err(not_one());
-    }
-    decode_message(body)
-}
-
-/// The length of the message behind this prefix.
-///
-/// # Errors
-/// If it has more than `most_bytes`, or is compressed.
-pub fn length_of(
-    [compressed, length @ ..]: [u8; PREFIX_BYTES],
-    most_bytes: usize,
-) -> Result<usize, Failed> {
-    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    match compressed {
-        0 if length <= most_bytes => Ok(length),
-        0 => Err(too_large(most_bytes)),
-        _ => Err(Failed::new(GrpcCode::Unimplemented, "messages must not be compressed")),
-    }
+fn decode<M: Message + Default>(body: Bytes, most_bytes: usize) -> Result<M, Failed> {
+    decode_message(one_message(body, most_bytes)?)
 }
 
 /// The message in these bytes.
 pub fn decode_message<M: Message + Default>(bytes: Bytes) -> Result<M, Failed> {
     M::decode(bytes).map_err(|error| Failed::invalid(format!("the message is malformed: {error}")))
-}
-
-/// A message in its frame.
-pub fn frame(message: &impl Message) -> Bytes {
-    let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.encoded_len());
-    frame.put_u8(0);
-    frame.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
-    message.encode(&mut frame).expect("a buffer that grows has room");
-    frame.freeze()
 }
 
 /// The answer with this message.

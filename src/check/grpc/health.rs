@@ -9,8 +9,9 @@ use tollgate_core::drain::Drain;
 use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 use super::body::AnswerBody;
-use super::framing::{Failed, frame, read, reply, stream};
+use super::framing::{Failed, read, reply, stream};
 use crate::check::settings::RpcServices;
+use crate::grpc::frame;
 use crate::server::ClientBody;
 
 pub const CHECK: &str = "/grpc.health.v1.Health/Check";

@@ -15,7 +15,8 @@ use tollgate_core::drain::Drain;
 use tollgate_core::refusal::grpc::Code as GrpcCode;
 
 use super::body::AnswerBody;
-use super::framing::{Failed, PREFIX_BYTES, decode_message, frame, incomplete, length_of, success};
+use super::framing::{Failed, decode_message, incomplete, success};
+use crate::grpc::{PREFIX_BYTES, frame, length_of};
 
 /// The most messages of one call.
 const MAX_MESSAGES: usize = 1000;

@@ -41,6 +41,7 @@ pub const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn
                               tls:subject|(?:api_key|cookie|header|query|jwt|authorizer|param):[\\s\\S]+";
 pub const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
 pub const ORIGIN: &str = "\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[\\s\\S]+";
+pub const GRPC_URL: &str = "(?:h2c|https)://[\\s\\S]+";
 pub const QUESTION_URL: &str = "https?://[\\s\\S]+";
 pub const RETRY: &str = "connect|reset|502|503|504";
 pub const FALLBACK: &str = "connect|reset|5[0-9]{2}";

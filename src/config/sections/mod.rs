@@ -105,6 +105,7 @@ pub struct RawConfig {
     upstreams: Field<Entries<RawUpstream>>,
     /// Servers that are asked whether requests may pass, by name.
     #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "sso": { "http": "http://127.0.0.1:9091/verify" } }))]
     authorizers: Field<Entries<RawAuthorizer>>,
     /// The header fields that tell clients about their limits.
     headers: Field<RawHeaders>,

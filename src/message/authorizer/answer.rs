@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use super::AuthorizerSettings;
 
 /// The fields of a refusal that the client gets.
-const OF_REFUSALS: [HeaderName; 6] =
+pub const OF_REFUSALS: [HeaderName; 6] =
     [CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE];
 
 /// What an authorizer has answered.
@@ -50,11 +50,8 @@ impl Answered {
         body: Bytes,
     ) -> Option<Self> {
         match status.as_u16() {
-            200..300 => Some(Self::Passed(Taken::of(settings, headers))),
-            300..500 => {
-                let fields = some(&OF_REFUSALS, headers);
-                Some(Self::Refused(Refused { status, fields, body }))
-            }
+            200..300 => Some(Self::Passed(Taken::new(some(&settings.take, headers), headers))),
+            300..500 => Some(Self::Refused(Refused::new(status, headers, body))),
             _ => None,
         }
     }
@@ -72,9 +69,9 @@ impl Answered {
 }
 
 impl Taken {
-    fn of(settings: &AuthorizerSettings, headers: &HeaderMap) -> Self {
-        let cookies = headers.get_all(SET_COOKIE).iter().cloned().collect();
-        Self { fields: some(&settings.take, headers), cookies }
+    /// These fields, and the cookies that `told` gives the client.
+    pub fn new(fields: HeaderMap, told: &HeaderMap) -> Self {
+        Self { fields, cookies: told.get_all(SET_COOKIE).iter().cloned().collect() }
     }
 
     /// Gives a request the fields. Those of the client are removed in any case.
@@ -87,6 +84,11 @@ impl Taken {
 }
 
 impl Refused {
+    /// A response with those of the fields that a client needs.
+    pub fn new(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
+        Self { status, fields: some(&OF_REFUSALS, headers), body }
+    }
+
     /// The response for the client.
     pub fn response(&self) -> Response<Bytes> {
         let mut response = Response::new(self.body.clone());
@@ -145,6 +147,7 @@ mod tests {
             name: Arc::from("sso"),
             upstream: 0,
             target: "/".parse().expect("a target"),
+            is_grpc: false,
             send: None,
             take: ["remote-user", "remote-groups"].map(HeaderName::from_static).to_vec(),
             timeout: Duration::from_secs(1),

@@ -78,13 +78,14 @@ mod tests {
     use tollgate_core::digest::Secret;
     use tollgate_core::time::monotonic;
 
-    use super::super::AnswerCacheSettings;
+    use super::super::{AnswerCacheSettings, Question};
     use super::*;
 
     fn question(number: u64) -> QuestionKey {
         let cache = AnswerCacheSettings { time: Duration::from_secs(1), max: 1, by: vec![] };
         let fields = HeaderMap::from_iter([(http::header::COOKIE, number.into())]);
-        QuestionKey::of(&cache, &fields, &Secret::from_bytes([5; 16]))
+        let question = Question { fields, protocol: None };
+        QuestionKey::of(&cache, &question, &Secret::from_bytes([5; 16]))
     }
 
     proptest! {

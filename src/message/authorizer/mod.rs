@@ -1,7 +1,10 @@
-//! Questions to an authorizer over HTTP, and its answers: what is asked about a request, what
-//! is taken from the answer, and for how long an answer holds. Pure.
+//! Questions to an authorizer over HTTP or gRPC, and its answers: what is asked about a request,
+//! what is taken from the answer, and for how long an answer holds. Pure.
 
 mod answer;
+mod check;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod kept;
 mod question;
 
@@ -12,8 +15,9 @@ use http::HeaderName;
 use http::uri::PathAndQuery;
 
 pub use answer::{Answered, Taken, holds_for};
+pub use check::{CheckFault, Checked, PATH as CHECK_PATH, check_request, checked};
 pub use kept::{KeptAnswers, MAX_KEPT_BYTES};
-pub use question::{ORIGINAL_FIELDS, Origin, QuestionKey, question};
+pub use question::{ORIGINAL_FIELDS, Origin, Question, QuestionKey, question};
 
 /// A server that is asked whether a request may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +26,10 @@ pub struct AuthorizerSettings {
     pub name: Arc<str>,
     /// The index of its upstream.
     pub upstream: usize,
-    /// The target of a question, as written.
+    /// The target of a question: as written over HTTP, and [`CHECK_PATH`] over gRPC.
     pub target: PathAndQuery,
+    /// Whether it is asked over gRPC.
+    pub is_grpc: bool,
     /// The fields of a request that a question contains. None: all end-to-end fields.
     pub send: Option<Vec<HeaderName>>,
     /// The fields of an answer that the request gets.

@@ -7,20 +7,20 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Version};
 use tollgate_core::digest::Secret;
 use tollgate_core::request::push_address;
 
 use super::{AnswerCacheSettings, AnswerPart, AuthorizerSettings};
 use crate::message::{Forwarding, X_REQUEST_ID, join_cookies, strip_hop_by_hop};
 
-const X_FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
-const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub const X_FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+pub const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
 const X_ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+pub const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
@@ -53,8 +53,17 @@ pub struct Origin<'a> {
     pub client: IpAddr,
 }
 
-/// The fields of a question about a request, which is as the client has sent it.
-pub fn question(settings: &AuthorizerSettings, head: &Parts, origin: Origin<'_>) -> HeaderMap {
+/// A question about a request.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The fields of a request that asks it.
+    pub fields: HeaderMap,
+    /// The version of the request, if the question has it: over gRPC.
+    pub protocol: Option<Version>,
+}
+
+/// The question about a request, which is as the client has sent it.
+pub fn question(settings: &AuthorizerSettings, head: &Parts, origin: Origin<'_>) -> Question {
     let mut fields = sent(settings.send.as_deref(), &head.headers);
     fields.retain_names(|name| !is_never_sent(name));
     let Origin { forwarding, is_trusted, client } = origin;
@@ -76,8 +85,11 @@ pub fn question(settings: &AuthorizerSettings, head: &Parts, origin: Origin<'_>)
     for name in [X_REQUEST_ID, TRACEPARENT, TRACESTATE] {
         copy(&name, &head.headers, &mut fields);
     }
+    if settings.is_grpc {
+        return Question { fields, protocol: Some(head.version) };
+    }
     fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    fields
+    Question { fields, protocol: None }
 }
 
 /// The fields of the request that are selected.
@@ -134,10 +146,13 @@ fn describe(head: &Parts, client: IpAddr, fields: &mut HeaderMap) {
 pub struct QuestionKey(u128);
 
 impl QuestionKey {
-    /// The key of a question with these fields. It is a digest under `secret`, so that no
-    /// credential is kept.
-    pub fn of(cache: &AnswerCacheSettings, fields: &HeaderMap, secret: &Secret) -> Self {
+    /// The key of a question. It is a digest under `secret`, so that no credential is kept.
+    pub fn of(cache: &AnswerCacheSettings, question: &Question, secret: &Secret) -> Self {
+        let Question { fields, protocol } = question;
         let mut digest = secret.digest();
+        if let Some(protocol) = protocol {
+            digest.value(format!("{protocol:?}").as_bytes());
+        }
         // The fields of a map have no order of their own.
         let mut names: Vec<&HeaderName> = fields.keys().filter(|it| is_of_key(it, cache)).collect();
         names.sort_unstable_by_key(|name| name.as_str());
@@ -199,6 +214,7 @@ mod tests {
             name: Arc::from("sso"),
             upstream: 0,
             target: "/verify".parse().expect("a target"),
+            is_grpc: false,
             send: send.map(names),
             take: Vec::new(),
             timeout: Duration::from_secs(1),
@@ -222,7 +238,7 @@ mod tests {
         let peer = SocketAddr::new(CLIENT, 1);
         let forwarding = Forwarding::new(peer, SocketAddr::new(CLIENT, 443), true);
         let origin = Origin { forwarding: &forwarding, is_trusted, client: CLIENT };
-        question(&settings(send), head, origin)
+        question(&settings(send), head, origin).fields
     }
 
     const CLAIMS: [(&str, &str); 8] = [
@@ -310,7 +326,8 @@ mod tests {
         let cache = |by| AnswerCacheSettings { time: Duration::from_secs(9), max: 9, by };
         let key = |by: &[AnswerPart], head: &Parts| {
             let fields = ask(Some(&["authorization", "cookie"]), false, head);
-            QuestionKey::of(&cache(by.to_vec()), &fields, &secret)
+            let question = Question { fields, protocol: None };
+            QuestionKey::of(&cache(by.to_vec()), &question, &secret)
         };
         let base = [("host", "a.test"), ("authorization", "Bearer x")];
         let head = request(&base);

@@ -28,14 +28,16 @@ enum Kind {
     Streamed(Box<Upload>),
     /// Streams through and is buffered, so that it can be sent again.
     Buffered(Replay),
-    /// The copy of another body. None: it was read. Boxed, because few requests are copies.
-    Copied(Box<Option<Bytes>>),
+    /// Bytes that are all there. None: they were read. Boxed, because few requests have them.
+    Whole(Box<Option<Bytes>>),
 }
 
 /// What is needed to send a body again.
 #[derive(Debug)]
 pub enum BodyCopy {
     Empty,
+    /// All bytes.
+    Whole(Bytes),
     /// The bytes that were buffered, followed by those that are still to arrive.
     Buffered(Rc<ReplayBuffer>),
 }
@@ -44,7 +46,7 @@ impl BodyCopy {
     /// Whether [`Self::body`] returns a body.
     pub fn is_whole(&self) -> bool {
         match self {
-            Self::Empty => true,
+            Self::Empty | Self::Whole(_) => true,
             Self::Buffered(buffer) => buffer.is_whole(),
         }
     }
@@ -54,6 +56,7 @@ impl BodyCopy {
     pub fn body(&self) -> Option<RequestBody> {
         match self {
             Self::Empty => Some(RequestBody::EMPTY),
+            Self::Whole(bytes) => Some(RequestBody::whole(bytes.clone())),
             Self::Buffered(buffer) => {
                 Replay::again(buffer).map(|replay| RequestBody(Kind::Buffered(replay)))
             }
@@ -83,11 +86,11 @@ impl RequestBody {
         Ok(Self(Kind::Streamed(Box::new(upload))))
     }
 
-    /// The copy of a whole body.
-    pub fn copied(bytes: Bytes) -> Self {
+    /// All bytes of a body.
+    pub fn whole(bytes: Bytes) -> Self {
         match bytes.is_empty() {
             true => Self::EMPTY,
-            false => Self(Kind::Copied(Box::new(Some(bytes)))),
+            false => Self(Kind::Whole(Box::new(Some(bytes)))),
         }
     }
 
@@ -96,13 +99,13 @@ impl RequestBody {
         match &mut self.0 {
             Kind::Streamed(upload) => upload.tap(tap),
             Kind::Buffered(replay) => replay.tap(tap),
-            Kind::Empty | Kind::Copied(_) => {}
+            Kind::Empty | Kind::Whole(_) => {}
         }
     }
 
     fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> Option<T> {
         match &self.0 {
-            Kind::Empty | Kind::Copied(_) => None,
+            Kind::Empty | Kind::Whole(_) => None,
             Kind::Streamed(upload) => Some(read(upload)),
             Kind::Buffered(replay) => Some(replay.upload(read)),
         }
@@ -138,15 +141,16 @@ impl RequestBody {
         let kind = mem::replace(&mut self.0, Kind::Empty);
         self.0 = match kind {
             Kind::Streamed(upload) => Kind::Buffered(Replay::new(*upload)),
-            Kind::Empty | Kind::Buffered(_) | Kind::Copied(_) => kind,
+            Kind::Empty | Kind::Buffered(_) | Kind::Whole(_) => kind,
         };
     }
 
-    /// What is needed to send the body again, if it is empty or buffered.
+    /// What is needed to send the body again, if it is whole or buffered.
     pub fn copy(&self) -> Option<BodyCopy> {
         match &self.0 {
             Kind::Empty => Some(BodyCopy::Empty),
-            Kind::Streamed(_) | Kind::Copied(_) => None,
+            Kind::Streamed(_) => None,
+            Kind::Whole(bytes) => (**bytes).clone().map(BodyCopy::Whole),
             Kind::Buffered(replay) => Some(BodyCopy::Buffered(replay.buffer())),
         }
     }
@@ -164,7 +168,7 @@ impl Body for RequestBody {
             Kind::Empty => Poll::Ready(None),
             Kind::Streamed(upload) => upload.poll_frame(cx),
             Kind::Buffered(replay) => replay.poll_frame(cx),
-            Kind::Copied(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 
@@ -173,7 +177,7 @@ impl Body for RequestBody {
             Kind::Empty => true,
             Kind::Streamed(upload) => upload.is_end_stream(),
             Kind::Buffered(replay) => replay.is_end_stream(),
-            Kind::Copied(bytes) => bytes.is_none(),
+            Kind::Whole(bytes) => bytes.is_none(),
         }
     }
 
@@ -182,7 +186,7 @@ impl Body for RequestBody {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Streamed(upload) => upload.size_hint(),
             Kind::Buffered(replay) => replay.size_hint(),
-            Kind::Copied(bytes) => {
+            Kind::Whole(bytes) => {
                 let bytes = bytes.as_ref().as_ref().map_or(0, Bytes::len);
                 SizeHint::with_exact(u64::try_from(bytes).unwrap_or(u64::MAX))
             }

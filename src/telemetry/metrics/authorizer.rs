@@ -8,7 +8,9 @@ use tollgate_core::time::Span;
 
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
-use super::families::{AUTHORIZER_DURATION, AUTHORIZER_FAILURES, AUTHORIZER_REUSED};
+use super::families::{
+    AUTHORIZER_DURATION, AUTHORIZER_FAILURES, AUTHORIZER_IGNORED, AUTHORIZER_REUSED,
+};
 use super::worker::WorkerMetrics;
 
 /// What one worker counts of one authorizer.
@@ -22,6 +24,7 @@ pub struct AuthorizerMetrics {
     kept: Counter,
     shared: Counter,
     failures: RefCell<Cache<Counter>>,
+    ignored: RefCell<Option<Counter>>,
 }
 
 impl AuthorizerMetrics {
@@ -38,6 +41,7 @@ impl AuthorizerMetrics {
             kept: reused("kept"),
             shared: reused("shared"),
             failures: RefCell::new(Cache::new(0)),
+            ignored: RefCell::default(),
         }
     }
 
@@ -52,6 +56,12 @@ impl AuthorizerMetrics {
         self.failed.observe(Span::from(took).as_micros());
         let make = || self.worker.counter(&AUTHORIZER_FAILURES, &[&self.name, reason]);
         self.failures.borrow_mut().get((reason.as_ptr().addr(), 0), make).increment();
+    }
+
+    /// An answer demands changes that are not made.
+    pub fn ignored(&self) {
+        let make = || self.worker.counter(&AUTHORIZER_IGNORED, &[&self.name]);
+        self.ignored.borrow_mut().get_or_insert_with(make).increment();
     }
 
     /// A kept answer was used.

@@ -270,7 +270,13 @@ families! {
     AUTHORIZER_FAILURES = Family::counter(
         "tollgate_authorizer_failures_total", &["authorizer", "reason"], "questions",
         "Questions to an authorizer without an answer. reason: timeout, status (5xx), too_large, \
-         or why the authorizer could not be reached.",
+         grpc_status (a call that failed), message (no answer of the service), or why the \
+         authorizer could not be reached.",
+    ).on_event();
+    AUTHORIZER_IGNORED = Family::counter(
+        "tollgate_authorizer_ignored_total", &["authorizer"], "answers",
+        "Answers of an authorizer over gRPC that demand changes which are not made: fields that \
+         are not in take, and others.",
     ).on_event();
     AUTHORIZER_REUSED = Family::counter(
         "tollgate_authorizer_reused_total", &["authorizer", "source"], "requests",

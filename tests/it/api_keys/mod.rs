@@ -12,14 +12,14 @@ use std::path::PathBuf;
 use crate::support::{Gateway, Program};
 
 /// A file of keys, which `tollgate key create` writes.
-struct Keys(tempfile::TempDir);
+pub(crate) struct Keys(tempfile::TempDir);
 
 impl Keys {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("keys.yaml")
     }
 
@@ -28,7 +28,7 @@ impl Keys {
     }
 
     /// Makes a key, and returns its text.
-    fn create(&self, arguments: &[&str]) -> String {
+    pub(crate) fn create(&self, arguments: &[&str]) -> String {
         let made = Program::run(&[&["key", "create", "--file", &self.shown()], arguments].concat());
         assert_eq!(made.code, Some(0), "{}", made.stderr);
         made.stdout.trim_end().to_owned()
@@ -47,11 +47,11 @@ impl Keys {
 
     /// A gateway with these keys. `client` are further fields of its section, and `rest` is the rest
     /// of the file. It has one worker: several workers write the lines of the log in any order.
-    fn start(&self, client: &str, rest: &str) -> Gateway {
+    pub(crate) fn start(&self, client: &str, rest: &str) -> Gateway {
         Gateway::start(&self.yaml(client, rest))
     }
 
-    fn yaml(&self, client: &str, rest: &str) -> String {
+    pub(crate) fn yaml(&self, client: &str, rest: &str) -> String {
         format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
              client: {{ keys: {{ file: {:?} }}, {client} }}\n\
@@ -65,17 +65,17 @@ impl Keys {
 const DEMANDING: &str = "routes: [{ path: /*, auth: [api_key], respond: { body: ok } }]";
 
 /// The field with a key.
-fn field(key: &str) -> String {
+pub(crate) fn field(key: &str) -> String {
     format!("X-Api-Key: {key}")
 }
 
 /// The id in a key.
-fn id(key: &str) -> &str {
+pub(crate) fn id(key: &str) -> &str {
     key.split('_').nth(1).expect("PREFIX_ID_SECRET")
 }
 
 /// Another key of the usual form, which no file has.
-fn invented() -> String {
+pub(crate) fn invented() -> String {
     let made = Program::run(&["key", "create"]);
     made.stdout.lines().next().expect("the key").to_owned()
 }

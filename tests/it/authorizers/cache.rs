@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::sync::mpsc;
 
 use super::portal::{Portal, respond};
-use super::{ANN, gateway, get};
-use crate::support::{Client, Gateway, Origin, eventually};
+use super::{ANN, METRICS, gateway, get, metrics};
+use crate::support::{Gateway, Origin, eventually};
 
 /// A gateway that keeps the answers to questions with cookies.
 fn keeping(portal: &str, origin: &Origin, cache: &str) -> Gateway {
@@ -99,15 +99,4 @@ fn equal_questions_at_the_same_time_share_one_answer() {
     let asked =
         "tollgate_authorizer_duration_seconds_count{authorizer=\"sso\",result=\"refused\"} 1";
     eventually("the question is measured", || metrics(&gateway).contains(asked));
-}
-
-/// A listener for the metrics.
-const METRICS: &str = "admin: { address: \"127.0.0.1:0\", tokens: [\
-                       { name: scraper, role: metrics, token: metrics-0123456789abcdef }] }";
-
-fn metrics(gateway: &Gateway) -> String {
-    let mut client = Client::connect(gateway.addresses()[1]);
-    let token = "Authorization: Bearer metrics-0123456789abcdef";
-    client.send(format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{token}\r\n\r\n").as_bytes());
-    client.response("GET").text()
 }

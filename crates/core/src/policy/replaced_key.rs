@@ -3,7 +3,7 @@
 use http::header::{AUTHORIZATION, COOKIE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::fields;
 use super::identified::KnownKey;
@@ -12,12 +12,28 @@ use super::{Clients, KeySettings};
 use crate::request::Fields;
 
 impl Clients {
+    /// Whether only known keys are API keys.
+    pub const fn knows_keys(&self) -> bool {
+        self.settings.keys.is_some()
+    }
+
     /// Removes the API key of a request and the fields that only the gateway may write, and writes
     /// these fields for `key`. Without [`KeySettings`], nothing changes.
     pub fn replace_key(&self, head: &mut Parts, key: Option<&KnownKey<'_>>) {
+        self.replace_key_unless(head, key, |_| false);
+    }
+
+    /// The same for a question about a request, which keeps the key in the fields that `is_sent`
+    /// selects. In the query it is removed in any case.
+    pub fn replace_key_unless(
+        &self,
+        head: &mut Parts,
+        key: Option<&KnownKey<'_>>,
+        is_sent: impl Fn(&HeaderName) -> bool,
+    ) {
         let Some(keys) = &self.settings.keys else { return };
         if !keys.forward {
-            self.remove_key(head, keys, key.is_some());
+            self.remove_key(head, keys, key.is_some(), is_sent);
         }
         for (part, name) in &keys.identity_headers {
             let value = key.and_then(|key| key.identity(*part));
@@ -28,21 +44,31 @@ impl Clients {
         }
     }
 
-    fn remove_key(&self, head: &mut Parts, keys: &KeySettings, is_known: bool) {
+    fn remove_key(
+        &self,
+        head: &mut Parts,
+        keys: &KeySettings,
+        is_known: bool,
+        is_sent: impl Fn(&HeaderName) -> bool,
+    ) {
         let settings = &self.settings;
         let source = &settings.api_key;
-        source.headers.iter().for_each(|name| drop(head.headers.remove(name)));
+        let removed = source.headers.iter().filter(|name| !is_sent(name));
+        removed.for_each(|name| drop(head.headers.remove(name)));
         let is_key = |token: &[u8]| {
             let is_foreign = keys.foreign && is_known && !settings.reads_tokens();
             keys.form.begins(token) || is_foreign
         };
-        if source.bearer && fields::bearer(Fields::of(&head.headers)).is_ok_and(is_key) {
+        if source.bearer
+            && !is_sent(&AUTHORIZATION)
+            && fields::bearer(Fields::of(&head.headers)).is_ok_and(is_key)
+        {
             head.headers.remove(AUTHORIZATION);
         }
         if let Some(name) = &source.query {
             remove_parameter(&mut head.uri, name);
         }
-        if let Some(name) = &source.cookie {
+        if let Some(name) = source.cookie.as_ref().filter(|_| !is_sent(&COOKIE)) {
             remove_cookie(&mut head.headers, name);
         }
     }

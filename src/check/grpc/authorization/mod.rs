@@ -10,8 +10,8 @@ use tollgate_core::time::monotonic;
 
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};
-use super::messages::authorization::CheckRequest;
 use crate::gateway::{Answers, Gateway, QuestionForm};
+use crate::grpc::authorization::CheckRequest;
 use crate::server::{ClientBody, Peer};
 
 /// The path of its only method.

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use tollgate_core::request::{Malformed, is_disguised};
 
 use crate::check::grpc::framing::Failed;
-use crate::check::grpc::messages::authorization::{CheckRequest, HttpRequest, Peer};
 use crate::gateway::Question;
+use crate::grpc::authorization::{CheckRequest, HttpRequest, Peer};
 use crate::message::{BadQuestion, QuestionFault, QuestionParts};
 use crate::server::check_request_line;
 
@@ -90,8 +90,8 @@ fn add(fields: &mut HeaderMap, name: &str, value: &[u8]) -> Result<(), Malformed
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::grpc::messages::authorization as messages;
-    use crate::check::grpc::messages::core;
+    use crate::grpc::authorization as messages;
+    use crate::grpc::core;
 
     const ASKER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -113,7 +113,7 @@ mod tests {
             host: "shop.test:80".into(),
             headers: headers.map(|(name, value)| (name.into(), value.into())).into(),
             size: -1,
-            header_map: None,
+            ..HttpRequest::default()
         }
     }
 

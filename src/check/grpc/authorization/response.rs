@@ -4,18 +4,19 @@ use http::header::{CONNECTION, CONTENT_LENGTH, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body_util::BodyExt as _;
 
-use crate::check::grpc::messages::authorization::{
+use crate::gateway::ResponseBody;
+use crate::grpc::authorization::{
     CheckResponse, DeniedHttpResponse, HeaderAppendAction, HeaderValueOption, HttpResponse,
     HttpStatus, OkHttpResponse, Status,
 };
-use crate::check::grpc::messages::core::HeaderValue;
-use crate::gateway::ResponseBody;
+use crate::grpc::core::HeaderValue;
 
 /// The answer. What ends with the response, ends here.
 pub async fn of(response: Response<ResponseBody>) -> CheckResponse {
     let (head, body) = response.into_parts();
     if head.status.is_success() {
-        let ok = OkHttpResponse { response_headers_to_add: options(&head.headers, is_told) };
+        let response_headers_to_add = options(&head.headers, is_told);
+        let ok = OkHttpResponse { response_headers_to_add, ..OkHttpResponse::default() };
         return CheckResponse {
             status: Some(Status::default()),
             http_response: Some(HttpResponse::Ok(ok)),
@@ -69,6 +70,7 @@ const fn code(status: StatusCode) -> i32 {
     match status.as_u16() {
         401 => 16,
         403 => 7,
+        404 => 5,
         429 => 8,
         503 => 14,
         _ => 3,
@@ -118,7 +120,7 @@ mod tests {
             ("vary", "b"),
             ("x-tollgate-outcome", "refused"),
         ];
-        for (status, expected) in [(429, 8), (503, 14), (403, 7), (401, 16), (400, 3)] {
+        for (status, expected) in [(429, 8), (503, 14), (403, 7), (401, 16), (404, 5), (400, 3)] {
             let answer = answered(status, &told, "body").await;
             let status_told = answer.status.map(|it| (it.code, it.message));
             assert_eq!(status_told, Some((expected, "refused".to_owned())), "{status}");

@@ -2,8 +2,8 @@
 
 use prost::{Enumeration, Message};
 
-use super::core::HeaderValue;
 use super::values::{Duration, Struct};
+use crate::grpc::core::HeaderValue;
 
 /// A question about descriptors.
 #[derive(Clone, PartialEq, Eq, Message)]

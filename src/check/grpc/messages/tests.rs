@@ -4,8 +4,9 @@
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor};
 
-use super::{authorization, core, ratelimit, reflection, values};
+use super::{ratelimit, reflection, values};
 use crate::check::grpc::{DESCRIPTORS, health};
+use crate::grpc::{authorization, core};
 
 /// Reads a message and writes it. Fields that it does not know are lost.
 type Recode = fn(&[u8]) -> Option<Vec<u8>>;
@@ -37,6 +38,7 @@ const MESSAGES: &[(&str, Recode)] = &[
     ("envoy.config.core.v3.HeaderMap", recode::<authorization::HeaderMap>),
     ("envoy.config.core.v3.Address", recode::<authorization::Address>),
     ("envoy.config.core.v3.SocketAddress", recode::<authorization::SocketAddress>),
+    ("envoy.config.core.v3.QueryParameter", recode::<core::QueryParameter>),
     ("envoy.type.v3.HttpStatus", recode::<authorization::HttpStatus>),
     ("google.rpc.Status", recode::<authorization::Status>),
     ("envoy.service.auth.v3.AttributeContext", recode::<authorization::AttributeContext>),

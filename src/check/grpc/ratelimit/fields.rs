@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tollgate_core::time::Span;
 
-use crate::check::grpc::messages::core::HeaderValue;
 use crate::check::rls::{Answer, Dialect, Status, Unit};
+use crate::grpc::core::HeaderValue;
 
 /// The fields of these dialects.
 pub fn fields(answer: &Answer<'_>, domain_names: &[Dialect]) -> Vec<HeaderValue> {

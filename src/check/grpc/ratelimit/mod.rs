@@ -17,7 +17,6 @@ use tracing::warn;
 use self::charge::Charging;
 use super::body::AnswerBody;
 use super::framing::{Failed, deadline, read, reply};
-pub use super::messages::core::HeaderValue;
 pub use super::messages::ratelimit::{
     Code, DescriptorStatus, Entry, RateLimit, RateLimitDescriptor, RateLimitOverride,
     RateLimitRequest, RateLimitResponse,
@@ -25,6 +24,7 @@ pub use super::messages::ratelimit::{
 #[cfg(test)]
 pub use super::messages::values::Duration as ProtoDuration;
 pub use super::messages::values::{Kind, Struct, Value as ProtoValue};
+pub use crate::grpc::core::HeaderValue;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub use self::question::descriptors;

@@ -9,17 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use http::uri::PathAndQuery;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::time::Span;
 
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{FieldName, Period, QuestionUrl, Size};
+use crate::config::scalar::{DocumentUrl, FieldName, GrpcUrl, Period, QuestionUrl, Size};
 use crate::config::sections::context::Context;
 use crate::config::sections::upstreams::tls::RawUpstreamTls;
 use crate::config::words::{Word, words};
-use crate::message::{AuthorizerSettings, FieldEdits, Forwarding, ORIGINAL_FIELDS, X_REQUEST_ID};
+use crate::message::{
+    AuthorizerSettings, CHECK_PATH, FieldEdits, Forwarding, ORIGINAL_FIELDS, X_REQUEST_ID,
+};
 use crate::proxy::{EndpointSettings, Target, UpstreamSettings};
 use cache::RawAnswerCache;
 
@@ -36,14 +39,20 @@ const USUAL_TIMEOUT: Duration = Duration::from_secs(1);
 const USUAL_RESPONSE: usize = 64 * 1024;
 const USUAL_IN_FLIGHT: usize = 256;
 
-/// A server that is asked whether a request may pass. Its answers 2xx let the request pass, and
-/// its answers 3xx and 4xx go to the client. Everything else is a failure.
+/// A server that is asked whether a request may pass: either over `http` or over `grpc`. Over HTTP,
+/// its answers 2xx let the request pass, and its answers 3xx and 4xx go to the client. Everything
+/// else is a failure.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "authorizer", default)]
-#[schemars(deny_unknown_fields, extend("required" = ["http"]))]
+#[schemars(deny_unknown_fields)]
 pub struct RawAuthorizer {
-    /// Where a question is sent. It is a GET without content.
+    /// Where a question is sent over HTTP. It is a GET without content.
+    #[schemars(extend("x-default" = "none"))]
     http: Field<QuestionUrl>,
+    /// Where a question is sent over gRPC, with the method Check of Envoy's service for external
+    /// authorization.
+    #[schemars(extend("x-default" = "none"))]
+    grpc: Field<GrpcUrl>,
     /// The header fields of the request that the question contains.
     #[schemars(extend("x-default" = "all end-to-end fields"))]
     #[schemars(example = ["authorization", "cookie"])]
@@ -97,6 +106,13 @@ words! {
     }
 }
 
+/// Where an authorizer is asked.
+struct Server {
+    target: Target,
+    path: PathAndQuery,
+    is_grpc: bool,
+}
+
 /// An authorizer, and the upstream that it is.
 pub struct Authorizer {
     pub settings: Arc<AuthorizerSettings>,
@@ -134,9 +150,7 @@ impl RawAuthorizer {
         upstream: usize,
         cx: &Context<'_>,
     ) -> Option<Authorizer> {
-        let message = format!("the authorizer \"{}\" has no \"http\"", name.shown());
-        let advice = "like http: http://127.0.0.1:9091/verify";
-        let url = cx.required(&self.http, name.span, &message, advice);
+        let server = self.server(name, cx);
         self.check_sent(cx);
         self.check_taken(cx);
         let timeout = cx.duration(&self.timeout, "timeout", TIMEOUT);
@@ -153,13 +167,14 @@ impl RawAuthorizer {
             list.items().map(|name| name.value.0.clone()).collect()
         };
         let max_response_bytes = self.max_response(cx);
-        let is_tls = url.is_some_and(|url| matches!(url.0.target, Target::Https(..)));
+        let is_tls = server.as_ref().is_some_and(|it| matches!(it.target, Target::Https(..)));
         let tls = RawUpstreamTls::compile(&self.tls, is_tls, name.span, cx);
-        let url = &url?.0;
+        let Server { target, path, is_grpc } = server?;
         let settings = AuthorizerSettings {
             name: name.value.as_str().into(),
             upstream,
-            target: url.path.clone(),
+            target: path,
+            is_grpc,
             send: (!self.send.is_absent()).then(|| fields(&self.send)),
             take: fields(&self.take),
             timeout,
@@ -167,7 +182,7 @@ impl RawAuthorizer {
             max_response_bytes,
             cache,
         };
-        let endpoint = EndpointSettings { target: url.target.clone(), weight: 1 };
+        let endpoint = EndpointSettings { target, weight: 1 };
         // No upstream of the file has a name with a colon.
         let mut upstream =
             UpstreamSettings::new(&format!("authorizer:{}", name.value), vec![endpoint]);
@@ -175,6 +190,36 @@ impl RawAuthorizer {
         upstream.connect_timeout = upstream.connect_timeout.min(timeout);
         upstream.tls = tls;
         Some(Authorizer { settings: Arc::new(settings), upstream })
+    }
+
+    /// Where it is asked. None: that is not written, or has a mistake.
+    fn server(&self, name: &Spanned<String>, cx: &Context<'_>) -> Option<Server> {
+        match (&self.http, &self.grpc) {
+            (Field::Absent, Field::Absent) => {
+                let message = format!(
+                    "the authorizer \"{}\" has neither \"http\" nor \"grpc\"",
+                    name.shown()
+                );
+                let advice =
+                    "like http: http://127.0.0.1:9091/verify, or grpc: h2c://127.0.0.1:9000";
+                cx.error(name.span, &message, advice);
+                None
+            }
+            (Field::Given(http), Field::Absent) => {
+                let DocumentUrl { target, path } = http.value.0.clone();
+                Some(Server { target, path, is_grpc: false })
+            }
+            (Field::Absent, Field::Given(grpc)) => {
+                let path = PathAndQuery::from_static(CHECK_PATH);
+                Some(Server { target: grpc.value.0.clone(), path, is_grpc: true })
+            }
+            (Field::Given(_), Field::Given(grpc)) => {
+                let message = "an authorizer has one of \"http\" and \"grpc\"";
+                cx.error(grpc.span, message, "remove one");
+                None
+            }
+            _ => None,
+        }
     }
 
     fn max_response(&self, cx: &Context<'_>) -> usize {

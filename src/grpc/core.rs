@@ -13,3 +13,12 @@ pub struct HeaderValue {
     #[prost(bytes = "vec", tag = "3")]
     pub raw_value: Vec<u8>,
 }
+
+/// A parameter of a query.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct QueryParameter {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
+}

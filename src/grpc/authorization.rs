@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::{Enumeration, Message, Oneof};
 
-use super::core::HeaderValue;
+use super::core::{HeaderValue, QueryParameter};
 
 /// A question about a request.
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -64,9 +64,15 @@ pub struct HttpRequest {
     pub path: String,
     #[prost(string, tag = "5")]
     pub host: String,
+    /// `http` or `https`.
+    #[prost(string, tag = "6")]
+    pub scheme: String,
     /// The length of the body in bytes, or -1.
     #[prost(int64, tag = "9")]
     pub size: i64,
+    /// The version, like `HTTP/1.1`.
+    #[prost(string, tag = "10")]
+    pub protocol: String,
     /// All lines of all fields, instead of `headers`.
     #[prost(message, optional, tag = "13")]
     pub header_map: Option<HeaderMap>,
@@ -127,9 +133,21 @@ pub struct HttpStatus {
 /// The request is forwarded.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct OkHttpResponse {
+    /// Fields for the request.
+    #[prost(message, repeated, tag = "2")]
+    pub headers: Vec<HeaderValueOption>,
+    /// Fields that the request loses.
+    #[prost(string, repeated, tag = "5")]
+    pub headers_to_remove: Vec<String>,
     /// Fields for the client.
     #[prost(message, repeated, tag = "6")]
     pub response_headers_to_add: Vec<HeaderValueOption>,
+    /// Parameters for the query of the request.
+    #[prost(message, repeated, tag = "7")]
+    pub query_parameters_to_set: Vec<QueryParameter>,
+    /// Parameters that the query loses.
+    #[prost(string, repeated, tag = "8")]
+    pub query_parameters_to_remove: Vec<String>,
 }
 
 /// A field, and what happens to one with the same name.
