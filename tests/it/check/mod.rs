@@ -3,6 +3,7 @@
 mod api;
 mod auth;
 mod authorization;
+mod credentials;
 mod domains;
 mod grpc;
 mod store;
