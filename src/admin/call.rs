@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 
+use super::Role;
 use super::credentials::Actor;
 use super::parameter::Parameter;
 use super::problem::Problem;
@@ -25,6 +26,8 @@ pub struct Call {
     pub if_none_match: Option<String>,
     /// The name of the credential.
     pub actor: String,
+    /// What the credential allows. None: the call needs no credential.
+    pub role: Option<Role>,
     /// The teams whose API keys the caller may see and change.
     pub teams: Teams,
 }
@@ -53,6 +56,7 @@ impl Call {
             if_match: None,
             if_none_match: None,
             actor: String::new(),
+            role: None,
             teams: Teams::Only(Vec::new()),
         };
         for (index, (name, value)) in call.query.iter().enumerate() {
@@ -82,6 +86,7 @@ impl Call {
             if_match: joined(IF_MATCH),
             if_none_match: joined(IF_NONE_MATCH),
             actor: actor.name.clone(),
+            role: Some(actor.role),
             teams: actor.teams.clone(),
             ..self
         }

@@ -44,6 +44,8 @@ const FILES: &[PageFile] = files! {
     "results.js" SCRIPT;
     "change.js" SCRIPT;
     "client.js" SCRIPT;
+    "keys.js" SCRIPT;
+    "key.js" SCRIPT;
     "forms.js" SCRIPT;
     "explained.js" SCRIPT;
 };

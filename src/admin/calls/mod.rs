@@ -6,6 +6,7 @@
 
 mod access;
 mod api_keys;
+mod caller;
 mod configuration;
 mod health;
 mod keys;
@@ -21,6 +22,7 @@ use super::spec::Api;
 pub static API: Api = Api {
     groups: &[
         health::GROUP,
+        caller::GROUP,
         configuration::GROUP,
         policies::GROUP,
         access::GROUP,

@@ -7,7 +7,9 @@ import { clientsOf, showRefusals, showTop } from "./clients.js";
 import { knowPolicies } from "./client.js";
 import { byId, showOld } from "./elements.js";
 import { knowNames, prepareForms } from "./forms.js";
-import { showAway, showChanges, showFigures, showState, whenChosen } from "./overview.js";
+import { forgetSecret } from "./key.js";
+import { prepareKeys, showKeys } from "./keys.js";
+import { showAway, showChanges, showFigures, showSignedIn, showState, whenChosen } from "./overview.js";
 import { shownPolicies, showPlans, showPolicies } from "./policies.js";
 import { whenDone } from "./results.js";
 
@@ -19,6 +21,7 @@ let lastContact = new Date();
 function login(why) {
  ended.abort();
  setToken(null, false);
+ forgetSecret();
  for (const id of ["page", "nav", "leave"]) byId(id).hidden = true;
  byId("login").hidden = false;
  byId("login-fault").textContent = why;
@@ -162,12 +165,38 @@ function every(ms, signal, parts) {
  setTimeout(turn, ms);
 }
 
+/** Who the token belongs to. Asks until the node answers, or the session ends. */
+async function callerOf(signal) {
+ while (!signal.aborted) {
+  try {
+   return await get("/v1/caller");
+  } catch (fault) {
+   if (signal.aborted) return null;
+   if (fault.status === 401 || fault.status === 403) {
+    login(fault.status === 401 ? UNKNOWN : fault.message);
+    return null;
+   }
+   showAway(lastContact, `${fault.message}; trying again.`);
+  }
+  await new Promise((done) => setTimeout(done, 2000));
+ }
+ return null;
+}
+
 async function begin() {
  ended = new AbortController();
  const { signal } = ended;
  trouble.clear();
  byId("login").hidden = true;
- for (const id of ["page", "nav", "leave"]) byId(id).hidden = false;
+ byId("leave").hidden = false;
+ const caller = await callerOf(signal);
+ if (!caller) return;
+ const isForKeys = caller.role === "keys";
+ byId("page").classList.toggle("only-keys", isForKeys);
+ byId("page").hidden = false;
+ byId("nav").hidden = isForKeys;
+ showKeys(caller);
+ if (isForKeys) return showSignedIn(caller);
  follow(signal);
  await refresh(STATUS);
  if (signal.aborted) return;
@@ -181,7 +210,7 @@ byId("login").addEventListener("submit", async (event) => {
  event.preventDefault();
  setToken(byId("token").value.trim(), byId("keep").checked);
  try {
-  await get("/v1/status");
+  await get("/v1/caller");
  } catch (fault) {
   return login(fault.status === 401 ? UNKNOWN : fault.message);
  }
@@ -205,5 +234,6 @@ whenChosen((policy) => {
 byId("top-minutes").addEventListener("change", () => attempt(CLIENTS));
 whenDone(() => refresh([...TABLES, ...HISTORY]));
 prepareForms();
+prepareKeys();
 if (hasToken()) begin();
 else login("");

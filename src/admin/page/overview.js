@@ -15,6 +15,13 @@ function say(state, text) {
 /** The status that was shown last. */
 let last = null;
 
+/** A caller that sees the API keys alone does not learn how the node is. */
+export function showSignedIn({ name, teams }) {
+ say("ok", "✓ Signed in");
+ byId("contact").textContent = `${name}, for API keys${teams ? ` of ${teams.join(", ")}` : ""} alone`;
+ document.body.classList.remove("stale");
+}
+
 /** The state: the only part that is read aloud when it changes. */
 export function showState(status) {
  last = status;
@@ -100,9 +107,10 @@ export function showFigures(second, minute, trouble) {
   el("dd", {}, el("span", { class: "value" }, value), " ", el("span", { class: "unit" }, unit)), el("dd", { class: "note" }, note))));
 }
 
-const ABOUT = ["actor", "since", "reason", "ends"];
+const ABOUT = ["actor", "since", "reason", "ends", "id", "secrets", "last_used"];
+const isSaid = ([name, it]) => !ABOUT.includes(name) && it !== null && !(it instanceof Object && !Object.keys(it).length);
 const said = (it) => (it instanceof Object
- ? Object.entries(it).filter(([name]) => !ABOUT.includes(name)).map(([name, value]) => `${name} ${said(value)}`).join(", ") : it);
+ ? Object.entries(it).filter(isSaid).map(([name, value]) => `${name} ${said(value)}`).join(", ") : it);
 
 /** The last changes, the newest first. Returns their times. */
 export function showChanges(status, entries) {

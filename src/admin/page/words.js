@@ -86,6 +86,12 @@ export function summed(outcomes = {}) {
 }
 
 const DEEDS = [
+ ["/rotate", "New secret of an API key"],
+ ["/v1/keys/find", "API key looked for by its text"],
+ ["/v1/keys/import", "API keys imported"],
+ ["PATCH /v1/keys", "API key changed"],
+ ["/v1/keys", "API key made", "API key revoked"],
+ ["/v1/teams", "Team of API keys changed"],
  ["?reveal", "Whole keys shown"],
  ["/keys", "Counters reset", "Counters reset"],
  ["/overrides", "Own limit set", "Own limit removed"],

@@ -2,6 +2,7 @@
 
 mod acts;
 mod faults;
+mod keys;
 mod link;
 
 use serde_json::{Value, json};
