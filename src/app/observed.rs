@@ -14,7 +14,7 @@ use tollgate_core::time::{Clock, Span, monotonic};
 
 use super::key_set::Condition;
 use super::process_state::ProcessState;
-use crate::config::ApiKeyFile;
+use crate::config::HeldFiles;
 use crate::platform::{OtherListener, OwnSockets, process_usage};
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{CertificateDates, ListenerHandle, ListenerSettings, OpenConnections};
@@ -53,6 +53,8 @@ struct Current {
     key_set: Option<Arc<Condition>>,
     /// The file of the API keys, and whether it could be read at the last reload.
     key_file: Option<(String, bool)>,
+    /// The same of the file of the classes.
+    class_file: Option<(String, bool)>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
     serves_rate_limits: bool,
     generation: u64,
@@ -87,6 +89,7 @@ impl Observed {
             certificates: Arc::default(),
             key_set: None,
             key_file: None,
+            class_file: None,
             serves_rate_limits: false,
             generation: 1,
             is_reload_successful: true,
@@ -152,9 +155,13 @@ impl Observed {
         self.current.lock().key_set = key_set;
     }
 
-    /// The API keys are those of this file now.
-    pub fn set_key_file(&self, file: Option<&ApiKeyFile>) {
-        self.current.lock().key_file = file.map(|file| (file.name.clone(), file.is_current));
+    /// The API keys and the classes are those of these files now.
+    pub fn set_files(&self, files: &HeldFiles) {
+        let mut current = self.current.lock();
+        let keys = files.api_keys.as_ref();
+        current.key_file = keys.map(|file| (file.name.clone(), file.is_current));
+        let classes = files.classes.as_ref();
+        current.class_file = classes.map(|file| (file.name.clone(), file.is_current));
     }
 
     /// Another configuration is in use.
@@ -301,6 +308,9 @@ impl Source for Observed {
         }
         if let Some((file, is_current)) = &current.key_file {
             samples.set_whole(&families::KEY_FILE_LAST_LOAD, &[file], u64::from(*is_current));
+        }
+        if let Some((file, is_current)) = &current.class_file {
+            samples.set_whole(&families::CLASS_FILE_LAST_LOAD, &[file], u64::from(*is_current));
         }
         let lost = lost_process_lines().count();
         samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);

@@ -91,7 +91,8 @@ pub enum Shutdown {
 /// Takes the large files out of a configuration.
 fn held_files(config: &mut Config) -> HeldFiles {
     let databases = std::mem::take(&mut config.geo_files);
-    HeldFiles { databases, api_keys: config.api_key_file.take() }
+    let api_keys = config.api_key_file.take();
+    HeldFiles { databases, api_keys, classes: config.class_file.take() }
 }
 
 impl Supervisor {
@@ -126,7 +127,7 @@ impl Supervisor {
         let observed = Observed::new(&state, &snapshot, log_lost);
         observed.set_certificates(certificates);
         observed.set_key_set(key_set);
-        observed.set_key_file(held_files.api_keys.as_ref());
+        observed.set_files(&held_files);
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -259,7 +260,7 @@ impl Supervisor {
         self.observed.renew(Arc::clone(&self.snapshot));
         self.observed.set_certificates(certificates);
         self.observed.set_key_set(key_set);
-        self.observed.set_key_file(held_files.api_keys.as_ref());
+        self.observed.set_files(&held_files);
         self.observe_listeners();
         (self.held_files, self.keys) = (held_files, keys);
         self.reload_workers(opened, &closed).await;

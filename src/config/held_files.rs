@@ -2,6 +2,7 @@
 //! in use if a reload finds them broken.
 
 use super::api_keys::ApiKeyFile;
+use super::classes::ClassFile;
 use super::geo_file::GeoFile;
 
 /// The large files of the configuration in use.
@@ -11,7 +12,9 @@ pub struct HeldFiles {
     pub databases: Vec<GeoFile>,
     /// The file with API keys.
     pub api_keys: Option<ApiKeyFile>,
+    /// The file with the classes of clients.
+    pub classes: Option<ClassFile>,
 }
 
 /// Those of no configuration.
-pub static NO_FILES: HeldFiles = HeldFiles { databases: Vec::new(), api_keys: None };
+pub static NO_FILES: HeldFiles = HeldFiles { databases: Vec::new(), api_keys: None, classes: None };

@@ -9,6 +9,7 @@
 
 mod admin_access;
 mod api_keys;
+mod classes;
 mod de;
 mod definitions;
 mod document;
@@ -21,6 +22,7 @@ mod field;
 pub mod fuzzing;
 mod geo_file;
 mod held_files;
+mod held_text;
 mod key_forms;
 mod kind;
 mod model;

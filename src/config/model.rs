@@ -16,6 +16,7 @@ use tollgate_core::time::Span;
 use tollgate_redis::RedisSettings;
 
 use super::api_keys::ApiKeyFile;
+use super::classes::ClassFile;
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
@@ -41,6 +42,8 @@ pub struct Config {
     pub geo_files: Vec<GeoFile>,
     /// The file of the API keys in `client`.
     pub api_key_file: Option<ApiKeyFile>,
+    /// The file of the classes in `client`.
+    pub class_file: Option<ClassFile>,
     /// Where the keys for tokens are fetched from, if they are fetched.
     pub key_source: Option<KeySource>,
     /// The set of keys for tokens that is in a file, if there is one.
@@ -130,6 +133,7 @@ impl Config {
             client: default_client(),
             geo_files: Vec::new(),
             api_key_file: None,
+            class_file: None,
             key_source: None,
             store: StoreSettings::default(),
             keys_on_failure: KEYS_ON_FAILURE,
@@ -157,6 +161,7 @@ pub struct Client {
     pub settings: ClientSettings,
     pub geo_files: Vec<GeoFile>,
     pub api_key_file: Option<ApiKeyFile>,
+    pub class_file: Option<ClassFile>,
     pub key_source: Option<KeySource>,
 }
 

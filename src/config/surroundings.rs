@@ -11,6 +11,7 @@ use tollgate_core::api_keys::KeyForm;
 use tollgate_core::time::{Clock, Timestamp};
 
 use super::api_keys::{ApiKeyFile, Reading, Unusable};
+use super::classes::ClassFile;
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
 use super::{HeldFiles, Progress, ratelimit, regular_file};
@@ -145,6 +146,22 @@ impl Surroundings<'_> {
     pub fn api_keys_before(&self, path: &str, form: &KeyForm) -> Option<ApiKeyFile> {
         let place = self.directory.join(path);
         self.held.api_keys.as_ref().filter(|it| it.is_of(&place, form)).cloned()
+    }
+
+    /// The classes in the file at `path`, which messages call `shown`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has mistakes.
+    pub fn classes(&self, path: &str, shown: &str) -> Result<ClassFile, Unusable> {
+        let place = self.directory.join(path);
+        self.note(&place);
+        ClassFile::read(place, shown, self.held.classes.as_ref())
+    }
+
+    /// The classes in use that were read from `path`.
+    pub fn classes_before(&self, path: &str) -> Option<ClassFile> {
+        let place = self.directory.join(path);
+        self.held.classes.as_ref().filter(|it| it.is_of(&place)).cloned()
     }
 
     /// Whether a file exists at `path`, readable or not.

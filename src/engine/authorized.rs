@@ -38,6 +38,7 @@ impl Engine {
             route: index,
             branch: 0,
             client_ip,
+            class: subject.class(),
             affinity: None,
             access: AccessVerdicts::default(),
             credential: Credential::default(),

@@ -82,6 +82,8 @@ pub struct Judgement<'r> {
     pub branch: usize,
     /// The client's address.
     pub client_ip: IpAddr,
+    /// The client's class, if it is in one.
+    pub class: Option<&'r str>,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
     /// What the access lists of its route have said.
@@ -244,6 +246,7 @@ impl Engine {
             route: index,
             branch,
             client_ip,
+            class: subject.class(),
             affinity,
             access,
             credential,
@@ -258,7 +261,7 @@ impl Engine {
     #[cold]
     fn denied<'r>(
         &self,
-        (route, subject): (usize, &Subject<'_, '_>),
+        (route, subject): (usize, &Subject<'r, '_>),
         (access, denial, credential): (AccessVerdicts, Denial, Credential<'r>),
         now: Timestamp,
     ) -> Judgement<'r> {
@@ -271,6 +274,7 @@ impl Engine {
             route,
             branch: 0,
             client_ip,
+            class: subject.class(),
             affinity: None,
             access,
             credential,

@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::policy::{
-    ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, KeyFor, MissingKey, Policy,
-    RouteView, UserSource,
+    ApiKeySettings, ClassTable, ClientClass, ClientSettings, Clients, ForwardedHeader, KeyExpr,
+    KeyFor, MissingKey, Policy, RouteView, UserSource,
 };
 use tollgate_core::request::{PathMatch, PathPattern, RequestView};
 use tollgate_core::time::{Span, Timestamp};
@@ -35,8 +35,24 @@ fn client(forwarded_header: ForwardedHeader) -> ClientSettings {
             cookie: None,
         },
         user: Some(UserSource::Header("x-user".parse().expect("a name"))),
+        classes: Some(Arc::new(ClassTable::new(&classes()))),
         ..ClientSettings::default()
     }
+}
+
+/// Classes with texts that are parts of each other, and one of a network.
+fn classes() -> Vec<ClientClass> {
+    let class = |name: &str, texts: &[&str], ips: &[&str]| ClientClass {
+        name: name.into(),
+        user_agent: texts.iter().map(|text| (*text).to_owned()).collect(),
+        ips: ips.iter().map(|block| block.parse().expect("a network")).collect(),
+        asns: Vec::new(),
+    };
+    vec![
+        class("own", &["bot", "robot"], &["10.0.0.0/8"]),
+        class("bot", &["bot", "bots", "a"], &[]),
+        class("near", &[], &["192.0.2.0/24"]),
+    ]
 }
 
 /// Keys of each kind, and combinations of several keys.
@@ -53,6 +69,7 @@ fn every_key() -> Vec<KeyExpr> {
         "method",
         "host",
         "route",
+        "class",
     ];
     let mut keys: Vec<KeyExpr> = words.map(|word| word.parse().expect("a key")).into();
     let several = [KeyExpr::First(keys[1..6].to_vec()), KeyExpr::All(keys[3..6].to_vec())];

@@ -28,6 +28,7 @@ pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement
         record.key_id = Some(key.key.id);
         record.team = key.key.team.as_deref().map(Name::from);
     }
+    record.class = judgement.class.map(Name::from);
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {
         Outcome::Admit => (false, None),

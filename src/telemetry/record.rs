@@ -65,6 +65,8 @@ pub struct Record {
     pub key_id: Option<KeyId>,
     /// The team of its API key.
     pub team: Option<Name>,
+    /// The class of its client.
+    pub class: Option<Name>,
     /// Whether the limiter refused it.
     pub is_refused: bool,
     /// The access list that denied it.
@@ -206,6 +208,7 @@ impl Record {
             auth: None,
             key_id: None,
             team: None,
+            class: None,
             is_refused: false,
             denied_by: None,
             shadow_denied_by: None,

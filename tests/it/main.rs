@@ -12,6 +12,7 @@ mod api_keys;
 mod authorizers;
 mod bodies;
 mod check;
+mod classes;
 mod commands;
 mod concurrency;
 mod connect;

@@ -61,6 +61,8 @@ pub enum Field {
     KeyId,
     /// The team of the API key.
     Team,
+    /// The class of the client.
+    Class,
     /// The access list that denied the request.
     DeniedBy,
     /// The access list in shadow mode that would have denied it.
@@ -154,6 +156,7 @@ pub const FIELDS: [Named; 35] = [
     named(Field::Auth, "auth", "tollgate.auth", "tollgate.auth"),
     named(Field::KeyId, "key_id", "tollgate.key_id", "tollgate.key_id"),
     named(Field::Team, "team", "tollgate.team", "tollgate.team"),
+    named(Field::Class, "class", "tollgate.class", "tollgate.class"),
     named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
     named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
     named(Field::Unsettled, "unsettled", "tollgate.unsettled", "tollgate.unsettled"),

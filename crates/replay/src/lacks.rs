@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use http::HeaderName;
-use http::header::COOKIE;
+use http::header::{COOKIE, USER_AGENT};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::meter::MeterSpec;
 use tollgate_core::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
@@ -214,6 +214,10 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
                 None => None,
             },
             KeyExpr::Jwt(claim) => (!facts.has_tokens()).then(|| format!("jwt:{claim}")),
+            KeyExpr::Class => {
+                let needs_field = client.classes.as_ref().is_some_and(|it| it.has_texts());
+                (needs_field && !facts.has(&USER_AGENT)).then(|| "class".to_owned())
+            }
             KeyExpr::Cookie(name) => (!facts.has(&COOKIE)).then(|| format!("cookie:{name}")),
             KeyExpr::Header(name) => (!facts.has(name)).then(|| format!("header:{name}")),
             KeyExpr::Query(name) => (facts.with_query == 0).then(|| format!("query:{name}")),

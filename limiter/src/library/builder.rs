@@ -150,6 +150,7 @@ impl LimiterBuilder {
             token: client.reads_tokens(),
             place: false,
             keys: false,
+            classes: false,
             trusted_proxy: !client.trusted_proxies.is_empty(),
         };
         let facts = Facts {

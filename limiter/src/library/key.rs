@@ -93,6 +93,7 @@ impl FromStr for Key {
             | KeyExpr::Country
             | KeyExpr::Region
             | KeyExpr::Asn
+            | KeyExpr::Class
             | KeyExpr::Custom
             | KeyExpr::First(_)
             | KeyExpr::All(_) => return Err(ParseKeyError::new(text, None)),

@@ -34,6 +34,7 @@ function explained(it) {
    ["Upstream", it.route.upstream && `${it.route.upstream.name ?? "any"}: ${it.route.upstream.because}`],
    ["Passed over", because(it.route.passed_over)],
    ["Client", [it.client.ip, it.client.because].filter(Boolean).join(": ")],
+   ["Class", it.client.class],
    ["Judged by", it.source],
    ["Skipped", because(it.skipped)],
    ["Delayed", it.delay_ms && wait(it.delay_ms)],

@@ -1,4 +1,4 @@
-//! What is wrong with the keys of tokens and with the file of the API keys.
+//! What is wrong with the keys of tokens, and with the files of the API keys and of the classes.
 
 use super::rule::{Bound, Rule};
 
@@ -27,6 +27,21 @@ pub const KEY_FILE_BROKEN: Rule = Rule {
     values: |it| it.window.gauges.key_files.clone(),
     text: |_, file, _| {
         format!("the file of the API keys {file} has mistakes: the keys that were read before stay")
+    },
+    advice: "the log has the mistakes: correct the file; it is then read again by itself",
+};
+
+/// The file of the classes of clients has mistakes.
+pub const CLASS_FILE_BROKEN: Rule = Rule {
+    code: "class_file_broken",
+    alert: Some("TollgateClassFileBroken"),
+    over: None,
+    bound: Bound::Equals(0.0),
+    values: |it| it.window.gauges.class_files.clone(),
+    text: |_, file, _| {
+        format!(
+            "the file of the classes {file} has mistakes: the classes that were read before stay"
+        )
     },
     advice: "the log has the mistakes: correct the file; it is then read again by itself",
 };

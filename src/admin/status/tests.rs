@@ -41,6 +41,7 @@ impl State {
 
 impl Source for State {
     fn collect(&self, samples: &mut Samples) {
+        let set = &["http://i/keys"];
         for (name, value) in &*self.0.lock() {
             match *name {
                 "evictions" => samples.set(&families::STORE_EVICTIONS, &["true"], *value),
@@ -48,11 +49,10 @@ impl Source for State {
                 "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &["routes"], *value),
                 "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
-                "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, &["http://i/keys"], *value),
-                "key_file" => {
-                    samples.set(&families::KEY_FILE_LAST_LOAD, &["http://i/keys"], *value)
-                }
-                "left_out" => samples.set(&families::KEYS_LEFT_OUT, &["http://i/keys"], *value),
+                "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, set, *value),
+                "key_file" => samples.set(&families::KEY_FILE_LAST_LOAD, set, *value),
+                "class_file" => samples.set(&families::CLASS_FILE_LAST_LOAD, set, *value),
+                "left_out" => samples.set(&families::KEYS_LEFT_OUT, set, *value),
                 "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
                 "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),
@@ -216,6 +216,7 @@ fn what_is_wrong_now_ends_with_its_cause() {
     for (code, name, begin, end) in [
         ("key_set_not_fetched", "fetched", 0.0, 1.0),
         ("key_file_broken", "key_file", 0.0, 1.0),
+        ("class_file_broken", "class_file", 0.0, 1.0),
         ("key_left_out", "left_out", 2.0, 0.0),
     ] {
         let (begins, ends) =

@@ -94,6 +94,8 @@ pub struct Gauges {
     pub fetched_key_sets: Vec<(String, f64)>,
     /// 1 for the file of the API keys if it was read at the last reload, otherwise 0.
     pub key_files: Vec<(String, f64)>,
+    /// Whether the file of the classes was read, by its name.
+    pub class_files: Vec<(String, f64)>,
     /// How many keys of a key set cannot be used.
     pub keys_left_out: Vec<(String, f64)>,
     /// How many replicas of the store are not read.
@@ -323,6 +325,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         (&families::NODES_WITH_OTHER_CONFIG, &mut gauges.other_configs),
         (&families::KEY_SET_LAST_FETCH, &mut gauges.fetched_key_sets),
         (&families::KEY_FILE_LAST_LOAD, &mut gauges.key_files),
+        (&families::CLASS_FILE_LAST_LOAD, &mut gauges.class_files),
         (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),
     ] {
         samples.each(family, |labels, numbers| values.push((labels[0].to_string(), numbers[0])));

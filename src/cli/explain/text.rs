@@ -19,7 +19,8 @@ pub fn text(explanation: &Explanation) -> String {
     let client = &explanation.client;
     let because = Some(&client.because).filter(|it| !it.is_empty());
     let because = because.map(|it| format!(" ({it})")).unwrap_or_default();
-    part("Client", vec![format!("{}{because}", client.ip)]);
+    let class = client.class.iter().map(|class| format!("class {class}"));
+    part("Client", [format!("{}{because}", client.ip)].into_iter().chain(class).collect());
     part("Access", explanation.access.iter().map(list).collect());
     part("Policies", explanation.policies.iter().flat_map(policy).collect());
     part("Skipped", reasons(&explanation.skipped));

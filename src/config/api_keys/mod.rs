@@ -6,7 +6,6 @@ mod entries;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,11 +14,11 @@ use tollgate_core::api_keys::{KeyForm, KeyTable};
 use super::excerpt::Excerpts;
 use super::geo_file::FileStamp;
 use super::problem::{Problems, Report, Reported};
-use super::{de, regular_file, yaml};
+use super::{de, held_text, yaml};
 use entries::RawKeyFile;
 
-/// The largest file, in bytes. A key with all its fields has about 300.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// The largest file, in MiB. A key with all its fields has about 300 bytes.
+const MAX_MIB: u64 = 64;
 
 /// The keys of a file, as it was read last.
 #[derive(Clone, Debug)]
@@ -80,7 +79,7 @@ impl ApiKeyFile {
         if let Some(same) = same.filter(|it| Some(it.stamp) == before) {
             return Ok(Reading { file: same.clone(), warnings: None });
         }
-        let (text, stamp) = text_of(&path).map_err(Unusable::Unreadable)?;
+        let (text, stamp) = held_text::read(&path, MAX_MIB).map_err(Unusable::Unreadable)?;
         let problems = Problems::default();
         let table = compile(&text, form, &problems);
         let is_broken = problems.any_errors();
@@ -126,18 +125,4 @@ pub fn compile(text: &str, form: &KeyForm, problems: &Problems) -> Option<KeyTab
     yaml::check_names(&mut tree, problems);
     let raw: RawKeyFile = de::read(&tree, problems)?;
     Some(raw.compile(form, problems))
-}
-
-/// The text of the file, and its state before it was read.
-fn text_of(path: &Path) -> Result<(String, FileStamp), String> {
-    let unreadable = |error: io::Error| format!("it cannot be read: {error}");
-    let file = regular_file::open(path).map_err(unreadable)?;
-    let stamp = FileStamp::of_file(&file).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
-        return Err("it is larger than 64 MiB".to_owned());
-    }
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
-    Ok((text, stamp))
 }

@@ -14,6 +14,7 @@ mod admin;
 mod answers;
 mod authorizers;
 mod check;
+mod classes;
 mod client;
 mod compress;
 mod context;
@@ -172,7 +173,7 @@ impl RawConfig {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let raw_client = self.client.value().unwrap_or(&absent);
-        let Client { settings: mut client, geo_files, api_key_file, key_source } =
+        let Client { settings: mut client, geo_files, api_key_file, class_file, key_source } =
             raw_client.compile(&cx);
         client.geo = geo_files.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
@@ -215,6 +216,7 @@ impl RawConfig {
             client,
             geo_files,
             api_key_file,
+            class_file,
             key_source,
             store,
             keys_on_failure,
@@ -310,6 +312,7 @@ impl RawConfig {
             unused::warn_policies(&self.policies, config, cx);
         }
         unused::warn_lists(&self.access, config, cx);
+        classes::warn(&self.access, &self.policies, config.client.classes.as_deref(), cx);
         access::warn_locations(&self.access, &config.access, &config.client, cx);
         unused::warn_upstreams(&self.upstreams, config, cx);
         unused::warn_authorizers(&self.authorizers, config, cx);

@@ -30,7 +30,7 @@ impl Directory {
     }
 
     fn load(&self, before: &[GeoFile]) -> Result<Compiled, String> {
-        let held = HeldFiles { databases: before.to_vec(), api_keys: None };
+        let held = HeldFiles { databases: before.to_vec(), ..HeldFiles::default() };
         load_again(&self.at("gateway.yaml"), &held, &Progress::default())
             .map_err(|error| error.to_string())
     }

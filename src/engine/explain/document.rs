@@ -102,11 +102,14 @@ pub struct Reason {
     pub because: String,
 }
 
-/// The masked address of the client.
+/// The masked address of the client, and its class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientAddress {
     pub ip: String,
     pub because: String,
+    /// Its class, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
 }
 
 /// What one access list says.

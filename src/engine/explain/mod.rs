@@ -313,6 +313,7 @@ fn client(rules: &Rules, request: &RequestView<'_>, subject: &Subject<'_, '_>) -
     ClientAddress {
         ip: MaskedAddress(subject.client_ip()).to_string(),
         because: texts::address(rules, request, subject.address_origin()),
+        class: subject.class().map(str::to_owned),
     }
 }
 

@@ -88,6 +88,7 @@ pub fn skipped(
             None => "exempt: a header".to_owned(),
         },
         Skip::Exempt(Exemption::Place) => "exempt: the place of the client's address".to_owned(),
+        Skip::Exempt(Exemption::Class) => "exempt: the class of the client".to_owned(),
         Skip::Exempt(Exemption::Address) => "exempt: the client's address".to_owned(),
         Skip::Exempt(Exemption::NoKey) => {
             format!("missing_key: skip, and the request has no {}", policy.key.form())

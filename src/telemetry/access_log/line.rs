@@ -138,6 +138,7 @@ impl<'a> Line<'a> {
         }
         to.optional_text(Field::KeyId, record.key_id.as_ref().map(KeyId::as_str));
         to.optional_text(Field::Team, record.team.as_deref());
+        to.optional_text(Field::Class, record.class.as_deref());
         to.optional_text(Field::DeniedBy, record.denied_by.as_deref());
         to.optional_text(Field::ShadowDeniedBy, record.shadow_denied_by.as_deref());
         if let Some(cause) = record.unsettled {
@@ -242,6 +243,7 @@ impl<'a> Line<'a> {
             ("auth", Field::Auth),
             ("key_id", Field::KeyId),
             ("team", Field::Team),
+            ("class", Field::Class),
             ("denied_by", Field::DeniedBy),
             ("shadow_denied_by", Field::ShadowDeniedBy),
             ("unsettled", Field::Unsettled),

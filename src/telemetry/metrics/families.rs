@@ -414,6 +414,11 @@ families! {
         "1 if the file of the API keys was read at the last reload, 0 if it has mistakes and the keys \
          that were read before stay in force. file: as the configuration names it.",
     ).on_event();
+    CLASS_FILE_LAST_LOAD = Family::gauge(
+        "tollgate_class_file_last_load_successful", &["file"], "",
+        "1 if the file of the classes of clients was read at the last reload, 0 if it has mistakes and the \
+         classes that were read before stay in force. file: as the configuration names it.",
+    ).on_event();
     KEYS_LEFT_OUT = Family::gauge(
         "tollgate_key_set_keys_left_out", &["set"], "keys",
         "Keys of the key set that cannot be used. set: its URL without secrets, or its file.",

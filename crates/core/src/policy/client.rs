@@ -5,9 +5,9 @@ use std::sync::Arc;
 use http::HeaderName;
 use ipnet::IpNet;
 
+use super::{ClassTable, KeyExpr, KeySettings, Places};
 #[cfg(feature = "jwt")]
 use super::{JwtSettings, TokenKeys};
-use super::{KeyExpr, KeySettings, Places};
 use crate::algorithm::Algorithm;
 
 /// The settings that identify the client of a request.
@@ -28,6 +28,8 @@ pub struct ClientSettings {
     /// The databases of places. For each part of a place, the first database that contains
     /// it is used. Without databases, no request has a country, a region or a network.
     pub geo: Vec<Arc<dyn Places>>,
+    /// The classes of clients. None: no client has a class.
+    pub classes: Option<Arc<ClassTable>>,
     /// How API keys are known. None: every text is an API key.
     pub keys: Option<Box<KeySettings>>,
     /// How many wrong credentials an address may send. None: any number.
@@ -46,6 +48,7 @@ impl Default for ClientSettings {
             api_key: ApiKeySettings::default(),
             user: None,
             geo: Vec::new(),
+            classes: None,
             keys: None,
             failures: None,
         }

@@ -285,6 +285,8 @@ pub struct Exempt {
     pub ips: Vec<IpNet>,
     /// Clients in these places.
     pub places: Vec<GeoCode>,
+    /// Clients of these classes.
+    pub classes: Vec<Box<str>>,
     /// Requests with these methods.
     pub methods: Vec<Method>,
     /// Requests with this value on one line of this field. The values are compared in

@@ -50,6 +50,8 @@ pub enum KeyExpr {
     Region,
     /// `asn`: the network (autonomous system) that the address belongs to, as `AS64500`.
     Asn,
+    /// `class`: the name of the client's class.
+    Class,
     /// `global`: one counter for all.
     Global,
     /// A value that an application passes itself. No request has it, and no text names it.
@@ -66,7 +68,7 @@ pub enum KeyExprError {
     /// `ipp`
     #[error(
         "there is no key `{0}`: keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
-         jwt:CLAIM, tls:subject, authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn and global"
+         jwt:CLAIM, tls:subject, authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn, class and global"
     )]
     Unknown(String),
     /// `cookie`
@@ -121,6 +123,7 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "country" => KeyExpr::Country,
         "region" => KeyExpr::Region,
         "asn" => KeyExpr::Asn,
+        "class" => KeyExpr::Class,
         "global" => KeyExpr::Global,
         "cookie" | "header" | "query" | "jwt" | "tls" | "authorizer" | "param" => {
             return Err(KeyExprError::NoName(word.into()));
@@ -189,6 +192,7 @@ impl KeyExpr {
             | Self::Country
             | Self::Region
             | Self::Asn
+            | Self::Class
             | Self::Global
             | Self::Custom => false,
         }
@@ -357,6 +361,7 @@ mod tests {
             ("country", KeyExpr::Country),
             ("region", KeyExpr::Region),
             ("asn", KeyExpr::Asn),
+            ("class", KeyExpr::Class),
             ("global", KeyExpr::Global),
         ];
         for (text, key) in cases {

@@ -226,6 +226,7 @@ impl KeyTexts<'_> {
                 code(text, GeoCode::is_region)
                     .ok_or("write a region with its country, like DE-BE")?,
             ),
+            KeyExpr::Class => Single::new(Tag::Class, plain()),
             KeyExpr::Asn => Single::new(
                 Tag::Asn,
                 code(text, GeoCode::is_asn).ok_or("write the number of a network, like AS64500")?,
@@ -350,6 +351,7 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Country => f.write_str("country"),
             KeyExpr::Region => f.write_str("region"),
             KeyExpr::Asn => f.write_str("asn"),
+            KeyExpr::Class => f.write_str("class"),
             KeyExpr::Global => f.write_str("global"),
             KeyExpr::Custom => f.write_str("custom"),
             KeyExpr::First(_) => f.write_str("first"),

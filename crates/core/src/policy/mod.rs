@@ -12,6 +12,8 @@ mod access;
 mod api_key;
 mod auth;
 mod cidr;
+mod class;
+mod classes;
 mod client;
 mod client_ip;
 mod conditions;
@@ -51,6 +53,9 @@ pub use access::{
     Denial, DenialAnswer, DenialCause, exact_value,
 };
 pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
+pub use classes::{
+    ClassTable, ClientClass, MAX_CLASSES, MAX_NAME_BYTES, MAX_SEARCHED, MAX_TEXT_BYTES, MAX_TEXTS,
+};
 pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use client_ip::{AddressOrigin, Unbelieved};
 pub use counter::Beside;

@@ -48,6 +48,8 @@ pub enum Exemption {
     Header(usize),
     /// The policy exempts the place of the client's address.
     Place,
+    /// The policy exempts the class of the client.
+    Class,
     /// The policy exempts the client's address.
     Address,
     /// The request lacks the key, and the policy skips such requests.
@@ -146,6 +148,11 @@ impl Subject<'_, '_> {
         }
         if self.is_in_one_of(&exempt.places) {
             return Some(Exemption::Place);
+        }
+        if !exempt.classes.is_empty()
+            && self.class().is_some_and(|class| exempt.classes.iter().any(|it| &**it == class))
+        {
+            return Some(Exemption::Class);
         }
         let is_exempt = !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip());
         is_exempt.then_some(Exemption::Address)

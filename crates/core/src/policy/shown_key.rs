@@ -196,6 +196,7 @@ const fn kind(tag: Tag) -> (&'static str, bool) {
         Tag::Country => ("country", true),
         Tag::Region => ("region", true),
         Tag::Asn => ("asn", true),
+        Tag::Class => ("class", true),
         Tag::Global => ("all clients", true),
         Tag::All => ("", true),
     }

@@ -107,6 +107,7 @@ impl Clients {
             now,
             client_ip: OnceCell::new(),
             place: OnceCell::new(),
+            class: OnceCell::new(),
             claims: OnceCell::new(),
             identified: OnceCell::new(),
         }
@@ -163,6 +164,7 @@ pub struct Subject<'r, 'q> {
     pub(super) now: Timestamp,
     client_ip: OnceCell<IpAddr>,
     place: OnceCell<Place>,
+    pub(super) class: OnceCell<Result<&'r str, Lack>>,
     claims: OnceCell<Result<Arc<Claims>, Lack>>,
     pub(super) identified: OnceCell<Identified<'r>>,
 }

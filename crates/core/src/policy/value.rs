@@ -39,6 +39,7 @@ pub(super) enum Tag {
     Custom = 20,
     ApiKeyPart = 21,
     Authorizer = 24,
+    Class = 25,
 }
 
 /// One value of a request.
@@ -115,6 +116,9 @@ impl Subject<'_, '_> {
             KeyExpr::Country => code(Tag::Country, &self.place().country),
             KeyExpr::Region => code(Tag::Region, &self.place().region),
             KeyExpr::Asn => code(Tag::Asn, &self.place().asn),
+            KeyExpr::Class => {
+                self.class_or_lack().map(|name| Single::new(Tag::Class, name.as_bytes()))
+            }
             KeyExpr::Global => Ok(Single::new(Tag::Global, &b""[..])),
             KeyExpr::First(keys) => self.first(keys, |key| self.single(key)),
             KeyExpr::Custom | KeyExpr::All(_) => Err(Lack::Absent),

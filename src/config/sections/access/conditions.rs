@@ -2,16 +2,18 @@
 
 use std::collections::HashSet;
 
+use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::{AccessEffect, AccessRule, KeyExpr, exact_value};
 
 use crate::config::field::{Entries, Field, List, Spanned};
+use crate::config::node::TextSpan;
 use crate::config::scalar::{Cidr, FieldValue, KeyWord, MethodName, PlaceCode, ScalarError};
 use crate::config::sections::client::RawClient;
 use crate::config::sections::context::Context;
 use crate::config::sections::key::NeededParam;
-use crate::config::sections::policies::exempt::place_codes;
+use crate::config::sections::policies::exempt::{class_names, place_codes};
 
 /// The most places of one field, and the most values of one key.
 const MAX_VALUES: usize = 10_000;
@@ -37,6 +39,10 @@ pub struct RawConditions {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["AS64500"])]
     asns: List<PlaceCode>,
+    /// Clients of these classes, see `client.classes`.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["partner"])]
+    classes: List<String>,
     /// Requests with these methods.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["GET", "HEAD"])]
@@ -74,6 +80,10 @@ impl RawConditions {
             cx.at_most(list, key.place_noun(), MAX_VALUES);
             rule = rule.in_places(place_codes(list, key, client, cx));
         }
+        if self.classes.given().is_some() {
+            let names = class_names(&self.classes, client, cx).into_iter();
+            rule = rule.with_values(KeyExpr::Class, names.map(Box::<[u8]>::from).collect());
+        }
         if self.methods.given().is_some() {
             rule = rule.with_methods(self.methods.items().map(|it| it.value.0.clone()).collect());
         }
@@ -96,6 +106,7 @@ impl RawConditions {
         cx.not_empty(&self.countries, "\"countries\" is empty", ADVICE);
         cx.not_empty(&self.regions, "\"regions\" is empty", ADVICE);
         cx.not_empty(&self.asns, "\"asns\" is empty", ADVICE);
+        cx.not_empty(&self.classes, "\"classes\" is empty", ADVICE);
         cx.not_empty(&self.methods, "\"methods\" is empty", ADVICE);
         for (word, values) in self.values.entries() {
             cx.not_empty(values, &format!("\"{}\" has no values", word.shown()), ADVICE);
@@ -111,6 +122,44 @@ impl RawConditions {
         let words = self.values.entries().iter().map(|(word, _)| word);
         words.filter_map(|word| NeededParam::of(&word.value, word.shown())).collect()
     }
+}
+
+impl RawConditions {
+    /// The classes that it names.
+    pub fn named_classes(&self) -> Vec<&Spanned<String>> {
+        let values = self.values.entries().iter().filter(|(word, _)| word.value == "class");
+        self.classes.items().chain(values.flat_map(|(_, names)| names.items())).collect()
+    }
+
+    /// Whether a client must have more than what it can write into a request: an address, a place, or
+    /// a credential.
+    pub fn has_proof(&self) -> bool {
+        !self.ips.is_absent()
+            || !self.countries.is_absent()
+            || !self.regions.is_absent()
+            || !self.asns.is_absent()
+            || self.values.entries().iter().any(|(word, _)| proves(&word.value))
+    }
+
+    /// Where it compares this header field.
+    pub fn spans_of_field(&self, field: &HeaderName) -> Vec<TextSpan> {
+        let is_field = |name: &str| name.eq_ignore_ascii_case(field.as_str());
+        let names = self.headers.entries().iter().map(|(name, _)| name);
+        let fields = names.filter(|name| is_field(&name.value));
+        let words = self.values.entries().iter().map(|(word, _)| word);
+        let words = words.filter(|word| word.value.strip_prefix("header:").is_some_and(is_field));
+        fields.chain(words).map(|name| name.span).collect()
+    }
+}
+
+/// Whether a client cannot choose the value of a word.
+fn proves(word: &str) -> bool {
+    let parsed: Result<KeyExpr, _> = word.parse();
+    parsed.is_ok_and(|key| {
+        key.is_identity()
+            || key.is_place()
+            || matches!(key, KeyExpr::Ip | KeyExpr::TlsSubject | KeyExpr::Authorizer(_))
+    })
 }
 
 /// The key that a word names, if requests can have it.

@@ -21,6 +21,7 @@ use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::Period;
 use crate::config::words::{Word, words};
+use conditions::RawConditions;
 pub use references::{ListReferences, NONE};
 use rule::RawRule;
 
@@ -134,6 +135,16 @@ fn check_blocks(entries: &[(Spanned<String>, Field<RawAccessList>)], cx: &Contex
 }
 
 impl RawAccessList {
+    /// The conditions of all rules.
+    pub fn conditions(&self) -> impl Iterator<Item = &RawConditions> {
+        self.rules.items().flat_map(|rule| rule.value.conditions())
+    }
+
+    /// The conditions of the rules that allow.
+    pub fn allowed(&self) -> impl Iterator<Item = &RawConditions> {
+        self.rules.items().filter_map(|rule| rule.value.allowed())
+    }
+
     fn compile(
         &self,
         name: &Spanned<String>,

@@ -45,7 +45,12 @@ impl RawRule {
         Some(conditions.value()?.compile(effect, client, cx))
     }
 
-    fn conditions(&self) -> impl Iterator<Item = &RawConditions> {
+    /// The conditions of a rule that allows.
+    pub fn allowed(&self) -> Option<&RawConditions> {
+        self.allow.value()
+    }
+
+    pub fn conditions(&self) -> impl Iterator<Item = &RawConditions> {
         self.allow.value().into_iter().chain(self.deny.value())
     }
 

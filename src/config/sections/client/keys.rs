@@ -226,7 +226,7 @@ fn read(path: &Spanned<String>, form: &KeyForm, cx: &Context<'_>) -> Option<ApiK
 }
 
 /// Reports what is wrong in the file where the file is named.
-fn tell(path: &Spanned<String>, report: &Report, stays: bool, cx: &Context<'_>) {
+pub fn tell(path: &Spanned<String>, report: &Report, stays: bool, cx: &Context<'_>) {
     for it in report.problems() {
         let message = format!("{}:{}:{}: {}", path.shown(), it.line, it.column, it.message);
         if it.is_warning || stays {

@@ -1,5 +1,6 @@
 //! `client`: how the gateway identifies the client of a request.
 
+pub mod classes;
 pub mod geo;
 pub mod jwks;
 pub mod jwt;
@@ -17,6 +18,7 @@ use crate::config::model::{self, Client};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Cidr, FieldName, Rate};
 use crate::config::sections::context::Context;
+use classes::RawClasses;
 use geo::RawGeo;
 use jwt::RawJwt;
 use keys::RawKeys;
@@ -64,6 +66,10 @@ pub struct RawClient {
     /// `asn`.
     #[schemars(extend("x-default" = "requests have none of these keys"))]
     geo: Field<RawGeo>,
+    /// Names for clients that have something in common. They give the key `class`.
+    #[schemars(extend("x-default" = "clients have no class"))]
+    #[schemars(example = serde_json::json!({ "file": "classes.yaml" }))]
+    classes: Field<RawClasses>,
 }
 
 /// Where a request has its API key. A request with two different keys is refused with 400.
@@ -129,9 +135,14 @@ impl RawClient {
         settings.failures = Some(model::failures(self.failures.value()));
         self.warn_of_sources(&settings, cx);
         let geo = self.geo.given().map(|geo| geo.value.compile(geo.span, cx));
+        let knows_places = !self.geo.is_absent();
+        let classes = self.classes.given();
+        let class_file = classes.and_then(|it| it.value.compile(it.span, knows_places, cx));
+        settings.classes = class_file.as_ref().map(|file| file.table.clone());
         let jwt = self.user.value().and_then(|user| user.jwt.value());
         let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
-        Client { settings, key_source, geo_files: geo.unwrap_or_default(), api_key_file }
+        let geo_files = geo.unwrap_or_default();
+        Client { settings, key_source, geo_files, api_key_file, class_file }
     }
 
     /// What is done with known API keys while their store cannot be read. The keys must be in a
@@ -209,6 +220,7 @@ impl RawClient {
             token,
             place: !self.geo.is_absent(),
             keys: !self.keys.is_absent(),
+            classes: !self.classes.is_absent(),
             trusted_proxy,
         }
     }

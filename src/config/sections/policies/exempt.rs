@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::{Exempt, GeoCode, KeyExpr};
 
-use crate::config::field::{Entries, Field, List};
+use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
 use crate::config::sections::client::RawClient;
 use crate::config::sections::context::Context;
@@ -29,6 +29,10 @@ pub struct RawExempt {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["AS64500"])]
     asns: List<PlaceCode>,
+    /// Clients of these classes, see `client.classes`.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = ["monitoring"])]
+    classes: List<String>,
     /// Requests with these methods.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["OPTIONS"])]
@@ -44,9 +48,15 @@ impl RawExempt {
         Exempt {
             ips: self.ips.items().map(|block| block.value.0).collect(),
             places: self.places(client, cx),
+            classes: class_names(&self.classes, client, cx),
             methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
             headers: cx.header_values(&self.headers),
         }
+    }
+
+    /// The classes that it names.
+    pub fn classes(&self) -> impl Iterator<Item = &Spanned<String>> {
+        self.classes.items()
     }
 
     fn places(&self, client: &RawClient, cx: &Context<'_>) -> Vec<GeoCode> {
@@ -81,4 +91,13 @@ pub fn place_codes(
         }
     }
     places
+}
+
+/// The names of a list, which needs `client.classes`.
+pub fn class_names(list: &List<String>, client: &RawClient, cx: &Context<'_>) -> Vec<Box<str>> {
+    if let Some(given) = list.given().filter(|_| !client.facts().classes) {
+        let remark = KeyExpr::without_classes();
+        cx.error(given.span, &remark.message, &remark.advice);
+    }
+    list.items().map(|name| name.value.as_str().into()).collect()
 }

@@ -318,6 +318,11 @@ impl RawPolicy {
         self.mode.word() == Some(None)
     }
 
+    /// The classes that it exempts.
+    pub fn exempt_classes(&self) -> impl Iterator<Item = &Spanned<String>> {
+        self.exempt.value().into_iter().flat_map(RawExempt::classes)
+    }
+
     /// Where `overrides: true` is written, if it is.
     pub fn overrides_span(&self) -> Option<TextSpan> {
         self.overrides.given().filter(|given| given.value).map(|given| given.span)

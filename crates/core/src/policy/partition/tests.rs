@@ -289,6 +289,7 @@ fn one_condition_suffices_to_be_exempt() {
     let exempt = Exempt {
         ips: vec!["198.51.100.0/24".parse().unwrap()],
         places: vec![],
+        classes: vec![],
         methods: vec![Method::PUT],
         headers: vec![(HeaderName::from_static("x-internal"), HeaderValue::from_static("s3cret"))],
     };

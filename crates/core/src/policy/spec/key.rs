@@ -20,6 +20,8 @@ pub struct ClientFacts {
     pub place: bool,
     /// Whether API keys are known.
     pub keys: bool,
+    /// Whether there are classes of clients.
+    pub classes: bool,
     /// Whether there are proxies whose fields are believed.
     pub trusted_proxy: bool,
 }
@@ -74,6 +76,7 @@ impl KeyExpr {
                 let message = "no API key is known, since there is no \"client.keys\"";
                 Some(Remark::new(message, "add client: { keys: { file: keys.yaml } }"))
             }
+            Self::Class if !has.classes => Some(Self::without_classes()),
             _ if self.is_place() && !has.place => Some(self.without_places()),
             Self::First(keys) | Self::All(keys) if keys.contains(&Self::Custom) => {
                 let message = "an own value cannot be combined with other keys";
@@ -86,6 +89,12 @@ impl KeyExpr {
             }
             _ => None,
         }
+    }
+
+    /// Why no request has a class.
+    pub fn without_classes() -> Remark {
+        let message = "no client has a class, since there is no \"client.classes\"";
+        Remark::new(message, "add client: { classes: { file: classes.yaml } }")
     }
 
     /// Why no request has this place.

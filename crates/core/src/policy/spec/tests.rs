@@ -20,7 +20,14 @@ fn spec() -> PolicySpec {
 
 fn compile(spec: &PolicySpec) -> Compiled {
     let client = ClientSettings::default();
-    let has = ClientFacts { user: true, token: true, place: true, keys: true, trusted_proxy: true };
+    let has = ClientFacts {
+        user: true,
+        token: true,
+        place: true,
+        keys: true,
+        classes: true,
+        trusted_proxy: true,
+    };
     let usual_mode = StoreMode::Leased;
     spec.compile(&Facts {
         client: &client,
