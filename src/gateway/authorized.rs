@@ -157,8 +157,7 @@ impl Gateway {
         let settings: &AuthorizerSettings = authorizer.settings();
         let begun = monotonic();
         let answer = authorizer.ask(&self.proxy, question).await;
-        let waited = exchange.waited();
-        waited.set(waited.get() + monotonic().duration_since(begun));
+        exchange.waits(monotonic().duration_since(begun).into());
         match answer.as_deref() {
             Ok(Answered::Passed(taken)) => {
                 taken.write(settings, &mut head.headers);

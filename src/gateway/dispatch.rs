@@ -3,7 +3,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -142,16 +141,14 @@ impl Gateway {
         dispatch: Dispatch,
         exchange: &mut Exchange,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let Admission { route, delay, .. } = admission;
-        let handling = &self.snapshot.routes[route];
-        let deadline = exchange.deadline().or_else(|| self.deadline(route));
-        let delayed = self.queue.delay(delay);
+        let handling = &self.snapshot.routes[admission.route];
+        let deadline = exchange.deadline().or_else(|| self.deadline(admission.route));
+        let delayed = self.queue.delay(admission.delay);
         match deadline {
             None => delayed.await?,
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
-        let waited = exchange.waited();
-        waited.set(waited.get() + Duration::from(delay));
+        exchange.waits(admission.delay);
         let Forward { upstream, mut request, expectation, interim, client, mirrored } =
             match dispatch {
                 Dispatch::Respond(response) => return Ok(*response),
@@ -176,7 +173,7 @@ impl Gateway {
         };
         // A body that the upstream has not asked for until now is not needed.
         expectation.iter().for_each(Expectation::refuse);
-        let filter = Arc::clone(self.filters.responses(route));
+        let filter = Arc::clone(self.filters.responses(admission.route));
         let (head, body) = response?.into_parts();
         let body = ResponseBody::upstream(body, filter);
         let body = match handling.max_response_bytes {

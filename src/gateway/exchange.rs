@@ -252,6 +252,12 @@ impl Exchange {
         self.measurement.waited()
     }
 
+    /// The request waits for this time.
+    pub fn waits(&self, time: Span) {
+        let waited = self.waited();
+        waited.set(waited.get() + Duration::from(time));
+    }
+
     /// The attempts at endpoints, if they are recorded.
     pub fn attempts(&self) -> Option<&Attempts> {
         self.closing.recording.as_ref().map(|recording| &recording.record.attempts)
