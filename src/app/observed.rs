@@ -15,6 +15,7 @@ use tollgate_core::time::{Clock, Span, monotonic};
 use super::key_set::Condition;
 use super::process_state::ProcessState;
 use crate::config::HeldFiles;
+use crate::engine::Passwords;
 use crate::platform::{OtherListener, OwnSockets, process_usage};
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{CertificateDates, ListenerHandle, ListenerSettings, OpenConnections};
@@ -33,6 +34,7 @@ pub struct Observed {
     keys: Mutex<KeyCount>,
     units: Mutex<Option<(Instant, HashMap<Counter, Units>)>>,
     log: Option<LostLines>,
+    passwords: Arc<Passwords>,
     current: Mutex<Current>,
 }
 
@@ -55,6 +57,8 @@ struct Current {
     key_file: Option<(String, bool)>,
     /// The same of the file of the classes.
     class_file: Option<(String, bool)>,
+    /// The file of the users and passwords, and whether it could be read at the last reload.
+    password_file: Option<(String, bool)>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
     serves_rate_limits: bool,
     generation: u64,
@@ -90,6 +94,7 @@ impl Observed {
             key_set: None,
             key_file: None,
             class_file: None,
+            password_file: None,
             serves_rate_limits: false,
             generation: 1,
             is_reload_successful: true,
@@ -103,6 +108,7 @@ impl Observed {
             keys: Mutex::default(),
             units: Mutex::default(),
             log,
+            passwords: Arc::clone(&state.auth.passwords),
             current: Mutex::new(current),
         }
     }
@@ -155,13 +161,13 @@ impl Observed {
         self.current.lock().key_set = key_set;
     }
 
-    /// The API keys and the classes are those of these files now.
+    /// The API keys, the users and the classes are those of these files now.
     pub fn set_files(&self, files: &HeldFiles) {
+        let HeldFiles { api_keys, passwords, classes, .. } = files;
         let mut current = self.current.lock();
-        let keys = files.api_keys.as_ref();
-        current.key_file = keys.map(|file| (file.name.clone(), file.is_current));
-        let classes = files.classes.as_ref();
-        current.class_file = classes.map(|file| (file.name.clone(), file.is_current));
+        current.key_file = api_keys.as_ref().map(|file| (file.name.clone(), file.is_current));
+        current.password_file = passwords.as_ref().map(|file| (file.name.clone(), file.is_current));
+        current.class_file = classes.as_ref().map(|file| (file.name.clone(), file.is_current));
     }
 
     /// Another configuration is in use.
@@ -312,6 +318,11 @@ impl Source for Observed {
         if let Some((file, is_current)) = &current.class_file {
             samples.set_whole(&families::CLASS_FILE_LAST_LOAD, &[file], u64::from(*is_current));
         }
+        if let Some((file, is_current)) = &current.password_file {
+            collect_passwords(&self.passwords, samples);
+            let family = &families::PASSWORD_FILE_LAST_LOAD;
+            samples.set_whole(family, &[file], u64::from(*is_current));
+        }
         let lost = lost_process_lines().count();
         samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);
         if let Some(log) = &self.log {
@@ -373,6 +384,13 @@ fn collect_key_set(key_set: &Condition, samples: &mut Samples) {
         samples.set_whole(&families::KEY_SET_LAST_FETCH, &labels, u64::from(is_fetched));
     }
     samples.set_whole(&families::KEYS_LEFT_OUT, &labels, whole(key_set.left_out()));
+}
+
+fn collect_passwords(passwords: &Passwords, samples: &mut Samples) {
+    samples.set_whole(&families::PASSWORDS_WAITING, &[], whole(passwords.waiting()));
+    let [wrong, right] = passwords.checks();
+    samples.set_whole(&families::PASSWORD_CHECKS, &["wrong"], wrong);
+    samples.set_whole(&families::PASSWORD_CHECKS, &["right"], right);
 }
 
 /// What is not known on this system is absent.

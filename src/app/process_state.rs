@@ -13,7 +13,7 @@ use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_redis::NodeState;
 
 use crate::config::{Config, StoreSettings};
-use crate::engine::Failures;
+use crate::engine::SharedAuth;
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::snapshot::{Handling, Snapshot};
 use crate::telemetry::{
@@ -41,8 +41,8 @@ pub struct ProcessState {
     pub refusals: Arc<RefusalRings>,
     /// Peers that name clients and are not trusted.
     pub forwarders: Arc<Forwarders>,
-    /// The wrong credentials of each address.
-    pub failures: Arc<Failures>,
+    /// What all workers check credentials with.
+    pub auth: SharedAuth,
     /// When the log has warned of requests whose cost is not known.
     pub unsettled: UnsettledWarnings,
     secret: Arc<SharedSecret>,
@@ -88,7 +88,7 @@ impl ProcessState {
             top,
             refusals,
             forwarders,
-            failures: Arc::default(),
+            auth: SharedAuth::default(),
             unsettled: UnsettledWarnings::default(),
             secret,
             echo,

@@ -20,7 +20,7 @@ use tollgate_core::time::{Clock, Span, Timestamp, monotonic};
 use tollgate_replay::{Input, Job, Setup, replay};
 
 use crate::config::Config;
-use crate::engine::{Authentication, Engine, Seen, Settlement};
+use crate::engine::{Authentication, Engine, Seen, Settlement, SharedAuth};
 use crate::gateway::{record_decision, record_settlement};
 use crate::telemetry::{
     AccessLog, AccessLogSettings, AuthMetrics, Forwarders, LineFormat, Metrics, Output, Record,
@@ -111,7 +111,7 @@ impl Worker {
             forwarders: WorkerForwarders::new(&Forwarders::default(), &metrics),
             unsettled: UnsettledWarnings::default(),
         };
-        let auth = Authentication::new(Arc::default(), None, AuthMetrics::new(&metrics));
+        let auth = Authentication::new(SharedAuth::default(), None, AuthMetrics::new(&metrics));
         let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
         Self {
             rules: Rules::new(setup.routes.clone(), setup.client.clone(), secret),

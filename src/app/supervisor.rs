@@ -91,8 +91,12 @@ pub enum Shutdown {
 /// Takes the large files out of a configuration.
 fn held_files(config: &mut Config) -> HeldFiles {
     let databases = std::mem::take(&mut config.geo_files);
-    let api_keys = config.api_key_file.take();
-    HeldFiles { databases, api_keys, classes: config.class_file.take() }
+    HeldFiles {
+        databases,
+        api_keys: config.api_key_file.take(),
+        passwords: config.password_file.take(),
+        classes: config.class_file.take(),
+    }
 }
 
 impl Supervisor {
@@ -204,7 +208,7 @@ impl Supervisor {
                 top: Arc::clone(&self.state.top),
                 refusals: Arc::clone(&self.state.refusals),
                 forwarders: Arc::clone(&self.state.forwarders),
-                failures: Arc::clone(&self.state.failures),
+                auth: self.state.auth.clone(),
                 unsettled: self.state.unsettled.clone(),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,

@@ -21,7 +21,7 @@ use tracing::{error, warn};
 use super::runtime::local_runtime;
 use super::sockets::{ListenerId, Purpose, Share};
 use crate::check::{CheckSettings, Services, SharedState};
-use crate::engine::{Authentication, Engine, Failures, Seen, StoreCall};
+use crate::engine::{Authentication, Engine, Seen, SharedAuth, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, ClientLink, Listener, ListenerSettings, Peer, RequestService};
@@ -59,7 +59,7 @@ pub struct Worker {
     pub top: Arc<TopHistory>,
     pub refusals: Arc<RefusalRings>,
     pub forwarders: Arc<Forwarders>,
-    pub failures: Arc<Failures>,
+    pub auth: SharedAuth,
     pub unsettled: UnsettledWarnings,
     pub drain: Drain,
     pub drain_limit: Duration,
@@ -108,7 +108,7 @@ impl Worker {
             unsettled: self.unsettled,
         };
         let directory = directory.map(|keys| Box::new(keys) as Box<dyn KeyDirectory>);
-        let auth = Authentication::new(self.failures, directory, AuthMetrics::new(&metrics));
+        let auth = Authentication::new(self.auth, directory, AuthMetrics::new(&metrics));
         let engine = Engine::new(limiter, auth, Clock::System, &metrics, seen);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));

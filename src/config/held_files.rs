@@ -4,6 +4,7 @@
 use super::api_keys::ApiKeyFile;
 use super::classes::ClassFile;
 use super::geo_file::GeoFile;
+use super::password_file::PasswordFile;
 
 /// The large files of the configuration in use.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +15,10 @@ pub struct HeldFiles {
     pub api_keys: Option<ApiKeyFile>,
     /// The file with the classes of clients.
     pub classes: Option<ClassFile>,
+    /// The file with users and passwords.
+    pub passwords: Option<PasswordFile>,
 }
 
 /// Those of no configuration.
-pub static NO_FILES: HeldFiles = HeldFiles { databases: Vec::new(), api_keys: None, classes: None };
+pub static NO_FILES: HeldFiles =
+    HeldFiles { databases: Vec::new(), api_keys: None, classes: None, passwords: None };

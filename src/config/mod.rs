@@ -28,6 +28,7 @@ mod kind;
 mod model;
 mod neighbours;
 mod node;
+mod password_file;
 mod problem;
 mod progress;
 mod quotes;
@@ -51,7 +52,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use admin_access::admin_access;
-pub use api_keys::ApiKeyFile;
 pub(crate) use api_keys::{mistakes as api_key_mistakes, number_in as api_keys_in};
 pub(crate) use document::{Document, masked};
 pub(crate) use edit::{NotInPlace, edited};
@@ -64,6 +64,7 @@ pub(crate) use model::AdminAccess;
 pub use model::{
     Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,
 };
+pub use password_file::PasswordFile;
 pub use problem::{Report, Reported};
 pub(crate) use progress::Progress;
 pub(crate) use regular_file::{check as check_regular, open as open_regular};

@@ -18,6 +18,7 @@ use tollgate_redis::RedisSettings;
 use super::api_keys::ApiKeyFile;
 use super::classes::ClassFile;
 use super::geo_file::GeoFile;
+use super::password_file::PasswordFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
 use crate::check::CheckSettings;
@@ -44,6 +45,8 @@ pub struct Config {
     pub api_key_file: Option<ApiKeyFile>,
     /// The file of the classes in `client`.
     pub class_file: Option<ClassFile>,
+    /// The file of the users and passwords in `client`.
+    pub password_file: Option<PasswordFile>,
     /// Where the keys for tokens are fetched from, if they are fetched.
     pub key_source: Option<KeySource>,
     /// The set of keys for tokens that is in a file, if there is one.
@@ -134,6 +137,7 @@ impl Config {
             geo_files: Vec::new(),
             api_key_file: None,
             class_file: None,
+            password_file: None,
             key_source: None,
             store: StoreSettings::default(),
             keys_on_failure: KEYS_ON_FAILURE,
@@ -162,6 +166,7 @@ pub struct Client {
     pub geo_files: Vec<GeoFile>,
     pub api_key_file: Option<ApiKeyFile>,
     pub class_file: Option<ClassFile>,
+    pub password_file: Option<PasswordFile>,
     pub key_source: Option<KeySource>,
 }
 

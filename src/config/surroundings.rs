@@ -14,6 +14,7 @@ use super::api_keys::{ApiKeyFile, Reading, Unusable};
 use super::classes::ClassFile;
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
+use super::password_file::{PasswordFile, UnusablePasswords};
 use super::{HeldFiles, Progress, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
@@ -162,6 +163,22 @@ impl Surroundings<'_> {
     pub fn classes_before(&self, path: &str) -> Option<ClassFile> {
         let place = self.directory.join(path);
         self.held.classes.as_ref().filter(|it| it.is_of(&place)).cloned()
+    }
+
+    /// The users in the file at `path`, which messages call `shown`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has mistakes.
+    pub fn passwords(&self, path: &str, shown: &str) -> Result<PasswordFile, UnusablePasswords> {
+        let place = self.directory.join(path);
+        self.note(&place);
+        PasswordFile::read(place, shown, self.held.passwords.as_ref())
+    }
+
+    /// The users in use that were read from `path`.
+    pub fn passwords_before(&self, path: &str) -> Option<PasswordFile> {
+        let place = self.directory.join(path);
+        self.held.passwords.as_ref().filter(|it| it.is_of(&place)).cloned()
     }
 
     /// Whether a file exists at `path`, readable or not.

@@ -4,6 +4,8 @@
 //! them learns no more whether a credential is right, unless that is known without a question. So
 //! known clients behind the same address go on. The failures are in the memory of this node.
 
+mod password;
+
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -12,11 +14,14 @@ use tollgate_core::api_keys::{Found, KeyDirectory, KeyLookup};
 use tollgate_core::consistency::Consistency;
 use tollgate_core::decision::{Decision, Headroom, Outcome, RateLimiter};
 use tollgate_core::digest::{Counter, Key};
-use tollgate_core::policy::{AuthFault, AuthMethod, AuthRefusal, Count, KnownKey, Policy, Subject};
+use tollgate_core::policy::{
+    AuthFault, AuthMethod, AuthRefusal, Clients, Count, KnownKey, Policy, Subject,
+};
 use tollgate_core::routes::Route;
 use tollgate_core::store::{Charge, MemoryStore};
 use tollgate_core::time::{Span, Timestamp};
 
+use super::passwords::Passwords;
 use crate::telemetry::AuthMetrics;
 
 /// The most addresses whose failures are counted. If there are more, those with the fewest failures
@@ -70,7 +75,13 @@ impl Failures {
 
     /// Whether the client's address has had too many failures.
     fn are_used_up(&self, subject: &Subject<'_, '_>, limit: &Algorithm, now: Timestamp) -> bool {
-        !self.0.look(&failure(subject, limit), now).admitted
+        self.left(subject, limit, now) == 0
+    }
+
+    /// How many failures the client's address may have now.
+    fn left(&self, subject: &Subject<'_, '_>, limit: &Algorithm, now: Timestamp) -> u64 {
+        let verdict = self.0.look(&failure(subject, limit), now);
+        if verdict.admitted { verdict.remaining.max(1) } else { 0 }
     }
 }
 
@@ -94,17 +105,29 @@ pub struct Authentication {
     failures: Arc<Failures>,
     /// Where keys are looked up that the configuration does not contain.
     directory: Option<Box<dyn KeyDirectory>>,
+    passwords: Arc<Passwords>,
     metrics: AuthMetrics,
 }
 
+/// What all workers check credentials with.
+#[derive(Clone, Debug, Default)]
+pub struct SharedAuth {
+    /// The wrong credentials of each address.
+    pub failures: Arc<Failures>,
+    /// What checks passwords.
+    pub passwords: Arc<Passwords>,
+}
+
 impl Authentication {
-    /// Counts failures beside other workers, and looks up keys in this directory.
+    /// Counts failures and checks passwords beside other workers, and looks up keys in this
+    /// directory.
     pub fn new(
-        failures: Arc<Failures>,
+        shared: SharedAuth,
         directory: Option<Box<dyn KeyDirectory>>,
         metrics: AuthMetrics,
     ) -> Self {
-        Self { failures, directory, metrics }
+        let SharedAuth { failures, passwords } = shared;
+        Self { failures, directory, passwords, metrics }
     }
 
     /// Regular housekeeping.
@@ -112,14 +135,14 @@ impl Authentication {
         self.failures.0.housekeep(now);
     }
 
-    /// Whether all keys are known without a question.
-    pub const fn knows_at_once(&self) -> bool {
-        self.directory.is_none()
+    /// Whether all credentials are known without a question. `clients` are the settings.
+    pub fn knows_at_once(&self, clients: &Clients) -> bool {
+        self.directory.is_none() && clients.settings().passwords().is_none()
     }
 
     /// Looks up the key of a request, if the configuration does not contain it. A key for which the
     /// directory would have to ask is not looked up for an address with too many failures.
-    pub async fn look_up(&self, subject: &Subject<'_, '_>, now: Timestamp) {
+    pub async fn look_up_key(&self, subject: &Subject<'_, '_>, now: Timestamp) {
         let Some(directory) = &self.directory else { return };
         let Some(sought) = subject.sought_elsewhere() else { return };
         let limit = subject.failures();

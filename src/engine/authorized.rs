@@ -25,9 +25,12 @@ impl Engine {
         let subject = rules.subject(request, index, wall);
         let route = rules.route(index);
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
+        if subject.has_passwords() {
+            Box::pin(auth.check_password(route, &subject, now)).await;
+        }
         let begun = timer.begin();
         if rules.asks_for_credentials(index) {
-            auth.look_up(&subject, now).await;
+            auth.look_up_key(&subject, now).await;
         }
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
         let decision = limiter.decide(second, &subject, headroom, now).await;

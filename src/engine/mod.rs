@@ -7,6 +7,7 @@
 mod auth;
 mod authorized;
 mod explain;
+mod passwords;
 mod question;
 mod refusal;
 mod settlement;
@@ -33,11 +34,12 @@ use crate::telemetry::{
     WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
-pub use auth::{Authentication, Credential, Failures};
+pub use auth::{Authentication, Credential, SharedAuth};
 pub use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, ListVerdict,
     PolicyVerdict, Reason, Wait, explain, preset,
 };
+pub use passwords::Passwords;
 pub use question::{Described, Judges, describe};
 pub use settlement::{Settled, Settlement};
 pub use store_call::StoreCall;
@@ -205,11 +207,15 @@ impl Engine {
         let destination = rules.destination(index, &subject, || fastrand::u64(..));
         let headroom = headroom(destination);
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
+        // It takes longer than decisions, and belongs to none. Boxed, because few gateways have users.
+        if subject.has_passwords() && !is_preflight {
+            Box::pin(auth.check_password(route, &subject, now)).await;
+        }
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
         let (mut credential, mut refusal) = (Credential::default(), None);
         if rules.asks_for_credentials(index) {
-            auth.look_up(&subject, now).await;
+            auth.look_up_key(&subject, now).await;
             // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
                 (credential, refusal) = auth.check(route, &subject, now);
@@ -285,9 +291,11 @@ impl Engine {
         }
     }
 
-    /// Whether [`judge`](Self::judge) waits for nothing: its future is ready at its first poll.
-    pub fn judges_at_once(&self) -> bool {
-        self.deciding.limiter.decides_at_once() && self.deciding.auth.knows_at_once()
+    /// Whether [`judge`](Self::judge) under these rules waits for nothing: its future is ready at its
+    /// first poll.
+    pub fn judges_at_once(&self, rules: &Rules) -> bool {
+        let Deciding { limiter, auth, .. } = &*self.deciding;
+        limiter.decides_at_once() && auth.knows_at_once(rules.clients())
     }
 
     /// Lets policies judge a question whose keys and costs are known without a request. Routes

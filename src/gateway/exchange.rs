@@ -28,8 +28,8 @@ use super::record::{record_binding, record_decision, record_second_decision, rec
 use crate::engine::{Judgement, Settlement};
 
 use crate::message::{
-    Cors, Failure, Refusal, X_REQUEST_ID, failure_response, refusal_response, request_id,
-    write_field,
+    Cors, Failure, Refusal, X_REQUEST_ID, add_challenges, failure_response, refusal_response,
+    request_id, write_field,
 };
 use crate::proxy::RequestBody;
 use crate::server::HeadLines;
@@ -292,7 +292,13 @@ impl Exchange {
 
     /// The response to a request that failed.
     pub fn failure(&self, failure: Failure) -> Response<ResponseBody> {
-        failure_response(self.error_format, failure, &self.request_id).map(ResponseBody::local)
+        let mut response = failure_response(self.error_format, failure, &self.request_id);
+        if let Failure::Unauthenticated(refusal) = &failure {
+            let passwords = self.gateway.snapshot.rules.clients().settings().passwords();
+            let basic = passwords.map(|passwords| &passwords.challenge);
+            add_challenges(refusal, basic, response.headers_mut());
+        }
+        response.map(ResponseBody::local)
     }
 
     /// The fields about limits for its response.

@@ -40,7 +40,7 @@ impl Gateway {
         let arrival = Arrival { peer: client.peer, moment, trace, lines };
         let exchange = Exchange::begin(&self, arrival, &mut head);
         let has_content = !body.is_end_stream();
-        if self.engine.judges_at_once()
+        if self.engine.judges_at_once(&self.snapshot.rules)
             && let Some(mut judged) = self.judge(&client, &head, has_content, moment).now_or_never()
         {
             return self.carry_out(&client, &mut judged, (head, body), moment, exchange);

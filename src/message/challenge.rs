@@ -4,15 +4,23 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::policy::{AuthFault, AuthRefusal, Scheme};
 
-/// `Retry-After` while keys cannot be looked up.
+/// `Retry-After` while credentials cannot be looked up.
 const AWAY_RETRY_SECS: u64 = 1;
 
+const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
+const BEARER_INVALID: HeaderValue =
+    HeaderValue::from_static("Bearer realm=\"tollgate\", error=\"invalid_token\"");
+const API_KEY: HeaderValue = HeaderValue::from_static("ApiKey realm=\"tollgate\"");
+const API_KEY_INVALID: HeaderValue =
+    HeaderValue::from_static("ApiKey realm=\"tollgate\", error=\"invalid_token\"");
+
 /// Adds one challenge for each scheme, in the order of the route's methods (RFC 9110, section
-/// 11.6.1). It names an error only if there was a credential (RFC 6750, section 3.1).
-pub fn add_challenges(refusal: &AuthRefusal, headers: &mut HeaderMap) {
+/// 11.6.1). It names an error only if there was a credential (RFC 6750, section 3.1). `basic` is the
+/// challenge for passwords.
+pub fn add_challenges(refusal: &AuthRefusal, basic: Option<&HeaderValue>, headers: &mut HeaderMap) {
     let wait_s = match refusal.fault {
         AuthFault::TooManyFailures(wait) => Some(wait.as_secs_ceil()),
-        AuthFault::KeysAway => Some(AWAY_RETRY_SECS),
+        AuthFault::KeysAway | AuthFault::PasswordsBusy => Some(AWAY_RETRY_SECS),
         _ => None,
     };
     if let Some(wait_s) = wait_s {
@@ -21,16 +29,17 @@ pub fn add_challenges(refusal: &AuthRefusal, headers: &mut HeaderMap) {
     if !refusal.is_unauthorized() {
         return;
     }
+    let is_wrong_token = refusal.fault.is_wrong() && refusal.fault != AuthFault::Password;
     for scheme in refusal.challenges.iter() {
-        headers.append(WWW_AUTHENTICATE, challenge(scheme, refusal.fault.is_wrong()));
+        let challenge = match (scheme, is_wrong_token) {
+            (Scheme::Basic, _) => basic.cloned(),
+            (Scheme::Bearer, false) => Some(BEARER),
+            (Scheme::Bearer, true) => Some(BEARER_INVALID),
+            (Scheme::ApiKey, false) => Some(API_KEY),
+            (Scheme::ApiKey, true) => Some(API_KEY_INVALID),
+        };
+        if let Some(challenge) = challenge {
+            headers.append(WWW_AUTHENTICATE, challenge);
+        }
     }
-}
-
-const fn challenge(scheme: Scheme, is_wrong: bool) -> HeaderValue {
-    HeaderValue::from_static(match (scheme, is_wrong) {
-        (Scheme::Bearer, false) => "Bearer realm=\"tollgate\"",
-        (Scheme::Bearer, true) => "Bearer realm=\"tollgate\", error=\"invalid_token\"",
-        (Scheme::ApiKey, false) => "ApiKey realm=\"tollgate\"",
-        (Scheme::ApiKey, true) => "ApiKey realm=\"tollgate\", error=\"invalid_token\"",
-    })
 }

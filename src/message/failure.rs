@@ -105,7 +105,7 @@ pub enum Failure {
     StoreAway,
     /// The keys that verify the token have not been fetched yet, and a policy demands a
     /// valid token.
-    #[error("the bearer token of this request cannot be verified at the moment")]
+    #[error("the credential of this request cannot be verified at the moment")]
     KeysAway,
     /// The authorizer of the route gives no answer.
     #[error("it cannot be found out at the moment whether this request may pass")]
@@ -358,7 +358,9 @@ const fn denial_text(answer: DenialAnswer) -> &'static str {
 const fn status_of_refusal(refusal: AuthRefusal) -> StatusCode {
     match refusal.fault {
         AuthFault::TooManyFailures(_) => StatusCode::TOO_MANY_REQUESTS,
-        AuthFault::KeysAway | AuthFault::TokensAway => StatusCode::SERVICE_UNAVAILABLE,
+        AuthFault::KeysAway | AuthFault::TokensAway | AuthFault::PasswordsBusy => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         AuthFault::Ambiguous => StatusCode::BAD_REQUEST,
         _ if refusal.is_unauthorized() => StatusCode::UNAUTHORIZED,
         _ => StatusCode::FORBIDDEN,

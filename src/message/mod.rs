@@ -32,6 +32,7 @@ pub use authorizer::{
     Question as AuthorizerQuestion, QuestionKey, Taken, check_request, checked, holds_for,
     question as authorizer_question,
 };
+pub use challenge::add_challenges;
 pub use compression::{
     CompressSettings, Compressor, Encoding, Fate, MediaRange, Piece, accepted, weaken_etag,
     write_encoding, write_vary,

@@ -10,7 +10,6 @@ use tollgate_core::policy::DenialAnswer;
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{ErrorFormat, Problem, challenge};
 
-use super::challenge::add_challenges;
 use super::failure::Failure;
 use super::spare::empty_table;
 use super::template::{self, Refusal};
@@ -52,9 +51,6 @@ pub fn failure_response(
     }
     if let Failure::Unauthorized(fault) = failure {
         headers.insert(WWW_AUTHENTICATE, challenge(Some(REALM), fault));
-    }
-    if let Failure::Unauthenticated(refusal) = &failure {
-        add_challenges(refusal, headers);
     }
     if matches!(
         failure,

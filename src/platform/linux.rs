@@ -55,6 +55,13 @@ pub fn is_mount(path: &Path) -> bool {
         .is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
+/// Gives this thread a low priority (`setpriority(2)`, which changes one thread on Linux). If the
+/// machine is busy, it gets about a tenth of the processor time of a usual thread. If the system
+/// refuses it, the thread has the usual priority.
+pub fn lower_priority() {
+    let _ = rustix::process::setpriority_process(None, 10);
+}
+
 /// The sockets that systemd opened for this process (`sd_listen_fds(3)`), each with the
 /// error if it cannot be used. To be called once.
 pub fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {

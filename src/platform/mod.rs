@@ -20,13 +20,13 @@ use tokio_util::either::Either;
 
 #[cfg(target_os = "linux")]
 pub use linux::{
-    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, refuse_new_connections,
-    report_service_state,
+    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, lower_priority,
+    refuse_new_connections, report_service_state,
 };
 #[cfg(not(target_os = "linux"))]
 pub use portable::{
-    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, refuse_new_connections,
-    report_service_state,
+    KERNEL_BALANCES_LISTENERS, accept, inherited_sockets, is_mount, lower_priority,
+    refuse_new_connections, report_service_state,
 };
 
 pub use hangup::handles_hangup;
@@ -85,6 +85,7 @@ mod tests {
         assert!(portable::inherited_sockets().is_empty());
         portable::report_service_state(ServiceState::Ready).unwrap();
         assert!(!portable::is_mount(Path::new("/")));
+        portable::lower_priority();
         assert_ne!(portable::KERNEL_BALANCES_LISTENERS, KERNEL_BALANCES_LISTENERS);
     }
 }

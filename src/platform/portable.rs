@@ -42,6 +42,9 @@ pub fn is_mount(_: &Path) -> bool {
     false
 }
 
+/// Does nothing: other systems give a priority to a whole process.
+pub const fn lower_priority() {}
+
 /// Does nothing.
 ///
 /// # Errors

@@ -40,6 +40,7 @@ mod ordinary;
 mod overrides;
 mod own_fields;
 mod packaging;
+mod passwords;
 mod pools;
 mod process_log;
 mod program;

@@ -17,7 +17,7 @@
 //! | 0 | `time` | integer time and clocks |
 //! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`, `tls`; `drain`; `in_time`; `log_fields` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files, and TLS of clients; stopping; time limits; the names in the access log of the gateway |
 //! | 2, pure | `text` | characters that people can read, and JSON strings |
-//! | 3, pure | `api_keys` | the form of API keys, and what is kept of them |
+//! | 3, pure | `api_keys`, `passwords` | the form of API keys, and what is kept of them; users and their passwords |
 //! | 4 | `policy`, `store` | which counters a request uses under which limits; storage of counters |
 //! | 5 | `refusal`, `routes` | the responses to requests that are not admitted; which route of the gateway a request has, and which policies judge it |
 //! | 6 | `decision` | the decision of all policies on a request, its response fields, and the settlement at its end |
@@ -31,6 +31,7 @@ pub mod drain;
 pub mod in_time;
 pub mod log_fields;
 pub mod meter;
+pub mod passwords;
 #[cfg(feature = "jwt")]
 pub mod pem;
 pub mod policy;

@@ -211,6 +211,7 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
             KeyExpr::User => match &client.user {
                 Some(UserSource::Jwt(_)) => (!facts.has_tokens()).then(|| "user".to_owned()),
                 Some(UserSource::Header(name)) => (!facts.has(name)).then(|| "user".to_owned()),
+                Some(UserSource::Basic(_)) => Some("user".to_owned()),
                 None => None,
             },
             KeyExpr::Jwt(claim) => (!facts.has_tokens()).then(|| format!("jwt:{claim}")),

@@ -88,7 +88,7 @@ pub(crate) const CRATES: &[Crate] = &[
                 "tls",
             ],
             &["scalar", "testing", "text"],
-            &["api_keys"],
+            &["api_keys", "passwords"],
             &["policy", "store"],
             &["refusal", "routes"],
             &["decision"],

@@ -31,6 +31,19 @@ pub const KEY_FILE_BROKEN: Rule = Rule {
     advice: "the log has the mistakes: correct the file; it is then read again by itself",
 };
 
+/// The file of users and passwords has mistakes.
+pub const PASSWORD_FILE_BROKEN: Rule = Rule {
+    code: "password_file_broken",
+    alert: Some("TollgatePasswordFileBroken"),
+    over: None,
+    bound: Bound::Equals(0.0),
+    values: |it| it.window.gauges.password_files.clone(),
+    text: |_, file, _| {
+        format!("the file of passwords {file} has mistakes: the users that were read before stay")
+    },
+    advice: "the log has the mistakes: correct the file; it is then read again by itself",
+};
+
 /// The file of the classes of clients has mistakes.
 pub const CLASS_FILE_BROKEN: Rule = Rule {
     code: "class_file_broken",

@@ -348,6 +348,7 @@ pub const RULES: &[Rule] = &[
     key_rules::KEY_SET_NOT_FETCHED,
     key_rules::KEY_FILE_BROKEN,
     key_rules::CLASS_FILE_BROKEN,
+    key_rules::PASSWORD_FILE_BROKEN,
     key_rules::KEY_LEFT_OUT,
     Rule {
         code: "replica_away",

@@ -51,6 +51,7 @@ impl Source for State {
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
                 "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, set, *value),
                 "key_file" => samples.set(&families::KEY_FILE_LAST_LOAD, set, *value),
+                "password_file" => samples.set(&families::PASSWORD_FILE_LAST_LOAD, set, *value),
                 "class_file" => samples.set(&families::CLASS_FILE_LAST_LOAD, set, *value),
                 "left_out" => samples.set(&families::KEYS_LEFT_OUT, set, *value),
                 "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
@@ -217,6 +218,7 @@ fn what_is_wrong_now_ends_with_its_cause() {
         ("key_set_not_fetched", "fetched", 0.0, 1.0),
         ("key_file_broken", "key_file", 0.0, 1.0),
         ("class_file_broken", "class_file", 0.0, 1.0),
+        ("password_file_broken", "password_file", 0.0, 1.0),
         ("key_left_out", "left_out", 2.0, 0.0),
     ] {
         let (begins, ends) =

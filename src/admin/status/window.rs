@@ -96,6 +96,8 @@ pub struct Gauges {
     pub key_files: Vec<(String, f64)>,
     /// Whether the file of the classes was read, by its name.
     pub class_files: Vec<(String, f64)>,
+    /// 1 for the file of users and passwords if it was read at the last reload, otherwise 0.
+    pub password_files: Vec<(String, f64)>,
     /// How many keys of a key set cannot be used.
     pub keys_left_out: Vec<(String, f64)>,
     /// How many replicas of the store are not read.
@@ -326,6 +328,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         (&families::KEY_SET_LAST_FETCH, &mut gauges.fetched_key_sets),
         (&families::KEY_FILE_LAST_LOAD, &mut gauges.key_files),
         (&families::CLASS_FILE_LAST_LOAD, &mut gauges.class_files),
+        (&families::PASSWORD_FILE_LAST_LOAD, &mut gauges.password_files),
         (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),
     ] {
         samples.each(family, |labels, numbers| values.push((labels[0].to_string(), numbers[0])));

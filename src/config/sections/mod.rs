@@ -173,8 +173,14 @@ impl RawConfig {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let raw_client = self.client.value().unwrap_or(&absent);
-        let Client { settings: mut client, geo_files, api_key_file, class_file, key_source } =
-            raw_client.compile(&cx);
+        let Client {
+            settings: mut client,
+            geo_files,
+            api_key_file,
+            class_file,
+            password_file,
+            key_source,
+        } = raw_client.compile(&cx);
         client.geo = geo_files.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
         let keeps_keys = self.store.is_broken() || store.keeps_keys();
@@ -217,6 +223,7 @@ impl RawConfig {
             geo_files,
             api_key_file,
             class_file,
+            password_file,
             key_source,
             store,
             keys_on_failure,

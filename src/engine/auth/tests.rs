@@ -70,7 +70,7 @@ fn outcome(auth: &Authentication, clients: &Clients, key: &str) -> Result<(), Au
     let view = RequestView::of(&head, [192, 0, 2, 1].into()).expect("it is clear");
     let now = Timestamp::from_micros(1_795_246_126_000_000);
     let subject = clients.subject(&view, None, now);
-    let mut looked_up = Box::pin(auth.look_up(&subject, now));
+    let mut looked_up = Box::pin(auth.look_up_key(&subject, now));
     // A store that is read answers at the second poll.
     let ready = (0..2).any(|_| looked_up.as_mut().now_or_never().is_some());
     assert!(ready, "the lookup ends");
@@ -84,7 +84,7 @@ fn store(key: &NewKey, is_read: bool) -> (Authentication, Rc<Cell<usize>>) {
     let entry = Arc::new(KeyEntry { key: KeyRecord::new(key.id, key.digest), team: None });
     let directory = OneKey { entry, is_read, asked: Rc::clone(&asked) };
     let metrics = AuthMetrics::new(&Rc::new(Metrics::new(1000).worker()));
-    (Authentication::new(Arc::default(), Some(Box::new(directory)), metrics), asked)
+    (Authentication::new(SharedAuth::default(), Some(Box::new(directory)), metrics), asked)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_stored_key_passes_and_a_text_that_is_not_a_key_is_not_looked_up() {
     let key = NewKey::generate(&KeyForm::default());
     let (auth, asked) = store(&key, true);
     let clients = clients();
-    assert!(!auth.knows_at_once());
+    assert!(!auth.knows_at_once(&clients));
     assert_eq!(outcome(&auth, &clients, &key.text), Ok(()));
     assert_eq!(asked.get(), 1);
     let unknown = AuthFault::Key(tollgate_core::api_keys::KeyRefusal::Unknown);

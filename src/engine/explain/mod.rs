@@ -75,6 +75,9 @@ pub async fn explain(
     match place(with.rules, &request, wall) {
         Ok((index, subject)) => {
             let route = with.rules.route(index);
+            if route.needs_user() && subject.assume_password() {
+                explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());
+            }
             let unproved = refusal(route, &subject);
             let access = access::asked(&route.access, &subject, unproved.is_none());
             explanation.access = access::shown(&route.access, access);

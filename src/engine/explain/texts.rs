@@ -18,6 +18,10 @@ use tollgate_core::time::Span;
 
 use crate::patches::Resolved;
 
+/// What is assumed of a password.
+pub const PASSWORD_NOT_CHECKED: &str = "the password is not checked here: if there is such a user, \
+    it is taken for the right one";
+
 pub const fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",

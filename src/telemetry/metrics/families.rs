@@ -419,6 +419,19 @@ families! {
         "1 if the file of the classes of clients was read at the last reload, 0 if it has mistakes and the \
          classes that were read before stay in force. file: as the configuration names it.",
     ).on_event();
+    PASSWORD_FILE_LAST_LOAD = Family::gauge(
+        "tollgate_password_file_last_load_successful", &["file"], "",
+        "1 if the file of users and passwords was read at the last reload, 0 if it has mistakes and the \
+         users that were read before stay in force. file: as the configuration names it.",
+    ).on_event();
+    PASSWORDS_WAITING = Family::gauge(
+        "tollgate_passwords_waiting", &[], "passwords",
+        "Passwords that wait for their check: 64 at most.",
+    ).on_event();
+    PASSWORD_CHECKS = Family::counter(
+        "tollgate_password_checks_total", &["result"], "passwords",
+        "Passwords whose hash was computed. result: right, wrong.",
+    ).on_event();
     KEYS_LEFT_OUT = Family::gauge(
         "tollgate_key_set_keys_left_out", &["set"], "keys",
         "Keys of the key set that cannot be used. set: its URL without secrets, or its file.",

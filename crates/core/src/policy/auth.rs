@@ -2,7 +2,7 @@
 
 use super::fields::{self, Lack};
 use super::identified::Identified;
-use super::{ClientSettings, KnownKey, Subject, TokenFault, UserSource};
+use super::{ClientSettings, KnownKey, Subject, TokenFault};
 use crate::algorithm::Algorithm;
 use crate::api_keys::KeyRefusal;
 use crate::time::Span;
@@ -50,6 +50,12 @@ pub enum AuthFault {
     /// The keys that verify its token have not been fetched yet.
     #[error("the bearer token of this request cannot be verified at the moment")]
     TokensAway,
+    /// The user or the password is wrong.
+    #[error("the user or the password of this request is wrong")]
+    Password,
+    /// Too many passwords wait for their check.
+    #[error("the password of this request cannot be checked at the moment")]
+    PasswordsBusy,
     /// Backends may read different credentials.
     #[error("the request has two credentials")]
     Ambiguous,
@@ -70,20 +76,24 @@ impl AuthFault {
             Self::TooManyFailures(_) => "auth_failures",
             Self::KeysAway => "keys_away",
             Self::TokensAway => "unverifiable",
+            Self::Password => "password_wrong",
+            Self::PasswordsBusy => "passwords_busy",
             Self::Ambiguous => "ambiguous",
         }
     }
 
     /// Whether a credential came, and is wrong.
     pub const fn is_wrong(self) -> bool {
-        matches!(self, Self::Key(_) | Self::Token(_))
+        matches!(self, Self::Key(_) | Self::Token(_) | Self::Password)
     }
 
     /// The method to which it belongs, if it is known.
     pub const fn method(self) -> Option<AuthMethod> {
         match self {
             Self::Key(_) | Self::KeysAway => Some(AuthMethod::ApiKey),
-            Self::Token(_) | Self::TokensAway => Some(AuthMethod::User),
+            Self::Token(_) | Self::TokensAway | Self::Password | Self::PasswordsBusy => {
+                Some(AuthMethod::User)
+            }
             Self::Missing | Self::TooManyFailures(_) | Self::Ambiguous => None,
         }
     }
@@ -97,6 +107,8 @@ pub enum Scheme {
     /// `ApiKey`, for keys that come only in fields of their own. It is not registered, but a 401
     /// must have a challenge (RFC 9110, section 15.5.2), and no registered one fits.
     ApiKey,
+    /// `Basic` (RFC 7617).
+    Basic,
 }
 
 /// The schemes that a refused client is told, in the order of the route's methods.
@@ -138,10 +150,13 @@ impl AuthRefusal {
     /// Whether the client could pass with a right credential: the status is 401.
     pub const fn is_unauthorized(&self) -> bool {
         let asks = match self.fault {
-            AuthFault::Missing | AuthFault::Key(_) | AuthFault::Token(_) => true,
+            AuthFault::Missing | AuthFault::Key(_) | AuthFault::Token(_) | AuthFault::Password => {
+                true
+            }
             AuthFault::TooManyFailures(_)
             | AuthFault::KeysAway
             | AuthFault::TokensAway
+            | AuthFault::PasswordsBusy
             | AuthFault::Ambiguous => false,
         };
         asks && !self.challenges.is_empty()
@@ -157,6 +172,7 @@ impl ClientSettings {
                 AuthMethod::ApiKey if self.api_key.bearer => challenges.add(Scheme::Bearer),
                 AuthMethod::ApiKey => challenges.add(Scheme::ApiKey),
                 AuthMethod::User if self.reads_tokens() => challenges.add(Scheme::Bearer),
+                AuthMethod::User if self.passwords().is_some() => challenges.add(Scheme::Basic),
                 AuthMethod::User | AuthMethod::Tls => {}
             }
         }
@@ -211,7 +227,9 @@ impl<'r> Subject<'r, '_> {
                     Err(AuthFault::Token(TokenFault::Invalid))
                 }
                 Err(Lack::Absent) => Ok(false),
+                Err(Lack::Invalid) if self.has_passwords() => Err(AuthFault::Password),
                 Err(Lack::Invalid) => Err(AuthFault::Token(self.token_fault())),
+                Err(Lack::Unverifiable) if self.has_passwords() => Err(AuthFault::PasswordsBusy),
                 Err(Lack::Unverifiable) => Err(AuthFault::TokensAway),
                 Err(Lack::Ambiguous) => Err(AuthFault::Ambiguous),
             },
@@ -241,8 +259,13 @@ impl<'r> Subject<'r, '_> {
         reads_keys && fields::bearer(self.request.fields()).is_ok()
     }
 
+    /// Whether users are known by passwords.
+    pub const fn has_passwords(&self) -> bool {
+        self.clients.settings.passwords().is_some()
+    }
+
     fn has_token_of_user(&self) -> bool {
-        let reads = !matches!(self.clients.settings.user, Some(UserSource::Header(_)) | None);
+        let reads = self.clients.settings.reads_tokens();
         reads && fields::bearer(self.request.fields()).is_ok_and(|token| !self.is_key_beside(token))
     }
 
@@ -259,8 +282,8 @@ impl<'r> Subject<'r, '_> {
 const fn severity(fault: AuthFault) -> u8 {
     match fault {
         AuthFault::Missing | AuthFault::TooManyFailures(_) => 0,
-        AuthFault::KeysAway | AuthFault::TokensAway => 1,
-        AuthFault::Key(_) | AuthFault::Token(_) => 2,
+        AuthFault::KeysAway | AuthFault::TokensAway | AuthFault::PasswordsBusy => 1,
+        AuthFault::Key(_) | AuthFault::Token(_) | AuthFault::Password => 2,
         AuthFault::Ambiguous => 3,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::{ClassTable, KeyExpr, KeySettings, Places};
+use super::{ClassTable, KeyExpr, KeySettings, PasswordSettings, Places};
 #[cfg(feature = "jwt")]
 use super::{JwtSettings, TokenKeys};
 use crate::algorithm::Algorithm;
@@ -61,7 +61,7 @@ impl ClientSettings {
         match &self.user {
             #[cfg(feature = "jwt")]
             Some(UserSource::Jwt(_)) => true,
-            Some(UserSource::Header(_)) | None => false,
+            Some(UserSource::Header(_) | UserSource::Basic(_)) | None => false,
         }
     }
 
@@ -70,7 +70,7 @@ impl ClientSettings {
     pub fn token_keys(&self) -> Option<&TokenKeys> {
         match &self.user {
             Some(UserSource::Jwt(settings)) => Some(settings.keys()),
-            Some(UserSource::Header(_)) | None => None,
+            Some(UserSource::Header(_) | UserSource::Basic(_)) | None => None,
         }
     }
 
@@ -79,7 +79,7 @@ impl ClientSettings {
     pub fn token_keys_mut(&mut self) -> Option<&mut TokenKeys> {
         match &mut self.user {
             Some(UserSource::Jwt(settings)) => Some(settings.keys_mut()),
-            Some(UserSource::Header(_)) | None => None,
+            Some(UserSource::Header(_) | UserSource::Basic(_)) | None => None,
         }
     }
 
@@ -88,7 +88,9 @@ impl ClientSettings {
     pub fn takes_token_for(&self, key: &KeyExpr) -> bool {
         match key {
             KeyExpr::ApiKey | KeyExpr::ApiKeyPart(_) => self.api_key.bearer,
-            KeyExpr::User => !matches!(self.user, Some(UserSource::Header(_))),
+            KeyExpr::User => {
+                !matches!(self.user, Some(UserSource::Header(_) | UserSource::Basic(_)))
+            }
             KeyExpr::Jwt(_) => true,
             KeyExpr::First(keys) => keys.iter().any(|key| self.takes_token_for(key)),
             KeyExpr::All(keys) => {
@@ -133,6 +135,8 @@ pub enum UserSource {
     Jwt(JwtSettings),
     /// A header field, which is used only if the peer is trusted.
     Header(HeaderName),
+    /// The name in the credentials of HTTP Basic authentication, if the password is right.
+    Basic(Box<PasswordSettings>),
 }
 
 #[cfg(test)]

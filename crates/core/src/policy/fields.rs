@@ -39,19 +39,30 @@ pub(super) fn header<'r>(fields: Fields<'r>, name: &HeaderName) -> Result<&'r [u
 /// be written in any case (RFC 9110, section 11.1).
 pub(super) fn bearer(fields: Fields<'_>) -> Result<&[u8], Lack> {
     let value = header(fields, &AUTHORIZATION)?;
-    // Some backends split the value as a list, and find a token after a comma.
-    if value.split(|&byte| byte == b',').skip(1).any(|part| bearer_token(part).is_some()) {
-        return Err(Lack::Ambiguous);
-    }
-    credential(bearer_token(value).ok_or(Lack::Absent)?)
+    of_scheme(value, b"bearer")
 }
 
-/// The text after the scheme `Bearer` and its blank. None if the scheme is another one.
-fn bearer_token(credentials: &[u8]) -> Option<&[u8]> {
+/// The credentials of `Authorization: Basic` (RFC 7617, section 2), as they are encoded.
+pub(super) fn basic(fields: Fields<'_>) -> Result<&[u8], Lack> {
+    of_scheme(header(fields, &AUTHORIZATION)?, b"basic")
+}
+
+/// The credentials in a field, if they are of this scheme.
+fn of_scheme<'v>(value: &'v [u8], scheme: &[u8]) -> Result<&'v [u8], Lack> {
+    // Some backends split the value as a list, and find a token after a comma.
+    let mut parts = value.split(|&byte| byte == b',').skip(1);
+    if parts.any(|part| after_scheme(part, scheme).is_some()) {
+        return Err(Lack::Ambiguous);
+    }
+    credential(after_scheme(value, scheme).ok_or(Lack::Absent)?)
+}
+
+/// The text after the scheme and its blank. None if the scheme is another one.
+fn after_scheme<'v>(credentials: &'v [u8], wanted: &[u8]) -> Option<&'v [u8]> {
     let credentials = credentials.trim_ascii();
     let end = credentials.iter().position(u8::is_ascii_whitespace)?;
     let (scheme, token) = credentials.split_at(end);
-    scheme.eq_ignore_ascii_case(b"bearer").then_some(token.trim_ascii())
+    scheme.eq_ignore_ascii_case(wanted).then_some(token.trim_ascii())
 }
 
 /// A key or token. It has no blank, comma or quote, because lenient backends split the
@@ -108,6 +119,22 @@ mod tests {
             assert_eq!(token(&[line]), Err(Lack::Absent), "{line}");
         }
         assert_eq!(token(&["Bearer abc", "Bearer def"]), Err(Lack::Ambiguous));
+    }
+
+    #[test]
+    fn credentials_of_the_scheme_basic_are_found_as_tokens_are() {
+        let basic = |lines: &[&str]| {
+            let all = headers(AUTHORIZATION, lines);
+            super::basic(Fields::of(&all)).map(<[u8]>::to_vec)
+        };
+        assert_eq!(basic(&["basic  YTpi "]), Ok(b"YTpi".to_vec()));
+        for line in ["Bearer abc", "Basic", "Basic ", "Digest realm=\"basic x\"", ""] {
+            assert_eq!(basic(&[line]), Err(Lack::Absent), "{line}");
+        }
+        for line in ["Basic YTpi YTpj", "Basic YTpi, Bearer abc", "Bearer abc, Basic YTpi"] {
+            assert_eq!(basic(&[line]), Err(Lack::Ambiguous), "{line}");
+        }
+        assert_eq!(basic(&["Basic YTpi", "Basic YTpj"]), Err(Lack::Ambiguous));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::identified::{Identified, Misfits};
 use super::jwt::TokenVerifier;
 use super::token::{Claims, Fault, VerifyToken};
 use super::token_fault::MAX_TOKEN;
-use super::{ClientSettings, ForwardedHeader, KeyExpr, TokenFault, UserSource};
+use super::{ClientSettings, ForwardedHeader, KeyExpr, PasswordAnswer, TokenFault, UserSource};
 use crate::digest::{Secret, SharedSecret};
 use crate::request::{Forwarding, Params, PathMatch, PathPattern, RequestView};
 use crate::time::Timestamp;
@@ -110,6 +110,7 @@ impl Clients {
             class: OnceCell::new(),
             claims: OnceCell::new(),
             identified: OnceCell::new(),
+            password: OnceCell::new(),
         }
     }
 }
@@ -125,7 +126,7 @@ fn verifier<'k>(
         Some(UserSource::Jwt(jwt)) => {
             Some(Box::new(TokenVerifier::new(jwt.clone(), claims_in(keys), secret.get())))
         }
-        Some(UserSource::Header(_)) | None => None,
+        Some(UserSource::Header(_) | UserSource::Basic(_)) | None => None,
     }
 }
 
@@ -167,6 +168,7 @@ pub struct Subject<'r, 'q> {
     pub(super) class: OnceCell<Result<&'r str, Lack>>,
     claims: OnceCell<Result<Arc<Claims>, Lack>>,
     pub(super) identified: OnceCell<Identified<'r>>,
+    pub(super) password: OnceCell<PasswordAnswer>,
 }
 
 impl<'r, 'q> Subject<'r, 'q> {

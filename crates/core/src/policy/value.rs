@@ -166,6 +166,7 @@ impl Subject<'_, '_> {
             Some(UserSource::Header(name)) if self.is_from_trusted_peer() => {
                 fields::header(self.request.fields(), name)
             }
+            Some(UserSource::Basic(_)) => self.user_by_password(),
             Some(UserSource::Header(_)) | None => Err(Lack::Absent),
         }
     }

@@ -99,6 +99,11 @@ impl Route {
         of_policies.chain(self.own_keys()).chain(access)
     }
 
+    /// Whether its requests are judged by who their user is.
+    pub fn needs_user(&self) -> bool {
+        self.auth.contains(&AuthMethod::User) || self.keys().any(KeyExpr::has_user)
+    }
+
     /// The key by which the upstream of the branch with this index distributes requests over its
     /// endpoints, if it uses one.
     pub fn affinity(&self, branch: usize) -> Option<&KeyExpr> {

@@ -1,5 +1,6 @@
 //! `client`: how the gateway identifies the client of a request.
 
+pub mod basic;
 pub mod classes;
 pub mod geo;
 pub mod jwks;
@@ -16,8 +17,10 @@ use tollgate_core::store::keys::OnFailure;
 use crate::config::field::{Field, List};
 use crate::config::model::{self, Client};
 use crate::config::node::TextSpan;
+use crate::config::password_file::PasswordFile;
 use crate::config::scalar::{Cidr, FieldName, Rate};
 use crate::config::sections::context::Context;
+use basic::{Basic, RawBasic};
 use classes::RawClasses;
 use geo::RawGeo;
 use jwt::RawJwt;
@@ -93,7 +96,7 @@ struct RawApiKey {
     cookie: Field<String>,
 }
 
-/// Where a request has the ID of its user: exactly one of `jwt` and `header`.
+/// Where a request has the ID of its user: exactly one of `jwt`, `header` and `basic`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "user", default)]
 #[schemars(deny_unknown_fields)]
@@ -106,6 +109,23 @@ struct RawUser {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"x-user-id")]
     header: Field<FieldName>,
+    /// In the name of HTTP Basic authentication. The gateway checks the password.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "file": "htpasswd", "realm": "staff" }))]
+    basic: Field<RawBasic>,
+}
+
+/// What is compiled of `user`.
+#[derive(Default)]
+struct User {
+    source: Option<UserSource>,
+    password_file: Option<PasswordFile>,
+}
+
+impl From<UserSource> for User {
+    fn from(source: UserSource) -> Self {
+        Self { source: Some(source), password_file: None }
+    }
 }
 
 impl RawClient {
@@ -127,7 +147,9 @@ impl RawClient {
         let ipv6_prefix = cx.number(&self.ipv6_prefix, "ipv6_prefix", 1..=128);
         settings.ipv4_prefix = ipv4_prefix.unwrap_or(settings.ipv4_prefix);
         settings.ipv6_prefix = ipv6_prefix.unwrap_or(settings.ipv6_prefix);
-        settings.user = self.user.given().and_then(|user| self.user(&user.value, user.span, cx));
+        let user = self.user.given().and_then(|user| self.user(&user.value, user.span, cx));
+        let User { source, password_file } = user.unwrap_or_default();
+        settings.user = source;
         self.set_api_key(&mut settings, cx);
         let keys = self.keys.given().map(|keys| keys.value.compile(cx));
         let (keys, api_key_file) = keys.map_or((None, None), |it| (Some(it.settings), it.file));
@@ -142,7 +164,7 @@ impl RawClient {
         let jwt = self.user.value().and_then(|user| user.jwt.value());
         let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
         let geo_files = geo.unwrap_or_default();
-        Client { settings, key_source, geo_files, api_key_file, class_file }
+        Client { settings, key_source, geo_files, api_key_file, class_file, password_file }
     }
 
     /// What is done with known API keys while their store cannot be read. The keys must be in a
@@ -185,15 +207,23 @@ impl RawClient {
         }
     }
 
-    fn user(&self, user: &RawUser, span: TextSpan, cx: &Context<'_>) -> Option<UserSource> {
-        let RawUser { jwt, header } = user;
-        if jwt.is_absent() == header.is_absent() {
-            cx.error(span, "a user comes from one source", "write either jwt or header");
+    fn user(&self, user: &RawUser, span: TextSpan, cx: &Context<'_>) -> Option<User> {
+        let RawUser { jwt, header, basic } = user;
+        let are_written = [!jwt.is_absent(), !header.is_absent(), !basic.is_absent()];
+        if are_written.into_iter().filter(|is_written| *is_written).count() != 1 {
+            let advice = "write one of jwt, header and basic";
+            cx.error(span, "a user comes from one source", advice);
             return None;
         }
         if !jwt.is_absent() {
             let jwt = jwt.given()?;
-            return jwt.value.compile(jwt.span, cx).map(UserSource::Jwt);
+            return jwt.value.compile(jwt.span, cx).map(UserSource::Jwt).map(User::from);
+        }
+        if !basic.is_absent() {
+            let basic = basic.given()?;
+            let Basic { settings, file } = basic.value.compile(basic.span, cx);
+            let source = UserSource::Basic(Box::new(settings));
+            return Some(User { source: Some(source), password_file: file });
         }
         let header = header.given()?;
         if !self.has_trusted_proxies() {
@@ -201,7 +231,7 @@ impl RawClient {
                            none";
             cx.error(header.span, message, "name your proxies in trusted_proxies");
         }
-        Some(UserSource::Header(header.value.0.clone()))
+        Some(UserSource::Header(header.value.0.clone()).into())
     }
 
     /// Whether there are proxies whose headers are believed, or were meant to be.
