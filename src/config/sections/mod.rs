@@ -19,6 +19,7 @@ mod client;
 mod compress;
 mod context;
 mod credentials;
+mod cross_origin;
 mod headers;
 mod key;
 mod listeners;
@@ -314,6 +315,7 @@ impl RawConfig {
         unused::warn_locations(geo, &self.policies, config, cx);
         unused::warn_certificates(&self.policies, config, cx);
         credentials::warn(&self.routes, raw, config, cx);
+        cross_origin::warn(&self.routes, config, cx);
         // Questions over HTTP may name any policy.
         if config.check.http.is_none() {
             unused::warn_policies(&self.policies, config, cx);

@@ -116,6 +116,11 @@ impl Cors {
         is_allowed.then(|| self.permission())
     }
 
+    /// Whether cookies and other credentials of browsers may be sent.
+    pub const fn allows_credentials(&self) -> bool {
+        self.credentials
+    }
+
     fn allows_method(&self, request: &HeaderMap) -> bool {
         let mut asked = request.get_all(ACCESS_CONTROL_REQUEST_METHOD).iter();
         let method = asked.next().filter(|_| asked.next().is_none());
@@ -132,7 +137,8 @@ impl Cors {
         })
     }
 
-    fn allows_field(&self, name: &str) -> bool {
+    /// Whether scripts may set the field with this name.
+    pub fn allows_field(&self, name: &str) -> bool {
         let lower = |byte: u8| byte.to_ascii_lowercase();
         let compared = |known: &str| known.bytes().cmp(name.bytes().map(lower));
         name.is_empty()
