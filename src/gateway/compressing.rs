@@ -6,7 +6,8 @@ use std::rc::Rc;
 use crate::message::{Compressor, Encoding};
 use crate::telemetry::CompressionMetrics;
 
-/// Bodies that one worker compresses at the same time. Each of them needs about 400 KiB.
+/// Bodies that one worker compresses at the same time. Each of them needs about 400 KiB in gzip,
+/// and 700 KiB in zstd.
 const MAX_STREAMS: usize = 256;
 
 /// What one worker compresses at present.

@@ -85,6 +85,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_client_decides_before_the_list() {
+        for (line, expected) in [
+            ("gzip, zstd", Some(Encoding::Zstd)),
+            ("gzip, deflate, br, zstd", Some(Encoding::Zstd)),
+            ("gzip, zstd;q=0.9", Some(Encoding::Gzip)),
+            ("*, zstd;q=0", Some(Encoding::Gzip)),
+            ("*", Some(Encoding::Zstd)),
+            ("zstd;q=0.5, identity", None),
+            ("br", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(line));
+            let offered = [Encoding::Zstd, Encoding::Gzip];
+            assert_eq!(accepted(&headers, &offered), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn the_weights_of_the_client_decide() {
         for (lines, expected) in [
             (&[][..], false),

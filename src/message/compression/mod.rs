@@ -2,6 +2,7 @@
 
 mod accept;
 mod eligible;
+mod encoder;
 mod head;
 mod settings;
 mod stream;

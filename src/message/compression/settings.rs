@@ -16,6 +16,8 @@ pub struct CompressSettings {
 pub enum Encoding {
     /// RFC 1952.
     Gzip,
+    /// RFC 8878.
+    Zstd,
 }
 
 impl Encoding {
@@ -23,6 +25,7 @@ impl Encoding {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
         }
     }
 }

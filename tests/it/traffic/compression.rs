@@ -1,9 +1,10 @@
 //! Routes that compress responses.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::sync::{Mutex, mpsc};
 
 use flate2::read::GzDecoder;
+use zstd::stream::read::Decoder as ZstdDecoder;
 
 use super::{endpoint, gateway, metric};
 use crate::support::{Client, Gateway, Origin, PATIENCE, Response, eventually};
@@ -66,6 +67,28 @@ fn a_client_that_accepts_gzip_gets_it_and_others_get_the_same_text() {
 }
 
 #[test]
+fn of_two_encodings_the_client_chooses() {
+    let origin = text("Content-Type: text/plain");
+    let gateway = start(&origin, "{ encodings: [zstd, gzip] }");
+    let mut client = gateway.client();
+    let plain = client.get("/", &[]).text();
+    for (accepted, encoding) in [
+        ("gzip, deflate, br, zstd", Some("zstd")),
+        ("zstd;q=0.5, gzip", Some("gzip")),
+        ("br", None),
+    ] {
+        let response = client.get("/", &[&format!("Accept-Encoding: {accepted}")]);
+        assert_eq!(response.field("content-encoding"), encoding, "{accepted}");
+        let text = match encoding {
+            Some(encoding) => readable(encoding, &response.body),
+            None => response.text(),
+        };
+        assert_eq!(text, plain, "{accepted}");
+    }
+    assert_eq!(metric(&gateway, COMPRESSED, &["result=\"zstd\""]), 1.0);
+}
+
+#[test]
 fn responses_that_must_stay_as_they_are_stay_so() {
     for (fields, compress) in [
         ("Content-Type: image/png", "{}"),
@@ -113,6 +136,10 @@ fn defaults_hold_for_routes_that_do_not_say_otherwise() {
 /// the response is the same.
 #[test]
 fn events_come_singly_and_their_cost_is_measured() {
+    ["gzip", "zstd"].into_iter().for_each(check_events);
+}
+
+fn check_events(encoding: &str) {
     let (go, may_go) = mpsc::channel::<()>();
     let may_go = Mutex::new(may_go);
     let origin = Origin::serving(move |stream, read| {
@@ -130,16 +157,18 @@ fn events_come_singly_and_their_cost_is_measured() {
     });
     let top = "policies: { p: { key: ip, limit: 100/day, \
                cost: { reserve: 1, settle: { sse_json: /tokens } } } }";
-    let route = "upstream: app, policies: [p], compress: {}";
+    let route = "upstream: app, policies: [p], compress: { encodings: [zstd, gzip] }";
     let gateway = gateway(&[("app", endpoint(origin.address()))], route, top);
     let mut client = gateway.client();
-    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{GZIP}\r\n\r\n").as_bytes());
-    assert_eq!(client.head().field("content-encoding"), Some("gzip"));
+    client.send(
+        format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {encoding}\r\n\r\n").as_bytes(),
+    );
+    assert_eq!(client.head().field("content-encoding"), Some(encoding));
     let mut received = Vec::new();
     let mut expected = String::new();
     for event in ["data: one\n\n", "data: two\n\n", "data: {\"tokens\": 30}\n\n"] {
         expected.push_str(event);
-        while readable(&received) != expected {
+        while readable(encoding, &received) != expected {
             received.extend(chunk(&mut client));
         }
         go.send(()).expect("the origin waits");
@@ -147,7 +176,7 @@ fn events_come_singly_and_their_cost_is_measured() {
     while let Ok(Some(more)) = client.chunk() {
         received.extend(more);
     }
-    assert_eq!(readable(&received), expected);
+    assert_eq!(readable(encoding, &received), expected);
     // The next request sees what the first one has cost.
     (0..3).for_each(|_| go.send(()).expect("the origin waits"));
     eventually("the cost is settled", || gateway.access_lines(1)[0]["bytes"] != 0);
@@ -160,8 +189,11 @@ fn chunk(client: &mut Client) -> Vec<u8> {
 }
 
 /// What can be decompressed of the beginning of a body.
-fn readable(compressed: &[u8]) -> String {
-    let mut decoder = GzDecoder::new(compressed);
+fn readable(encoding: &str, compressed: &[u8]) -> String {
+    let mut decoder: Box<dyn Read> = match encoding {
+        "gzip" => Box::new(GzDecoder::new(compressed)),
+        _ => Box::new(ZstdDecoder::new(compressed).expect("there is memory")),
+    };
     let mut text = Vec::new();
     let mut byte = [0];
     while let Ok(1) = decoder.read(&mut byte) {
