@@ -177,7 +177,7 @@ impl Authentication {
         subject: &Subject<'r, '_>,
         now: Timestamp,
     ) -> (Credential<'r>, Option<AuthRefusal>) {
-        let (word, refusal) = self.prove(&route.auth, subject, now);
+        let (word, refusal) = self.prove(&route.auth, subject, now, true);
         if refusal.is_none() {
             self.note_use(subject, now);
         }
@@ -186,11 +186,32 @@ impl Authentication {
         (Credential { key, is_accepted, word }, refusal)
     }
 
+    /// Whether the API key of a client is accepted. A wrong one counts if `counts`.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub async fn check_key(
+        &self,
+        subject: &Subject<'_, '_>,
+        now: Timestamp,
+        counts: bool,
+    ) -> Result<(), AuthFault> {
+        self.look_up(subject, now).await;
+        match self.prove(&[AuthMethod::ApiKey], subject, now, counts).1 {
+            Some(refusal) => Err(refusal.fault),
+            None => {
+                self.note_use(subject, now);
+                Ok(())
+            }
+        }
+    }
+
     fn prove(
         &self,
         methods: &[AuthMethod],
         subject: &Subject<'_, '_>,
         now: Timestamp,
+        counts: bool,
     ) -> (Option<&'static str>, Option<AuthRefusal>) {
         if methods.is_empty() {
             return (None, None);
@@ -207,7 +228,7 @@ impl Authentication {
             return (Some(SHADOW), None);
         }
         let too_many = match subject.failures() {
-            Some(limit) if fault.is_wrong() => self.failures.count(subject, limit, now),
+            Some(limit) if counts && fault.is_wrong() => self.failures.count(subject, limit, now),
             _ => None,
         };
         let told = too_many.map_or(fault, AuthFault::TooManyFailures);

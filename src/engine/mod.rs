@@ -7,6 +7,7 @@
 mod auth;
 mod authorized;
 mod explain;
+mod named_key;
 mod passwords;
 mod question;
 mod refusal;
@@ -39,6 +40,7 @@ pub use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, ListVerdict,
     PolicyVerdict, Reason, Wait, explain, preset,
 };
+pub use named_key::NamedKey;
 pub use passwords::Passwords;
 pub use question::{Described, Judges, describe};
 pub use settlement::{Settled, Settlement};

@@ -12,7 +12,7 @@ use tollgate_core::routes::{Destination, Rules};
 use tollgate_core::store::{Mark, Marked, StoreUnavailable};
 use tollgate_core::time::Timestamp;
 
-use super::{Engine, Undecidable, place};
+use super::{Engine, NamedKey, Undecidable, place};
 
 /// A request that a question describes, as the policies see it.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub enum Judges<'r, 'q> {
     Matching,
 }
 
-/// Describes a request at `wall`, the wall clock's time.
+/// Describes a request at `wall`, the wall clock's time. With `key`, its client has this API key.
 ///
 /// # Errors
 /// If no route matches, or backends may interpret the request in two ways.
@@ -45,6 +45,7 @@ pub fn describe<'r>(
     judges: Judges<'r, '_>,
     request: &RequestView<'_>,
     wall: Timestamp,
+    key: Option<&NamedKey<'r>>,
 ) -> Result<Described<'r>, Undecidable> {
     let (route, subject) = match judges {
         Judges::Policies(_) => (None, rules.clients().subject(request, None, wall)),
@@ -53,6 +54,10 @@ pub fn describe<'r>(
             let (index, subject) = place(rules, request, wall)?;
             (Some(index), subject)
         }
+    };
+    let subject = match key {
+        Some(key) => key.client(subject),
+        None => subject,
     };
     let claims = match (judges, route) {
         (Judges::Policies(policies), _) => Claims::new(policies.iter().copied(), &subject),

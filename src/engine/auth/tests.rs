@@ -75,7 +75,7 @@ fn outcome(auth: &Authentication, clients: &Clients, key: &str) -> Result<(), Au
     let ready = (0..2).any(|_| looked_up.as_mut().now_or_never().is_some());
     assert!(ready, "the lookup ends");
     drop(looked_up);
-    let (_, refusal) = auth.prove(&[AuthMethod::ApiKey], &subject, now);
+    let (_, refusal) = auth.prove(&[AuthMethod::ApiKey], &subject, now, true);
     refusal.map_or(Ok(()), |refusal| Err(refusal.fault))
 }
 

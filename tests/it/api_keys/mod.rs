@@ -34,12 +34,12 @@ impl Keys {
         made.stdout.trim_end().to_owned()
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         std::fs::read_to_string(self.path()).unwrap_or_default()
     }
 
     /// Replaces the file, as editors do.
-    fn rewrite(&self, text: &str) {
+    pub(crate) fn rewrite(&self, text: &str) {
         let new = self.0.path().join("new");
         std::fs::write(&new, text).expect("a file");
         std::fs::rename(&new, self.path()).expect("both are in one directory");

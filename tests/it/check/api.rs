@@ -13,13 +13,13 @@ const PAGE: &str = include_str!("../../../docs/check-api.md");
 const TOKEN: &str = "0123456789abcdef";
 
 /// A caller of the API of a gateway whose second listener it is.
-struct Caller {
+pub(super) struct Caller {
     client: Client,
     fields: Vec<String>,
 }
 
 impl Caller {
-    fn of(gateway: &Gateway) -> Self {
+    pub(super) fn of(gateway: &Gateway) -> Self {
         Self::at(gateway.addresses()[1])
     }
 
@@ -30,7 +30,7 @@ impl Caller {
     }
 
     /// The status and the body of the answer.
-    fn send(&mut self, path: &str, body: &str, more: &[&str]) -> (u16, Value) {
+    pub(super) fn send(&mut self, path: &str, body: &str, more: &[&str]) -> (u16, Value) {
         let fields = self.fields.iter().map(String::as_str).chain(more.iter().copied());
         let fields: Vec<&str> = fields.collect();
         let response = self.client.request("POST", path, &fields, body.as_bytes());
@@ -38,25 +38,25 @@ impl Caller {
         (response.status, body.unwrap_or_else(|_| panic!("{response:?}")))
     }
 
-    fn call(&mut self, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) fn call(&mut self, path: &str, body: &Value) -> (u16, Value) {
         self.send(path, &body.to_string(), &[])
     }
 
-    fn check(&mut self, body: &Value) -> Value {
+    pub(super) fn check(&mut self, body: &Value) -> Value {
         let (status, answer) = self.call("/v1/check", body);
         assert_eq!(status, 200, "{body}: {answer}");
         answer
     }
 
     /// The status of a call with a lease.
-    fn end(&mut self, verb: &str, lease: &Value, more: &Value) -> u16 {
+    pub(super) fn end(&mut self, verb: &str, lease: &Value, more: &Value) -> u16 {
         let mut body = json!({ "lease": lease });
         let fields = more.as_object().expect("it is an object").clone();
         body.as_object_mut().expect("it is an object").extend(fields);
         self.call(verb, &body).0
     }
 
-    fn remaining(&mut self, policy: &str, key: &str) -> u64 {
+    pub(super) fn remaining(&mut self, policy: &str, key: &str) -> u64 {
         let answer = self.check(&json!({ "policy": policy, "key": key, "peek": true }));
         answer["remaining"].as_u64().expect("it is a number")
     }

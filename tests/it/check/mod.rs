@@ -1,6 +1,7 @@
 //! Questions of other proxies and services.
 
 mod api;
+mod api_key;
 mod auth;
 mod authorization;
 mod credentials;

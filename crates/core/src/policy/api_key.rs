@@ -23,6 +23,14 @@ use super::{ApiKeySettings, LimitOwner, OverrideLimit, Policy, Subject};
 use crate::api_keys::{Found, KeyDigest, KeyRefusal, Override, Sought};
 use crate::time::Span;
 
+impl<'q> Subject<'_, 'q> {
+    /// The same client with this API key, whichever key the request has.
+    pub const fn with_api_key(mut self, text: &'q [u8]) -> Self {
+        self.named_key = Some(text);
+        self
+    }
+}
+
 impl<'r> Subject<'r, '_> {
     /// What the API key of the request says. Without [`KeySettings`], no key is known.
     pub fn identified(&self) -> &Identified<'r> {
@@ -61,6 +69,12 @@ impl<'r> Subject<'r, '_> {
     #[cfg(not(feature = "keys"))]
     fn identify(&self, _: &'r KeySettings, _: &[u8]) -> Identified<'r> {
         Identified::Refused(KeyRefusal::Unknown, None)
+    }
+
+    /// The client has identified itself so before.
+    pub fn identify_as(&self, identified: Identified<'r>) {
+        // It fails only if the key was used before.
+        let _ = self.identified.set(identified);
     }
 
     /// The key that the request has proved to have.
@@ -159,6 +173,9 @@ impl<'r> Subject<'r, '_> {
     /// of the request contains it. If a request has two different keys, the one that counts depends
     /// on the backend.
     pub(super) fn presented(&self) -> Result<Cow<'_, [u8]>, Lack> {
+        if let Some(text) = self.named_key {
+            return Ok(Cow::Borrowed(text));
+        }
         let ApiKeySettings { headers, bearer, query, cookie } = &self.clients.settings.api_key;
         let (fields, uri_query) = (self.request.fields(), self.request.query());
         let in_fields = headers.iter().map(|name| {

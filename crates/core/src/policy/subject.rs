@@ -111,6 +111,7 @@ impl Clients {
             claims: OnceCell::new(),
             identified: OnceCell::new(),
             password: OnceCell::new(),
+            named_key: None,
         }
     }
 }
@@ -169,6 +170,8 @@ pub struct Subject<'r, 'q> {
     claims: OnceCell<Result<Arc<Claims>, Lack>>,
     pub(super) identified: OnceCell<Identified<'r>>,
     pub(super) password: OnceCell<PasswordAnswer>,
+    /// The text of its API key, if that is not read from the request.
+    pub(super) named_key: Option<&'q [u8]>,
 }
 
 impl<'r, 'q> Subject<'r, 'q> {

@@ -8,9 +8,10 @@ use http::header::HeaderName;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::decision::{Charged, Claims, Decision, Outcome, Report};
 use tollgate_core::digest::Key;
-use tollgate_core::policy::{Mode, Policy};
+use tollgate_core::policy::{AuthFault, Mode, Policy};
 use tollgate_core::time::Span;
 
+use super::api_key::named_key;
 use super::prepare::{Asking, Prepared, dynamic, prepare};
 use super::problem::{Problem, json};
 use super::question::{MAX_CHECKS, MAX_TOGETHER, Question, parts};
@@ -66,9 +67,15 @@ impl Check<'_> {
             let limit = dynamic(self.asking.caller, question);
             stated.push(limit.map_err(|problem| problem.within(&at(index)))?);
         }
+        let mut named = Vec::with_capacity(questions.len());
+        for (index, question) in questions.iter().enumerate() {
+            let key = named_key(self.asking, question).await;
+            named.push(key.map_err(|problem| problem.within(&at(index)))?);
+        }
         let mut prepared = Vec::with_capacity(questions.len());
-        for (index, (question, stated)) in questions.iter().zip(&stated).enumerate() {
-            let question = prepare(self.asking, question, stated.as_ref());
+        for (index, question) in questions.iter().enumerate() {
+            let (stated, named) = (stated[index].as_ref(), named[index].as_ref());
+            let question = prepare(self.asking, question, stated, named);
             prepared.push(question.map_err(|problem| problem.within(&at(index)))?);
         }
         let mut ready = self.ready(prepared)?;
@@ -204,7 +211,8 @@ impl Check<'_> {
             let stated = question.dynamic.as_ref().map(|stated| stated.name.clone());
             stated.unwrap_or_else(|| policy.name.to_string())
         };
-        Reply::new(&decision.outcome, decision.delay, question.is_peek, &reports, name)
+        let reply = Reply::new(&decision.outcome, decision.delay, question.is_peek, &reports, name);
+        Reply { key_id: question.key_id.clone(), ..reply }
     }
 
     /// Adds the lease of a question, if it asks for one and is admitted.
@@ -254,6 +262,11 @@ impl Check<'_> {
             _ if !self.prefers_status => StatusCode::OK,
             Outcome::Admit => StatusCode::OK,
             Outcome::Unavailable(_) | Outcome::Unverifiable(..) => StatusCode::SERVICE_UNAVAILABLE,
+            Outcome::Unauthenticated(refusal) => match refusal.fault {
+                AuthFault::KeysAway => StatusCode::SERVICE_UNAVAILABLE,
+                AuthFault::TooManyFailures(_) => StatusCode::TOO_MANY_REQUESTS,
+                _ => StatusCode::UNAUTHORIZED,
+            },
             _ => StatusCode::TOO_MANY_REQUESTS,
         }
     }

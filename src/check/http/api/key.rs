@@ -64,6 +64,17 @@ impl<'de> Deserialize<'de> for AskedKey {
     }
 }
 
+/// The text of an API key. It is not shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct KeyText(pub String);
+
+impl fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyText").field(&self.0.len()).finish()
+    }
+}
+
 struct KeyVisitor;
 
 impl<'de> Visitor<'de> for KeyVisitor {

@@ -3,6 +3,8 @@
 //! A service describes a client by its key, or a request. The same policies decide by the same
 //! counters as for a request that the gateway forwards.
 
+mod api_key;
+mod asked;
 mod caller;
 mod decide;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -11,13 +11,14 @@ use tollgate_core::policy::{KeyExpr, LimitChoice, Policy};
 use tollgate_core::time::{Span, Timestamp};
 use tollgate_limiter::Limit;
 
+use super::asked::{check_words, only_address, view};
 use super::caller::Caller;
 use super::key::AskedKey;
 use super::problem::Problem;
-use super::question::{AskedRequest, MAX_TOGETHER, Question, ttl};
+use super::question::{MAX_TOGETHER, Question, ttl};
 use crate::check::lease::{Dynamic, MAX_NAME};
 use crate::check::settings::LeaseSettings;
-use crate::engine::{self, Described, Description, Fields, Judges, PeerView, Undecidable};
+use crate::engine::{self, Asked, Described, Judges, NamedKey, Undecidable};
 use crate::gateway::Gateway;
 
 /// What metrics and lists call limits that questions state: their names have no bound.
@@ -43,6 +44,8 @@ pub struct Prepared<'r> {
     pub lease: Option<Span>,
     /// The limit that it states.
     pub dynamic: Option<Dynamic>,
+    /// The id of the API key that it names, if the key is accepted.
+    pub key_id: Option<String>,
     shown: Shown<'r>,
 }
 
@@ -141,7 +144,7 @@ impl Dynamic {
     }
 }
 
-/// Prepares a question. `dynamic` is the limit that it states.
+/// Prepares a question. `dynamic` is the limit that it states, and `named` the API key that it names.
 ///
 /// # Errors
 /// If it has a mistake, or the caller may not ask it.
@@ -149,21 +152,31 @@ pub fn prepare<'r>(
     asking: Asking<'r>,
     question: &'r Question,
     dynamic: Option<&'r (Dynamic, Arc<Policy>)>,
+    named: Option<&NamedKey<'r>>,
 ) -> Result<Prepared<'r>, Problem> {
     let judges = Chosen::of(asking, question, dynamic)?;
     let (claims, shown, headroom) = match (&question.key, &question.request) {
+        (None, None) if named.is_some() => {
+            let Chosen::Policies(policies) = &judges else {
+                let detail = "the policies of a route are asked with a \"request\"";
+                return Err(Problem::bad_request(detail).at("/api_key"));
+            };
+            check_words(policies, question.ip)?;
+            let described = describe(asking, &judges, &only_address(question.ip)?, named)?;
+            (described.claims, Shown::Keys(described.shown), Headroom::default())
+        }
         (Some(key), None) => {
             let claims = by_key(asking, &judges, key, dynamic)?;
             (Ok(claims), Shown::Key(key), Headroom::default())
         }
         (None, Some(request)) => {
-            let described = by_request(asking, &judges, request)?;
+            let described = describe(asking, &judges, &request.asked()?, named)?;
             let headroom = described.destination.map(|it| asking.gateway.headroom(it));
             (described.claims, Shown::Keys(described.shown), headroom.unwrap_or_default())
         }
         (None, None) => {
             return Err(Problem::bad_request(
-                "write a \"key\" or a \"request\" that names the client",
+                "write a \"key\", an \"api_key\" or a \"request\" that names the client",
             ));
         }
         (Some(_), Some(_)) => {
@@ -172,7 +185,7 @@ pub fn prepare<'r>(
             );
         }
     };
-    let is_peek = question.peek || question.cost == Some(0);
+    let is_peek = question.counts_nothing();
     let lease = lease_of(asking, question, is_peek)?;
     let claims = claims.map(|claims| {
         claims.with_costs(|policy, own| {
@@ -192,7 +205,8 @@ pub fn prepare<'r>(
         }
     }
     let dynamic = dynamic.map(|(stated, _)| stated.clone());
-    Ok(Prepared { claims, headroom, is_peek, lease, dynamic, shown })
+    let key_id = named.and_then(NamedKey::id).map(str::to_owned);
+    Ok(Prepared { claims, headroom, is_peek, lease, dynamic, key_id, shown })
 }
 
 fn lease_of(
@@ -301,51 +315,33 @@ fn by_key<'r>(
     Ok(Claims::known(claims?))
 }
 
-/// The claims of policies for a request that the question describes.
-fn by_request<'r>(
+/// The claims of policies for a request, whose client has this API key if there is one. A key that is
+/// not accepted has none.
+fn describe<'r>(
     asking: Asking<'r>,
     judges: &Chosen<'r>,
-    request: &AskedRequest,
+    asked: &Asked,
+    named: Option<&NamedKey<'r>>,
 ) -> Result<Described<'r>, Problem> {
-    let wrong = |detail: String| Problem::bad_request(detail).at("/request");
-    if !request.path.starts_with('/') {
-        return Err(Problem::bad_request("a path begins with /").at("/request/path"));
-    }
-    let description = Description {
-        method: request.method.clone(),
-        url: request.path.clone(),
-        headers: with_host(request),
-        peer: Some(request.ip),
-        tls_subject: None,
-    };
-    let asked = description.into_asked().map_err(|error| wrong(error.to_string()))?;
-    // The address is the client's own: what the fields say of it does not count.
-    let peer = PeerView { address: asked.peer(), may_forward: false, identity: None };
-    let view = engine::view(asked.head(), peer, false).map_err(|error| wrong(error.to_string()))?;
+    let view = view(asked)?;
     let chosen = match judges {
         Chosen::Policies(all) => Judges::Policies(all),
         Chosen::Route(index) => Judges::Route(*index),
         Chosen::Matching => Judges::Matching,
     };
     let rules = &asking.gateway.snapshot().rules;
-    let described = engine::describe(rules, chosen, &view, asking.wall);
-    let described = described.map_err(|undecidable| match undecidable {
+    let described = engine::describe(rules, chosen, &view, asking.wall, named);
+    let mut described = described.map_err(|undecidable| match undecidable {
         Undecidable::NoRoute => {
             Problem::new(StatusCode::NOT_FOUND, "no route matches the request").at("/request")
         }
-        other => wrong(other.to_string()),
+        other => Problem::bad_request(other.to_string()).at("/request"),
     })?;
     if let (Chosen::Matching, Some(destination)) = (judges, described.destination) {
         may_charge_route(asking, destination.route).map_err(|problem| problem.at("/request"))?;
     }
+    if let Some(refusal) = named.and_then(|named| named.refusal) {
+        described.claims = Err(Outcome::Unauthenticated(refusal));
+    }
     Ok(described)
-}
-
-fn with_host(request: &AskedRequest) -> Fields {
-    let mut fields: Vec<(String, String)> = match &request.headers {
-        Fields::List(list) => list.clone(),
-        Fields::Map(map) => map.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-    };
-    fields.push(("host".to_owned(), request.host.clone()));
-    Fields::List(fields)
 }

@@ -1,12 +1,14 @@
 //! What callers write. Unknown fields are mistakes: a field with a typing error must not be
 //! ignored.
 
+use std::net::IpAddr;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tollgate_core::time::Span;
 use tollgate_limiter::Limit;
 
-use super::key::AskedKey;
+use super::key::{AskedKey, KeyText};
 use super::problem::Problem;
 use crate::engine::Fields;
 use crate::message::json::{self, object, objects};
@@ -28,6 +30,10 @@ pub struct Question {
     pub route: Option<String>,
     /// The client.
     pub key: Option<AskedKey>,
+    /// The text of the client's API key.
+    pub api_key: Option<KeyText>,
+    /// The address that has sent the API key, if there is no request.
+    pub ip: Option<IpAddr>,
     /// The request whose client is meant.
     #[serde(deserialize_with = "object")]
     pub request: Option<AskedRequest>,
@@ -65,7 +71,14 @@ pub struct AskedRequest {
     #[serde(default)]
     pub headers: Fields,
     /// The address of the client.
-    pub ip: std::net::IpAddr,
+    pub ip: IpAddr,
+}
+
+impl Question {
+    /// Whether it counts nothing.
+    pub fn counts_nothing(&self) -> bool {
+        self.peek || self.cost == Some(0)
+    }
 }
 
 fn get() -> String {
@@ -166,6 +179,8 @@ mod tests {
             (r#"{"cost": -1}"#, "/cost", "expected u64"),
             (r#"{"cost": 1.5, "peek": true}"#, "/cost", "expected u64"),
             (r#"{"cost": "1"}"#, "/cost", "expected u64"),
+            (r#"{"api_key": 5}"#, "/api_key", "expected a string"),
+            (r#"{"ip": "here"}"#, "/ip", "invalid IP address"),
             (r#"{"policy": ["a"]}"#, "/policy", "expected a string"),
             (r#"{"policies": ["a", 1]}"#, "/policies/1", "expected a string"),
             (r#"{"policies": {"a": 1}}"#, "/policies", "expected a sequence"),

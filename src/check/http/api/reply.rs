@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tollgate_core::algorithm::{Retry, Verdict};
 use tollgate_core::decision::{Outcome, Report, Ruling};
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{AuthFault, Policy};
 use tollgate_core::store::Source;
 use tollgate_core::time::Span;
 
@@ -20,7 +20,8 @@ const UNAVAILABLE_MS: u64 = 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reply {
     pub admitted: bool,
-    /// Why: `admitted`, `refused`, `unavailable`, `key_missing` or `token_invalid`.
+    /// Why: `admitted`, `refused`, `unavailable`, `key_missing`, `token_invalid`, or why an API key
+    /// is not accepted.
     pub outcome: &'static str,
     /// The policy whose numbers follow.
     pub policy: Option<String>,
@@ -32,6 +33,9 @@ pub struct Reply {
     pub delay_ms: u64,
     pub source: Option<&'static str>,
     pub policies: Vec<PolicyReply>,
+    /// The id of the API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,8 +116,12 @@ impl Reply {
             Outcome::Deny(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
-            | Outcome::Denied(_)
-            | Outcome::Unauthenticated(_) => None,
+            | Outcome::Denied(_) => None,
+            Outcome::Unauthenticated(refusal) => match refusal.fault {
+                AuthFault::KeysAway => Some(UNAVAILABLE_MS),
+                AuthFault::TooManyFailures(wait) => Some(wait.as_millis_ceil()),
+                _ => None,
+            },
         };
         Self {
             admitted: is_admitted,
@@ -126,6 +134,7 @@ impl Reply {
             delay_ms: if is_admitted { delay.as_millis_ceil() } else { 0 },
             source: binding.map(|report| source_word(report.source)),
             policies: policies.collect(),
+            key_id: None,
             lease: None,
             expires_in_ms: None,
         }

@@ -1,0 +1,96 @@
+//! The request of a question, as policies see it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::request::RequestView;
+
+use super::problem::Problem;
+use super::question::AskedRequest;
+use crate::engine::{self, Asked, Description, Fields, PeerView};
+
+impl AskedRequest {
+    /// The request that is described.
+    ///
+    /// # Errors
+    /// If there is no such request.
+    pub fn asked(&self) -> Result<Asked, Problem> {
+        if !self.path.starts_with('/') {
+            return Err(Problem::bad_request("a path begins with /").at("/request/path"));
+        }
+        asked(Description {
+            method: self.method.clone(),
+            url: self.path.clone(),
+            headers: self.with_host(),
+            peer: Some(self.ip),
+            tls_subject: None,
+        })
+    }
+
+    fn with_host(&self) -> Fields {
+        let mut fields: Vec<(String, String)> = match &self.headers {
+            Fields::List(list) => list.clone(),
+            Fields::Map(map) => {
+                map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+            }
+        };
+        fields.push(("host".to_owned(), self.host.clone()));
+        Fields::List(fields)
+    }
+}
+
+/// A request of which only the address is known.
+///
+/// # Errors
+/// As for a request that is described.
+pub fn only_address(ip: Option<IpAddr>) -> Result<Asked, Problem> {
+    asked(Description {
+        method: "GET".to_owned(),
+        url: "/".to_owned(),
+        headers: Fields::List(vec![("host".to_owned(), "localhost".to_owned())]),
+        peer: Some(ip.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+        tls_subject: None,
+    })
+}
+
+fn asked(description: Description) -> Result<Asked, Problem> {
+    let wrong = |detail: String| Problem::bad_request(detail).at("/request");
+    description.into_asked().map_err(|error| wrong(error.to_string()))
+}
+
+/// The view of a request. The address is the client's own: what the fields say of it does not
+/// count.
+///
+/// # Errors
+/// If the request has no meaning, or more than one.
+pub fn view(asked: &Asked) -> Result<RequestView<'_>, Problem> {
+    let peer = PeerView { address: asked.peer(), may_forward: false, identity: None };
+    engine::view(asked.head(), peer, false)
+        .map_err(|error| Problem::bad_request(error.to_string()).at("/request"))
+}
+
+/// Reports a policy whose counter depends on more than a question without a request has.
+///
+/// # Errors
+/// If there is one.
+pub fn check_words(policies: &[&Arc<Policy>], ip: Option<IpAddr>) -> Result<(), Problem> {
+    for policy in policies {
+        let mut lacking = None;
+        for key in policy.keys() {
+            key.visit(&mut |word| match word {
+                KeyExpr::Ip if ip.is_none() => lacking = Some("write the \"ip\" of the client"),
+                KeyExpr::Path | KeyExpr::Method | KeyExpr::Host => {
+                    lacking = Some("write a \"request\"");
+                }
+                _ => {}
+            });
+        }
+        if let Some(advice) = lacking {
+            let name = &policy.name;
+            let detail = format!("the policy {name:?} counts by more than the API key: {advice}");
+            return Err(Problem::bad_request(detail).at("/api_key"));
+        }
+    }
+    Ok(())
+}
