@@ -174,6 +174,8 @@ fn a_caller_sees_what_it_may_do() {
     assert_eq!(team.value("document.querySelector('#new-team').value"), "acme");
     assert_eq!(team.value(changing), json!(["Show", "Rotate, revoke", "Make a key"]));
 
+    check_look(&mut team, "keys-alone");
+
     let mut reader = signed_in(&gateway, READ);
     reader.until_text("#api-key-table tbody", "own");
     reader.until_text("#api-key-table tbody", "foreign");
