@@ -196,7 +196,7 @@ impl Authentication {
         now: Timestamp,
         counts: bool,
     ) -> Result<(), AuthFault> {
-        self.look_up(subject, now).await;
+        self.look_up_key(subject, now).await;
         match self.prove(&[AuthMethod::ApiKey], subject, now, counts).1 {
             Some(refusal) => Err(refusal.fault),
             None => {

@@ -77,9 +77,11 @@ fn the_file_of_the_page_limits_denies_and_logs_classes() {
     assert_eq!(get(&gateway, "Scrapy/2.11").status, 403);
     let both = gateway.client().get("/", &["User-Agent: scrapy", "User-Agent: curl/8"]);
     assert_eq!(both.status, 400, "{both:?}");
-    let lines = gateway.access_lines(4);
+    let disguised = gateway.client().get("/", &["User_Agent: curl/8"]);
+    assert_eq!(disguised.status, 400, "{disguised:?}");
+    let lines = gateway.access_lines(5);
     let classes: Vec<_> = lines.iter().map(|line| line["class"].as_str()).collect();
-    assert_eq!(classes, [Some("crawlers"), None, Some("scrapers"), None]);
+    assert_eq!(classes, [Some("crawlers"), None, Some("scrapers"), None, None]);
     assert_eq!(lines[2]["denied_by"], "no-scrapers");
     let explained = explain(&gateway, "a spider");
     assert!(explained.contains("\"class\": \"crawlers\""), "{explained}");
@@ -126,6 +128,34 @@ fn a_changed_file_is_in_force_and_a_broken_one_keeps_the_classes_and_is_reported
             && !admin(&gateway, "/v1/status").contains("class_file_broken")
     });
     assert_eq!(get(&gateway, "newbot").status, 200, "there are no classes");
+}
+
+/// Logs in the format combined have the field, and those of the gateway do not.
+#[test]
+fn a_replay_knows_classes_by_the_field_of_the_log() {
+    let scene = Scene::new();
+    let [config, log] = ["gateway.yaml", "access.log"].map(|it| scene.classes.with_file_name(it));
+    fs::write(&config, &scene.yaml).expect("it can be written");
+    let line = |second: usize, agent: &str| {
+        format!(
+            "192.0.2.200 - - [26/Nov/2026:10:00:{second:02} +0000] \"GET / HTTP/1.1\" 200 10 \"-\" \"{agent}\"\n"
+        )
+    };
+    let lines: String = (0..50).map(|it| line(it, ["a spider", "curl/8"][it % 2])).collect();
+    let paths = [&config, &log].map(|path| path.to_str().expect("UTF-8"));
+    let replayed = |lines: &str| {
+        fs::write(&log, lines).expect("it can be written");
+        let output = Program::run(&["replay", "-c", paths[0], paths[1]]);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        output.stdout
+    };
+    let text = replayed(&lines);
+    let row = text.lines().find(|it| it.starts_with("bots ")).expect("a row of the policy");
+    assert_eq!(row.split_whitespace().nth(2), Some("25"), "{text}");
+    assert!(!text.contains("lacks"), "{text}");
+    let without = lines.replace(" \"-\" \"a spider\"", "").replace(" \"-\" \"curl/8\"", "");
+    let text = replayed(&without);
+    assert!(text.contains("bots: the log lacks class"), "{text}");
 }
 
 #[test]

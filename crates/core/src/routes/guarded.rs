@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
 use crate::request::{folded_name, is_plain_name};
+use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
 
 use super::{Part, Route};
@@ -63,6 +64,9 @@ pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName
     let mut names = client.api_key.headers.clone();
     if let Some(keys) = &client.keys {
         names.extend(keys.identity_headers.iter().map(|(_, name)| name.clone()));
+    }
+    if client.classes.as_ref().is_some_and(|classes| classes.has_texts()) {
+        names.push(USER_AGENT);
     }
     if let ForwardedHeader::Single(name) = &client.forwarded_header {
         names.push(name.clone());
