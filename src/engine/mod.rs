@@ -23,6 +23,7 @@ use std::time::Instant;
 use tollgate_core::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
 };
+use tollgate_core::meter::Unsettled;
 use tollgate_core::policy::{
     AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
@@ -31,8 +32,8 @@ use tollgate_core::routes::{Destination, Route, Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::telemetry::{
-    DecisionTimer, StoreMetrics, UnitMetrics, Unsettled, UnsettledWarnings, WorkerForwarders,
-    WorkerMetrics, WorkerRefusals, WorkerTop,
+    DecisionTimer, StoreMetrics, UnitMetrics, UnsettledWarnings, WorkerForwarders, WorkerMetrics,
+    WorkerRefusals, WorkerTop,
 };
 
 pub use auth::{Authentication, Credential, SharedAuth};

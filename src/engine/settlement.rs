@@ -10,12 +10,11 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Lease};
-use tollgate_core::meter::{Meter, MeterSpec, Unread};
+use tollgate_core::meter::{Meter, MeterSpec, Metered, Progress, Unsettled, Usage};
 use tollgate_core::policy::Policy;
 use tollgate_core::time::Timestamp;
 
 use super::Engine;
-use crate::telemetry::Unsettled;
 
 /// The open settlement of an admitted request. Dropping it settles the request. This
 /// happens however the request ends, also if its client disconnects before a response.
@@ -29,17 +28,6 @@ pub struct Settlement {
     progress: Progress,
     /// That of the second decision on the request, if there was one.
     later: Option<Box<Self>>,
-}
-
-/// How far the body of the response has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    /// More of it may follow.
-    Open,
-    /// It is complete.
-    Ended,
-    /// It has broken off.
-    Broken,
 }
 
 impl Settlement {
@@ -125,6 +113,8 @@ pub struct Settled {
     pub units: SmallVec<[(Arc<Policy>, u64); 2]>,
     /// Why the response has not settled the cost under one of them.
     pub unsettled: Option<Unsettled>,
+    /// The tokens that the answer of a language model states.
+    pub usage: Option<Usage>,
 }
 
 impl Settlement {
@@ -136,6 +126,7 @@ impl Settlement {
             let later = later.settle();
             settled.units.extend(later.units);
             settled.unsettled = settled.unsettled.or(later.unsettled);
+            settled.usage = settled.usage.or(later.usage);
         }
         settled
     }
@@ -145,7 +136,7 @@ impl Settlement {
         let lease = std::mem::take(&mut self.lease);
         let at = self.engine.give_back_all(&lease);
         let units = lease.policies().map(|policy| (Arc::clone(policy), 0)).collect();
-        Settled { at, units, unsettled: None }
+        Settled { at, units, unsettled: None, usage: None }
     }
 
     /// Keeps only what the end of the response determines: the rest stays charged. None, if
@@ -163,10 +154,14 @@ impl Settlement {
 
     fn end(&mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
-        let readings: SmallVec<[Result<u64, Unread>; 1]> =
-            std::mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
-        let metered: SmallVec<[Option<u64>; 1]> =
-            readings.iter().map(|reading| reading.ok()).collect();
+        let (mut metered, mut usage) = (SmallVec::<[Metered; 1]>::new(), None);
+        if let Some(status) = self.status {
+            for meter in std::mem::take(&mut self.meters) {
+                let (reading, stated) = meter.finish(status, self.progress);
+                metered.push(reading);
+                usage = usage.or(stated);
+            }
+        }
         let ending = Ending {
             status: self.status,
             request_bytes: Some(self.received.as_ref().map_or(0, |received| received())),
@@ -174,23 +169,12 @@ impl Settlement {
         };
         let at = self.engine.end(&lease, &ending);
         let mut unsettled = None;
-        for (index, policy) in lease.unsettled(&ending) {
-            let cause = self.cause(readings.get(index));
+        for (policy, cause) in lease.unsettled(&ending) {
             self.engine.unsettled(policy, cause);
             unsettled = Some(cause);
         }
         let units = lease.spent(&ending).map(|(it, units)| (Arc::clone(it), units)).collect();
-        Settled { at, units, unsettled }
-    }
-
-    /// Why a meter with this reading has not read the cost.
-    fn cause(&self, reading: Option<&Result<u64, Unread>>) -> Unsettled {
-        match (reading, self.progress) {
-            (Some(Err(Unread::Encoded)), _) => Unsettled::Encoded,
-            (_, Progress::Broken) => Unsettled::Broken,
-            (Some(_), Progress::Ended) => Unsettled::Absent,
-            (None, _) | (_, Progress::Open) => Unsettled::Left,
-        }
+        Settled { at, units, unsettled, usage }
     }
 }
 

@@ -88,6 +88,7 @@ pub fn record_binding(record: &mut Record, decision: &OwnedDecision) {
 pub fn record_settlement(record: &mut Record, settled: &Settled) {
     record.settled = Some(settled.at);
     record.unsettled = settled.unsettled;
+    record.usage = settled.usage;
     for (policy, units) in &settled.units {
         let name = &*policy.name;
         let of_policy = record.policies.iter_mut().find(|it| it.name.as_str() == name);

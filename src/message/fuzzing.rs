@@ -6,7 +6,7 @@ use std::iter;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
-use tollgate_core::meter::{Meter, MeterSpec, Pointer};
+use tollgate_core::meter::{Meter, MeterSpec, Metered, Pointer, Progress, UsageApi, Weights};
 use tollgate_core::request::{Fields, RequestView, normal_path};
 
 pub use super::authorizer::fuzzing::verdicts;
@@ -52,17 +52,26 @@ pub fn meters(input: &[u8]) {
     let body = &rest[end + 1..];
     let Ok(pointer) = std::str::from_utf8(pointer) else { return };
     let Ok(parsed) = pointer.parse::<Pointer>() else { return };
-    let spec = match kind % 3 {
+    let weights = Weights::default();
+    let spec = match kind % 8 {
         0 => MeterSpec::Json(parsed),
         1 => MeterSpec::SseJson(parsed),
-        _ => MeterSpec::Body(parsed),
+        2 => MeterSpec::Body(parsed),
+        3 => MeterSpec::Usage { api: UsageApi::OpenAi, weights },
+        4 => MeterSpec::Usage { api: UsageApi::Anthropic, weights },
+        5 => MeterSpec::Usage { api: UsageApi::Gemini, weights },
+        6 => MeterSpec::Usage { api: UsageApi::Bedrock, weights },
+        _ => MeterSpec::Usage { api: UsageApi::Ollama, weights },
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     let cost = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut meter = Meter::new(&spec, &headers);
         pieces.for_each(|piece| meter.observe(piece));
-        meter.finish().ok()
+        match meter.finish(StatusCode::OK, Progress::Ended).0 {
+            Metered::Cost(units) => Some(units),
+            Metered::AtLeast(..) => None,
+        }
     };
     let whole = cost(&mut [body].into_iter());
     assert_eq!(cost(&mut pieces(body, seed)), whole, "pieces make a difference");

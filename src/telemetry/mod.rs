@@ -34,8 +34,8 @@ pub use metrics::{
     AdminMetrics, AuthMetrics, AuthorizerMetrics, Bucket, Buckets, ByOutcome, CompressionMetrics,
     ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics, MirrorMetrics,
     RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic,
-    UnitMetrics, Unsettled, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s,
-    families, plan_name,
+    UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s, families,
+    plan_name,
 };
 pub use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

@@ -20,10 +20,10 @@ use smallvec::SmallVec;
 
 use tollgate_core::api_keys::KeyId;
 use tollgate_core::digest::Principal;
+use tollgate_core::meter::{Unsettled, Usage};
 use tollgate_core::store::Source;
 use tollgate_core::time::{Span, Timestamp, monotonic};
 
-use super::metrics::Unsettled;
 use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 
 /// What is known of one request.
@@ -79,6 +79,8 @@ pub struct Record {
     pub store_us: Option<u64>,
     /// When units in flight were released and costs were settled, by the clock of decisions.
     pub settled: Option<Timestamp>,
+    /// The tokens that the answer of a language model states.
+    pub usage: Option<Usage>,
     /// Why the response has not settled its cost under a policy.
     pub unsettled: Option<Unsettled>,
     /// How long its client was told to wait.
@@ -217,6 +219,7 @@ impl Record {
             decided: None,
             store_us: None,
             settled: None,
+            usage: None,
             unsettled: None,
             upstream_us: None,
             status: None,

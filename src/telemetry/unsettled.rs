@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tollgate_core::meter::Unsettled;
 use tollgate_core::time::monotonic;
 use tracing::warn;
-
-use super::metrics::Unsettled;
 
 /// The shortest time between two warnings of one policy and one cause.
 const INTERVAL: Duration = Duration::from_secs(600);

@@ -166,6 +166,58 @@ fn one_url_may_answer_a_document_events_or_lines(store: StoreKind) {
 }
 
 #[test]
+fn tokens_are_counted_by_their_weights_and_stand_in_the_access_log() {
+    const USAGE: &str = r#"{"usage":{"prompt_tokens":100,"completion_tokens":7,
+        "prompt_tokens_details":{"cached_tokens":30}}}"#;
+    let origin = Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
+            let answer = |status: &str, length: usize, body: &str| {
+                format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
+                     Content-Length: {length}\r\n\r\n{body}"
+                )
+            };
+            let answer = match path.as_str() {
+                "/failed" => answer("400 Bad Request", 2, "{}"),
+                "/broken" => answer("200 OK", USAGE.len() + 9, USAGE),
+                _ => answer("200 OK", USAGE.len(), USAGE),
+            };
+            let _ = stream.write_all(answer.as_bytes());
+            if path == "/broken" {
+                return;
+            }
+        }
+    });
+    let policy = "key: ip, limit: 10000/day, cost: { reserve: 50, \
+                  settle: { usage: openai, weights: { cache_read: 10%, output: 200% } } }";
+    let gateway = Gateway::limiting_with(&origin, policy, "runtime: { workers: 1 }");
+    // 70 + 10 % of 30 + 200 % of 7.
+    const COST: u64 = 87;
+    let mut left = Vec::new();
+    for (path, ended) in ["/", "/failed", "/broken", "/"].into_iter().zip(1..) {
+        let mut client = gateway.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        left.push(client.head().number("X-Ratelimit-Remaining"));
+        client.rest();
+        drop(client);
+        gateway.access_lines(ended);
+    }
+    // An error without tokens costs nothing. What broke off costs what it stated, because that is
+    // more than what was reserved.
+    let expected = [0, COST, COST, 2 * COST].map(|spent| 10_000 - 50 - spent);
+    assert_eq!(left, expected);
+    let lines = gateway.access_lines(4);
+    let tokens = |line: usize| {
+        ["tokens_in", "tokens_cached", "tokens_out"].map(|name| lines[line][name].as_u64())
+    };
+    assert_eq!(tokens(0), [Some(100), Some(30), Some(7)]);
+    assert_eq!(tokens(1), [None; 3]);
+    assert_eq!((tokens(2), &lines[2]["unsettled"]), (tokens(0), &"broken".into()));
+    assert!(lines[3]["unsettled"].is_null() && lines[1]["unsettled"].is_null());
+}
+
+#[test]
 fn a_request_whose_cost_is_not_known_is_counted_and_logged_with_the_cause() {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {

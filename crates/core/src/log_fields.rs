@@ -67,6 +67,12 @@ pub enum Field {
     DeniedBy,
     /// The access list in shadow mode that would have denied it.
     ShadowDeniedBy,
+    /// The tokens of the input, with those of caches.
+    TokensIn,
+    /// The tokens of the input that were read from a cache.
+    TokensCached,
+    /// The tokens of the output.
+    TokensOut,
     /// Why the response has not settled the cost.
     Unsettled,
     /// How many of 100 such requests are written.
@@ -127,7 +133,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 36] = [
+pub const FIELDS: [Named; 39] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -159,6 +165,9 @@ pub const FIELDS: [Named; 36] = [
     named(Field::Class, "class", "tollgate.class", "tollgate.class"),
     named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
     named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
+    named(Field::TokensIn, "tokens_in", "gen_ai.usage.input_tokens", "gen_ai.usage.input_tokens"),
+    named(Field::TokensCached, "tokens_cached", "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read.input_tokens"),
+    named(Field::TokensOut, "tokens_out", "gen_ai.usage.output_tokens", "gen_ai.usage.output_tokens"),
     named(Field::Unsettled, "unsettled", "tollgate.unsettled", "tollgate.unsettled"),
     named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),
     named(Field::TimeUs, "time_us", "tollgate.time_us", "tollgate.time_us"),

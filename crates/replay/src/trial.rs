@@ -15,7 +15,7 @@ use http::StatusCode;
 use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Headroom, Lease, RateLimiter};
 use tollgate_core::digest::{Secret, SharedSecret};
-use tollgate_core::meter::MeterSpec;
+use tollgate_core::meter::{MeterSpec, Metered, Unsettled};
 use tollgate_core::policy::{
     AccessList, AccessStep, AccessVerdicts, ClientSettings, Policy, Subject,
 };
@@ -262,7 +262,7 @@ impl Open {
         if let Some(spent) = &self.spent {
             return limiter.end_known(&self.lease, spent, self.end);
         }
-        let metered: SmallVec<[Option<u64>; 1]> = self
+        let metered: SmallVec<[Metered; 1]> = self
             .lease
             .meters()
             .map(|meter| match meter {
@@ -270,8 +270,10 @@ impl Open {
                 MeterSpec::Header(_)
                 | MeterSpec::Json(_)
                 | MeterSpec::SseJson(_)
-                | MeterSpec::Body(_) => None,
+                | MeterSpec::Body(_)
+                | MeterSpec::Usage { .. } => None,
             })
+            .map(|cost| cost.map_or(Metered::AtLeast(0, Unsettled::Absent), Metered::Cost))
             .collect();
         let ending = Ending {
             status: self.status,

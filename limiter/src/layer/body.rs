@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 use tollgate_core::decision::Ending;
-use tollgate_core::meter::Meter;
+use tollgate_core::meter::{Meter, Metered, Progress};
 
 use crate::library::Lease;
 
@@ -81,7 +81,8 @@ impl<D: Body<Data = Bytes>> Body for LimitedBody<D> {
                     settlement.meters.iter_mut().for_each(|meter| meter.observe(data));
                 }
             }
-            Poll::Ready(None | Some(Err(_))) => drop(this.settlement.take()),
+            Poll::Ready(Some(Err(_))) => settle(this.settlement, Progress::Broken),
+            Poll::Ready(None) => settle(this.settlement, Progress::Ended),
             Poll::Pending => {}
         }
         polled
@@ -112,21 +113,30 @@ struct Settlement {
     lease: Option<Lease>,
     status: StatusCode,
     meters: SmallVec<[Meter; 1]>,
+    progress: Progress,
 }
 
 impl Settlement {
     fn new<D>(lease: Lease, response: &Response<D>) -> Self {
         let headers = response.headers();
         let meters = lease.meters().map(|spec| Meter::new(spec, headers)).collect();
-        Self { lease: Some(lease), status: response.status(), meters }
+        Self { lease: Some(lease), status: response.status(), meters, progress: Progress::Open }
+    }
+}
+
+/// Settles the request after its response has come so far.
+fn settle(settlement: &mut Option<Box<Settlement>>, progress: Progress) {
+    if let Some(mut settlement) = settlement.take() {
+        settlement.progress = progress;
     }
 }
 
 impl Drop for Settlement {
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
-        let metered: SmallVec<[Option<u64>; 1]> =
-            mem::take(&mut self.meters).into_iter().map(|meter| meter.finish().ok()).collect();
+        let meters = mem::take(&mut self.meters).into_iter();
+        let metered: SmallVec<[Metered; 1]> =
+            meters.map(|meter| meter.finish(self.status, self.progress).0).collect();
         lease.end(&Ending { status: Some(self.status), request_bytes: None, metered: &metered });
     }
 }

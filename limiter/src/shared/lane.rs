@@ -15,6 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 
 use tollgate_core::decision::{Claims, Ending, Headroom, Lease, OwnedDecision, RateLimiter};
+use tollgate_core::meter::Metered;
 use tollgate_core::policy::Policy;
 use tollgate_core::store::SharedStore;
 use tollgate_core::store::overrides::SharedOverrides;
@@ -67,7 +68,7 @@ struct Settlement {
     lease: Lease,
     status: Option<StatusCode>,
     request_bytes: Option<u64>,
-    metered: SmallVec<[Option<u64>; 1]>,
+    metered: SmallVec<[Metered; 1]>,
     now: Timestamp,
 }
 

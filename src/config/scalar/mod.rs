@@ -45,7 +45,7 @@ pub use limit::{Allowance, Limit};
 pub use location::{HostAndPort, LocationText, PrefixText};
 pub use media::{MediaType, NoDefault};
 pub use origin::OriginText;
-pub use percent::Percent;
+pub use percent::{Percent, Weight};
 pub use question_url::QuestionUrl;
 pub use rate::Rate;
 pub use retry::RetryOn;

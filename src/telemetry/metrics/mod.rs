@@ -53,7 +53,7 @@ pub use requests::{Measurement, RequestMetrics, RouteLabels};
 pub use sample::Samples;
 pub use store::StoreMetrics;
 pub use totals::Totals;
-pub use units::{UnitMetrics, Unsettled};
+pub use units::UnitMetrics;
 pub use upstream::{UpstreamMetrics, UpstreamTraffic};
 pub use worker::WorkerMetrics;
 

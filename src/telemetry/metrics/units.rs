@@ -6,36 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tollgate_core::decision::{Ending, Lease};
+use tollgate_core::meter::Unsettled;
 use tollgate_core::policy::Policy;
 
 use super::cell::Counter;
 use super::families::{IN_FLIGHT_UNITS, SETTLED_UNITS, UNSETTLED_REQUESTS};
 use super::worker::WorkerMetrics;
-
-/// Why a response has not settled the cost of its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unsettled {
-    /// It does not state the cost where `settle` says.
-    Absent,
-    /// Its body is encoded.
-    Encoded,
-    /// It broke off before it stated the cost.
-    Broken,
-    /// The client has left before the response stated the cost.
-    Left,
-}
-
-impl Unsettled {
-    /// Its name in metrics and logs.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Absent => "absent",
-            Self::Encoded => "encoded",
-            Self::Broken => "broken",
-            Self::Left => "left",
-        }
-    }
-}
 
 /// The units of one worker's requests. Policies are known by their names, because requests
 /// outlive the configuration under which they began.

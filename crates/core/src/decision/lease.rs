@@ -14,7 +14,7 @@ use super::claim::Claim;
 use super::{Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
-use crate::meter::MeterSpec;
+use crate::meter::{MeterSpec, Metered, Unsettled};
 use crate::policy::{Beside, Cost, Count, Elastic, Left, Policy};
 use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
@@ -54,8 +54,9 @@ pub struct Ending<'a> {
     /// The received bytes of the request's body. None if they are not known: what was charged
     /// for the body then stays charged.
     pub request_bytes: Option<u64>,
-    /// The values that the meters of the lease have read, in their order.
-    pub metered: &'a [Option<u64>],
+    /// What the meters of the lease have read, in their order. If one is missing, there was no
+    /// response.
+    pub metered: &'a [Metered],
 }
 
 impl Ending<'_> {
@@ -202,14 +203,20 @@ impl Lease {
         self.debts.iter().map(move |debt| (&debt.policy, debt.actual(ending, &mut readings)))
     }
 
-    /// The policies whose reserved units stay charged because no meter has read the cost, each
-    /// with the index of its meter.
-    pub fn unsettled(&self, ending: &Ending<'_>) -> impl Iterator<Item = (usize, &Arc<Policy>)> {
+    /// The policies under which the cost of a request that ends so is not known, with the cause.
+    pub fn unsettled(
+        &self,
+        ending: &Ending<'_>,
+    ) -> impl Iterator<Item = (&Arc<Policy>, Unsettled)> {
+        let mut readings = ending.metered.iter();
         let metered = self.debts.iter().filter(|debt| debt.is_metered());
-        let unread = metered.enumerate().filter(|(index, debt)| {
-            debt.counts(ending) && ending.metered.get(*index).copied().flatten().is_none()
-        });
-        unread.map(|(index, debt)| (index, &debt.policy))
+        metered.filter_map(move |debt| {
+            let cause = match readings.next() {
+                Some(reading) => reading.unsettled()?,
+                None => Unsettled::Left,
+            };
+            debt.counts(ending).then_some((&debt.policy, cause))
+        })
     }
 
     /// Records the time for which its units were in flight.
@@ -265,13 +272,15 @@ impl Debt {
     }
 
     /// The actual cost in units. Consumes the next of the readings if the cost is metered.
-    fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Option<u64>>) -> u64 {
+    fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Metered>) -> u64 {
         let spent = match &self.policy.cost {
             Cost::Fixed(_) | Cost::Field { .. } => self.cost,
             Cost::Body { unit_bytes } => {
                 ending.request_bytes.map_or(self.cost, |bytes| bytes.div_ceil(unit_bytes.get()))
             }
-            Cost::Metered { .. } => readings.next().flatten().unwrap_or(self.cost),
+            Cost::Metered { .. } => {
+                readings.next().map_or(self.cost, |reading| reading.units(self.cost))
+            }
         };
         if self.counts(ending) { spent } else { 0 }
     }

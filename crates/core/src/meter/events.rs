@@ -1,12 +1,12 @@
-//! Finds one number in a stream of server-sent events (WHATWG HTML Standard,
+//! Reads a stream of server-sent events (WHATWG HTML Standard,
 //! section 9.2) whose data are JSON documents.
 //!
 //! Lines are passed to the [`Document`] as they arrive: no line and no event is kept. As
 //! the standard demands, an event counts only after the blank line that ends it. An event
 //! that breaks off does not count.
 
+use super::follow::Collect;
 use super::json::Document;
-use super::pointer::Pointer;
 
 /// The only field of an event that is read.
 const DATA: &[u8] = b"data";
@@ -16,14 +16,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A stream of which some bytes have been read.
 #[derive(Clone, Debug)]
-pub(super) struct Events {
+pub(super) struct Events<F> {
     line: Line,
     /// Whether the last byte was a CR. A LF that follows is part of the same line end.
     after_cr: bool,
     /// The event's data.
-    document: Document,
-    /// The number of the last event that had one.
-    number: Option<u64>,
+    document: Document<F>,
 }
 
 /// How much of the current line has been read.
@@ -41,15 +39,10 @@ enum Line {
     Other,
 }
 
-impl Events {
-    /// A stream of which no bytes have been read. Each event is searched for `pointer`.
-    pub(super) fn new(pointer: Pointer) -> Self {
-        Self {
-            line: Line::Mark(0),
-            after_cr: false,
-            document: Document::new(pointer),
-            number: None,
-        }
+impl<F: Collect> Events<F> {
+    /// A stream of which no bytes have been read. `follower` follows the data of each event.
+    pub(super) fn new(follower: F) -> Self {
+        Self { line: Line::Mark(0), after_cr: false, document: Document::new(follower) }
     }
 
     /// Reads the next bytes.
@@ -72,9 +65,9 @@ impl Events {
         }
     }
 
-    /// The stream has ended: the number of the last event that had one.
-    pub(super) fn end(self) -> Option<u64> {
-        self.number
+    /// The stream has ended. Returns what follows it.
+    pub(super) fn end(self) -> F {
+        self.document.into_follower()
     }
 
     /// Reads bytes of one line.
@@ -112,7 +105,7 @@ impl Events {
     fn end_line(&mut self) {
         let line = std::mem::replace(&mut self.line, Line::Name(0));
         if matches!(line, Line::Name(0)) {
-            self.number = self.document.end().or(self.number);
+            self.document.complete();
         }
     }
 }

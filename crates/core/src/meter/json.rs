@@ -1,24 +1,22 @@
-//! Finds one number in a JSON document (RFC 8259) that arrives in chunks.
+//! Reads a JSON document (RFC 8259) that arrives in chunks.
 //!
-//! No part of the document is kept: the state has a constant size. The number counts only
-//! if the whole document is valid, so a document that is invalid or breaks off has none.
+//! No part of the document is kept: the state has a constant size. What [follows](Follow) the
+//! document takes from it what it wants. That counts only if the whole document is valid, so a
+//! document that is invalid or breaks off has nothing.
 
+use super::follow::{Collect, Follow};
 use super::number::Number;
-use super::pointer::Pointer;
 use super::text::{Step, Text};
-use super::trail::Trail;
 
 /// How deep arrays and objects may be nested: one bit each in a `u128`.
 const MAX_DEPTH: u32 = u128::BITS;
 
 /// A document of which some bytes have been read.
 #[derive(Clone, Debug)]
-pub(super) struct Document {
+pub(super) struct Document<F> {
     state: State,
     nesting: Nesting,
-    trail: Trail,
-    /// The number that the pointer identifies, as far as the document has been read.
-    number: Option<u64>,
+    follower: F,
 }
 
 /// What comes next.
@@ -37,9 +35,15 @@ enum State {
     InText(Text),
     InNumber(Number),
     /// The rest of `true`, `false` or `null`.
-    InLiteral(&'static [u8]),
+    InLiteral(Literal, &'static [u8]),
     /// Nothing, because the document is invalid.
     Broken,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Literal {
+    Truth(bool),
+    Null,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +60,15 @@ struct Nesting {
     arrays: u128,
 }
 
-impl Document {
-    /// A document of which no bytes have been read, in which `pointer` is searched.
-    pub(super) fn new(pointer: Pointer) -> Self {
-        Self {
-            state: State::Value,
-            nesting: Nesting::default(),
-            trail: Trail::new(pointer),
-            number: None,
-        }
+impl<F: Follow> Document<F> {
+    /// A document of which no bytes have been read.
+    pub(super) fn new(follower: F) -> Self {
+        Self { state: State::Value, nesting: Nesting::default(), follower }
+    }
+
+    /// What follows the document.
+    pub(super) const fn follower(&mut self) -> &mut F {
+        &mut self.follower
     }
 
     /// Reads the next bytes.
@@ -79,25 +83,22 @@ impl Document {
         }
     }
 
-    /// Ends the document. Returns its number, if it is valid and has one. Then the next
-    /// document may begin.
-    pub(super) fn end(&mut self) -> Option<u64> {
+    /// Ends the document. Returns whether it is valid. Then the next document may begin.
+    pub(super) fn end(&mut self) -> bool {
         if let State::InNumber(number) = self.state {
-            self.end_number(number);
+            self.complete_number(number);
         }
         let is_valid = matches!(self.state, State::Separator) && self.nesting.depth == 0;
-        let number = self.number.take().filter(|_| is_valid);
         self.state = State::Value;
         self.nesting = Nesting::default();
-        self.trail.restart();
-        number
+        is_valid
     }
 
     /// The number of leading bytes that change nothing.
     fn inert_run(&self, bytes: &[u8]) -> usize {
         match &self.state {
             State::Broken => bytes.len(),
-            State::InKey(text) | State::InText(text) if !self.trail.reads_key() => {
+            State::InKey(text) | State::InText(text) if !self.follower.wants_text() => {
                 text.plain_run(bytes)
             }
             _ => 0,
@@ -106,30 +107,38 @@ impl Document {
 
     fn step(&mut self, byte: u8) {
         match &mut self.state {
-            State::InKey(text) => match text.read(byte, &mut self.trail) {
+            State::InKey(text) => match text.read(byte, &mut self.follower) {
                 Step::Inside => {}
                 Step::End => {
-                    self.trail.end_key();
+                    self.follower.end_key();
                     self.state = State::Colon;
                 }
                 Step::Broken => self.state = State::Broken,
             },
-            State::InText(text) => match text.read(byte, &mut self.trail) {
+            State::InText(text) => match text.read(byte, &mut self.follower) {
                 Step::Inside => {}
-                Step::End => self.state = State::Separator,
+                Step::End => {
+                    self.follower.end_text();
+                    self.state = State::Separator;
+                }
                 Step::Broken => self.state = State::Broken,
             },
             State::InNumber(number) => {
                 if !number.read(byte) {
                     let number = *number;
-                    self.end_number(number);
+                    self.complete_number(number);
                     self.between_tokens(byte);
                 }
             }
-            State::InLiteral(rest) => {
+            State::InLiteral(literal, rest) => {
                 self.state = match rest.split_first() {
-                    Some((expected, [])) if *expected == byte => State::Separator,
-                    Some((expected, rest)) if *expected == byte => State::InLiteral(rest),
+                    Some((expected, [])) if *expected == byte => {
+                        if let Literal::Truth(value) = literal {
+                            self.follower.truth(*value);
+                        }
+                        State::Separator
+                    }
+                    Some((expected, rest)) if *expected == byte => State::InLiteral(*literal, rest),
                     _ => State::Broken,
                 };
             }
@@ -143,7 +152,7 @@ impl Document {
         }
         self.state = match (&self.state, byte) {
             (State::FirstKey | State::Key, b'"') => {
-                self.trail.begin_key();
+                self.follower.begin_key();
                 State::InKey(Text::default())
             }
             (State::Colon, b':') => State::Value,
@@ -156,17 +165,17 @@ impl Document {
     }
 
     fn begin_value(&mut self, first: u8) -> State {
-        if self.trail.is_on_path() {
-            // If a key occurs twice, the last one counts.
-            self.number = None;
-        }
+        self.follower.begin_value();
         match first {
             b'{' => self.open(Container::Object),
             b'[' => self.open(Container::Array),
-            b'"' => State::InText(Text::default()),
-            b't' => State::InLiteral(b"rue"),
-            b'f' => State::InLiteral(b"alse"),
-            b'n' => State::InLiteral(b"ull"),
+            b'"' => {
+                self.follower.begin_text();
+                State::InText(Text::default())
+            }
+            b't' => State::InLiteral(Literal::Truth(true), b"rue"),
+            b'f' => State::InLiteral(Literal::Truth(false), b"alse"),
+            b'n' => State::InLiteral(Literal::Null, b"ull"),
             _ => {
                 let mut number = Number::default();
                 if number.read(first) { State::InNumber(number) } else { State::Broken }
@@ -174,11 +183,9 @@ impl Document {
         }
     }
 
-    fn end_number(&mut self, number: Number) {
+    fn complete_number(&mut self, number: Number) {
         self.state = if number.is_complete() { State::Separator } else { State::Broken };
-        if self.trail.is_at_end() {
-            self.number = number.rounded_up();
-        }
+        self.follower.number(&number);
     }
 
     fn open(&mut self, container: Container) -> State {
@@ -187,11 +194,11 @@ impl Document {
         }
         match container {
             Container::Object => {
-                self.trail.open_object();
+                self.follower.open_object();
                 State::FirstKey
             }
             Container::Array => {
-                self.trail.open_array();
+                self.follower.open_array();
                 State::FirstElement
             }
         }
@@ -202,7 +209,7 @@ impl Document {
             return State::Broken;
         }
         self.nesting.pop();
-        self.trail.close();
+        self.follower.close();
         State::Separator
     }
 
@@ -210,11 +217,24 @@ impl Document {
         match self.nesting.top() {
             Some(Container::Object) => State::Key,
             Some(Container::Array) => {
-                self.trail.next_element();
+                self.follower.next_element();
                 State::Value
             }
             None => State::Broken,
         }
+    }
+}
+
+impl<F: Collect> Document<F> {
+    /// Ends the document, of which the follower collects something. Then the next one may begin.
+    pub(super) fn complete(&mut self) {
+        let is_valid = self.end();
+        self.follower.complete(is_valid);
+    }
+
+    /// What the follower has collected.
+    pub(super) fn into_follower(self) -> F {
+        self.follower
     }
 }
 

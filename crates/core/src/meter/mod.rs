@@ -3,26 +3,34 @@
 //! A meter keeps none of the bytes that it reads: its state has a constant size, whatever
 //! an upstream sends, and no input makes it panic. It never guesses a cost that it cannot
 //! read.
+//!
+//! The same reader of JSON finds [values](ValueScanner) in the bodies of requests.
 
+mod content;
 mod events;
+mod follow;
+mod found;
 mod json;
 mod lines;
-mod media;
 mod number;
 mod pointer;
 mod text;
 mod trail;
+mod usage;
+mod values;
 
 use std::num::NonZeroU64;
 
+use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
-use events::Events;
-use json::Document;
-use lines::Lines;
-use media::{Form, form};
+use content::{Content, Form, form};
+use found::Found;
 use number::Number;
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
+use usage::Counted;
+pub use usage::{Usage, UsageApi, Weights};
+pub use values::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, ValueScanner};
 
 /// Where the cost of a response is found.
 ///
@@ -44,6 +52,14 @@ pub enum MeterSpec {
     /// like are lines with one JSON document each, and the last line that contains the
     /// number counts. Any other body is read as [`Json`](Self::Json).
     Body(Pointer),
+    /// The tokens that the answer of a language model states in its body, which is read as by
+    /// [`Body`](Self::Body). Each token counts its weight.
+    Usage {
+        /// The API whose answers are read.
+        api: UsageApi,
+        /// How much each token counts.
+        weights: Weights,
+    },
     /// The length of the body as it is sent, in units, rounded up.
     Bytes {
         /// Bytes per unit.
@@ -54,17 +70,80 @@ pub enum MeterSpec {
 impl MeterSpec {
     /// Whether the meter reads what the body says, so that the body must not be encoded.
     pub const fn reads_body(&self) -> bool {
-        matches!(self, Self::Json(_) | Self::SseJson(_) | Self::Body(_))
+        matches!(self, Self::Json(_) | Self::SseJson(_) | Self::Body(_) | Self::Usage { .. })
     }
+}
+
+/// How far the body of a response has come when it is no longer read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More of it may follow: the client has left.
+    Open,
+    /// It is complete.
+    Ended,
+    /// It has broken off.
+    Broken,
 }
 
 /// Why the cost of a response is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unread {
+pub enum Unsettled {
     /// The response does not state it, or states it in a form that is not a cost.
-    Missing,
+    Absent,
     /// The body is encoded, and a meter does not decode.
     Encoded,
+    /// The response broke off before it stated the cost.
+    Broken,
+    /// The client has left before the response stated the cost.
+    Left,
+}
+
+impl Unsettled {
+    /// Its name in metrics and logs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Encoded => "encoded",
+            Self::Broken => "broken",
+            Self::Left => "left",
+        }
+    }
+
+    /// Why a body that has come so far does not state the cost.
+    pub const fn of(progress: Progress) -> Self {
+        match progress {
+            Progress::Open => Self::Left,
+            Progress::Ended => Self::Absent,
+            Progress::Broken => Self::Broken,
+        }
+    }
+}
+
+/// What a meter has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metered {
+    /// The request costs these units.
+    Cost(u64),
+    /// The cost is not known. It is what was reserved, but at least these units.
+    AtLeast(u64, Unsettled),
+}
+
+impl Metered {
+    /// The units that a request counts for which `reserved` were charged.
+    pub fn units(self, reserved: u64) -> u64 {
+        match self {
+            Self::Cost(units) => units,
+            Self::AtLeast(units, _) => units.max(reserved),
+        }
+    }
+
+    /// Why the cost is not known.
+    pub const fn unsettled(self) -> Option<Unsettled> {
+        match self {
+            Self::Cost(_) => None,
+            Self::AtLeast(_, cause) => Some(cause),
+        }
+    }
 }
 
 /// Reads the cost of one response.
@@ -76,11 +155,13 @@ pub struct Meter(Reading);
 
 #[derive(Clone, Debug)]
 enum Reading {
-    /// The cost is known without the body, or cannot be read.
-    Settled(Result<u64, Unread>),
-    Json(Document),
-    Events(Events),
-    Lines(Lines),
+    /// The cost is known without the body.
+    Known(u64),
+    /// The cost cannot be read.
+    Unread(Unsettled),
+    Number(Content<Found>),
+    // Boxed: it is larger than the others.
+    Usage(Box<(Content<Counted>, Weights)>),
     Bytes {
         sent: u64,
         unit: NonZeroU64,
@@ -90,18 +171,22 @@ enum Reading {
 impl Meter {
     /// A meter for the response with these fields.
     pub fn new(spec: &MeterSpec, headers: &HeaderMap) -> Self {
+        let number = |form, pointer: &Pointer| {
+            Reading::Number(Content::new(form, Found::new(pointer.clone())))
+        };
         Self(match spec {
-            MeterSpec::Header(name) => {
-                Reading::Settled(in_field(headers, name).ok_or(Unread::Missing))
-            }
-            _ if spec.reads_body() && is_encoded(headers) => Reading::Settled(Err(Unread::Encoded)),
-            MeterSpec::Json(pointer) => Reading::Json(Document::new(pointer.clone())),
-            MeterSpec::SseJson(pointer) => Reading::Events(Events::new(pointer.clone())),
-            MeterSpec::Body(pointer) => match form(headers) {
-                Form::Document => Reading::Json(Document::new(pointer.clone())),
-                Form::Events => Reading::Events(Events::new(pointer.clone())),
-                Form::Lines => Reading::Lines(Lines::new(pointer.clone())),
+            MeterSpec::Header(name) => match in_field(headers, name) {
+                Some(cost) => Reading::Known(cost),
+                None => Reading::Unread(Unsettled::Absent),
             },
+            _ if spec.reads_body() && is_encoded(headers) => Reading::Unread(Unsettled::Encoded),
+            MeterSpec::Json(pointer) => number(Form::Document, pointer),
+            MeterSpec::SseJson(pointer) => number(Form::Events, pointer),
+            MeterSpec::Body(pointer) => number(form(headers), pointer),
+            MeterSpec::Usage { api, weights } => {
+                let content = Content::new(form(headers), Counted::new(*api, headers));
+                Reading::Usage(Box::new((content, *weights)))
+            }
             MeterSpec::Bytes { unit } => Reading::Bytes { sent: 0, unit: *unit },
         })
     }
@@ -109,29 +194,50 @@ impl Meter {
     /// Reads the next bytes of the body, which may end anywhere.
     pub fn observe(&mut self, chunk: &[u8]) {
         match &mut self.0 {
-            Reading::Settled(_) => {}
-            Reading::Json(document) => document.read(chunk),
-            Reading::Events(events) => events.read(chunk),
-            Reading::Lines(lines) => lines.read(chunk),
+            Reading::Known(_) | Reading::Unread(_) => {}
+            Reading::Number(content) => content.read(chunk),
+            Reading::Usage(usage) => usage.0.read(chunk),
             Reading::Bytes { sent, .. } => {
                 *sent = sent.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
             }
         }
     }
 
-    /// The cost, after the body has ended or was interrupted.
-    ///
-    /// # Errors
-    /// If the cost is missing or cannot be read.
-    pub fn finish(self) -> Result<u64, Unread> {
-        let cost = match self.0 {
-            Reading::Settled(cost) => return cost,
-            Reading::Json(mut document) => document.end(),
-            Reading::Events(events) => events.end(),
-            Reading::Lines(lines) => lines.end(),
-            Reading::Bytes { sent, unit } => Some(sent.div_ceil(unit.get())),
+    /// The cost of a response with this status, and the tokens that it states, after its body
+    /// has come so far.
+    pub fn finish(self, status: StatusCode, progress: Progress) -> (Metered, Option<Usage>) {
+        let metered = match self.0 {
+            Reading::Known(cost) => Metered::Cost(cost),
+            Reading::Unread(cause) => Metered::AtLeast(0, cause),
+            Reading::Number(content) => match content.end().number() {
+                Some(cost) => Metered::Cost(cost),
+                None => Metered::AtLeast(0, Unsettled::of(progress)),
+            },
+            Reading::Usage(usage) => {
+                let (content, weights) = *usage;
+                let usage = content.end().usage();
+                return (of_usage(usage, &weights, status, progress), usage);
+            }
+            Reading::Bytes { sent, unit } => Metered::Cost(sent.div_ceil(unit.get())),
         };
-        cost.ok_or(Unread::Missing)
+        (metered, None)
+    }
+}
+
+/// The cost of an answer that states these tokens.
+fn of_usage(
+    usage: Option<Usage>,
+    weights: &Weights,
+    status: StatusCode,
+    progress: Progress,
+) -> Metered {
+    let stated = usage.map(|usage| weights.units(&usage));
+    match (stated, progress) {
+        (Some(units), Progress::Ended) => Metered::Cost(units),
+        // Providers do not bill an error that states no tokens.
+        (None, _) if status.as_u16() >= 400 => Metered::Cost(0),
+        // More tokens may have been spent than were stated so far.
+        (stated, _) => Metered::AtLeast(stated.unwrap_or(0), Unsettled::of(progress)),
     }
 }
 

@@ -115,6 +115,39 @@ impl Number {
         };
         Some(u64::try_from(whole).unwrap_or(u64::MAX))
     }
+
+    /// The number in decimal digits, if it is an integer of at most 64 bits and a sign: `1.0` and
+    /// `1e0` are `1`, and `-0` is `0`.
+    pub(super) fn integer(&self) -> Option<String> {
+        if self.significand == 0 {
+            return Some("0".into());
+        }
+        // The negative of a negative number, which is rounded up, is not rounded at all.
+        let size = Self { is_negative: false, ..*self };
+        let whole = size.rounded_up()?;
+        let is_whole = size.rounded_down() == Some(whole);
+        let sign = if self.is_negative { "-" } else { "" };
+        is_whole.then(|| format!("{sign}{whole}"))
+    }
+
+    /// The largest integer that is not more than the number; none if it exceeds 64 bits.
+    fn rounded_down(&self) -> Option<u64> {
+        let power = if self.exponent_is_negative {
+            self.scale.saturating_sub(self.exponent)
+        } else {
+            self.scale.saturating_add(self.exponent)
+        };
+        let factor =
+            u32::try_from(power.unsigned_abs()).ok().and_then(|power| 10_u128.checked_pow(power));
+        let whole = match factor {
+            Some(_) if self.has_more && power >= 0 => return None,
+            Some(factor) if power >= 0 => self.significand.checked_mul(factor)?,
+            Some(factor) => self.significand / factor,
+            None if power > 0 => return None,
+            None => 0,
+        };
+        u64::try_from(whole).ok()
+    }
 }
 
 #[cfg(test)]

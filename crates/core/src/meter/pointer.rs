@@ -22,6 +22,8 @@ pub(super) struct Token {
     /// The member's index, if the container is an array and the token is a valid index:
     /// `-`, `01` and numbers that exceed 64 bits are not.
     pub(super) index: Option<u64>,
+    /// Whether it means every member, if the container is an array.
+    is_each: bool,
 }
 
 /// Why a text is not a JSON Pointer.
@@ -42,6 +44,13 @@ pub enum PointerError {
 }
 
 impl Pointer {
+    /// The same values in each element of a document that is an array. JSON Pointers cannot be
+    /// written so.
+    pub(super) fn in_each_element(&self) -> Self {
+        let each = Token { key: "".into(), index: None, is_each: true };
+        Self(std::iter::once(each).chain(self.0.iter().cloned()).collect())
+    }
+
     /// The steps from the document to the value.
     pub(super) fn tokens(&self) -> &[Token] {
         &self.0
@@ -79,7 +88,12 @@ impl Token {
         let is_index = written == "0"
             || !written.starts_with('0') && written.bytes().all(|byte| byte.is_ascii_digit());
         let index = is_index.then(|| written.parse().ok()).flatten();
-        Ok(Self { key: key.into(), index })
+        Ok(Self { key: key.into(), index, is_each: false })
+    }
+
+    /// Whether it identifies the member of an array with this index.
+    pub(super) fn is_at(&self, index: u64) -> bool {
+        self.is_each || self.index == Some(index)
     }
 }
 

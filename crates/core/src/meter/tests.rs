@@ -3,6 +3,7 @@
 
 mod documents;
 mod streams;
+mod values;
 
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -22,6 +23,10 @@ fn body(pointer: &str) -> MeterSpec {
     MeterSpec::Body(pointer.parse().expect("a pointer"))
 }
 
+fn usage() -> MeterSpec {
+    MeterSpec::Usage { api: UsageApi::OpenAi, weights: Weights::default() }
+}
+
 fn bytes(unit: u64) -> MeterSpec {
     MeterSpec::Bytes { unit: unit.try_into().expect("not zero") }
 }
@@ -33,11 +38,19 @@ fn fields(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
     headers
 }
 
+/// The cost that the meter has read of a complete response.
+fn stated(meter: Meter) -> Option<u64> {
+    match meter.finish(StatusCode::OK, Progress::Ended).0 {
+        Metered::Cost(units) => Some(units),
+        Metered::AtLeast(..) => None,
+    }
+}
+
 /// The cost of a response with these fields and this body, in one chunk.
 fn cost_with(spec: &MeterSpec, headers: &HeaderMap, body: &[u8]) -> Option<u64> {
     let mut meter = Meter::new(spec, headers);
     meter.observe(body);
-    meter.finish().ok()
+    stated(meter)
 }
 
 fn cost(spec: &MeterSpec, body: &[u8]) -> Option<u64> {
@@ -65,7 +78,7 @@ fn cost_in_chunks_with(
         meter.observe(b"");
         body = rest;
     }
-    meter.finish().ok()
+    stated(meter)
 }
 
 fn chunk_sizes() -> impl Strategy<Value = Vec<usize>> {
@@ -124,14 +137,50 @@ fn in_an_encoded_body_only_bytes_are_counted() {
 
 #[test]
 fn what_is_not_read_has_a_cause() {
-    let unread = |spec: &MeterSpec, headers: &HeaderMap| Meter::new(spec, headers).finish();
+    let unread = |spec: &MeterSpec, headers: &HeaderMap, progress| {
+        let (metered, usage) = Meter::new(spec, headers).finish(StatusCode::OK, progress);
+        assert_eq!(usage, None);
+        metered
+    };
     let encoded = fields(&[(CONTENT_ENCODING, "gzip")]);
-    for spec in [json("/n"), sse("/n"), body("/n")] {
-        assert_eq!(unread(&spec, &HeaderMap::new()), Err(Unread::Missing), "{spec:?}");
-        assert_eq!(unread(&spec, &encoded), Err(Unread::Encoded), "{spec:?}");
+    for spec in [json("/n"), sse("/n"), body("/n"), usage()] {
+        for (progress, cause) in [
+            (Progress::Ended, Unsettled::Absent),
+            (Progress::Broken, Unsettled::Broken),
+            (Progress::Open, Unsettled::Left),
+        ] {
+            let found = unread(&spec, &HeaderMap::new(), progress);
+            assert_eq!(found, Metered::AtLeast(0, cause), "{spec:?}");
+            let found = unread(&spec, &encoded, progress);
+            assert_eq!(found, Metered::AtLeast(0, Unsettled::Encoded), "{spec:?}");
+        }
     }
     let field = MeterSpec::Header(HeaderName::from_static("x-used"));
-    assert_eq!(unread(&field, &encoded), Err(Unread::Missing));
+    let absent = Metered::AtLeast(0, Unsettled::Absent);
+    assert_eq!(unread(&field, &encoded, Progress::Ended), absent);
+}
+
+#[test]
+fn tokens_settle_a_complete_answer_and_bound_the_cost_of_another() {
+    let cost = |text: &str, status, progress| {
+        let mut meter = Meter::new(&usage(), &HeaderMap::new());
+        meter.observe(text.as_bytes());
+        meter.finish(status, progress).0
+    };
+    let stated = r#"{"usage":{"prompt_tokens":3,"completion_tokens":4}}"#;
+    let ok = StatusCode::OK;
+    assert_eq!(cost(stated, ok, Progress::Ended), Metered::Cost(7));
+    let left = cost(stated, ok, Progress::Open);
+    assert_eq!(left, Metered::AtLeast(7, Unsettled::Left));
+    assert_eq!((left.units(5), left.units(9)), (7, 9));
+    // What broke off was spent, too.
+    let broken = cost(&stated[..30], ok, Progress::Broken);
+    assert_eq!(broken, Metered::AtLeast(3, Unsettled::Broken));
+    // Errors without tokens cost nothing.
+    let bad = StatusCode::BAD_REQUEST;
+    assert_eq!(cost("{}", bad, Progress::Ended), Metered::Cost(0));
+    assert_eq!(cost("{}", ok, Progress::Ended), Metered::AtLeast(0, Unsettled::Absent));
+    assert_eq!(cost(stated, bad, Progress::Ended), Metered::Cost(7));
 }
 
 #[test]

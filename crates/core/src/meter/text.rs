@@ -2,12 +2,9 @@
 //!
 //! Its escapes and its UTF-8 (RFC 3629, section 4) are checked, wherever a chunk ends. An
 //! escaped surrogate without its other half is accepted, as by the grammar: models that
-//! stream tokens write such halves. It is not equal to any key.
+//! stream tokens write such halves. What [follows](Follow) the document is told of it.
 
-use super::trail::Trail;
-
-/// A byte that UTF-8 never contains.
-const NO_TEXT: u8 = 0xFF;
+use super::follow::Follow;
 
 /// A string of which some bytes have been read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,17 +50,17 @@ impl Text {
         }
     }
 
-    /// Reads one byte, and passes its decoded form to the trail as part of a key.
-    pub(super) fn read(&mut self, byte: u8, trail: &mut Trail) -> Step {
+    /// Reads one byte, and passes its decoded form on.
+    pub(super) fn read(&mut self, byte: u8, follower: &mut impl Follow) -> Step {
         match self.state {
-            State::Character => self.character(byte, trail),
-            State::Escape => self.escape(byte, trail),
-            State::Hex { missing, unit } => self.hex(byte, missing, unit, trail),
+            State::Character => self.character(byte, follower),
+            State::Escape => self.escape(byte, follower),
+            State::Hex { missing, unit } => self.hex(byte, missing, unit, follower),
             State::Sequence { missing, least, most } => {
                 if !(least..=most).contains(&byte) {
                     return Step::Broken;
                 }
-                trail.key_byte(byte);
+                follower.byte(byte);
                 self.state = match missing {
                     1 => State::Character,
                     _ => State::Sequence { missing: missing - 1, least: 0x80, most: 0xBF },
@@ -73,7 +70,7 @@ impl Text {
         }
     }
 
-    fn character(&mut self, byte: u8, trail: &mut Trail) -> Step {
+    fn character(&mut self, byte: u8, follower: &mut impl Follow) -> Step {
         let sequence = |missing, least, most| State::Sequence { missing, least, most };
         let next = match byte {
             b'\\' => {
@@ -91,16 +88,16 @@ impl Text {
             0xF4 => sequence(3, 0x80, 0x8F),
             _ => return Step::Broken,
         };
-        self.end_half(trail);
+        self.end_half(follower);
         if byte == b'"' {
             return Step::End;
         }
-        trail.key_byte(byte);
+        follower.byte(byte);
         self.state = next;
         Step::Inside
     }
 
-    fn escape(&mut self, byte: u8, trail: &mut Trail) -> Step {
+    fn escape(&mut self, byte: u8, follower: &mut impl Follow) -> Step {
         let meaning = match byte {
             b'"' | b'\\' | b'/' => byte,
             b'b' => 0x08,
@@ -114,13 +111,13 @@ impl Text {
             }
             _ => return Step::Broken,
         };
-        self.end_half(trail);
-        trail.key_byte(meaning);
+        self.end_half(follower);
+        follower.byte(meaning);
         self.state = State::Character;
         Step::Inside
     }
 
-    fn hex(&mut self, byte: u8, missing: u8, unit: u16, trail: &mut Trail) -> Step {
+    fn hex(&mut self, byte: u8, missing: u8, unit: u16, follower: &mut impl Follow) -> Step {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
             b'a'..=b'f' => byte - b'a' + 10,
@@ -132,15 +129,15 @@ impl Text {
             self.state = State::Hex { missing: missing - 1, unit };
         } else {
             self.state = State::Character;
-            self.unit(unit, trail);
+            self.unit(unit, follower);
         }
         Step::Inside
     }
 
     /// Handles a complete unit of UTF-16.
-    fn unit(&mut self, unit: u16, trail: &mut Trail) {
+    fn unit(&mut self, unit: u16, follower: &mut impl Follow) {
         if matches!(unit, 0xD800..=0xDBFF) {
-            self.end_half(trail);
+            self.end_half(follower);
             self.high = Some(unit);
             return;
         }
@@ -148,17 +145,17 @@ impl Text {
             match decoded {
                 Ok(character) => {
                     let mut bytes = [0; 4];
-                    character.encode_utf8(&mut bytes).bytes().for_each(|byte| trail.key_byte(byte));
+                    character.encode_utf8(&mut bytes).bytes().for_each(|byte| follower.byte(byte));
                 }
-                Err(_) => trail.key_byte(NO_TEXT),
+                Err(_) => follower.lone_half(),
             }
         }
     }
 
     /// Handles a surrogate whose other half is missing.
-    fn end_half(&mut self, trail: &mut Trail) {
+    fn end_half(&mut self, follower: &mut impl Follow) {
         if self.high.take().is_some() {
-            trail.key_byte(NO_TEXT);
+            follower.lone_half();
         }
     }
 }

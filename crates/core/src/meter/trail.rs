@@ -100,6 +100,11 @@ impl Trail {
         }
     }
 
+    /// The key has half of a surrogate pair. It is not equal to any token.
+    pub(super) fn lone_half(&mut self) {
+        self.matched_bytes = None;
+    }
+
     /// Ends the key. Its value comes next.
     pub(super) fn end_key(&mut self) {
         let compared = self.matched_bytes.take().zip(self.token());
@@ -108,7 +113,7 @@ impl Trail {
 
     fn set_index(&mut self, index: u64) {
         self.index = index;
-        self.is_next = self.token().is_some_and(|token| token.index == Some(index));
+        self.is_next = self.token().is_some_and(|token| token.is_at(index));
     }
 
     /// The token for the innermost container on the path; none inside of the identified

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::algorithm::MAX_LIMIT;
-use tollgate_core::meter::MeterSpec;
 use tollgate_core::policy::Left;
-use tollgate_core::policy::spec::{self, CostSpec, CountSpec, SettleSpec, Written};
+use tollgate_core::policy::spec::{self, CostSpec, CountSpec, Written};
 
 use crate::config::field::{Either, Field, List};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{FieldName, PointerText, Size};
+use crate::config::scalar::{FieldName, Size};
 use crate::config::sections::context::Context;
+use crate::config::sections::policies::settle::RawSettle;
 use crate::config::words::{Word, words};
 
 /// A number of units, or the section with more fields.
@@ -49,34 +49,6 @@ pub struct RawCost {
     settle: Field<RawSettle>,
 }
 
-/// Where a response says what its request cost: exactly one of these fields.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename = "settle", default)]
-#[schemars(deny_unknown_fields)]
-struct RawSettle {
-    /// In this response field.
-    #[schemars(extend("x-default" = "none"))]
-    #[schemars(example = &"x-tokens-used")]
-    header: Field<FieldName>,
-    /// At this place in its body. The `Content-Type` says whether the body is one JSON document,
-    /// server-sent events with JSON, or lines of JSON. The last event or line that has the place
-    /// counts.
-    #[schemars(extend("x-default" = "none"))]
-    #[schemars(example = &"/usage/total_tokens")]
-    body: Field<PointerText>,
-    /// At this place in its body, which is a JSON document, whatever its `Content-Type` says.
-    #[schemars(extend("x-default" = "none"))]
-    json: Field<PointerText>,
-    /// At this place in its body, which consists of server-sent events with JSON. The last event
-    /// that has the place counts.
-    #[schemars(extend("x-default" = "none"))]
-    sse_json: Field<PointerText>,
-    /// The number of body bytes that cost one unit. A part of this number costs one unit too.
-    #[schemars(extend("x-default" = "none"))]
-    #[schemars(example = &"1KiB")]
-    response_bytes: Field<Size>,
-}
-
 /// What a request costs, with errors for fields that do not go together.
 pub fn spec(raw: &Field<CostForm>, cx: &Context<'_>) -> Written<CostSpec> {
     raw.read(|given| match &given.value {
@@ -95,7 +67,7 @@ pub fn span_of(raw: &Field<CostForm>, field: &spec::Field) -> Option<TextSpan> {
         spec::Field::BodyBytes => cost.body_bytes.span(),
         spec::Field::Reserve => cost.reserve.span(),
         spec::Field::Settle => cost.settle.span(),
-        spec::Field::ResponseBytes => cost.settle.value()?.response_bytes.span(),
+        spec::Field::ResponseBytes => cost.settle.value()?.response_bytes_span(),
         _ => None,
     }
 }
@@ -137,33 +109,6 @@ impl RawCost {
         lone(has_header, self.default.span(), "default", "header");
         lone(has_header, self.max.span(), "max", "header");
         lone(!self.reserve.is_absent(), self.settle.span(), "settle", "reserve");
-    }
-}
-
-impl RawSettle {
-    fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<SettleSpec> {
-        let Self { header, body, json, sse_json, response_bytes } = self;
-        let sources = [
-            header.is_absent(),
-            body.is_absent(),
-            json.is_absent(),
-            sse_json.is_absent(),
-            response_bytes.is_absent(),
-        ];
-        if sources.iter().filter(|absent| !**absent).count() != 1 {
-            let message = "a cost is settled by one of \"header\", \"body\", \"json\", \"sse_json\" \
-                           and \"response_bytes\"";
-            cx.error(span, message, "write exactly one of them");
-            return None;
-        }
-        if let Some(Size(bytes)) = response_bytes.value() {
-            return Some(SettleSpec::Bytes(*bytes));
-        }
-        let header = header.value().map(|name| MeterSpec::Header(name.0.clone()));
-        let body = || body.value().map(|pointer| MeterSpec::Body(pointer.0.clone()));
-        let json = || json.value().map(|pointer| MeterSpec::Json(pointer.0.clone()));
-        let sse_json = || sse_json.value().map(|pointer| MeterSpec::SseJson(pointer.0.clone()));
-        header.or_else(body).or_else(json).or_else(sse_json).map(SettleSpec::Meter)
     }
 }
 

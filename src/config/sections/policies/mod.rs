@@ -6,6 +6,7 @@ pub mod elastic;
 pub mod exempt;
 pub mod penalty;
 pub mod plans;
+pub mod settle;
 
 use std::sync::Arc;
 

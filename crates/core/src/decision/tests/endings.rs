@@ -6,12 +6,15 @@ use http::{HeaderName, StatusCode};
 
 use super::*;
 use crate::algorithm::Concurrency;
-use crate::meter::MeterSpec;
+use crate::meter::{MeterSpec, Metered, Unsettled};
 use crate::policy::{Count, Left};
 
 fn metered(reserve: u64) -> Cost {
     Cost::Metered { reserve, meter: MeterSpec::Header(HeaderName::from_static("x-used")) }
 }
+
+/// A response that does not state its cost.
+const UNKNOWN: Metered = Metered::AtLeast(0, Unsettled::Absent);
 
 fn ended(status: u16) -> Ending<'static> {
     Ending { status: Some(StatusCode::from_u16(status).unwrap()), ..Ending::default() }
@@ -40,16 +43,18 @@ async fn a_refused_request_needs_no_settlement() {
 
 #[tokio::test]
 async fn reserved_units_are_settled_by_the_cost_in_the_response() {
-    let left = async |reading: &[Option<u64>]| {
+    let left = async |reading: &[Metered]| {
         let ending = Ending { metered: reading, ..ended(200) };
         left(Policy { cost: metered(20), ..policy("p", 100, DAY) }, &ending).await
     };
-    assert_eq!(left(&[Some(5)]).await, 95);
-    assert_eq!(left(&[Some(0)]).await, 100);
-    assert_eq!(left(&[Some(30)]).await, 70);
-    assert_eq!(left(&[Some(u64::MAX)]).await, 0);
+    assert_eq!(left(&[Metered::Cost(5)]).await, 95);
+    assert_eq!(left(&[Metered::Cost(0)]).await, 100);
+    assert_eq!(left(&[Metered::Cost(30)]).await, 70);
+    assert_eq!(left(&[Metered::Cost(u64::MAX)]).await, 0);
     // A response without a cost leaves the reserved units charged.
-    assert_eq!(left(&[None]).await, 80);
+    assert_eq!(left(&[UNKNOWN]).await, 80);
+    // Unless it states that it costs more.
+    assert_eq!(left(&[Metered::AtLeast(30, Unsettled::Broken)]).await, 70);
     assert_eq!(left(&[]).await, 80);
 }
 
@@ -61,16 +66,18 @@ async fn policies_whose_cost_is_not_read_are_named() {
         Policy { cost: metered(20), ..policy("last", 100, DAY) },
     ]);
     let lease = gate.decide(0).await.lease;
-    let unsettled = |metered: &[Option<u64>]| {
+    let unsettled = |metered: &[Metered]| {
         let ending = Ending { metered, ..ended(200) };
         let all = lease.unsettled(&ending);
-        all.map(|(index, policy)| (index, policy.name.to_string())).collect::<Vec<_>>()
+        all.map(|(policy, cause)| (policy.name.to_string(), cause)).collect::<Vec<_>>()
     };
-    let both = [(0, "first".to_owned()), (1, "last".to_owned())];
-    assert_eq!(unsettled(&[Some(5), Some(0)]), []);
-    assert_eq!(unsettled(&[Some(5), None]), both[1..]);
-    assert_eq!(unsettled(&[None, Some(5)]), both[..1]);
-    assert_eq!(unsettled(&[]), both);
+    let named = |name: &str, cause| (name.to_owned(), cause);
+    let cost = Metered::Cost(5);
+    assert_eq!(unsettled(&[cost, cost]), []);
+    assert_eq!(unsettled(&[cost, UNKNOWN]), [named("last", Unsettled::Absent)]);
+    assert_eq!(unsettled(&[UNKNOWN, cost]), [named("first", Unsettled::Absent)]);
+    let left = [named("first", Unsettled::Left), named("last", Unsettled::Left)];
+    assert_eq!(unsettled(&[]), left);
 }
 
 #[tokio::test]
@@ -86,7 +93,7 @@ async fn the_units_of_a_lease_are_known_by_policy() {
     let lease = gate.decide(0).await.lease;
     let held: Vec<_> = lease.in_flight().map(|(policy, units)| (&*policy.name, units)).collect();
     assert_eq!(held, [("held", 1)]);
-    let ending = Ending { metered: &[Some(5), Some(30)], ..ended(200) };
+    let ending = Ending { metered: &[Metered::Cost(5), Metered::Cost(30)], ..ended(200) };
     let settled = lease.settlements(&ending).map(|(policy, units)| (&*policy.name, units));
     assert_eq!(settled.collect::<Vec<_>>(), [("first", [20, 5]), ("last", [20, 30])]);
     gate.end(lease, &ending);
@@ -123,7 +130,7 @@ async fn outcomes_that_are_not_counted_are_given_back_and_unknown_ones_are_not()
     assert_eq!(left(forgiving(), &Ending::default()).await, 100);
     assert_eq!(left(forgiving(), &ended(401)).await, 99);
     let both = || Policy { cost: metered(20), ..counted() };
-    let metered = |status| Ending { metered: &[Some(7)], ..ended(status) };
+    let metered = |status| Ending { metered: &[Metered::Cost(7)], ..ended(status) };
     assert_eq!(left(both(), &metered(401)).await, 93);
     assert_eq!(left(both(), &metered(200)).await, 100);
 }
@@ -152,7 +159,7 @@ async fn readings_belong_to_meters_in_their_order() {
     let gate = Gate::new([a, plain, counted, b]);
     let decision = gate.decide(0).await;
     assert_eq!(decision.lease.meters().count(), 2);
-    let ending = Ending { metered: &[Some(1), Some(2)], ..ended(200) };
+    let ending = Ending { metered: &[Metered::Cost(1), Metered::Cost(2)], ..ended(200) };
     gate.end(decision.lease, &ending);
     assert_eq!(gate.remaining().await, [99, 99, 100, 98]);
 }

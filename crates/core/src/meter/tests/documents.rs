@@ -168,7 +168,7 @@ fn number() -> impl Strategy<Value = String> {
 }
 
 /// Documents as text, with repeated keys, escapes and blanks.
-fn document() -> impl Strategy<Value = String> {
+pub(super) fn document() -> impl Strategy<Value = String> {
     let text = (".{0,6}", any::<u8>()).prop_map(|(text, escapes)| written(&text, escapes));
     let leaf = prop_oneof![
         4 => number(),
@@ -190,7 +190,7 @@ fn document() -> impl Strategy<Value = String> {
 }
 
 /// A pointer to the value that these choices lead to, and maybe one token more.
-fn pointer_into(document: &str, choices: &[Index], beyond: Option<&str>) -> String {
+pub(super) fn pointer_into(document: &str, choices: &[Index], beyond: Option<&str>) -> String {
     let document: Value = serde_json::from_str(document).expect("a document");
     let mut pointer = String::new();
     let mut value = &document;
@@ -210,7 +210,7 @@ fn pointer_into(document: &str, choices: &[Index], beyond: Option<&str>) -> Stri
 }
 
 /// Bytes with a meaning in JSON, and some that are invalid.
-fn fragments() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn fragments() -> impl Strategy<Value = Vec<u8>> {
     const FRAGMENTS: [&[u8]; 32] = [
         b"[",
         b"]",
@@ -250,7 +250,7 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
 
 /// Whether these bytes are JSON. Numbers may be of any size, and surrogates
 /// without their other halves.
-fn is_document(bytes: &[u8]) -> bool {
+pub(super) fn is_document(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 

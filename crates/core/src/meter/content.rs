@@ -3,6 +3,11 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
+use super::events::Events;
+use super::follow::Collect;
+use super::json::Document;
+use super::lines::Lines;
+
 /// What a body consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -12,6 +17,46 @@ pub(super) enum Form {
     Events,
     /// Lines that are documents.
     Lines,
+}
+
+/// A body of which some bytes have been read.
+#[derive(Clone, Debug)]
+pub(super) enum Content<F> {
+    Document(Document<F>),
+    Events(Events<F>),
+    Lines(Lines<F>),
+}
+
+impl<F: Collect> Content<F> {
+    /// A body of which no bytes have been read. `follower` follows each of its documents.
+    pub(super) fn new(form: Form, follower: F) -> Self {
+        match form {
+            Form::Document => Self::Document(Document::new(follower)),
+            Form::Events => Self::Events(Events::new(follower)),
+            Form::Lines => Self::Lines(Lines::new(follower)),
+        }
+    }
+
+    /// Reads the next bytes.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Document(document) => document.read(bytes),
+            Self::Events(events) => events.read(bytes),
+            Self::Lines(lines) => lines.read(bytes),
+        }
+    }
+
+    /// The body has ended. Returns what follows it.
+    pub(super) fn end(self) -> F {
+        match self {
+            Self::Document(mut document) => {
+                document.complete();
+                document.into_follower()
+            }
+            Self::Events(events) => events.end(),
+            Self::Lines(lines) => lines.end(),
+        }
+    }
 }
 
 /// The names of bodies that consist of lines. None of them is registered.

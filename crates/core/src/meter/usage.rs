@@ -1,0 +1,296 @@
+//! The tokens that an answer of a language model states.
+//!
+//! An answer may state a counter several times: in several events, or split over events. APIs
+//! repeat counters or state what was counted so far, so the largest value of each counter counts.
+
+use http::{HeaderMap, HeaderName};
+
+use super::follow::{Collect, Follow};
+use super::in_field;
+use super::number::Number;
+use super::pointer::Pointer;
+use super::trail::Trail;
+
+/// The API whose answers state the tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageApi {
+    /// Chat completions and responses of OpenAI, and servers that are compatible, such as vLLM.
+    OpenAi,
+    /// Messages of Anthropic.
+    Anthropic,
+    /// `generateContent` and `streamGenerateContent` of Gemini.
+    Gemini,
+    /// `Converse` and `InvokeModel` of Amazon Bedrock.
+    Bedrock,
+    /// Ollama's own API.
+    Ollama,
+}
+
+/// The tokens of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the input that were not read from a cache and not written to one.
+    pub input: u64,
+    /// Tokens of the input that were read from a cache.
+    pub cache_read: u64,
+    /// Tokens of the input that were written to a cache.
+    pub cache_write: u64,
+    /// Tokens of the output, with those of its thoughts.
+    pub output: u64,
+}
+
+impl Usage {
+    /// All tokens of the input.
+    pub const fn all_input(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+}
+
+/// How much a token of each kind counts, in percent of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// A token of [`Usage::input`].
+    pub input: u32,
+    /// A token of [`Usage::cache_read`].
+    pub cache_read: u32,
+    /// A token of [`Usage::cache_write`].
+    pub cache_write: u32,
+    /// A token of [`Usage::output`].
+    pub output: u32,
+}
+
+impl Default for Weights {
+    /// Each token is one unit.
+    fn default() -> Self {
+        Self { input: 100, cache_read: 100, cache_write: 100, output: 100 }
+    }
+}
+
+impl Weights {
+    /// The units of these tokens. The sum is rounded up once.
+    pub fn units(&self, usage: &Usage) -> u64 {
+        let parts = [
+            (self.input, usage.input),
+            (self.cache_read, usage.cache_read),
+            (self.cache_write, usage.cache_write),
+            (self.output, usage.output),
+        ];
+        // Four products of 32 and 64 bits have less than 99 bits.
+        let percent: u128 =
+            parts.iter().map(|(weight, tokens)| u128::from(*weight) * u128::from(*tokens)).sum();
+        u64::try_from(percent.div_ceil(100)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A number that an API states. What it contains differs: see [`Counted::usage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counter {
+    Input,
+    CacheRead,
+    CacheWrite,
+    Output,
+    /// Tokens of the input beside those of `Input`.
+    MoreInput,
+    /// Tokens of the output beside those of `Output`.
+    MoreOutput,
+}
+
+const COUNTERS: usize = 6;
+
+impl UsageApi {
+    /// Where the counters are. For Gemini these are the places in one chunk of an answer.
+    const fn places(self) -> &'static [(&'static str, Counter)] {
+        match self {
+            Self::OpenAi => &[
+                ("/prompt_tokens", Counter::Input),
+                ("/input_tokens", Counter::Input),
+                ("/prompt_tokens_details/cached_tokens", Counter::CacheRead),
+                ("/input_tokens_details/cached_tokens", Counter::CacheRead),
+                ("/prompt_tokens_details/cache_write_tokens", Counter::CacheWrite),
+                ("/input_tokens_details/cache_write_tokens", Counter::CacheWrite),
+                ("/completion_tokens", Counter::Output),
+                ("/output_tokens", Counter::Output),
+            ],
+            Self::Anthropic => &[
+                ("/input_tokens", Counter::Input),
+                ("/cache_read_input_tokens", Counter::CacheRead),
+                ("/cache_creation_input_tokens", Counter::CacheWrite),
+                ("/output_tokens", Counter::Output),
+            ],
+            Self::Gemini => &[
+                ("/promptTokenCount", Counter::Input),
+                ("/toolUsePromptTokenCount", Counter::MoreInput),
+                ("/cachedContentTokenCount", Counter::CacheRead),
+                ("/candidatesTokenCount", Counter::Output),
+                ("/thoughtsTokenCount", Counter::MoreOutput),
+            ],
+            Self::Bedrock => &[
+                ("/inputTokens", Counter::Input),
+                ("/cacheReadInputTokens", Counter::CacheRead),
+                ("/cacheWriteInputTokens", Counter::CacheWrite),
+                ("/outputTokens", Counter::Output),
+            ],
+            Self::Ollama => {
+                &[("/prompt_eval_count", Counter::Input), ("/eval_count", Counter::Output)]
+            }
+        }
+    }
+
+    /// The objects that contain the counters.
+    const fn objects(self) -> &'static [&'static str] {
+        match self {
+            // Events of the Responses API contain the response.
+            Self::OpenAi => &["/usage", "/response/usage"],
+            // The first event of a stream contains the message.
+            Self::Anthropic => &["/usage", "/message/usage"],
+            Self::Gemini => &["/usageMetadata"],
+            Self::Bedrock => &["/usage"],
+            Self::Ollama => &[""],
+        }
+    }
+
+    /// Response fields with counters.
+    const fn fields(self) -> &'static [(&'static str, Counter)] {
+        match self {
+            Self::Bedrock => &[
+                ("x-amzn-bedrock-input-token-count", Counter::Input),
+                ("x-amzn-bedrock-output-token-count", Counter::Output),
+            ],
+            _ => &[],
+        }
+    }
+
+    /// Whether [`Counter::Input`] contains what is read from caches and written to them.
+    const fn input_has_cache(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Gemini)
+    }
+
+    fn pointers(self) -> impl Iterator<Item = (Pointer, Counter)> {
+        let all = self.objects().iter().flat_map(move |object| {
+            let places = self.places().iter();
+            places.map(move |(place, counter)| {
+                let pointer = format!("{object}{place}").parse::<Pointer>();
+                (pointer.expect("the tables have pointers only"), *counter)
+            })
+        });
+        // Without `alt=sse` a stream of Gemini is an array.
+        let is_array = self == Self::Gemini;
+        all.flat_map(move |(pointer, counter)| {
+            let each = is_array.then(|| (pointer.in_each_element(), counter));
+            std::iter::once((pointer, counter)).chain(each)
+        })
+    }
+}
+
+/// The counters of an answer, as far as it has been read. They count also if a document is invalid
+/// or breaks off: what was stated was spent.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    api: UsageApi,
+    /// The position in the current document, for each place of a counter.
+    places: Box<[(Trail, Counter)]>,
+    /// The largest values so far.
+    largest: [Option<u64>; COUNTERS],
+}
+
+impl Counted {
+    /// Before the body of a response with these fields.
+    pub(super) fn new(api: UsageApi, headers: &HeaderMap) -> Self {
+        let places = api.pointers().map(|(pointer, counter)| (Trail::new(pointer), counter));
+        let mut counted = Self { api, places: places.collect(), largest: [None; COUNTERS] };
+        for (name, counter) in api.fields() {
+            counted.count(*counter, in_field(headers, &HeaderName::from_static(name)));
+        }
+        counted
+    }
+
+    fn count(&mut self, counter: Counter, value: Option<u64>) {
+        let largest = &mut self.largest[counter as usize];
+        // None is less than any value.
+        *largest = (*largest).max(value);
+    }
+
+    /// The tokens, if the answer states any.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        if self.largest.iter().all(Option::is_none) {
+            return None;
+        }
+        let of = |counter: Counter| self.largest[counter as usize].unwrap_or(0);
+        let (cache_read, cache_write) = (of(Counter::CacheRead), of(Counter::CacheWrite));
+        let stated = of(Counter::Input).saturating_add(of(Counter::MoreInput));
+        let input = match self.api.input_has_cache() {
+            true => stated.saturating_sub(cache_read.saturating_add(cache_write)),
+            false => stated,
+        };
+        let output = of(Counter::Output).saturating_add(of(Counter::MoreOutput));
+        Some(Usage { input, cache_read, cache_write, output })
+    }
+
+    fn each(&mut self, follow: impl Fn(&mut Trail)) {
+        self.places.iter_mut().for_each(|(trail, _)| follow(trail));
+    }
+}
+
+impl Collect for Counted {
+    fn complete(&mut self, _: bool) {
+        self.each(Trail::restart);
+    }
+}
+
+impl Follow for Counted {
+    fn wants_text(&self) -> bool {
+        self.places.iter().any(|(trail, _)| trail.reads_key())
+    }
+
+    fn byte(&mut self, byte: u8) {
+        self.each(|trail| trail.key_byte(byte));
+    }
+
+    fn lone_half(&mut self) {
+        self.each(Trail::lone_half);
+    }
+
+    fn open_object(&mut self) {
+        self.each(Trail::open_object);
+    }
+
+    fn open_array(&mut self) {
+        self.each(Trail::open_array);
+    }
+
+    fn close(&mut self) {
+        self.each(Trail::close);
+    }
+
+    fn next_element(&mut self) {
+        self.each(Trail::next_element);
+    }
+
+    fn begin_key(&mut self) {
+        self.each(Trail::begin_key);
+    }
+
+    fn end_key(&mut self) {
+        self.each(Trail::end_key);
+    }
+
+    fn begin_value(&mut self) {}
+
+    fn begin_text(&mut self) {}
+
+    fn end_text(&mut self) {}
+
+    fn number(&mut self, number: &Number) {
+        for index in 0..self.places.len() {
+            let (trail, counter) = &self.places[index];
+            if trail.is_at_end() {
+                self.count(*counter, number.rounded_up());
+            }
+        }
+    }
+
+    fn truth(&mut self, _: bool) {}
+}
+
+#[cfg(test)]
+mod tests;

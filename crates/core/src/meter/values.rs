@@ -1,0 +1,330 @@
+//! Finds the values at several places of one JSON document (RFC 8259) in one pass.
+//!
+//! Backends must find the same values. A document of which some backends read another value has
+//! none: one that is no valid JSON, and one with a member on the path of a pointer that occurs
+//! twice, or whose name differs only in case from the one that is searched for. Go reads such a
+//! member as the one that is meant, also with U+017F for `s` and U+212A for `k`.
+//!
+//! No part of the document is kept but the values, each of which has a bound.
+
+use super::follow::Follow;
+use super::json::Document;
+use super::number::Number;
+use super::pointer::{Pointer, Token};
+
+/// The most bytes of a value. A longer string counts as missing.
+pub const MAX_VALUE_BYTES: usize = 1024;
+
+/// The most bytes by which a character is longer than one that differs only in case.
+const MAX_FOLDING: usize = 4;
+
+/// Why a document has no values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentFault {
+    /// It is not valid: its syntax, its UTF-8, or more than 128 levels.
+    #[error("is not valid JSON")]
+    Invalid,
+    /// Programs replace such a half by different characters.
+    #[error("has half of a surrogate pair")]
+    Surrogate,
+    /// Some programs take the first one, and some the last.
+    #[error("has a member twice")]
+    Twice,
+    /// Some programs ignore case.
+    #[error("has a member whose name differs only in case from one that counts")]
+    Case,
+}
+
+/// What was found in a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentValues {
+    /// The value at each pointer: a string, an integer in decimal digits, or `true` or `false`.
+    /// None: there is another value or none, or it is longer than [`MAX_VALUE_BYTES`].
+    pub values: Vec<Option<Box<str>>>,
+    /// Whether the whole document is an array.
+    pub is_array: bool,
+}
+
+/// Finds the values at several pointers in one document, which arrives in chunks.
+#[derive(Clone, Debug)]
+pub struct ValueScanner(Document<Values>);
+
+impl ValueScanner {
+    /// Searches a document for the values at these pointers.
+    pub fn new(pointers: &[Pointer]) -> Self {
+        Self(Document::new(Values::new(pointers)))
+    }
+
+    /// Reads the next bytes of the document, which may end anywhere.
+    pub fn read(&mut self, chunk: &[u8]) {
+        self.0.read(chunk);
+    }
+
+    /// How many bytes of the document it keeps now, besides values that are complete.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&mut self) -> usize {
+        self.0.follower().text.capacity()
+    }
+
+    /// The values, after the document has ended.
+    ///
+    /// # Errors
+    /// If the document is not valid, or some backends read other values.
+    pub fn end(mut self) -> Result<DocumentValues, DocumentFault> {
+        let is_valid = self.0.end();
+        let found = self.0.follower();
+        match found.fault {
+            _ if !is_valid => Err(DocumentFault::Invalid),
+            Some(fault) => Err(fault),
+            None => {
+                let values = found.places.iter_mut().map(|place| place.value.take()).collect();
+                Ok(DocumentValues { values, is_array: found.is_array })
+            }
+        }
+    }
+}
+
+/// The values, as far as the document has been read.
+#[derive(Clone, Debug)]
+struct Values {
+    places: Box<[Place]>,
+    /// The number of open containers.
+    depth: usize,
+    string: Current,
+    /// The decoded bytes of the current string, if it matters.
+    text: Vec<u8>,
+    /// The most bytes of a key that can be one of those that are searched for.
+    max_key_bytes: usize,
+    is_array: bool,
+    fault: Option<DocumentFault>,
+}
+
+/// What the current string is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Current {
+    /// It does not matter.
+    Ignored,
+    /// A key of a container on the path of a pointer.
+    Key,
+    /// The value at a pointer.
+    Value,
+}
+
+/// One pointer, and how far the open containers match it.
+#[derive(Clone, Debug)]
+struct Place {
+    pointer: Pointer,
+    /// The keys of its tokens without case.
+    folded: Box<[Box<str>]>,
+    /// The number of open containers on the path. If that is less than the number of open
+    /// containers, the document is read elsewhere.
+    matched: usize,
+    /// Whether the current member of the innermost container on the path is on the path too.
+    is_next: bool,
+    /// The current index in that container, if it is an array.
+    index: u64,
+    /// Whether that container, if it is an object, has had the member on the path.
+    is_seen: bool,
+    value: Option<Box<str>>,
+}
+
+impl Place {
+    fn new(pointer: &Pointer) -> Self {
+        let fold = |token: &Token| folded(&token.key).collect::<String>().into();
+        Self {
+            pointer: pointer.clone(),
+            folded: pointer.tokens().iter().map(fold).collect(),
+            matched: 0,
+            is_next: true,
+            index: 0,
+            is_seen: false,
+            value: None,
+        }
+    }
+
+    /// The index of the token for the innermost container on the path, if it is the innermost of
+    /// all and not inside of the value.
+    fn level(&self, depth: usize) -> Option<usize> {
+        let level = self.matched.checked_sub(1).filter(|_| self.matched == depth)?;
+        (level < self.pointer.tokens().len()).then_some(level)
+    }
+
+    /// Whether the current value is the one at the pointer.
+    fn is_at_end(&self, depth: usize) -> bool {
+        self.matched == depth && self.is_next && depth == self.pointer.tokens().len()
+    }
+
+    /// Reads a key of the innermost container. None: the key is too long.
+    fn key(&mut self, depth: usize, key: Option<&str>) -> Option<DocumentFault> {
+        let level = self.level(depth)?;
+        let token = &self.pointer.tokens()[level];
+        self.is_next = key == Some(&*token.key);
+        if self.is_next {
+            let is_twice = std::mem::replace(&mut self.is_seen, true);
+            return is_twice.then_some(DocumentFault::Twice);
+        }
+        let is_alike = folded(key?).eq(self.folded[level].chars());
+        is_alike.then_some(DocumentFault::Case)
+    }
+
+    fn set_index(&mut self, depth: usize, index: u64) {
+        self.index = index;
+        let level = self.level(depth);
+        self.is_next = level.is_some_and(|at| self.pointer.tokens()[at].index == Some(index));
+    }
+}
+
+/// The characters of a text without case.
+fn folded(text: &str) -> impl Iterator<Item = char> {
+    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
+}
+
+impl Values {
+    fn new(pointers: &[Pointer]) -> Self {
+        let tokens = pointers.iter().flat_map(|pointer| pointer.tokens());
+        let longest = tokens.map(|token| token.key.len()).max().unwrap_or_default();
+        Self {
+            places: pointers.iter().map(Place::new).collect(),
+            depth: 0,
+            string: Current::Ignored,
+            text: Vec::new(),
+            max_key_bytes: longest * MAX_FOLDING,
+            is_array: false,
+            fault: None,
+        }
+    }
+
+    fn begin(&mut self, string: Current) {
+        self.string = string;
+        self.text.clear();
+    }
+
+    /// Ends the current string, which is `expected`, and calls `see` with it. None: it has more than
+    /// `max_bytes`. The text of a string with half of a surrogate pair does not matter.
+    fn end(
+        &mut self,
+        expected: Current,
+        max_bytes: usize,
+        see: impl FnOnce(&mut Self, Option<&str>),
+    ) {
+        if std::mem::replace(&mut self.string, Current::Ignored) == expected {
+            let text = std::mem::take(&mut self.text);
+            let is_short = text.len() <= max_bytes;
+            see(self, std::str::from_utf8(&text).ok().filter(|_| is_short));
+            // Its space is used again.
+            self.text = text;
+        }
+    }
+
+    fn found(&mut self, value: &str) {
+        let depth = self.depth;
+        let places = self.places.iter_mut().filter(|place| place.is_at_end(depth));
+        places.for_each(|place| place.value = Some(value.into()));
+    }
+}
+
+impl Follow for Values {
+    fn wants_text(&self) -> bool {
+        self.string != Current::Ignored
+    }
+
+    fn byte(&mut self, byte: u8) {
+        // One byte more than the longest text shows that it is too long.
+        if self.string != Current::Ignored
+            && self.text.len() <= self.max_key_bytes.max(MAX_VALUE_BYTES)
+        {
+            self.text.push(byte);
+        }
+    }
+
+    fn lone_half(&mut self) {
+        self.fault = self.fault.or(Some(DocumentFault::Surrogate));
+    }
+
+    fn open_object(&mut self) {
+        for place in &mut self.places {
+            if place.matched == self.depth && place.is_next {
+                place.matched += 1;
+                place.is_next = false;
+                place.is_seen = false;
+            }
+        }
+        self.depth += 1;
+    }
+
+    fn open_array(&mut self) {
+        self.is_array |= self.depth == 0;
+        self.open_object();
+        let depth = self.depth;
+        self.places.iter_mut().for_each(|place| {
+            if place.matched == depth {
+                place.set_index(depth, 0);
+            }
+        });
+    }
+
+    fn close(&mut self) {
+        for place in &mut self.places {
+            if place.matched == self.depth {
+                place.matched -= 1;
+                place.is_seen = true;
+                // The member was the one that the token of its outer container identifies.
+                let level = place.level(self.depth - 1);
+                let index = level.and_then(|at| place.pointer.tokens()[at].index);
+                place.index = index.unwrap_or_default();
+            }
+        }
+        self.depth -= 1;
+    }
+
+    fn next_element(&mut self) {
+        let depth = self.depth;
+        for place in self.places.iter_mut().filter(|place| place.matched == depth) {
+            place.set_index(depth, place.index.saturating_add(1));
+        }
+    }
+
+    fn begin_key(&mut self) {
+        let depth = self.depth;
+        let matters = self.places.iter().any(|place| place.level(depth).is_some());
+        self.begin(if matters { Current::Key } else { Current::Ignored });
+    }
+
+    fn end_key(&mut self) {
+        self.end(Current::Key, self.max_key_bytes, |values, key| {
+            for place in &mut values.places {
+                let fault = place.key(values.depth, key);
+                values.fault = values.fault.or(fault);
+            }
+        });
+    }
+
+    fn begin_value(&mut self) {}
+
+    fn begin_text(&mut self) {
+        let depth = self.depth;
+        let matters = self.places.iter().any(|place| place.is_at_end(depth));
+        self.begin(if matters { Current::Value } else { Current::Ignored });
+    }
+
+    fn end_text(&mut self) {
+        self.end(Current::Value, MAX_VALUE_BYTES, |values, text| {
+            if let Some(text) = text {
+                values.found(text);
+            }
+        });
+    }
+
+    fn number(&mut self, number: &Number) {
+        let depth = self.depth;
+        if self.places.iter().any(|place| place.is_at_end(depth)) {
+            if let Some(integer) = number.integer() {
+                self.found(&integer);
+            }
+        }
+    }
+
+    fn truth(&mut self, value: bool) {
+        self.found(if value { "true" } else { "false" });
+    }
+}
