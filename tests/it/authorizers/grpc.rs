@@ -83,6 +83,9 @@ fn a_question_describes_the_request_without_its_content() {
     assert_eq!(checker.last().http.protocol, "HTTP/2");
 }
 
+/// What a service does with each question.
+type Answering = Box<dyn Fn() -> Reply + Send + Sync>;
+
 /// A gateway of which a failed call let requests pass would be open to all while its authorizer is
 /// overloaded.
 #[test]
@@ -93,7 +96,7 @@ fn what_is_no_answer_lets_no_request_pass() {
     };
     let passing = framed(&[10, 0]);
     let with_flag = |flag: u8| [&[flag], &passing[1..]].concat();
-    let cases: Vec<(&str, Box<dyn Fn() -> Reply + Send + Sync>)> = vec![
+    let cases: Vec<(&str, Answering)> = vec![
         ("an empty message", Box::new(|| code(None))),
         ("a stream that is reset", Box::new(|| Reply::Reset)),
         ("no answer in time", Box::new(|| Reply::Never)),
@@ -132,11 +135,7 @@ fn what_is_no_answer_lets_no_request_pass() {
     }
 }
 
-fn raw(
-    status: u16,
-    body: Vec<u8>,
-    grpc_status: Option<&'static str>,
-) -> Box<dyn Fn() -> Reply + Send + Sync> {
+fn raw(status: u16, body: Vec<u8>, grpc_status: Option<&'static str>) -> Answering {
     Box::new(move || Reply::Raw(status, body.clone(), grpc_status))
 }
 

@@ -7,8 +7,11 @@ use crate::support::http::{Http, block_on};
 
 use super::authorization::{ask_with, question};
 
-/// The answers to questions about a path, each of a client with these fields, in their order.
-fn told(gateway: &Gateway, questions: &[(&str, &str, &[(&str, &str)])]) -> Vec<Told> {
+/// A question about a path, of a client with these fields.
+type Question<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+/// The answers to questions, in their order.
+fn told(gateway: &Gateway, questions: &[Question<'_>]) -> Vec<Told> {
     block_on(async {
         let connection = Http::prior_knowledge(gateway.address()).await;
         let mut all = Vec::new();
