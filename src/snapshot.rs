@@ -51,6 +51,25 @@ impl Snapshot {
         routes.map(names).collect()
     }
 
+    /// Goes on counting the copies in flight of `before`: those of a route with the same name to an
+    /// upstream with the same name.
+    pub fn continue_mirrors(&mut self, before: &Self) {
+        let Self { rules, routes, upstreams, .. } = self;
+        for (index, handling) in routes.iter_mut().enumerate() {
+            let Some(mirror) = &mut handling.mirror else { continue };
+            let (route, upstream) = (&rules.route(index).name, &upstreams[mirror.upstream]);
+            let is_same = |(old, known): &(usize, &MirrorSettings)| {
+                let goes_to = before.upstreams[known.upstream].settings();
+                before.rules.route(*old).name == *route && goes_to.name == upstream.settings().name
+            };
+            let known = before.routes.iter().enumerate();
+            let known = known.filter_map(|(old, it)| Some((old, it.mirror.as_deref()?)));
+            if let Some((_, known)) = known.into_iter().find(is_same) {
+                mirror.in_flight = Arc::clone(&known.in_flight);
+            }
+        }
+    }
+
     /// This configuration, which is that of the file, with changed policies and access lists.
     pub fn patched(&self, patches: Arc<Resolved>) -> Self {
         let changed = |policy: &Policy| patches.changed.get(&*policy.name);

@@ -245,7 +245,8 @@ impl Supervisor {
         let certificates = Arc::clone(&config.certificates);
         let key_set = key_set::condition(&config, keys.as_ref());
         let before = &self.snapshot.upstreams;
-        let snapshot = self.state.snapshot(config, before);
+        let mut snapshot = self.state.snapshot(config, before);
+        snapshot.continue_mirrors(&self.snapshot);
         let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
         start_upstreams(&snapshot.upstreams.iter().filter(is_new).cloned().collect::<Vec<_>>())
             .await;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use super::{endpoint, gateway, metric, saying};
+use super::{endpoint, gateway, metric, saying, yaml};
 use crate::support::{Backend, Gateway, Origin, PATIENCE, Speaks, eventually};
 
 const MIRRORED: &str = "tollgate_mirrored_total";
@@ -128,6 +128,32 @@ fn a_silent_mirror_changes_nothing() {
     gateway.terminate();
     // The drain time is 30 s, and the longest time of a copy, too. This waits for less.
     assert_eq!(gateway.wait().code(), Some(0));
+}
+
+/// A file that is loaded again and again must not add copies each time.
+#[test]
+fn the_copies_in_flight_count_over_a_reload() {
+    let (app, (shadow, _end)) = (saying("app"), silent());
+    let mirrored = |bound: usize, top: &str| {
+        let upstreams = [("app", endpoint(app.address())), ("shadow", endpoint(shadow.address()))];
+        let mirror = format!("mirror: {{ upstream: shadow, max_in_flight: {bound} }}");
+        yaml(&upstreams, &format!("name: a, upstream: app, {mirror}"), top)
+    };
+    let gateway = Gateway::start(&mirrored(3, "runtime: { workers: 1 }"));
+    let ask = |times: usize| {
+        let mut client = gateway.client();
+        assert!((0..times).all(|_| client.get("/", &[]).text() == "app"));
+    };
+    ask(10);
+    eventually("copies have arrived", || shadow.received().len() == 3);
+    gateway.reload(&mirrored(3, "runtime: { workers: 1 }\nproblem_json: false"));
+    ask(10);
+    eventually("the copies before the reload count", || count(&gateway, "skipped_busy") == 17.0);
+    // A larger bound has room for more beside them.
+    gateway.reload(&mirrored(5, "runtime: { workers: 1 }"));
+    ask(10);
+    eventually("two more have a place", || shadow.received().len() == 5);
+    assert_eq!(count(&gateway, "skipped_busy"), 25.0);
 }
 
 /// The shadow fails and is ejected as an upstream of its own route would be. Here it has none.
