@@ -8,6 +8,7 @@
 
 mod content;
 mod events;
+mod field;
 mod follow;
 mod found;
 mod json;
@@ -25,8 +26,8 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 use content::{Content, Form, form};
+use field::in_field;
 use found::Found;
-use number::Number;
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
 use usage::Counted;
 pub use usage::{Usage, UsageApi, Weights};
@@ -239,13 +240,6 @@ fn of_usage(
         // More tokens may have been spent than were stated so far.
         (stated, _) => Metered::AtLeast(stated.unwrap_or(0), Unsettled::of(progress)),
     }
-}
-
-fn in_field(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
-    let mut lines = headers.get_all(name).iter();
-    let value = lines.next()?;
-    let is_clear = lines.all(|line| line == value);
-    is_clear.then(|| Number::parse(value.as_bytes().trim_ascii())).flatten()
 }
 
 /// Whether the body is encoded (RFC 9110, section 8.4).

@@ -5,8 +5,8 @@
 
 use http::{HeaderMap, HeaderName};
 
+use super::field::in_field;
 use super::follow::{Collect, Follow};
-use super::in_field;
 use super::number::Number;
 use super::pointer::Pointer;
 use super::trail::Trail;

@@ -1,3 +1,5 @@
+//! Tokens in answers of each API, as their references show them.
+
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use proptest::prelude::*;

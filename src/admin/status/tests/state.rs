@@ -1,0 +1,40 @@
+//! What a gateway knows at a scrape.
+
+use std::collections::BTreeMap;
+
+use crate::telemetry::{Samples, Source, families};
+
+/// What a gateway knows at a scrape.
+#[derive(Default)]
+pub(super) struct State(parking_lot::Mutex<BTreeMap<&'static str, f64>>);
+
+impl State {
+    pub(super) fn set(&self, name: &'static str, value: f64) {
+        self.0.lock().insert(name, value);
+    }
+}
+
+impl Source for State {
+    fn collect(&self, samples: &mut Samples) {
+        let set = &["http://i/keys"];
+        for (name, value) in &*self.0.lock() {
+            match *name {
+                "evictions" => samples.set(&families::STORE_EVICTIONS, &["true"], *value),
+                "broken" => samples.set(&families::PROMISES, &["p", "false"], *value),
+                "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &["routes"], *value),
+                "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
+                "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
+                "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, set, *value),
+                "key_file" => samples.set(&families::KEY_FILE_LAST_LOAD, set, *value),
+                "password_file" => samples.set(&families::PASSWORD_FILE_LAST_LOAD, set, *value),
+                "class_file" => samples.set(&families::CLASS_FILE_LAST_LOAD, set, *value),
+                "left_out" => samples.set(&families::KEYS_LEFT_OUT, set, *value),
+                "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
+                "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
+                "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),
+                "lines" => samples.set(&families::LOG_LINES_DROPPED, &["access"], *value),
+                other => panic!("{other}"),
+            }
+        }
+    }
+}
