@@ -14,7 +14,7 @@ use super::*;
 use crate::admin::PutBy;
 use crate::platform::OtherListener;
 use crate::proxy::UpstreamSettings;
-use crate::telemetry::{Forwarder, Metrics, Source, WorkerMetrics, families};
+use crate::telemetry::{Forwarder, Metrics, WorkerMetrics, families};
 use state::State;
 
 /// A node whose figures a test moves.
