@@ -36,8 +36,8 @@ enum Kind {
 #[derive(Debug)]
 pub enum BodyCopy {
     Empty,
-    /// All bytes.
-    Whole(Bytes),
+    /// All bytes. Boxed, because a copy is a part of the future of each request.
+    Whole(Box<Bytes>),
     /// The bytes that were buffered, followed by those that are still to arrive.
     Buffered(Rc<ReplayBuffer>),
 }
@@ -56,7 +56,7 @@ impl BodyCopy {
     pub fn body(&self) -> Option<RequestBody> {
         match self {
             Self::Empty => Some(RequestBody::EMPTY),
-            Self::Whole(bytes) => Some(RequestBody::whole(bytes.clone())),
+            Self::Whole(bytes) => Some(RequestBody::whole(Bytes::clone(bytes))),
             Self::Buffered(buffer) => {
                 Replay::again(buffer).map(|replay| RequestBody(Kind::Buffered(replay)))
             }
@@ -150,7 +150,7 @@ impl RequestBody {
         match &self.0 {
             Kind::Empty => Some(BodyCopy::Empty),
             Kind::Streamed(_) => None,
-            Kind::Whole(bytes) => (**bytes).clone().map(BodyCopy::Whole),
+            Kind::Whole(bytes) => (**bytes).clone().map(|it| BodyCopy::Whole(Box::new(it))),
             Kind::Buffered(replay) => Some(BodyCopy::Buffered(replay.buffer())),
         }
     }
