@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use tollgate_core::api_keys::{KeyForm, PrefixError};
 use tollgate_core::policy::{KeyExpr, Policy};
 use tollgate_core::store::overrides::{FileError, OverridesFile, SharedOverrides};
-use tollgate_limiter::{BuildError, Clock, Limiter, Parts, Store};
+use tollgate_limiter::{BuildError, Clock, Keys, Limiter, Parts, Store};
 use tracing::warn;
 
-use crate::config::{Config, LoadError, Report, load};
+use crate::config::{ApiKeyFile, Config, LoadError, Report, UnusableKeys, load};
 
 /// Why a configuration gives no limiter.
 #[derive(Debug, thiserror::Error)]
@@ -83,12 +84,55 @@ pub fn from_file(path: impl AsRef<Path>) -> Result<Limiter, EmbedError> {
     limiter(load(path.as_ref())?.config)
 }
 
+/// Why a file gives no API keys.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeysError {
+    /// The prefix cannot be that of keys.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+    /// The file cannot be used. The reason is the end of a sentence about it.
+    #[error("the file with API keys cannot be used: {0}")]
+    Unreadable(String),
+    /// The file has mistakes.
+    #[error("{0}")]
+    Mistakes(Report),
+}
+
+/// The API keys in a file of a gateway, for `Client::keys` of the library. Their texts begin with
+/// `prefix`, which is `tg` unless the gateway's `client.keys.prefix` is another one. The file is read
+/// once.
+///
+/// ```no_run
+/// use tollgate_limiter::{Client, Limiter};
+///
+/// let keys = tollgate::embedded::keys("keys.yaml", "tg")?;
+/// let limiter = Limiter::builder().client(Client::new().keys(keys)).build()?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the file cannot be read or has mistakes.
+pub fn keys(path: impl AsRef<Path>, prefix: &str) -> Result<Keys, KeysError> {
+    let path = path.as_ref();
+    let form = KeyForm::new(prefix)?;
+    let read = ApiKeyFile::read(path.to_owned(), &path.display().to_string(), &form, None);
+    let reading = read.map_err(|unusable| match unusable {
+        UnusableKeys::Unreadable(why) => KeysError::Unreadable(why),
+        UnusableKeys::Mistakes(report) => KeysError::Mistakes(report),
+    })?;
+    Ok(Keys::of_table(prefix, reading.file.table))
+}
+
 fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     if let Some(source) = &config.key_source {
         return Err(EmbedError::FetchedKeys(source.shown.clone()));
     }
     if let Some(command) = config.store.password_command {
         return Err(EmbedError::PasswordCommand(command.program));
+    }
+    if config.client.keys.is_some() && config.store.keeps_keys() {
+        warn!("API keys in a store are not known here: only those of client.keys.file are");
     }
     let (policies, left_out): (Vec<_>, Vec<_>) =
         config.policies.into_iter().partition(|policy| !needs_gateway(policy));
@@ -118,11 +162,7 @@ fn needs_gateway(policy: &Policy) -> bool {
         key.visit(&mut |key| {
             needs |= matches!(
                 key,
-                KeyExpr::Route
-                    | KeyExpr::Param(_)
-                    | KeyExpr::TlsSubject
-                    | KeyExpr::ApiKeyPart(_)
-                    | KeyExpr::Authorizer(_)
+                KeyExpr::Route | KeyExpr::Param(_) | KeyExpr::TlsSubject | KeyExpr::Authorizer(_)
             );
         });
     }

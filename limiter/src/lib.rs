@@ -28,6 +28,7 @@
 //! | `calendar` | fixed windows by the calendar of a time zone |
 //! | `redis` | `Store::redis`: counters that processes and gateways share, and limits of single keys |
 //! | `jwt` | `Client::jwt`: users by verified tokens |
+//! | `keys` | `Client::keys` and `Limiter::authenticate`: known API keys |
 //!
 //! # Layout
 //!
@@ -55,6 +56,8 @@ pub use layer::{LimitedBody, RateLimit, RateLimitLayer, Refusal, Refuse, Respons
 pub use library::Parts;
 #[cfg(feature = "redis")]
 pub use library::RedisUrlError;
+#[cfg(feature = "keys")]
+pub use library::{ApiKey, ApiKeyError, Identity, KeyFault, Keys, KnownApiKey};
 pub use library::{
     BuildError, Check, Client, Clock, Decision, Dialect, Key, KeyError, Lease, Limit, LimitError,
     Limiter, LimiterBuilder, MAX_POLICIES, Missing, Outcome, ParseKeyError, Plans, Policy,

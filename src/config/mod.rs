@@ -52,7 +52,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use admin_access::admin_access;
-pub(crate) use api_keys::{mistakes as api_key_mistakes, number_in as api_keys_in};
+pub use api_keys::ApiKeyFile;
+pub(crate) use api_keys::{
+    Unusable as UnusableKeys, mistakes as api_key_mistakes, number_in as api_keys_in,
+};
 pub(crate) use document::{Document, masked};
 pub(crate) use edit::{NotInPlace, edited};
 pub(crate) use effective::Effective;

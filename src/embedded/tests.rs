@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::StatusCode;
 use proptest::prelude::*;
 use tollgate_limiter::{
-    Algorithm, Client, Counting, Key, Limit, OnMissingKey, OnStoreFailure, Plans, Policy, Settle,
-    Store,
+    Algorithm, Client, Counting, Identity, Key, Limit, OnMissingKey, OnStoreFailure, Plans, Policy,
+    Settle, Store,
 };
 
 use super::*;
@@ -128,4 +128,37 @@ proptest! {
         let theirs = theirs.map(|Rate(it)| (it.limit(), Some(Duration::from(it.window()))));
         prop_assert_eq!(ours, theirs, "{}", text);
     }
+}
+
+/// The file of a gateway is that of an application.
+#[test]
+fn the_keys_of_a_file_are_known() {
+    const TEXT: &str = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
+    const HASH: &str = "0de67670f76be437806c94f133c9f16fd4522981188c2bc0858ea3f9a29af3ee";
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("keys.yaml");
+    let text = format!("keys: [{{ id: 03d4jt3198h8, team: acme, sha256: {HASH} }}]\n");
+    std::fs::write(&path, text).expect("a file");
+    let fields = http::HeaderMap::from_iter([(
+        http::HeaderName::from_static("x-api-key"),
+        http::HeaderValue::from_static(TEXT),
+    )]);
+    let by_hand = Client::new().keys(keys(&path, "tg").expect("a file of keys"));
+    let by_hand = Limiter::builder().client(by_hand).build().expect("a limiter");
+    let yaml = format!(
+        "listeners: [{{ address: \"127.0.0.1:8080\" }}]\n\
+         client: {{ keys: {{ file: {path:?} }} }}\n\
+         policies: {{ p: {{ key: \"api_key:team\", limit: 5/m }} }}\n\
+         routes: [{{ path: /*, policies: [p], respond: {{ body: ok }} }}]\n"
+    );
+    let of_gateway = from_yaml(&yaml).expect("a limiter");
+    assert!(of_gateway.policy("p").is_ok(), "the policy is not left out");
+    for limiter in [by_hand, of_gateway] {
+        let Identity::Known(key) = limiter.authenticate(&fields) else { panic!("it is known") };
+        assert_eq!((key.id(), key.team()), ("03d4jt3198h8", Some("acme")));
+    }
+    std::fs::write(&path, "keys: [{ id: x }]\n").expect("a file");
+    assert!(matches!(keys(&path, "tg"), Err(KeysError::Mistakes(_))));
+    assert!(matches!(keys(directory.path(), "tg"), Err(KeysError::Unreadable(_))));
+    assert!(matches!(keys(&path, "a b"), Err(KeysError::Prefix(_))));
 }

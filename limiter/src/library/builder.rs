@@ -149,7 +149,7 @@ impl LimiterBuilder {
             user: true,
             token: client.reads_tokens(),
             place: false,
-            keys: false,
+            keys: client.keys.is_some(),
             classes: false,
             trusted_proxy: !client.trusted_proxies.is_empty(),
         };
@@ -273,10 +273,10 @@ impl Limiter {
         let has_overrides = policies.iter().any(|policy| policy.overrides.is_some());
         let shared = shared(&store, (overrides, has_overrides), &secret, clock.time().clone())?;
         let keys = policies.iter().flat_map(|policy| policy.keys());
-        let reads_tokens = client.reads_tokens();
+        let reads_time = client.reads_tokens() || client.keys.is_some();
         let clients = Clients::new(client, keys, secret);
         let headers = HeaderWriter::new(&headers);
-        Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_tokens, clock })))
+        Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_time, clock })))
     }
 }
 

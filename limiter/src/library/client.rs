@@ -4,6 +4,8 @@ use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, Use
 
 #[cfg(feature = "jwt")]
 use super::jwt::Jwt;
+#[cfg(feature = "keys")]
+use super::keys::Keys;
 use super::values::{field_name, network};
 
 /// How the client of a request is recognised.
@@ -28,6 +30,8 @@ pub struct Client {
     ipv6_prefix: Option<u8>,
     api_keys: Option<Vec<String>>,
     user_header: Option<String>,
+    #[cfg(feature = "keys")]
+    keys: Option<Keys>,
     #[cfg(feature = "jwt")]
     jwt: Option<Jwt>,
 }
@@ -90,6 +94,21 @@ impl Client {
         self
     }
 
+    /// Only these API keys are accepted, in the fields for keys and as bearer tokens. Other bearer
+    /// tokens are no keys.
+    ///
+    /// ```
+    /// use tollgate_limiter::{Client, Keys};
+    ///
+    /// let client = Client::new().keys(Keys::new([]));
+    /// ```
+    #[cfg(feature = "keys")]
+    #[must_use]
+    pub fn keys(mut self, keys: Keys) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
     /// The user is in this header field, which only trusted proxies can set.
     ///
     /// ```
@@ -142,8 +161,12 @@ impl Client {
             settings.ipv6_prefix = bits;
         }
         settings.user = self.user()?;
-        // A bearer token that names the user is not an API key too.
-        let bearer = !settings.reads_tokens();
+        #[cfg(feature = "keys")]
+        if let Some(keys) = &self.keys {
+            settings.keys = Some(Box::new(keys.settings()?));
+        }
+        // A bearer token that names the user is not an API key too, unless it begins like one.
+        let bearer = !settings.reads_tokens() || settings.keys.is_some();
         let headers = match &self.api_keys {
             Some(names) => names.iter().map(|name| field_name(name)).collect::<Result<_, _>>()?,
             None => vec![http::HeaderName::from_static("x-api-key")],

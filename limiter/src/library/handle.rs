@@ -43,8 +43,8 @@ pub(super) struct Inner {
     pub(super) headers: HeaderWriter,
     /// By which waits end.
     pub(super) clock: Clock,
-    /// Whether the time decides which tokens are valid.
-    pub(super) reads_tokens: bool,
+    /// Whether the time decides which tokens and keys are valid.
+    pub(super) reads_time: bool,
 }
 
 /// A policy of a limiter.

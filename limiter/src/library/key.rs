@@ -21,6 +21,9 @@ pub enum Key {
     Ip,
     /// The API key, from the parts of a request that [`Client`](crate::Client) names.
     ApiKey,
+    /// The team or the plan of a known API key, or the label with this name: `team`, `plan` or
+    /// another one. It needs known keys.
+    ApiKeyPart(String),
     /// A value of your own, which you pass to [`Limiter::check`](crate::Limiter::check). A request
     /// does not have it, and it is not a part of other keys.
     Custom,
@@ -76,6 +79,7 @@ impl FromStr for Key {
         Ok(match key {
             KeyExpr::Ip => Self::Ip,
             KeyExpr::ApiKey => Self::ApiKey,
+            KeyExpr::ApiKeyPart(name) => Self::ApiKeyPart(name.into()),
             KeyExpr::User => Self::User,
             KeyExpr::Cookie(name) => Self::Cookie(name.into()),
             KeyExpr::Header(name) => Self::Header(name.as_str().to_owned()),
@@ -85,8 +89,7 @@ impl FromStr for Key {
             KeyExpr::Path => Self::Path,
             KeyExpr::Method => Self::Method,
             KeyExpr::Global => Self::Global,
-            KeyExpr::ApiKeyPart(_)
-            | KeyExpr::TlsSubject
+            KeyExpr::TlsSubject
             | KeyExpr::Authorizer(_)
             | KeyExpr::Param(_)
             | KeyExpr::Route
@@ -108,6 +111,7 @@ impl Key {
         match self {
             Self::Ip => Ok(KeyExpr::Ip),
             Self::ApiKey => Ok(KeyExpr::ApiKey),
+            Self::ApiKeyPart(name) => format!("api_key:{name}").parse(),
             Self::Custom => Ok(KeyExpr::Custom),
             Self::User => Ok(KeyExpr::User),
             Self::Cookie(name) => format!("cookie:{name}").parse(),

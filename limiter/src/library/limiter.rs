@@ -196,8 +196,8 @@ impl Limiter {
             RequestView::of_service(head, address).map_err(|_| unread(Missing::Ambiguous))?;
         // An unknown peer is not a trusted proxy.
         let view = view.with_forwarding(peer.is_some());
-        let Inner { clients, reads_tokens, .. } = &*self.0;
-        let now = if *reads_tokens { self.clock().wall() } else { Timestamp::default() };
+        let Inner { clients, reads_time, .. } = &*self.0;
+        let now = if *reads_time { self.clock().wall() } else { Timestamp::default() };
         let subject = clients.subject(&view, None, now);
         let first_named = |(index, handle): &(usize, &PolicyHandle)| {
             !policies[..*index].iter().any(|before| before.0.counter == handle.0.counter)

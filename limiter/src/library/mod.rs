@@ -12,9 +12,13 @@ mod compile;
 mod decision;
 mod error;
 mod handle;
+#[cfg(feature = "keys")]
+mod identity;
 #[cfg(feature = "jwt")]
 mod jwt;
 mod key;
+#[cfg(feature = "keys")]
+mod keys;
 mod lease;
 mod limit;
 mod limiter;
@@ -35,9 +39,13 @@ pub use clock::Clock;
 pub use decision::{Decision, Missing, Outcome};
 pub use error::{BuildError, KeyError, PolicyFault, UnknownPolicy};
 pub use handle::{Limiter, PolicyHandle};
+#[cfg(feature = "keys")]
+pub use identity::{Identity, KeyFault, KnownApiKey};
 #[cfg(feature = "jwt")]
 pub use jwt::{Jwt, JwtError};
 pub use key::{Key, ParseKeyError};
+#[cfg(feature = "keys")]
+pub use keys::{ApiKey, ApiKeyError, Keys};
 pub use lease::Lease;
 pub use limit::{Limit, LimitError};
 pub use limiter::MAX_POLICIES;

@@ -1,5 +1,7 @@
 //! The library as an application uses it.
 
+#[cfg(feature = "keys")]
+mod api_keys;
 mod gateway;
 mod own;
 

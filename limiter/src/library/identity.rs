@@ -1,0 +1,166 @@
+//! Who has sent a request, by its API key.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request};
+use tollgate_core::api_keys::KeyRefusal;
+use tollgate_core::policy::{Identified, KnownKey};
+use tollgate_core::request::RequestView;
+
+use super::Limiter;
+
+/// Who has sent a request, by its API key.
+///
+/// ```
+/// use tollgate_limiter::Identity;
+///
+/// fn status(identity: &Identity) -> u16 {
+///     match identity {
+///         Identity::Known(_) => 200,
+///         _ => 401,
+///     }
+/// }
+/// assert_eq!(status(&Identity::Absent), 401);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Identity {
+    /// The request has no API key.
+    Absent,
+    /// The request has this key.
+    Known(KnownApiKey),
+    /// The request has a key that is not accepted.
+    Refused(KeyFault),
+    /// The request has two different keys, or one that can be read in two ways.
+    Ambiguous,
+}
+
+/// Why an API key is not accepted. Only a right secret learns more than [`Unknown`](Self::Unknown).
+///
+/// ```
+/// assert_eq!(tollgate_limiter::KeyFault::Expired.to_string(), "the API key is expired");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFault {
+    /// There is no such key, or this is not its secret.
+    #[error("the API key is not known")]
+    Unknown,
+    /// The time of the key is over.
+    #[error("the API key is expired")]
+    Expired,
+    /// The key is switched off.
+    #[error("the API key is disabled")]
+    Disabled,
+    /// The key is withdrawn.
+    #[error("the API key is revoked")]
+    Revoked,
+}
+
+/// The API key that a request has proved to have.
+///
+/// ```
+/// fn shown(key: &tollgate_limiter::KnownApiKey) -> String {
+///     format!("{} of {}", key.id(), key.team().unwrap_or("no team"))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct KnownApiKey(KnownKey<'static>);
+
+impl KnownApiKey {
+    /// Its id, which is no secret.
+    ///
+    /// ```
+    /// # let id = |key: tollgate_limiter::KnownApiKey| key.id().to_owned();
+    /// ```
+    pub fn id(&self) -> &str {
+        self.0.key.id.as_str()
+    }
+
+    /// Its team.
+    ///
+    /// ```
+    /// # let team = |key: tollgate_limiter::KnownApiKey| key.team().map(str::to_owned);
+    /// ```
+    pub fn team(&self) -> Option<&str> {
+        self.part("team")
+    }
+
+    /// Its plan, or that of its team.
+    ///
+    /// ```
+    /// # let plan = |key: tollgate_limiter::KnownApiKey| key.plan().map(str::to_owned);
+    /// ```
+    pub fn plan(&self) -> Option<&str> {
+        self.part("plan")
+    }
+
+    /// The value of `api_key:NAME`: the team, the plan, or a label of the key or its team.
+    ///
+    /// ```
+    /// # let label = |key: tollgate_limiter::KnownApiKey| key.part("env").map(str::to_owned);
+    /// ```
+    pub fn part(&self, name: &str) -> Option<&str> {
+        self.0.part(name)
+    }
+}
+
+/// Prints the id.
+impl fmt::Debug for KnownApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KnownApiKey").field(&self.id()).finish()
+    }
+}
+
+impl Limiter {
+    /// Who has sent a request with these fields, by the [keys](crate::Client::keys) of the limiter.
+    /// Nothing is counted. Without keys, no request has one.
+    ///
+    /// Wrong keys are not bounded here, as they are in a gateway: count them by a policy.
+    ///
+    /// ```
+    /// use http::{HeaderMap, HeaderValue};
+    /// use tollgate_limiter::{ApiKey, Client, Identity, Keys, Limiter};
+    ///
+    /// let hash = "0de67670f76be437806c94f133c9f16fd4522981188c2bc0858ea3f9a29af3ee";
+    /// let keys = Keys::new([ApiKey::new("03d4jt3198h8", hash)?.team("acme")]);
+    /// let limiter = Limiter::builder().client(Client::new().keys(keys)).build()?;
+    /// let text = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
+    /// let fields = HeaderMap::from_iter([("x-api-key".parse()?, HeaderValue::from_static(text))]);
+    /// let Identity::Known(key) = limiter.authenticate(&fields) else { panic!("it is known") };
+    /// assert_eq!((key.id(), key.team()), ("03d4jt3198h8", Some("acme")));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn authenticate(&self, fields: &HeaderMap) -> Identity {
+        let clients = &self.0.clients;
+        let (mut head, ()) = Request::new(()).into_parts();
+        let names = &clients.settings().api_key.headers;
+        for name in names.iter().chain([&AUTHORIZATION]) {
+            for value in fields.get_all(name) {
+                head.headers.append(name.clone(), value.clone());
+            }
+        }
+        let peer = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let Ok(view) = RequestView::of_service(&head, peer) else { return Identity::Ambiguous };
+        let subject = clients.subject(&view, None, self.clock().wall());
+        match subject.identified() {
+            Identified::Known(key) => Identity::Known(KnownApiKey(key.clone().into_owned())),
+            Identified::Refused(refusal, _) => Identity::Refused((*refusal).into()),
+            Identified::Ambiguous => Identity::Ambiguous,
+            Identified::Absent | Identified::Away => Identity::Absent,
+        }
+    }
+}
+
+impl From<KeyRefusal> for KeyFault {
+    fn from(refusal: KeyRefusal) -> Self {
+        match refusal {
+            KeyRefusal::Unknown => Self::Unknown,
+            KeyRefusal::Expired => Self::Expired,
+            KeyRefusal::Disabled => Self::Disabled,
+            KeyRefusal::Revoked => Self::Revoked,
+        }
+    }
+}
