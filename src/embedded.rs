@@ -162,7 +162,11 @@ fn needs_gateway(policy: &Policy) -> bool {
         key.visit(&mut |key| {
             needs |= matches!(
                 key,
-                KeyExpr::Route | KeyExpr::Param(_) | KeyExpr::TlsSubject | KeyExpr::Authorizer(_)
+                KeyExpr::Route
+                    | KeyExpr::Param(_)
+                    | KeyExpr::TlsSubject
+                    | KeyExpr::Authorizer(_)
+                    | KeyExpr::Body(_)
             );
         });
     }

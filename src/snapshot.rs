@@ -12,7 +12,9 @@ use tollgate_core::policy::{AccessList, Policy};
 use tollgate_core::refusal::{ApiForm, Offer};
 use tollgate_core::routes::{Route, Rules};
 
-use crate::message::{AuthorizerSettings, CompressSettings, Cors, FieldEdits, Redirect, Rewrite};
+use crate::message::{
+    AuthorizerSettings, CompressSettings, Cors, FieldEdits, ReadBodySettings, Redirect, Rewrite,
+};
 use crate::patches::{Definitions, Resolved};
 use crate::proxy::{
     FallbackSettings, MirrorSettings, RetrySettings, RouteTimeouts, UpstreamShared,
@@ -128,6 +130,8 @@ pub struct Handling {
     pub max_body_bytes: Option<u64>,
     /// The largest body of a response of the upstream in bytes. None: no bound.
     pub max_response_bytes: Option<u64>,
+    /// What is read of the bodies of requests, if a policy needs them.
+    pub read_body: Option<Box<ReadBodySettings>>,
     /// The changes of messages. Boxed, because most routes change nothing.
     pub changes: Option<Box<Changes>>,
     /// What it answers to scripts of other origins. None: the upstream decides that.

@@ -362,6 +362,7 @@ fn assert_state(text: &str) {
     assert_values(
         text,
         &[
+            ("tollgate_body_memory_bytes", 0.0),
             ("tollgate_config_generation", 1.0),
             ("tollgate_config_last_reload_successful", 1.0),
             ("tollgate_store_keys_max", 1_000_000.0),

@@ -15,6 +15,7 @@ use tollgate_redis::NodeState;
 use crate::config::{Config, StoreSettings};
 use crate::engine::SharedAuth;
 use crate::proxy::{UpstreamSettings, UpstreamShared};
+use crate::server::BodyMemory;
 use crate::snapshot::{Handling, Snapshot};
 use crate::telemetry::{
     Forwarders, RefusalRings, TelemetrySettings, TopHistory, UnsettledWarnings,
@@ -45,6 +46,8 @@ pub struct ProcessState {
     pub auth: SharedAuth,
     /// When the log has warned of requests whose cost is not known.
     pub unsettled: UnsettledWarnings,
+    /// The memory of the bodies that are read before they are forwarded.
+    pub body_memory: Arc<BodyMemory>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -78,6 +81,8 @@ impl ProcessState {
         let top = Arc::default();
         let refusals = Arc::default();
         let forwarders = Arc::default();
+        let body_memory = Arc::<BodyMemory>::default();
+        body_memory.set_max(config.runtime.body_memory);
         Ok(Self {
             store,
             redis,
@@ -90,6 +95,7 @@ impl ProcessState {
             forwarders,
             auth: SharedAuth::default(),
             unsettled: UnsettledWarnings::default(),
+            body_memory,
             secret,
             echo,
             settings,

@@ -164,6 +164,7 @@ impl Supervisor {
         supervisor.observe_listeners();
         supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
         supervisor.metrics.add_source(Arc::clone(&supervisor.state.forwarders) as _);
+        supervisor.metrics.add_source(Arc::clone(&supervisor.state.body_memory) as _);
         if let Some(tracer) = outputs.tracer {
             supervisor.metrics.add_source(Arc::clone(tracer.counts()) as _);
         }
@@ -210,6 +211,7 @@ impl Supervisor {
                 forwarders: Arc::clone(&self.state.forwarders),
                 auth: self.state.auth.clone(),
                 unsettled: self.state.unsettled.clone(),
+                body_memory: Arc::clone(&self.state.body_memory),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,
             };
@@ -240,6 +242,7 @@ impl Supervisor {
         let store = config.store.clone();
         let wanted = wanted(&config);
         let drain_limit = config.runtime.drain;
+        let body_memory = config.runtime.body_memory;
         let check = Arc::new(std::mem::take(&mut config.check));
         let held_files = held_files(&mut config);
         let certificates = Arc::clone(&config.certificates);
@@ -258,6 +261,7 @@ impl Supervisor {
             self.store_access.change(&store);
         }
         (self.drain_limit, self.check) = (drain_limit, check);
+        self.state.body_memory.set_max(body_memory);
         self.base = Arc::new(snapshot);
         self.snapshot = Arc::new(self.patches.patched(&self.base));
         let policies = &self.snapshot.policies;

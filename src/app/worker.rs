@@ -22,9 +22,11 @@ use super::runtime::local_runtime;
 use super::sockets::{ListenerId, Purpose, Share};
 use crate::check::{CheckSettings, Services, SharedState};
 use crate::engine::{Authentication, Engine, Seen, SharedAuth, StoreCall};
-use crate::gateway::{CurrentGateway, Gateway};
+use crate::gateway::{BodyRoom, CurrentGateway, Gateway};
 use crate::proxy::Proxy;
-use crate::server::{self, ClientLink, Listener, ListenerSettings, Peer, RequestService};
+use crate::server::{
+    self, BodyMemory, ClientLink, Listener, ListenerSettings, Peer, RequestService,
+};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
     AuthMetrics, Forwarders, RefusalRings, Sinks, TopHistory, Tracer, UnsettledWarnings,
@@ -61,6 +63,7 @@ pub struct Worker {
     pub forwarders: Arc<Forwarders>,
     pub auth: SharedAuth,
     pub unsettled: UnsettledWarnings,
+    pub body_memory: Arc<BodyMemory>,
     pub drain: Drain,
     pub drain_limit: Duration,
 }
@@ -110,7 +113,8 @@ impl Worker {
         let directory = directory.map(|keys| Box::new(keys) as Box<dyn KeyDirectory>);
         let auth = Authentication::new(self.auth, directory, AuthMetrics::new(&metrics));
         let engine = Engine::new(limiter, auth, Clock::System, &metrics, seen);
-        let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
+        let bodies = BodyRoom::new(self.body_memory);
+        let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, bodies, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let outside = (&self.check_state, self.drain.clone());
         let check = Rc::new(Services::new(&gateway, self.check, outside));

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tollgate_core::algorithm::{Algorithm, SlidingWindow};
 use tollgate_core::decision::HeaderSettings;
-use tollgate_core::policy::{AccessList, ApiKeySettings, ClientSettings, KeyExpr, Policy};
+use tollgate_core::policy::{
+    AccessList, ApiKeySettings, BodyWords, ClientSettings, KeyExpr, Policy,
+};
 use tollgate_core::routes;
 use tollgate_core::store::keys::OnFailure;
 use tollgate_core::time::Span;
@@ -22,13 +24,13 @@ use super::password_file::PasswordFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
 use crate::check::CheckSettings;
-use crate::message::AuthorizerSettings;
+use crate::message::{AuthorizerSettings, Over, ReadBodySettings, USUAL_READ_BYTES};
 use crate::patches::Definitions;
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
 };
-use crate::server::{CertificateDates, ListenAddress, ListenerSettings};
+use crate::server::{CertificateDates, ListenAddress, ListenerSettings, USUAL_BODY_MEMORY};
 use crate::snapshot::{Action, FixedResponse, Handling};
 use crate::telemetry::TelemetrySettings;
 
@@ -97,6 +99,11 @@ impl Config {
     ) -> Result<Self, TlsError> {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
+        let words = BodyWords::of([&policy.key]);
+        let read = |words: &BodyWords| {
+            let (words, max) = (words.clone(), USUAL_READ_BYTES);
+            Box::new(ReadBodySettings { words, max, over: Over::default() })
+        };
         let route = |rule, action, path: &str| Route {
             rule,
             handling: Handling {
@@ -109,6 +116,7 @@ impl Config {
                 max_body_bytes: None,
                 max_response_bytes: None,
                 refusals: None,
+                read_body: words.as_ref().map(read),
                 changes: None,
                 cors: None,
                 authorizer: None,
@@ -123,7 +131,10 @@ impl Config {
                 routes::Route { path, name: "icon".into(), ..routes::Route::for_all(vec![]) };
             routes.push(route(rule, Action::Respond(no_icon()), ICON));
         }
-        let rule = routes::Route::for_all(vec![Arc::clone(&policy)]);
+        let rule = routes::Route {
+            reads_body: words.is_some(),
+            ..routes::Route::for_all(vec![Arc::clone(&policy)])
+        };
         routes.push(route(rule, Action::Forward(0), "/*"));
         let is_tls = matches!(to, Target::Https(..));
         let endpoint = EndpointSettings { target: to, weight: 1 };
@@ -313,11 +324,13 @@ pub struct RuntimeSettings {
     pub workers: Option<usize>,
     /// How long requests in progress may take after the signal to stop.
     pub drain: Duration,
+    /// The most memory for bodies that are read before they are forwarded, in bytes.
+    pub body_memory: u64,
 }
 
 impl Default for RuntimeSettings {
     fn default() -> Self {
-        Self { workers: None, drain: Duration::from_secs(30) }
+        Self { workers: None, drain: Duration::from_secs(30), body_memory: USUAL_BODY_MEMORY }
     }
 }
 

@@ -118,6 +118,15 @@ pub struct SharedAuth {
     pub passwords: Arc<Passwords>,
 }
 
+/// What a check of a credential counts.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    /// Requests that pass.
+    accepted: bool,
+    /// Wrong credentials.
+    wrong: bool,
+}
+
 impl Authentication {
     /// Counts failures and checks passwords beside other workers, and looks up keys in this
     /// directory.
@@ -170,15 +179,18 @@ impl Authentication {
         }
     }
 
-    /// What the request has proved. The refusal is none if the request passes.
+    /// What the request has proved. The refusal is none if the request passes. A request that is
+    /// checked `again`, when its body was read, counts then.
     pub fn check<'r>(
         &self,
         route: &Route,
         subject: &Subject<'r, '_>,
         now: Timestamp,
+        again: bool,
     ) -> (Credential<'r>, Option<AuthRefusal>) {
-        let (word, refusal) = self.prove(&route.auth, subject, now, true);
-        if refusal.is_none() {
+        let counts = Counts { accepted: !again, wrong: true };
+        let (word, refusal) = self.prove(&route.auth, subject, now, counts);
+        if refusal.is_none() && !again {
             self.note_use(subject, now);
         }
         let key = subject.right_key().cloned();
@@ -197,6 +209,7 @@ impl Authentication {
         counts: bool,
     ) -> Result<(), AuthFault> {
         self.look_up_key(subject, now).await;
+        let counts = Counts { accepted: true, wrong: counts };
         match self.prove(&[AuthMethod::ApiKey], subject, now, counts).1 {
             Some(refusal) => Err(refusal.fault),
             None => {
@@ -206,29 +219,36 @@ impl Authentication {
         }
     }
 
+    /// What the request has proved by one of these methods, and what it is refused with.
     fn prove(
         &self,
         methods: &[AuthMethod],
         subject: &Subject<'_, '_>,
         now: Timestamp,
-        counts: bool,
+        counts: Counts,
     ) -> (Option<&'static str>, Option<AuthRefusal>) {
         if methods.is_empty() {
             return (None, None);
         }
         let fault = match subject.authenticate(methods) {
             Ok(method) => {
-                self.metrics.count(Some(method), "passed");
+                if counts.accepted {
+                    self.metrics.count(Some(method), "passed");
+                }
                 return (Some(method.word()), None);
             }
             Err(fault) => fault,
         };
         if subject.is_shadow() {
-            self.metrics.count(fault.method(), SHADOW);
+            if counts.accepted {
+                self.metrics.count(fault.method(), SHADOW);
+            }
             return (Some(SHADOW), None);
         }
         let too_many = match subject.failures() {
-            Some(limit) if counts && fault.is_wrong() => self.failures.count(subject, limit, now),
+            Some(limit) if counts.wrong && fault.is_wrong() => {
+                self.failures.count(subject, limit, now)
+            }
             _ => None,
         };
         let told = too_many.map_or(fault, AuthFault::TooManyFailures);
@@ -251,7 +271,7 @@ pub async fn refuse<'r>(
     if !refusal.is_unauthorized() {
         return Decision::uncounted(outcome);
     }
-    let counting = policies.filter(|policy| counts_unauthorized(policy));
+    let counting = policies.filter(|policy| counts_unauthorized(policy) && !policy.needs_body());
     let mut decision = limiter.decide(counting, subject, Headroom::default(), now).await;
     if let Outcome::Admit = decision.outcome {
         decision.outcome = outcome;

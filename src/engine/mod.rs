@@ -27,7 +27,7 @@ use tollgate_core::meter::Unsettled;
 use tollgate_core::policy::{
     AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
-use tollgate_core::request::{Ambiguity, Malformed, RequestView};
+use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
 use tollgate_core::routes::{Destination, Route, Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
@@ -43,10 +43,10 @@ pub use explain::{
 };
 pub use named_key::NamedKey;
 pub use passwords::Passwords;
-pub use question::{Described, Judges, describe};
+pub use question::{Described, Judges, body_values, describe};
 pub use settlement::{Settled, Settlement};
 pub use store_call::StoreCall;
-pub use view::{PeerView, failure_of, view};
+pub use view::{PeerView, failure_in, failure_of, view};
 
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]
@@ -103,6 +103,8 @@ pub struct Judgement<'r> {
     pub store_us: Option<u64>,
     /// Whether it is a preflight that the gateway answers.
     pub is_preflight: bool,
+    /// Whether its body must be read first. Nothing was decided then.
+    pub awaits_body: bool,
 }
 
 impl Judgement<'_> {
@@ -186,7 +188,9 @@ impl Engine {
 
     /// Finds the route of a request under `rules`, and lets its access lists and then its policies
     /// judge it. The request arrives at `moment`; its tokens expire by the wall clock. `headroom`
-    /// returns the headroom of an upstream. Policies that do not apply, take no part.
+    /// returns the headroom of an upstream. Policies that do not apply, take no part. If a policy
+    /// needs the body, and it can be read, the judgement says only that it must be, unless the
+    /// request is refused in any case.
     ///
     /// # Errors
     /// If no route matches, or backends may interpret the request in two ways.
@@ -202,6 +206,8 @@ impl Engine {
         let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
         let is_preflight = route.answers_preflights && request.is_preflight();
+        let awaits_body =
+            route.reads_body && !is_preflight && matches!(request.values(), Content::Unread);
         let mut access = AccessVerdicts::default();
         if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, &subject) {
             let denied = (access, denial, Credential::default());
@@ -221,7 +227,7 @@ impl Engine {
             auth.look_up_key(&subject, now).await;
             // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
-                (credential, refusal) = auth.check(route, &subject, now);
+                (credential, refusal) = auth.check(route, &subject, now, awaits_body);
             }
         }
         if refusal.is_none()
@@ -233,8 +239,15 @@ impl Engine {
         }
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
+        let mut is_undecided = false;
         // Boxed, because few requests are refused here, and few routes have an authorizer.
         let decision = match refusal {
+            None if awaits_body => {
+                let policies = policies.filter(|policy| !policy.needs_body());
+                let known = Box::pin(limiter.refuse_known(policies, &subject, now)).await;
+                is_undecided = known.is_none();
+                known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
+            }
             Some(refusal) => {
                 Box::pin(auth::refuse(limiter, policies, &subject, refusal, now)).await
             }
@@ -244,10 +257,12 @@ impl Engine {
             None => limiter.decide(policies, &subject, headroom, now).await,
         };
         let store_us = timer.end(begun);
-        if let Some(unbelieved) = subject.unbelieved() {
-            seen.forwarders.observe(&unbelieved);
+        if !is_undecided {
+            if let Some(unbelieved) = subject.unbelieved() {
+                seen.forwarders.observe(&unbelieved);
+            }
+            seen.observe(&decision, &subject, route, request, wall);
         }
-        seen.observe(&decision, &subject, route, request, wall);
         let Destination { branch, .. } = destination;
         let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
@@ -263,6 +278,7 @@ impl Engine {
             now,
             store_us,
             is_preflight,
+            awaits_body: is_undecided,
         })
     }
 
@@ -291,6 +307,7 @@ impl Engine {
             now,
             store_us: None,
             is_preflight: false,
+            awaits_body: false,
         }
     }
 

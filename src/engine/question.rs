@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use tollgate_core::decision::{
     Charged, ChargedCounter, Claims, Decision, Ending, Headroom, Lease, Outcome, Report,
 };
 use tollgate_core::digest::Key;
-use tollgate_core::policy::Policy;
-use tollgate_core::request::RequestView;
+use tollgate_core::policy::{BodyWords, Policy};
+use tollgate_core::request::{ContentValues, RequestView};
 use tollgate_core::routes::{Destination, Rules};
 use tollgate_core::store::{Mark, Marked, StoreUnavailable};
 use tollgate_core::time::Timestamp;
@@ -69,6 +70,23 @@ pub fn describe<'r>(
     let random = || fastrand::u64(..);
     let destination = route.map(|route| rules.destination(route, &subject, random));
     Ok(Described { destination, claims, shown })
+}
+
+/// What policies find in the body of a request that is described. None: they need no body.
+pub fn body_values<'p>(
+    policies: impl IntoIterator<Item = &'p Arc<Policy>>,
+    headers: &HeaderMap,
+    body: &str,
+) -> Option<ContentValues> {
+    let words = BodyWords::of(policies.into_iter().flat_map(|policy| policy.keys()))?;
+    if body.is_empty() {
+        return Some(words.all(Ok(None)));
+    }
+    let found = words.begin(headers).map(|mut reading| {
+        reading.read(body.as_bytes());
+        reading.end(headers)
+    });
+    Some(found.unwrap_or_else(|values| values))
 }
 
 impl Engine {

@@ -1,12 +1,14 @@
 //! What the gateway refuses before any rule, and the failures of requests without a decision.
 
+use std::borrow::Borrow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::Method;
 use http::request::Parts;
 use tollgate_core::decision::Outcome;
-use tollgate_core::policy::DenialCause;
-use tollgate_core::request::{Ambiguity, Malformed, RequestView};
+use tollgate_core::policy::{DenialCause, KeyExpr, Policy};
+use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
 
 use super::Undecidable;
 use crate::message::{Failure, has_unknown_expectation};
@@ -59,6 +61,23 @@ impl From<Undecidable> for Failure {
             Undecidable::Malformed(malformed) => malformed.into(),
         }
     }
+}
+
+/// The failure of a request with this content that is neither admitted nor refused by a limit.
+pub fn failure_in<P: Borrow<Arc<Policy>>>(
+    outcome: &Outcome<P>,
+    content: Content<'_>,
+) -> Option<Failure> {
+    let failure = failure_of(outcome)?;
+    let fault = match (outcome, content) {
+        (Outcome::Ambiguous(policy), Content::Read(values)) => {
+            let policy: &Arc<Policy> = policy.borrow();
+            let words = policy.keys().flat_map(KeyExpr::body_words);
+            words.filter_map(|word| values.get(word).err()).next()
+        }
+        _ => None,
+    };
+    Some(fault.map_or(failure, Failure::BodyAmbiguous))
 }
 
 /// The failure of a request that is neither admitted nor refused by a limit.

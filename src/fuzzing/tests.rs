@@ -140,7 +140,7 @@ macro_rules! targets {
 }
 
 targets! {
-    certificate chunks config descriptors families forwarding frames guard head hops hosts jwt keys
+    bodies certificate chunks config descriptors families forwarding frames guard head hops hosts jwt keys
     leases logs meters paths pointers proxied questions redis responses targets
     verdicts
 }

@@ -80,7 +80,7 @@ impl Gateway {
         mut exchange: Exchange,
     ) -> Response<ResponseBody> {
         let has_content = !body.is_end_stream();
-        let deadline = self.deadline(first.admission.route);
+        let deadline = self.deadline(first.admission.route, exchange.waited().get());
         exchange.end_by(deadline);
         let client_ip = first.client_ip;
         let credential = std::mem::take(&mut first.credential);
@@ -201,7 +201,7 @@ impl Gateway {
             identity: client.identity.as_deref(),
         };
         let view = match engine::view(head, peer, has_content) {
-            Ok(view) => view.authorized(),
+            Ok(view) => view.authorized().with_values(exchange.values()),
             Err(failure) => {
                 exchange.give_back();
                 return Passed::Answered(Err(failure), LimitFields::default());
@@ -220,7 +220,7 @@ impl Gateway {
         let decision = decision.joined(judgement.decision.into_owned());
         exchange.judged_by_both(&decision);
         let limits = exchange.limits(&decision);
-        if let Some(failure) = engine::failure_of(&decision.outcome) {
+        if let Some(failure) = exchange.failure_of(&decision.outcome) {
             return Passed::Answered(Err(failure), limits);
         }
         match decision.outcome {

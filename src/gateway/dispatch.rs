@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -125,10 +126,11 @@ impl Gateway {
         }
     }
 
-    /// By when a request must be answered whose time begins now. None: its route sets no bound.
-    pub fn deadline(&self, route: usize) -> Option<Instant> {
+    /// By when a request must be answered that has waited for this time until now. None: its route
+    /// sets no bound.
+    pub fn deadline(&self, route: usize, waited: Duration) -> Option<Instant> {
         let limit = self.snapshot.routes[route].timeouts.request;
-        limit.map(|limit| Instant::from_std(monotonic() + limit))
+        limit.map(|limit| Instant::from_std(monotonic() + limit.saturating_sub(waited)))
     }
 
     /// Dispatches an admitted request within the time that its route allows.
@@ -141,14 +143,16 @@ impl Gateway {
         dispatch: Dispatch,
         exchange: &mut Exchange,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let handling = &self.snapshot.routes[admission.route];
-        let deadline = exchange.deadline().or_else(|| self.deadline(admission.route));
-        let delayed = self.queue.delay(admission.delay);
+        let Admission { route, delay, .. } = admission;
+        let handling = &self.snapshot.routes[route];
+        let waited = exchange.waited().get();
+        let deadline = exchange.deadline().or_else(|| self.deadline(route, waited));
+        let delayed = self.queue.delay(delay);
         match deadline {
             None => delayed.await?,
             Some(end) => timeout_at(end, delayed).await.map_err(|_| Failure::RequestTimeout)??,
         }
-        exchange.waits(admission.delay);
+        exchange.waits(delay);
         let Forward { upstream, mut request, expectation, interim, client, mirrored } =
             match dispatch {
                 Dispatch::Respond(response) => return Ok(*response),

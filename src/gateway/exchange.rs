@@ -14,18 +14,20 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::algorithm::Retry;
-use tollgate_core::decision::{Decision, LimitFields, OwnedDecision};
+use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
 use tollgate_core::policy::{Policy, Unit};
 use tollgate_core::refusal::ErrorFormat;
-use tollgate_core::request::Fields;
+use tollgate_core::request::{Content, ContentValues, Fields};
 use tollgate_core::time::{Moment, Span};
 
 use super::Gateway;
 use super::body::ResponseBody;
 use super::closing::Closing;
 use super::negotiated::Negotiated;
-use super::record::{record_binding, record_decision, record_second_decision, record_settlement};
-use crate::engine::{Judgement, Settlement};
+use super::record::{
+    record_binding, record_decision, record_route, record_second_decision, record_settlement,
+};
+use crate::engine::{self, Judgement, Settlement};
 
 use crate::message::{
     Cors, Failure, Refusal, X_REQUEST_ID, add_challenges, failure_response, refusal_response,
@@ -83,6 +85,8 @@ struct Additions {
     cookies: Vec<HeaderValue>,
     /// By when the response must come, if its time has begun before the request is dispatched.
     deadline: Option<Instant>,
+    /// The values in the body of the request, if it was read.
+    values: Option<ContentValues>,
 }
 
 impl Exchange {
@@ -163,6 +167,31 @@ impl Exchange {
     pub fn stays_charged(&mut self) {
         let settlement = self.closing.settlement.take();
         self.closing.settlement = settlement.and_then(Settlement::closing_known);
+    }
+
+    /// Remembers its route, which is known before it is judged.
+    pub fn selected(&mut self, route: usize) {
+        self.route = Some(route);
+        self.measurement.set_route(route);
+        if let Some(recording) = &mut self.closing.recording {
+            record_route(&mut recording.record, self.gateway.snapshot.rules.route(route));
+        }
+    }
+
+    /// Remembers the values in the body of the request.
+    pub fn has_read(&mut self, values: ContentValues) {
+        self.additions.get_or_insert_default().values = Some(values);
+    }
+
+    /// What is known of the content of the request, if policies were not judged before it was read.
+    pub fn values(&self) -> Content<'_> {
+        let values = self.additions.as_ref().and_then(|additions| additions.values.as_ref());
+        values.map_or(Content::Unknown, Content::Read)
+    }
+
+    /// The failure of a request that is neither admitted nor refused by a limit.
+    pub fn failure_of<P: Borrow<Arc<Policy>>>(&self, outcome: &Outcome<P>) -> Option<Failure> {
+        engine::failure_in(outcome, self.values())
     }
 
     /// Cookies for the client, besides those of the response.

@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
 use tollgate_core::decision::{LimitFields, Outcome};
+use tollgate_core::request::Content;
 use tollgate_core::time::Moment;
 
 use super::authorized::{First, part};
@@ -41,19 +42,20 @@ impl Gateway {
         let exchange = Exchange::begin(&self, arrival, &mut head);
         let has_content = !body.is_end_stream();
         if self.engine.judges_at_once(&self.snapshot.rules)
-            && let Some(mut judged) = self.judge(&client, &head, has_content, moment).now_or_never()
+            && let Some(mut judged) =
+                self.judge(&client, &head, has_content, Content::Unread, moment).now_or_never()
         {
             return self.carry_out(&client, &mut judged, (head, body), moment, exchange);
         }
         let judging = async move {
-            let mut judged = self.judge(&client, &head, has_content, moment).await;
+            let mut judged = self.judge(&client, &head, has_content, Content::Unread, moment).await;
             self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
         };
         Either::Right(Box::pin(judging))
     }
 
     /// Carries out what was judged.
-    fn carry_out(
+    pub fn carry_out(
         self: &Rc<Self>,
         client: &Rc<Client>,
         judged: &mut Result<Judgement<'_>, Failure>,
@@ -71,13 +73,18 @@ impl Gateway {
                 return answer(exchange.end(Err(*failure), LimitFields::default()));
             }
         };
+        if judgement.awaits_body {
+            let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+            let reading = gateway.read_first(judgement.route, client, head, body, exchange);
+            return Either::Right(Box::pin(reading));
+        }
         self.count(judgement);
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
         exchange.negotiate(&head);
         let decision = &judgement.decision;
         let limits = exchange.limits(&judgement.decision);
-        if let Some(failure) = engine::failure_of(&decision.outcome) {
+        if let Some(failure) = exchange.failure_of(&decision.outcome) {
             return answer(exchange.end(Err(failure), limits));
         }
         if let Outcome::Refuse(retry) = decision.outcome {
@@ -128,12 +135,13 @@ impl Gateway {
     }
 
     /// Finds the route of a request, and judges the request under its policies. It has
-    /// arrived at `moment`.
-    async fn judge(
+    /// arrived at `moment`. `values` is what is known of its content, if it has any.
+    pub async fn judge(
         &self,
         client: &Client,
         head: &Parts,
         has_content: bool,
+        values: Content<'_>,
         moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {
         let peer = PeerView {
@@ -142,6 +150,7 @@ impl Gateway {
             identity: client.identity.as_deref(),
         };
         let view = engine::view(head, peer, has_content)?;
+        let view = if has_content { view.with_values(values) } else { view };
         let headroom = |destination| self.headroom(destination);
         let judged =
             self.engine.judge(&self.snapshot.rules, &view, moment, headroom, |_| true).await;

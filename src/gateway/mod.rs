@@ -15,6 +15,7 @@ mod filters;
 mod life;
 mod negotiated;
 mod queue;
+mod reading;
 mod record;
 
 use std::net::IpAddr;
@@ -39,6 +40,7 @@ use compressing::Compressing;
 pub use current::CurrentGateway;
 use filters::Filters;
 use queue::Queue;
+pub use reading::BodyRoom;
 #[cfg(test)]
 pub use record::{record_decision, record_settlement};
 
@@ -53,6 +55,7 @@ pub struct Gateway {
     proxy: Rc<Proxy>,
     queue: Rc<Queue>,
     compressing: Compressing,
+    bodies: BodyRoom,
     /// By their index.
     authorizers: Box<[Rc<Authorizer>]>,
     sinks: Rc<Sinks>,
@@ -84,6 +87,7 @@ impl Gateway {
         engine: Engine,
         proxy: Proxy,
         sinks: Sinks,
+        bodies: BodyRoom,
         metrics: &Rc<WorkerMetrics>,
     ) -> Self {
         Self {
@@ -94,6 +98,7 @@ impl Gateway {
             proxy: Rc::new(proxy),
             queue: Rc::default(),
             compressing: Compressing::new(CompressionMetrics::new(metrics)),
+            bodies,
             authorizers: Authorizer::all(&snapshot, &[], metrics),
             snapshot,
             sinks: Rc::new(sinks),
@@ -113,6 +118,7 @@ impl Gateway {
             engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),
             compressing: self.compressing.clone(),
+            bodies: self.bodies.clone(),
             sinks: Rc::clone(&self.sinks),
         }
     }

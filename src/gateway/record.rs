@@ -13,13 +13,18 @@ use tollgate_core::routes::Route;
 use crate::engine::{Judgement, Settled};
 use crate::telemetry::{Name, PolicyRecord, Record, plan_name, source_word};
 
-/// Adds the route, the client and the decision to the record of a request.
-pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
-    let Judgement { client_ip, decision, .. } = judgement;
+/// Adds the route to the record of a request.
+pub fn record_route(record: &mut Record, route: &Route) {
     if let Cow::Owned(masked) = route.path.masked(record.path()) {
         record.masked_path = Some(masked.into());
     }
     record.route = Some((&*route.name).into());
+}
+
+/// Adds the route, the client and the decision to the record of a request.
+pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
+    let Judgement { client_ip, decision, .. } = judgement;
+    record_route(record, route);
     (record.decided, record.store_us) = (Some(judgement.now), judgement.store_us);
     record.decided_for(&route.path);
     record.client = *client_ip;

@@ -8,7 +8,7 @@ use http::StatusCode;
 use tollgate_core::policy::{AuthFault, AuthRefusal, DenialAnswer, TokenFault};
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{NO_KEY, NOT_JUDGED};
-use tollgate_core::request::{Ambiguity, Malformed};
+use tollgate_core::request::{Ambiguity, ContentFault, Malformed};
 
 use super::question::{BadQuestion, QuestionParts};
 
@@ -85,6 +85,15 @@ pub enum Failure {
     /// The request lacks a right credential.
     #[error("{}", .0.fault)]
     Unauthenticated(AuthRefusal),
+    /// Backends may read another value in the body than the one by which a limit counts.
+    #[error("the body of this request {0}")]
+    BodyAmbiguous(ContentFault),
+    /// A limit counts by a value in the body, and the body is compressed in another way.
+    #[error("the request's body is in a coding in which the gateway cannot read it")]
+    BodyCoding,
+    /// The bodies that are being read take all the memory that they may take.
+    #[error("too many requests with a body are in progress")]
+    BodyMemory,
     /// The body is larger than the route allows.
     #[error("the request's body is larger than this route allows")]
     BodyTooLarge,
@@ -163,6 +172,8 @@ impl Failure {
             | Self::Ambiguous(_)
             | Self::Question(_)
             | Self::Expectation
+            | Self::BodyAmbiguous(_)
+            | Self::BodyCoding
             | Self::BodyBroken
             | Self::Unsendable => Code::Internal,
             Self::KeyMissing | Self::PreflightDenied | Self::Denied(DenialAnswer::Forbidden) => {
@@ -179,6 +190,7 @@ impl Failure {
             // have processed the call.
             Self::UpstreamTimeout | Self::RequestTimeout => Code::DeadlineExceeded,
             Self::BodyTimeout
+            | Self::BodyMemory
             | Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
@@ -209,9 +221,12 @@ impl Failure {
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
-            Self::Ambiguous(_) | Self::Question(_) | Self::BodyBroken | Self::Unsendable => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Ambiguous(_)
+            | Self::Question(_)
+            | Self::BodyAmbiguous(_)
+            | Self::BodyBroken
+            | Self::Unsendable => StatusCode::BAD_REQUEST,
+            Self::BodyCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing | Self::PreflightDenied | Self::Denied(DenialAnswer::Forbidden) => {
                 StatusCode::FORBIDDEN
@@ -230,7 +245,8 @@ impl Failure {
             | Self::UpstreamHeadTooLarge
             | Self::UpstreamResponseTooLarge
             | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
-            Self::QueueFull
+            Self::BodyMemory
+            | Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
             | Self::Denied(DenialAnswer::Unavailable(_))
@@ -257,6 +273,8 @@ impl Failure {
             | Self::PreflightDenied
             | Self::Unauthorized(_)
             | Self::Unauthenticated(_)
+            | Self::BodyAmbiguous(_)
+            | Self::BodyCoding
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken
@@ -264,6 +282,7 @@ impl Failure {
             // The gateway ends the request, whichever side was slow.
             Self::NoRoute
             | Self::Denied(DenialAnswer::NotFound | DenialAnswer::Unavailable(_))
+            | Self::BodyMemory
             | Self::QueueFull
             | Self::StoreAway
             | Self::KeysAway
@@ -318,6 +337,9 @@ impl Failure {
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
             Self::Unauthorized(TokenFault::TooLong) => "token_too_long",
             Self::Unauthenticated(refusal) => refusal.fault.word(),
+            Self::BodyAmbiguous(_) => "body_ambiguous",
+            Self::BodyCoding => "body_coding",
+            Self::BodyMemory => "body_memory",
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",

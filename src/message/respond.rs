@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::policy::DenialAnswer;
 use tollgate_core::refusal::grpc::Code;
@@ -21,6 +21,9 @@ const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
 /// 15.5.6). A backend may support others.
 const METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+
+/// The codings of requests that the gateway can read.
+const READ_CODINGS: HeaderValue = HeaderValue::from_static("gzip, zstd");
 
 /// The realm of the challenges of a 401.
 const REALM: &str = "gateway";
@@ -49,12 +52,20 @@ pub fn failure_response(
     if status == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(ALLOW, METHODS);
     }
+    if failure == Failure::BodyCoding {
+        // RFC 9110, section 12.5.3.
+        headers.insert(ACCEPT_ENCODING, READ_CODINGS);
+    }
     if let Failure::Unauthorized(fault) = failure {
         headers.insert(WWW_AUTHENTICATE, challenge(Some(REALM), fault));
     }
     if matches!(
         failure,
-        Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted | Failure::AuthorizerAway
+        Failure::UpstreamBusy
+            | Failure::QueueFull
+            | Failure::Exhausted
+            | Failure::AuthorizerAway
+            | Failure::BodyMemory
     ) {
         headers.insert(RETRY_AFTER, BUSY_RETRY_SECS);
     }

@@ -41,7 +41,7 @@ use futures_util::future::Either;
 use http::{Request, Response};
 use tokio::join;
 
-pub use body::{Expectation, RequestBody};
+pub use body::{BodyReader, Expectation, RequestBody};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use endpoint::fuzzing;
 pub use fallback::{FallbackCause, FallbackSettings};

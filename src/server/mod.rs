@@ -33,6 +33,9 @@ pub use service::RequestService;
 pub use settings::{
     Demand, HeadBounds, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts, WhenFull,
 };
-pub use state::{ClientBody, ClientLink, HeadLines, Interim, Pace, Peer};
+pub use state::{
+    BodyMemory, ClientBody, ClientLink, HeadLines, HeldBody, Interim, MemoryPart, NoMemory, Pace,
+    Peer, USUAL_BODY_MEMORY,
+};
 pub use transport::{Certificate, CertificateDates, TlsError, TlsSettings, TlsVersion, Validity};
 pub use tunnel::TunnelEnd;

@@ -44,6 +44,7 @@ mod passwords;
 mod pools;
 mod process_log;
 mod program;
+mod read_bodies;
 mod recipes;
 mod redis;
 mod refusals;

@@ -101,6 +101,10 @@ impl RemoteStore for WorkerStore {
         round::count(&self.0, charges, now, deadline).boxed_local()
     }
 
+    fn refuses(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        self.0.refuses(charge, now)
+    }
+
     fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
         self.0.correct(corrections, now);
     }

@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tollgate_core::digest::{Key, SharedSecret};
 use tollgate_core::store::{
-    Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing,
+    Charge, Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing,
 };
 use tollgate_core::time::{Clock, Span, Timestamp};
 
@@ -28,12 +28,12 @@ use super::server::{Destination, Servers};
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
 use super::transport::{AnyTransport, NETWORK};
-use crate::shared::DenyCache;
 use crate::shared::fallback::Fallback;
 use crate::shared::in_flight::InFlight;
 use crate::shared::invalidation::Invalidations;
 use crate::shared::local_plan::LocalLedgers;
 use crate::shared::store_clock::StoreClock;
+use crate::shared::{DenyCache, FRESH_FOR, Known, Trust};
 
 /// The maximum size of one worker's deny cache, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
@@ -252,6 +252,14 @@ impl RedisStore {
         let Asked { key, algorithm, ask, .. } = *asked;
         self.denied.borrow_mut().forget(&key);
         self.node.fallback.take_away(key, algorithm, ask, store_now);
+    }
+
+    /// See [`RemoteStore::refuses`](tollgate_core::store::RemoteStore::refuses). What other modes
+    /// than the exact one know is not asked.
+    pub fn refuses(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        let is_current = |key: &Key, asked| self.node.invalidations.is_current(key, asked, now);
+        let trust = Trust { now, fresh_for: FRESH_FOR, is_current };
+        matches!(self.denied.borrow().judge([*charge], &trust), Known::Refused(_))
     }
 
     /// See [`Store::correct`](tollgate_core::store::Store::correct).

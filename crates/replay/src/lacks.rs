@@ -224,6 +224,7 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
             KeyExpr::Query(name) => (facts.with_query == 0).then(|| format!("query:{name}")),
             KeyExpr::Param(name) if is_own => Some(format!("param:{name}")),
             KeyExpr::TlsSubject => Some("tls:subject".to_owned()),
+            KeyExpr::Body(word) => Some(word.to_string()),
             KeyExpr::Authorizer(name) => Some(format!("authorizer:{name}")),
             KeyExpr::Host => (facts.with_host == 0).then(|| "host".to_owned()),
             _ => None,

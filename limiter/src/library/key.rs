@@ -91,6 +91,8 @@ impl FromStr for Key {
             KeyExpr::Global => Self::Global,
             KeyExpr::TlsSubject
             | KeyExpr::Authorizer(_)
+            | KeyExpr::Body(_)
+            | KeyExpr::Fold(_)
             | KeyExpr::Param(_)
             | KeyExpr::Route
             | KeyExpr::Country

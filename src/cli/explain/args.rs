@@ -20,6 +20,9 @@ Examples:
   tollgate explain --admin unix:/run/tollgate/admin.sock --id 7f9c1d2e
 Exit code 0: admitted; 3: refused; 1: the question failed; 2: wrong usage or configuration.";
 
+/// The most bytes of a body that a gateway is told.
+const MAX_BODY: usize = 64 * 1024;
+
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// The URL of the request
@@ -31,7 +34,7 @@ pub struct ExplainArgs {
     /// A header field
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// The body, whose length can be the cost; @FILE reads a file
+    /// The body, which can be the key or the cost; @FILE reads a file
     #[arg(short, long, visible_alias = "data-raw", value_name = "DATA")]
     data: Vec<String>,
     /// The same, as it is
@@ -120,41 +123,40 @@ impl ExplainArgs {
         add("Authorization", self.user.as_ref().map(basic));
         add("User-Agent", Some(self.user_agent.clone().unwrap_or_else(|| "curl/8".to_owned())));
         add("Accept", Some("*/*".to_owned()));
-        let length = self.body_bytes()?;
-        add("Content-Length", length.map(|it| it.to_string()));
-        let form = length.map(|_| "application/x-www-form-urlencoded".to_owned());
+        let body = self.body()?;
+        add("Content-Length", body.as_ref().map(|it| it.len().to_string()));
+        let form = body.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
         add("Content-Type", form);
-        let method = if length.is_some() { "POST" } else { "GET" };
+        let method = if body.is_some() { "POST" } else { "GET" };
         Ok(Description {
             method: self.method.clone().unwrap_or_else(|| method.to_owned()),
             url,
             headers: Fields::List(fields),
             peer: self.peer,
             tls_subject: self.tls_subject.clone(),
+            // Of another body, only the length is known.
+            body: body.filter(|it| it.len() <= MAX_BODY).and_then(|it| String::from_utf8(it).ok()),
         })
     }
 
-    /// The length of the body, if there is one.
-    fn body_bytes(&self) -> Result<Option<u64>, Problem> {
+    /// The body, if there is one.
+    fn body(&self) -> Result<Option<Vec<u8>>, Problem> {
         let texts = self.data.iter().map(|text| (text, false));
         let parts: Vec<_> = texts.chain(self.data_binary.iter().map(|text| (text, true))).collect();
-        let mut bytes = 0;
+        let mut joined = Vec::with_capacity(parts.len());
         for (text, is_binary) in &parts {
-            let part = match text.strip_prefix('@') {
-                None => text.len(),
+            joined.push(match text.strip_prefix('@') {
+                None => text.as_bytes().to_vec(),
                 Some(file) => {
                     let unreadable =
                         |error| Problem::Unreadable { path: Path::new(file).to_owned(), error };
                     let content = std::fs::read(file).map_err(unreadable)?;
                     // Without --data-binary, curl leaves out line ends.
-                    content.iter().filter(|it| *is_binary || !b"\r\n\0".contains(it)).count()
+                    content.into_iter().filter(|it| *is_binary || !b"\r\n\0".contains(it)).collect()
                 }
-            };
-            bytes += part;
+            });
         }
-        // Several parts are joined with `&`.
-        let bytes = bytes + parts.len().saturating_sub(1);
-        Ok((!parts.is_empty()).then_some(u64::try_from(bytes).unwrap_or(u64::MAX)))
+        Ok((!joined.is_empty()).then(|| joined.join(&b'&')))
     }
 }
 

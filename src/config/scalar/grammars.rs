@@ -14,8 +14,9 @@ use super::text::written_as_text;
 use crate::config::neighbours;
 
 const KEYS: &str = "keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
-                    jwt:CLAIM, tls:subject, authorizer:FIELD, param:NAME, path, method, host, route, \
-                    country, region, asn and global";
+                    jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, \
+                    authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn and \
+                    global";
 
 /// A key of one word, such as `ip` or `header:x-tenant`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,8 @@ pub struct KeyWord(pub KeyExpr);
 written_as_text!(
     KeyWord, text KEY,
     "What one counter belongs to: ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, \
-     query:NAME, jwt:CLAIM, tls:subject, authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn or global",
+     query:NAME, jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, authorizer:FIELD, param:NAME, \
+     path, method, host, route, country, region, asn or global",
     "ip",
     "api_key",
     "header:x-tenant"

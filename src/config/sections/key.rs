@@ -31,6 +31,11 @@ pub struct RawKeyList {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = ["user", "path"])]
     pub all: List<RawKey>,
+    /// One key, whose value counts in one form for all spellings of a name: in Unicode's form NFKC,
+    /// in lower case, and without blanks around it.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = &"form:username")]
+    pub fold: Field<Box<RawKey>>,
 }
 
 impl RawKey {
@@ -45,16 +50,21 @@ impl RawKey {
 
 impl RawKeyList {
     fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<KeyExpr> {
-        let (kind, keys): (fn(Vec<KeyExpr>) -> KeyExpr, _) =
-            match (self.first.is_absent(), self.all.is_absent()) {
-                (false, true) => (KeyExpr::First, &self.first),
-                (true, false) => (KeyExpr::All, &self.all),
-                _ => {
-                    let advice = "write { first: [...] } or { all: [...] }";
-                    cx.error(span, "a key is one of \"first\" and \"all\"", advice);
-                    return None;
-                }
-            };
+        let absent = [self.first.is_absent(), self.all.is_absent(), self.fold.is_absent()];
+        let (kind, keys): (fn(Vec<KeyExpr>) -> KeyExpr, _) = match absent {
+            [false, true, true] => (KeyExpr::First, &self.first),
+            [true, false, true] => (KeyExpr::All, &self.all),
+            [true, true, false] => {
+                let word = self.fold.given()?;
+                let word = word.value.compile(word.span, cx)?;
+                return Some(KeyExpr::Fold(Box::new(word)));
+            }
+            _ => {
+                let advice = "write { first: [...] }, { all: [...] } or { fold: ... }";
+                cx.error(span, "a key is one of \"first\", \"all\" and \"fold\"", advice);
+                return None;
+            }
+        };
         // The others are checked although one is broken: its place is taken by a key that every
         // request has.
         let key = |key: &Field<RawKey>| {
@@ -84,7 +94,7 @@ impl Spanned<RawKey> {
     const fn list(&self) -> Option<&List<RawKey>> {
         match &self.value.0 {
             Either::Short(_) => None,
-            Either::Long(RawKeyList { first, all }) if first.is_absent() => Some(all),
+            Either::Long(RawKeyList { first, all, .. }) if first.is_absent() => Some(all),
             Either::Long(RawKeyList { first, .. }) => Some(first),
         }
     }
@@ -94,6 +104,14 @@ impl Spanned<RawKey> {
         for (place, remark) in key.faults(client.facts()) {
             cx.error(self.span_at(&place), &remark.message, &remark.advice);
         }
+    }
+}
+
+/// Reports a key that needs a body, where only the head of a request is known.
+pub fn refuse_body(key: &KeyExpr, span: TextSpan, cx: &Context<'_>) {
+    if let Some(word) = key.body_words().first() {
+        let message = format!("\"{word}\" is a value in the body, which only policies read");
+        cx.error(span, &message, "use another key");
     }
 }
 
@@ -120,12 +138,22 @@ impl NeededParam {
 /// The path parameters without which a request does not have the key. Parameters in a `first`
 /// are not included, because another key of that list can be used instead.
 pub fn needed_params(raw: &Spanned<RawKey>) -> Vec<NeededParam> {
-    match &raw.value.0 {
+    params_of(&raw.value, raw.written.as_deref())
+}
+
+/// `written`: the key as it was written, if that is not its text.
+fn params_of(raw: &RawKey, written: Option<&str>) -> Vec<NeededParam> {
+    match &raw.0 {
         Either::Short(KeyWord(KeyExpr::Param(name))) => {
-            let shown = raw.written.clone().unwrap_or_else(|| format!("param:{name}"));
+            let shown = written.map_or_else(|| format!("param:{name}"), str::to_owned);
             vec![NeededParam { name: name.clone(), shown }]
         }
         Either::Short(_) => Vec::new(),
-        Either::Long(list) => list.all.items().flat_map(needed_params).collect(),
+        Either::Long(list) => {
+            let folded = list.fold.given();
+            let folded = folded.map(|word| params_of(&word.value, word.written.as_deref()));
+            let all = list.all.items().flat_map(needed_params);
+            all.chain(folded.into_iter().flatten()).collect()
+        }
     }
 }

@@ -326,5 +326,6 @@ impl RawConfig {
         unused::warn_upstreams(&self.upstreams, config, cx);
         unused::warn_authorizers(&self.authorizers, config, cx);
         check::asked::warn_unsettled(&self.policies, config, cx);
+        unused::warn_large_bodies(&self.routes, config, cx);
     }
 }

@@ -39,6 +39,21 @@ pub fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
     }
 }
 
+/// Warns of routes that read larger bodies than there is memory for.
+pub fn warn_large_bodies(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
+    let memory = config.runtime.body_memory;
+    for (index, (raw, route)) in raw.items().zip(&config.routes).enumerate() {
+        if route.handling.read_body.as_ref().is_some_and(|read| read.max > memory) {
+            let name = raw.value.shown_name(index);
+            let message = format!(
+                "route {name} reads bodies that are larger than all bodies together may be"
+            );
+            let advice = "write a smaller read_body.max, or a larger runtime.body_memory";
+            cx.warning(raw.value.read_body_span(), &message, advice);
+        }
+    }
+}
+
 /// Warns of routes that match a single path. Most likely all paths below it are meant too.
 pub fn warn_lone_paths(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) {
     for (index, route) in raw.items().enumerate() {

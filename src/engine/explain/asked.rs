@@ -33,6 +33,9 @@ pub struct Description {
     /// The subject of the peer's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_subject: Option<String>,
+    /// The body. If it is absent, keys that are in the body are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
 }
 
 /// An address, for the schema.
@@ -70,6 +73,8 @@ pub struct Asked {
     /// Whether the peer was not given.
     pub is_peer_assumed: bool,
     pub identity: Option<String>,
+    /// The body, if it is known.
+    pub body: Option<String>,
 }
 
 impl Asked {
@@ -97,7 +102,10 @@ pub enum DescriptionError {
     #[error("{0:?} is not a header field")]
     Field(String),
     /// There are too many fields, or too long ones.
-    #[error("a request to explain has at most {MAX_FIELDS} fields, and {MAX_BYTES} bytes in all")]
+    #[error(
+        "a request to explain has at most {MAX_FIELDS} fields, {MAX_BYTES} bytes in all, and a body \
+         of as many"
+    )]
     TooLarge,
 }
 
@@ -112,7 +120,9 @@ impl Description {
             Fields::Map(map) => map.into_iter().collect(),
         };
         let bytes = fields.iter().map(|(name, value)| name.len() + value.len());
-        if fields.len() > MAX_FIELDS || bytes.sum::<usize>() + self.url.len() > MAX_BYTES {
+        let body = self.body.as_ref().map_or(0, String::len);
+        let is_long = bytes.sum::<usize>() + self.url.len() > MAX_BYTES || body > MAX_BYTES;
+        if fields.len() > MAX_FIELDS || is_long {
             return Err(DescriptionError::TooLarge);
         }
         let wrong_method = |_| DescriptionError::Method(self.method.clone());
@@ -148,6 +158,7 @@ impl Description {
             peer: self.peer.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             is_peer_assumed: self.peer.is_none(),
             identity: self.tls_subject,
+            body: self.body,
         })
     }
 }
@@ -208,6 +219,7 @@ mod tests {
             json!({ "url": "/", "unknown": 1 }),
             json!({ "url": "/", "headers": many }),
             json!({ "url": format!("/{}", "x".repeat(MAX_BYTES)) }),
+            json!({ "url": "/", "body": "x".repeat(MAX_BYTES + 1) }),
         ] {
             assert!(asked(body.clone()).is_err(), "{body}");
         }

@@ -17,12 +17,13 @@ use tollgate_core::decision::{
 };
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::policy::{AuthRefusal, Denial, MaskedAddress, Policy, Subject};
-use tollgate_core::request::RequestView;
+use tollgate_core::request::{Content, RequestView};
 use tollgate_core::routes::{Destination, Mismatch, PassedOver, Route, Rules};
 use tollgate_core::time::{Clock, Timestamp};
 
 use self::document::{ClientAddress, KeyText, RouteChoice, UpstreamChoice, earliest};
-use super::view::{PeerView, failure_of, view};
+use super::question::body_values;
+use super::view::{PeerView, failure_in, failure_of, view};
 use super::{Engine, Undecidable, place};
 use crate::message::Failure;
 use crate::patches::Resolved;
@@ -72,11 +73,23 @@ pub async fn explain(
             return explanation.failed(failure);
         }
     };
+    let values = with.rules.select(&request).ok().and_then(|index| {
+        let policies = &with.rules.route(index).policies;
+        body_values(policies, request.headers(), asked.body.as_deref()?)
+    });
+    let request = match &values {
+        Some(values) => request.with_values(Content::Read(values)),
+        None => request,
+    };
     match place(with.rules, &request, wall) {
         Ok((index, subject)) => {
             let route = with.rules.route(index);
             if route.needs_user() && subject.assume_password() {
                 explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());
+            }
+            if route.reads_body && asked.body.is_none() {
+                let text = "the body is not known: keys in it are missing";
+                explanation.warnings.push(text.to_owned());
             }
             let unproved = refusal(route, &subject);
             let access = access::asked(&route.access, &subject, unproved.is_none());
@@ -201,7 +214,7 @@ impl Found<'_, '_, '_> {
             | Outcome::Unauthenticated(_)
             | Outcome::Denied(_) => {}
         }
-        if let Some(failure) = failure_of(&decision.outcome) {
+        if let Some(failure) = failure_in(&decision.outcome, self.request.values()) {
             *explanation = std::mem::take(explanation).failed(failure);
         }
     }

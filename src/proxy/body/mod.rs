@@ -3,6 +3,7 @@
 
 mod expect;
 mod idle;
+mod reader;
 mod replay;
 mod request;
 mod tap;
@@ -10,6 +11,7 @@ mod upload;
 
 pub use expect::Expectation;
 pub use idle::IdleTimer;
+pub use reader::BodyReader;
 pub use request::BodyCopy;
 pub use request::RequestBody;
 pub use tap::{Tap, TapFault};

@@ -193,6 +193,11 @@ impl Upload {
         }))
     }
 
+    /// The part that has not been read.
+    pub fn into_incoming(self) -> ClientBody {
+        self.incoming
+    }
+
     pub fn is_end_stream(&self) -> bool {
         self.incoming.is_end_stream()
     }

@@ -14,10 +14,13 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::exchange::Exchange;
+use super::held_body::HeldBody;
 
 /// The body of a client's request.
 #[derive(Debug)]
 pub struct ClientBody {
+    /// The beginning, if it was read before. Boxed, because that is rare.
+    held: Option<Box<HeldBody>>,
     /// None: the body was read to its end.
     incoming: Option<Incoming>,
     /// HTTP/1: the state of the connection, and the number of the request.
@@ -28,13 +31,19 @@ impl ClientBody {
     /// The body of the HTTP/1 request that has just begun.
     pub fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
         let request = Some((Rc::clone(exchange), exchange.request()));
-        Self { incoming: Some(incoming), request }
+        Self { held: None, incoming: Some(incoming), request }
     }
 
     /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
     /// other request.
     pub fn of_http2(incoming: Incoming) -> Self {
-        Self { incoming: Some(incoming), request: None }
+        Self { held: None, incoming: Some(incoming), request: None }
+    }
+
+    /// The same body, of which this beginning was read.
+    pub fn beginning_with(mut self, held: HeldBody) -> Self {
+        self.held = Some(Box::new(held));
+        self
     }
 }
 
@@ -46,7 +55,13 @@ impl Body for ClientBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { incoming, request } = &mut *self;
+        let Self { held, incoming, request } = &mut *self;
+        if let Some(beginning) = held {
+            if let Some(frame) = beginning.next() {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            *held = None;
+        }
         let Some(body) = incoming else {
             return Poll::Ready(None);
         };
@@ -61,11 +76,13 @@ impl Body for ClientBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+        self.held.as_ref().is_none_or(|held| held.is_empty())
+            && self.incoming.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+        let rest = self.incoming.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
+        self.held.as_ref().map_or(rest.clone(), |held| held.size_hint(&rest))
     }
 }
 

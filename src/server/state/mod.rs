@@ -1,9 +1,11 @@
 //! The state of a connection: what the parts that serve it tell each other.
 
 pub mod activity;
+mod body_memory;
 mod client_body;
 pub mod exchange;
 pub mod head_lines;
+mod held_body;
 pub mod interim;
 mod link;
 mod pace;
@@ -14,8 +16,10 @@ mod responses;
 pub mod streams;
 pub mod tracked_body;
 
+pub use body_memory::{BodyMemory, MemoryPart, USUAL_BODY_MEMORY};
 pub use client_body::ClientBody;
 pub use head_lines::HeadLines;
+pub use held_body::{HeldBody, NoMemory};
 pub use interim::Interim;
 pub use link::ClientLink;
 pub use pace::Pace;

@@ -261,6 +261,10 @@ families! {
         "Responses whose client accepts that they are compressed. result: gzip, or busy (not \
          compressed, because the worker compresses 256 others).",
     ).on_event();
+    BODY_MEMORY = Family::gauge(
+        "tollgate_body_memory_bytes", &[], "bytes",
+        "Memory of the bodies that are read before they are forwarded, of runtime.body_memory.",
+    );
     // Authorizers
     AUTHORIZER_DURATION = Family::histogram(
         "tollgate_authorizer_duration_seconds", REQUEST, &["authorizer", "result"], "seconds",

@@ -20,8 +20,8 @@ use stage::Stage;
 const PAGE: &str = "docs/recipes.md";
 /// The pages with recipes, and how many each has at least. Other sections of a page have no
 /// commands, or are no whole configuration.
-pub(crate) const PAGES: [(&str, usize); 3] =
-    [(PAGE, 10), ("docs/access.md", 3), ("docs/traffic.md", 2)];
+pub(crate) const PAGES: [(&str, usize); 4] =
+    [(PAGE, 10), ("docs/access.md", 3), ("docs/bodies.md", 1), ("docs/traffic.md", 2)];
 
 /// The sections of the page that are recipes.
 fn recipes(path: &str) -> Vec<Page> {

@@ -23,6 +23,7 @@ mod headroom;
 mod joined;
 mod judge;
 mod known;
+mod known_refusal;
 mod lease;
 mod limiter;
 mod lists;

@@ -120,6 +120,11 @@ impl Policy {
         self.keys().any(KeyExpr::needs_authorizer)
     }
 
+    /// Whether it judges a request only when the body of the request has been read.
+    pub fn needs_body(&self) -> bool {
+        self.keys().any(KeyExpr::needs_body)
+    }
+
     /// All counters that it may keep for a client, except those of single keys that have
     /// another window.
     pub fn counters(&self) -> impl Iterator<Item = Counter> {

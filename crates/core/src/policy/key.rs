@@ -6,7 +6,8 @@ use http::HeaderName;
 use smallvec::SmallVec;
 
 use crate::api_keys::is_label;
-use crate::request::is_parameter_name;
+use crate::meter::{Pointer, PointerError};
+use crate::request::{ContentWord, is_parameter_name};
 
 /// The parts of a request from which a policy's key is made.
 ///
@@ -34,6 +35,8 @@ pub enum KeyExpr {
     TlsSubject,
     /// `authorizer:FIELD`: a field that the authorizer of the route has given the request.
     Authorizer(HeaderName),
+    /// `json:POINTER`, `form:NAME`, `mcp:method` and `mcp:tool`: a value in the body.
+    Body(ContentWord),
     /// `param:NAME`: a parameter of the route's path.
     Param(Box<str>),
     /// `path`
@@ -54,6 +57,8 @@ pub enum KeyExpr {
     Class,
     /// `global`: one counter for all.
     Global,
+    /// `{ fold: KEY }`: the value of a word without the differences between spellings of one name.
+    Fold(Box<KeyExpr>),
     /// A value that an application passes itself. No request has it, and no text names it.
     Custom,
     /// `{ first: [...] }`: the first one that the request has.
@@ -68,7 +73,8 @@ pub enum KeyExprError {
     /// `ipp`
     #[error(
         "there is no key `{0}`: keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
-         jwt:CLAIM, tls:subject, authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn, class and global"
+         jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, authorizer:FIELD, param:NAME, path, \
+         method, host, route, country, region, asn, class and global"
     )]
     Unknown(String),
     /// `cookie`
@@ -94,6 +100,12 @@ pub enum KeyExprError {
     /// `tls:issuer`
     #[error("`tls:{0}` is not a key: the only key from a client's certificate is tls:subject")]
     Tls(String),
+    /// `json:model`
+    #[error("`json:` needs a JSON Pointer: {0}")]
+    Pointer(#[from] PointerError),
+    /// `mcp:id`
+    #[error("`mcp:{0}` is not a key: the keys from a message are mcp:method and mcp:tool")]
+    Mcp(String),
     /// `param:{id}`
     #[error("`{0}` is not the name of a path parameter: it consists of letters, digits and `_`")]
     Param(String),
@@ -125,7 +137,8 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "asn" => KeyExpr::Asn,
         "class" => KeyExpr::Class,
         "global" => KeyExpr::Global,
-        "cookie" | "header" | "query" | "jwt" | "tls" | "authorizer" | "param" => {
+        "cookie" | "header" | "query" | "jwt" | "json" | "form" | "mcp" | "tls" | "authorizer"
+        | "param" => {
             return Err(KeyExprError::NoName(word.into()));
         }
         _ => return Err(KeyExprError::Unknown(word.into())),
@@ -158,6 +171,14 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
             .map_err(|_: http::header::InvalidHeaderName| KeyExprError::Header(name.into())),
         "jwt" if name.split('.').any(str::is_empty) => Err(KeyExprError::Claim(name.into())),
         "jwt" => Ok(KeyExpr::Jwt(name.into())),
+        "json" => {
+            name.parse::<Pointer>()?;
+            Ok(KeyExpr::Body(ContentWord::Json(name.into())))
+        }
+        "form" => Ok(KeyExpr::Body(ContentWord::Form(name.into()))),
+        "mcp" if name == "method" => Ok(KeyExpr::Body(ContentWord::McpMethod)),
+        "mcp" if name == "tool" => Ok(KeyExpr::Body(ContentWord::McpTool)),
+        "mcp" => Err(KeyExprError::Mcp(name.into())),
         "tls" if name == "subject" => Ok(KeyExpr::TlsSubject),
         "tls" => Err(KeyExprError::Tls(name.into())),
         "param" if !is_parameter_name(name) => Err(KeyExprError::Param(name.into())),
@@ -178,12 +199,14 @@ impl KeyExpr {
         match self {
             Self::ApiKey | Self::ApiKeyPart(_) | Self::User | Self::Jwt(_) => true,
             Self::First(keys) | Self::All(keys) => keys.iter().any(Self::is_identity),
+            Self::Fold(word) => word.is_identity(),
             Self::Ip
             | Self::Cookie(_)
             | Self::Header(_)
             | Self::Query(_)
             | Self::TlsSubject
             | Self::Authorizer(_)
+            | Self::Body(_)
             | Self::Param(_)
             | Self::Path
             | Self::Method
@@ -214,6 +237,32 @@ impl KeyExpr {
         let mut needs = false;
         self.visit(&mut |key| needs |= matches!(key, Self::Authorizer(_)));
         needs
+    }
+
+    /// The values in the body that are parts of the key.
+    pub fn body_words(&self) -> Vec<&ContentWord> {
+        let mut words = Vec::new();
+        self.visit(&mut |key| {
+            if let Self::Body(word) = key {
+                words.push(word);
+            }
+        });
+        words
+    }
+
+    /// Whether a part of the key comes from the body.
+    pub fn needs_body(&self) -> bool {
+        let mut needs = false;
+        self.visit(&mut |key| needs |= matches!(key, Self::Body(_)));
+        needs
+    }
+
+    /// The word whose value is folded; every other key is its own word.
+    pub fn unfolded(&self) -> &Self {
+        match self {
+            Self::Fold(word) => word,
+            other => other,
+        }
     }
 
     /// The parts of the key that come from the place of the client's address.
@@ -283,7 +332,7 @@ impl KeyExpr {
 
     /// Whether a request with these words has this key.
     pub fn can_consist_of(&self, words: &[Self]) -> bool {
-        self.choose(&|word| words.contains(word), &mut SmallVec::new())
+        self.choose(&|word| words.contains(word.unfolded()), &mut SmallVec::new())
     }
 
     /// Whether `word` counts for some request that has no words but these.
@@ -293,17 +342,17 @@ impl KeyExpr {
             Self::All(keys) => {
                 self.can_consist_of(words) && keys.iter().any(|key| key.can_use(word, words))
             }
-            own => own == word && words.contains(word),
+            own => own.unfolded() == word && words.contains(word),
         }
     }
 
     /// Calls `see` with this key and all its parts.
     pub fn visit<'k>(&'k self, see: &mut impl FnMut(&'k Self)) {
         see(self);
-        if let Self::First(keys) | Self::All(keys) = self {
-            for key in keys {
-                key.visit(see);
-            }
+        match self {
+            Self::First(keys) | Self::All(keys) => keys.iter().for_each(|key| key.visit(see)),
+            Self::Fold(word) => word.visit(see),
+            _ => {}
         }
     }
 }
@@ -353,6 +402,10 @@ mod tests {
             ("jwt:https://example.com/plan", KeyExpr::Jwt("https://example.com/plan".into())),
             ("tls:subject", KeyExpr::TlsSubject),
             ("authorizer:Remote-User", KeyExpr::Authorizer(HeaderName::from_static("remote-user"))),
+            ("json:/user/0/id", KeyExpr::Body(ContentWord::Json("/user/0/id".into()))),
+            ("form:user:name", KeyExpr::Body(ContentWord::Form("user:name".into()))),
+            ("mcp:method", KeyExpr::Body(ContentWord::McpMethod)),
+            ("mcp:tool", KeyExpr::Body(ContentWord::McpTool)),
             ("param:tenant", KeyExpr::Param("tenant".into())),
             ("path", KeyExpr::Path),
             ("method", KeyExpr::Method),
@@ -383,6 +436,9 @@ mod tests {
             ("cookie:a=b", Error::Cookie("a=b".into())),
             ("tls:issuer", Error::Tls("issuer".into())),
             ("jwt:org..id", Error::Claim("org..id".into())),
+            ("json:model", Error::Pointer(PointerError::NoSlash("model".into()))),
+            ("json:", Error::NoName("json".into())),
+            ("mcp:id", Error::Mcp("id".into())),
             ("param:{id}", Error::Param("{id}".into())),
         ];
         for (text, error) in cases {

@@ -20,11 +20,11 @@ use thiserror::Error;
 use super::fields::credential;
 use super::pairs::normal_cookie;
 use super::partition::{with_network, with_single, with_value};
-use super::value::{Single, Tag, key_path};
+use super::value::{Single, Tag, key_path, of_body};
 use super::{ClientSettings, GeoCode, KeyExpr};
 use crate::api_keys::KeyId;
 use crate::digest::{Digest, Principal, Secret};
-use crate::request::{normal_host, normal_path, without_port};
+use crate::request::{ContentWord, normal_host, normal_path, without_port};
 
 /// The most words of a text.
 const MAX_WORDS: usize = 128;
@@ -100,7 +100,7 @@ impl KeyTexts<'_> {
         key: &KeyExpr,
         value: impl Fn(&KeyExpr) -> Option<&'v str>,
     ) -> Result<Principal, KeyTextError> {
-        let value = |word: &KeyExpr| match (word, value(word)?) {
+        let value = |word: &KeyExpr| match (word, value(word.unfolded())?) {
             (_, "") => None,
             (KeyExpr::Path, target) => target.split('?').next(),
             (KeyExpr::Host, authority) => Some(without_port(authority)),
@@ -123,12 +123,14 @@ impl KeyTexts<'_> {
 
     fn composed(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
         let pairs = read(text)?;
-        let find = |word: &KeyExpr| pairs.iter().find(|pair| pair.word.as_ref() == Some(word));
+        let find =
+            |word: &KeyExpr| pairs.iter().find(|pair| pair.word.as_ref() == Some(word.unfolded()));
         let mut chosen = SmallVec::new();
         let is_whole = key.choose(&|word| find(word).is_some(), &mut chosen);
         let counts = |pair: &Pair<'_>| {
             let Some(word) = &pair.word else { return false };
-            let is_part = if is_whole { chosen.contains(&word) } else { key.has(word) };
+            let is_chosen = || chosen.iter().any(|own| own.unfolded() == word);
+            let is_part = if is_whole { is_chosen() } else { key.has(word) };
             is_part && find(word).is_some_and(|first| std::ptr::eq(first, pair))
         };
         match pairs.iter().position(|pair| !counts(pair)) {
@@ -205,6 +207,11 @@ impl KeyTexts<'_> {
             KeyExpr::Authorizer(name) => {
                 Single::named(Tag::Authorizer, name.as_str(), field(text)?)
             }
+            KeyExpr::Body(word @ ContentWord::Form(_)) => {
+                of_body(word, text.replace(' ', "+").into_bytes().into())
+            }
+            KeyExpr::Body(word) => of_body(word, plain().into()),
+            KeyExpr::Fold(word) => self.single(word, text)?.folded(),
             KeyExpr::Custom => Single::new(Tag::Custom, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
             KeyExpr::Path => Single::new(Tag::Path, key_path(&path(text)?)),
@@ -353,6 +360,8 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Asn => f.write_str("asn"),
             KeyExpr::Class => f.write_str("class"),
             KeyExpr::Global => f.write_str("global"),
+            KeyExpr::Body(word) => write!(f, "{word}"),
+            KeyExpr::Fold(word) => write!(f, "{}", Word(word)),
             KeyExpr::Custom => f.write_str("custom"),
             KeyExpr::First(_) => f.write_str("first"),
             KeyExpr::All(_) => f.write_str("all"),

@@ -11,6 +11,7 @@
 mod access;
 mod api_key;
 mod auth;
+mod body;
 mod cidr;
 mod class;
 mod classes;
@@ -21,6 +22,7 @@ mod cost;
 mod counter;
 mod definition;
 mod fields;
+mod fold;
 mod forwarded;
 #[cfg(all(feature = "jwt", any(test, feature = "testing")))]
 pub mod fuzzing;
@@ -55,6 +57,7 @@ pub use access::{
     Denial, DenialAnswer, DenialCause, exact_value,
 };
 pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
+pub use body::{BodyReading, BodyWords, MAX_POINTERS};
 pub use classes::{
     ClassTable, ClientClass, MAX_CLASSES, MAX_NAME_BYTES, MAX_SEARCHED, MAX_TEXT_BYTES, MAX_TEXTS,
 };

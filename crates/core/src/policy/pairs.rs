@@ -43,8 +43,14 @@ pub(super) fn normal_cookie(value: &[u8]) -> Result<Cow<'_, [u8]>, Lack> {
 ///
 /// Several parameters with the name must have the same value.
 pub(super) fn query<'r>(query: Option<&'r str>, name: &str) -> Result<Cow<'r, [u8]>, Lack> {
+    form(query.unwrap_or_default().as_bytes(), name)
+}
+
+/// The parameter with this name in a form, which has the syntax of a query.
+pub(super) fn form<'r>(form: &'r [u8], name: &str) -> Result<Cow<'r, [u8]>, Lack> {
     let name = normal_parameter(name.as_bytes());
-    let value = single(parameters(query), b';', |pair| Some(read_parameter(pair, &name)))?;
+    let pairs = form.split(|&byte| byte == b'&');
+    let value = single(pairs, b';', |pair| Some(read_parameter(pair, &name)))?;
     if has_bad_escape(value) {
         return Err(Lack::Ambiguous);
     }

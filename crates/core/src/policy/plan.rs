@@ -117,12 +117,12 @@ impl Subject<'_, '_> {
     fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Result<Single<'a>, Lack> {
         let is_exposed =
             !self.clients.settings.trusted_proxies.is_empty() && !self.is_from_trusted_peer();
-        match from {
+        match from.unfolded() {
             KeyExpr::First(keys) => self.first(keys, |key| self.plan_name(key)),
             KeyExpr::Header(_) | KeyExpr::Cookie(_) | KeyExpr::Query(_) if is_exposed => {
                 Err(Lack::Absent)
             }
-            key => self.single(key),
+            _ => self.single(from),
         }
     }
 }

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::{Secret, SharedSecret};
-use crate::request::{PathMatch, PathPattern, RequestView};
+use crate::request::{Content, PathMatch, PathPattern, RequestView};
 use crate::time::{Span, Timestamp};
 
 /// The owned parts of a request, and the settings that apply to it.
@@ -68,6 +68,16 @@ pub(super) fn policy_of(key: KeyExpr) -> Policy {
 impl Case {
     /// Calls `question` with the client of this request, on a route with this policy.
     pub(super) fn ask<T>(&self, policy: &Policy, question: impl Fn(&Subject<'_, '_>) -> T) -> T {
+        self.ask_with(policy, Content::Unknown, question)
+    }
+
+    /// The same, if this is known of the content.
+    pub(super) fn ask_with<T>(
+        &self,
+        policy: &Policy,
+        content: Content<'_>,
+        question: impl Fn(&Subject<'_, '_>) -> T,
+    ) -> T {
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
         let clients = Clients::new(self.client.clone(), policy.keys(), secret);
         let pattern: PathPattern = "/t/{tenant}".parse().unwrap();
@@ -76,7 +86,8 @@ impl Case {
             .with_method(&self.method)
             .with_query(self.query)
             .with_peer(self.peer)
-            .with_content(self.has_content);
+            .with_content(self.has_content)
+            .with_values(content);
         question(&clients.subject(&request, Some(route), Timestamp::default()))
     }
 

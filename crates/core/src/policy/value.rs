@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use http::Method;
 
 use super::fields::{self, Lack};
+use super::fold::fold;
 use super::pairs;
 use super::{GeoCode, KeyExpr, Subject, UserSource};
-use crate::request::{loose_path, slashed_path};
+use crate::request::{Content, ContentWord, loose_path, slashed_path};
 
 /// The kind of the value that follows the tag.
 #[derive(Clone, Copy)]
@@ -40,6 +41,10 @@ pub(super) enum Tag {
     ApiKeyPart = 21,
     Authorizer = 24,
     Class = 25,
+    Json = 26,
+    Form = 27,
+    McpMethod = 28,
+    McpTool = 29,
 }
 
 /// One value of a request.
@@ -67,8 +72,21 @@ impl<'a> Single<'a> {
         self.value.len() == text.len() && self.value.iter().zip(text.bytes()).all(is_same)
     }
 
-    fn is_from_query(&self) -> bool {
-        matches!(self.tag, Tag::Query)
+    /// The same in the form that all spellings of a name have.
+    pub(super) fn folded(self) -> Self {
+        // A plus sign may be a blank, which does not count around a name.
+        let value = match self.is_from_query() && self.value.contains(&b'+') {
+            true => {
+                let blank = |byte: &u8| if *byte == b'+' { b' ' } else { *byte };
+                self.value.iter().map(blank).collect()
+            }
+            false => self.value,
+        };
+        Self { value: fold(value), ..self }
+    }
+
+    const fn is_from_query(&self) -> bool {
+        matches!(self.tag, Tag::Query | Tag::Form)
     }
 }
 
@@ -100,6 +118,11 @@ impl Subject<'_, '_> {
             KeyExpr::Authorizer(_) if !request.is_authorized() => Err(Lack::Absent),
             KeyExpr::Authorizer(name) => fields::header(request.fields(), name)
                 .map(|value| Single::named(Tag::Authorizer, name.as_str(), value)),
+            KeyExpr::Body(word) => self.in_body(word),
+            KeyExpr::Fold(word) => {
+                let Single { tag, name, value } = self.single(word)?.folded();
+                Ok(Single { tag, name, value: fields::present(value)? })
+            }
             KeyExpr::Param(name) => {
                 self.param(name).map(|value| Single::named(Tag::Param, name, value.as_bytes()))
             }
@@ -135,6 +158,16 @@ impl Subject<'_, '_> {
     ) -> Result<T, Lack> {
         let mut found = keys.iter().map(find);
         found.find(|found| !matches!(found, Err(Lack::Absent))).unwrap_or(Err(Lack::Absent))
+    }
+
+    /// A value in the body.
+    fn in_body<'a>(&'a self, word: &'a ContentWord) -> Result<Single<'a>, Lack> {
+        let Content::Read(values) = self.request.values() else { return Err(Lack::Absent) };
+        match values.get(word) {
+            Ok(Some(value)) => Ok(of_body(word, fields::present(value.into())?)),
+            Ok(None) => Err(Lack::Absent),
+            Err(_) => Err(Lack::Ambiguous),
+        }
     }
 
     /// A parameter of the route's path. Backends that treat an escaped slash as a slash
@@ -174,6 +207,17 @@ impl Subject<'_, '_> {
     fn claim(&self, claim: &str) -> Result<&str, Lack> {
         self.claims()?.get(claim).ok_or(Lack::Absent)
     }
+}
+
+/// The value of a word in the body.
+pub(super) fn of_body<'a>(word: &'a ContentWord, value: Cow<'a, [u8]>) -> Single<'a> {
+    let tag = match word {
+        ContentWord::Json(_) => Tag::Json,
+        ContentWord::Form(_) => Tag::Form,
+        ContentWord::McpMethod => Tag::McpMethod,
+        ContentWord::McpTool => Tag::McpTool,
+    };
+    Single { tag, name: word.name(), value }
 }
 
 fn code(tag: Tag, code: &Option<GeoCode>) -> Result<Single<'_>, Lack> {

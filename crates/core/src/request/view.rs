@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
 use super::host::{has_same_port, host_of_field};
 use super::path::normal_path;
-use super::{Ambiguity, Fields};
+use super::{Ambiguity, Content, Fields};
 
 /// The parts of a request that policies and routes use. None of them is trusted: only
 /// policies that know the trusted proxies use forwarding fields.
@@ -44,6 +44,8 @@ pub struct RequestView<'a> {
     answer_by: Option<Instant>,
     /// Whether an authorizer has written the fields that it writes.
     is_authorized: bool,
+    /// What is known of the content.
+    content: Content<'a>,
 }
 
 /// Whether the peer of a request may name the clients that it forwards for.
@@ -110,6 +112,7 @@ impl<'a> RequestView<'a> {
             tls_subject: None,
             answer_by: None,
             is_authorized: false,
+            content: Content::Unknown,
         }
     }
 
@@ -158,6 +161,13 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub const fn authorized(mut self) -> Self {
         self.is_authorized = true;
+        self
+    }
+
+    /// Sets what is known of the content. By default nothing is.
+    #[must_use]
+    pub const fn with_values(mut self, content: Content<'a>) -> Self {
+        self.content = content;
         self
     }
 
@@ -215,6 +225,11 @@ impl<'a> RequestView<'a> {
     /// Whether an authorizer has written the fields that it writes.
     pub(crate) const fn is_authorized(&self) -> bool {
         self.is_authorized
+    }
+
+    /// What is known of the content.
+    pub const fn values(&self) -> Content<'a> {
+        self.content
     }
 
     /// The subject of the peer's certificate.

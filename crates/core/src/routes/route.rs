@@ -44,6 +44,8 @@ pub struct Route {
     /// Whether an authorizer is asked about its requests. Policies that need its answer judge a
     /// request after the others.
     pub has_authorizer: bool,
+    /// Whether the body of a request is read, because one of the policies needs it.
+    pub reads_body: bool,
 }
 
 impl Route {
@@ -63,6 +65,7 @@ impl Route {
             split: None,
             auth: Box::default(),
             has_authorizer: false,
+            reads_body: false,
         }
     }
 

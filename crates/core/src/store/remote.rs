@@ -77,6 +77,9 @@ pub trait RemoteStore: Debug {
         deadline: Instant,
     ) -> LocalBoxFuture<'a, Decided>;
 
+    /// Whether the worker knows, without a call, that the store refuses this charge now.
+    fn refuses(&self, charge: &Charge<'_>, now: Timestamp) -> bool;
+
     /// See [`StoreRef::correct`](super::StoreRef::correct).
     fn correct(&self, corrections: &[Correction<'_>], now: Timestamp);
 

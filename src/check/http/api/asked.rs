@@ -25,6 +25,7 @@ impl AskedRequest {
             headers: self.with_host(),
             peer: Some(self.ip),
             tls_subject: None,
+            body: self.body.clone(),
         })
     }
 
@@ -51,6 +52,7 @@ pub fn only_address(ip: Option<IpAddr>) -> Result<Asked, Problem> {
         headers: Fields::List(vec![("host".to_owned(), "localhost".to_owned())]),
         peer: Some(ip.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
         tls_subject: None,
+        body: None,
     })
 }
 

@@ -8,6 +8,7 @@ use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::decision::{Claims, Headroom, KnownClaim, Outcome, Report};
 use tollgate_core::digest::{Counter, Key, Principal, PrincipalId};
 use tollgate_core::policy::{KeyExpr, LimitChoice, Policy};
+use tollgate_core::request::Content;
 use tollgate_core::time::{Span, Timestamp};
 use tollgate_limiter::Limit;
 
@@ -330,6 +331,17 @@ fn describe<'r>(
         Chosen::Matching => Judges::Matching,
     };
     let rules = &asking.gateway.snapshot().rules;
+    let policies: Vec<&Arc<Policy>> = match judges {
+        Chosen::Policies(all) => all.clone(),
+        Chosen::Route(index) => rules.route(*index).policies.iter().collect(),
+        Chosen::Matching => {
+            let index = rules.select(&view).ok();
+            index.map(|index| rules.route(index).policies.iter().collect()).unwrap_or_default()
+        }
+    };
+    let values = asked.body.as_deref();
+    let values = values.and_then(|body| engine::body_values(policies, view.headers(), body));
+    let view = view.with_values(values.as_ref().map_or(Content::Unknown, Content::Read));
     let described = engine::describe(rules, chosen, &view, asking.wall, named);
     let mut described = described.map_err(|undecidable| match undecidable {
         Undecidable::NoRoute => {

@@ -72,6 +72,8 @@ pub struct AskedRequest {
     pub headers: Fields,
     /// The address of the client.
     pub ip: IpAddr,
+    /// The body. If it is absent, keys that are in the body are missing.
+    pub body: Option<String>,
 }
 
 impl Question {

@@ -43,6 +43,7 @@ fn request(method: &str, url: &str, headers: &[(&str, &str)], peer: &str) -> Ask
         headers: Fields::List(owned.collect()),
         peer: Some(peer.parse::<IpAddr>().expect("an address")),
         tls_subject: None,
+        body: None,
     };
     description.into_asked().expect("a request")
 }

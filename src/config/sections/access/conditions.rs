@@ -12,7 +12,7 @@ use crate::config::node::TextSpan;
 use crate::config::scalar::{Cidr, FieldValue, KeyWord, MethodName, PlaceCode, ScalarError};
 use crate::config::sections::client::RawClient;
 use crate::config::sections::context::Context;
-use crate::config::sections::key::NeededParam;
+use crate::config::sections::key::{NeededParam, refuse_body};
 use crate::config::sections::policies::exempt::{class_names, place_codes};
 
 /// The most places of one field, and the most values of one key.
@@ -180,6 +180,7 @@ fn key_of(word: &Spanned<String>, client: &RawClient, cx: &Context<'_>) -> Optio
     for (_, remark) in key.faults(client.facts()) {
         cx.error(word.span, &remark.message, &remark.advice);
     }
+    refuse_body(&key, word.span, cx);
     Some(key)
 }
 

@@ -29,7 +29,11 @@ pub fn warn_unsettled(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Con
 }
 
 /// What happens without the end of the response, and what helps. None if it is not needed.
-const fn needed(policy: &Policy) -> Option<(&'static str, &'static str)> {
+fn needed(policy: &Policy) -> Option<(&'static str, &'static str)> {
+    if policy.needs_body() {
+        let what = "has no values of the body: the other proxy does not send it";
+        return Some((what, "use another key, or let this gateway forward the requests"));
+    }
     if matches!(policy.algorithm, Algorithm::Concurrency(_)) {
         let what = "takes no part: it is not known when a request ends";
         return Some((what, "limit requests in progress in that proxy"));

@@ -7,6 +7,7 @@ pub mod fallback;
 mod matches;
 pub mod mirror;
 pub mod path_match;
+pub mod read_body;
 mod refusals;
 pub mod retries;
 pub mod split;
@@ -44,6 +45,7 @@ use fallback::RawFallback;
 use matches::Matches;
 use mirror::RawMirror;
 use path_match::RawPathMatch;
+use read_body::RawReadBody;
 use retries::RawRetries;
 use split::RawSplit;
 
@@ -138,6 +140,8 @@ pub struct RawRoute {
     #[schemars(extend("x-default" = "no limit"))]
     #[schemars(example = &"10MB")]
     max_body: Field<Size>,
+    /// How much of the body of a request is read, if a policy needs the body.
+    read_body: Field<RawReadBody>,
     /// The largest size of a response body of the upstream. A response that announces a larger one
     /// becomes 502; one that grows larger breaks off.
     #[schemars(extend("x-default" = "no limit"))]
@@ -267,6 +271,7 @@ impl RawRoute {
         let applying = policies.iter().filter(|policy| !policy.is_off);
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
+        let read_body = read_body::of_route(&self.read_body, policies.as_deref(), &route, cx);
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let parts = [
             matches::of_headers(&self.headers, cx),
@@ -288,6 +293,7 @@ impl RawRoute {
             max_body_bytes: self.max_body.value().map(|size| size.0),
             max_response_bytes: self.max_response.value().map(|size| size.0),
             refusals: self.refusals.value().and_then(|form| form.0),
+            read_body,
             changes,
             cors,
             authorizer,
@@ -308,6 +314,7 @@ impl RawRoute {
                 policies: policies?,
                 answers_preflights,
                 has_authorizer: authorizer.is_some(),
+                reads_body: handling.read_body.is_some(),
             },
             handling,
             written: self.written(),
@@ -424,6 +431,11 @@ impl RawRoute {
     /// Where `auth` is written, if the route has its own.
     pub fn auth_span(&self) -> Option<TextSpan> {
         self.auth.span()
+    }
+
+    /// Where `read_body` is written, or else the path.
+    pub fn read_body_span(&self) -> TextSpan {
+        self.read_body.span().unwrap_or_else(|| self.path_span())
     }
 
     /// Where the path is written.

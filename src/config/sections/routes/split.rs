@@ -11,7 +11,7 @@ use tollgate_core::routes::{Branch, Split};
 use crate::config::field::{Entries, Field, Spanned};
 use crate::config::scalar::PathText;
 use crate::config::sections::context::Context;
-use crate::config::sections::key::{RawKey, needed_params};
+use crate::config::sections::key::{RawKey, needed_params, refuse_body};
 use crate::config::sections::references::References;
 
 const SHARE: RangeInclusive<u64> = 0..=100;
@@ -97,6 +97,7 @@ fn compile_key(
 ) -> Option<KeyExpr> {
     let key = by.value.compile(by.span, cx)?;
     by.check(&key, known.client, cx);
+    refuse_body(&key, by.span, cx);
     for param in needed_params(by) {
         if path.is_some_and(|path| !param.is_in(&path.0)) {
             let message = format!(

@@ -15,7 +15,7 @@ use crate::config::field::{Either, Entries, Field, List, Spanned};
 use crate::config::scalar::{Endpoint, Period};
 use crate::config::sections::client::RawClient;
 use crate::config::sections::context::Context;
-use crate::config::sections::key::{NeededParam, RawKey, needed_params};
+use crate::config::sections::key::{NeededParam, RawKey, needed_params, refuse_body};
 use crate::config::words::{Word, words};
 use crate::proxy::{Balance, EndpointSettings, Target, UpstreamSettings};
 use health::{RawEject, RawHealth};
@@ -203,6 +203,7 @@ impl RawUpstream {
                     let message = "the endpoint is chosen before the authorizer has answered";
                     cx.error(raw.span, message, "hash another key");
                 }
+                refuse_body(&key, raw.span, cx);
                 Some(key)
             }
         }

@@ -78,6 +78,12 @@ impl KeyExpr {
             }
             Self::Class if !has.classes => Some(Self::without_classes()),
             _ if self.is_place() && !has.place => Some(self.without_places()),
+            Self::Fold(word) if !word.can_be_folded() => {
+                let message = "only the text of one word can be folded";
+                let advice = "fold a name that clients write, like { fold: \"form:username\" }";
+                Some(Remark::new(message, advice))
+            }
+            Self::Fold(word) => word.fault(has),
             Self::First(keys) | Self::All(keys) if keys.contains(&Self::Custom) => {
                 let message = "an own value cannot be combined with other keys";
                 let advice = "write Key::Custom alone, and put the other parts into the value";
@@ -95,6 +101,22 @@ impl KeyExpr {
     pub fn without_classes() -> Remark {
         let message = "no client has a class, since there is no \"client.classes\"";
         Remark::new(message, "add client: { classes: { file: classes.yaml } }")
+    }
+
+    /// Whether the key is one word that has several spellings.
+    const fn can_be_folded(&self) -> bool {
+        matches!(
+            self,
+            Self::User
+                | Self::Cookie(_)
+                | Self::Header(_)
+                | Self::Query(_)
+                | Self::Jwt(_)
+                | Self::TlsSubject
+                | Self::Authorizer(_)
+                | Self::Body(_)
+                | Self::Param(_)
+        )
     }
 
     /// Why no request has this place.
@@ -164,7 +186,11 @@ pub(super) fn check_plan_source(from: &KeyExpr, has: ClientFacts, faults: &Fault
     from.visit_paths(&mut Vec::new(), &mut |path, part| {
         let place = KeyPlace { path: path.to_vec(), is_list: part.is_list() };
         let field = || Field::PlansFrom(place.clone());
-        match part {
+        match part.unfolded() {
+            KeyExpr::Body(_) => {
+                let message = "clients can set this value themselves, and so choose their plan";
+                faults.warning(field(), message, "use a verified value, like jwt:plan");
+            }
             KeyExpr::Header(_) | KeyExpr::Cookie(_) | KeyExpr::Query(_) if !has.trusted_proxy => {
                 let message = "clients can set this value themselves, and so choose their plan";
                 let advice = "use a verified value, like jwt:plan; or name the proxies that set \

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use http::{HeaderMap, Method};
 
 use super::{Forwarding, RequestView};
-use crate::request::Fields;
 use crate::request::host::host_of_field;
 use crate::request::path::normal_path;
+use crate::request::{Content, Fields};
 
 impl<'a> RequestView<'a> {
     /// The view of a GET request from 192.0.2.1, without a query and without content.
@@ -27,6 +27,7 @@ impl<'a> RequestView<'a> {
             tls_subject: None,
             answer_by: None,
             is_authorized: false,
+            content: Content::Unknown,
         }
     }
 

@@ -1,0 +1,255 @@
+//! The values that policies read in the bodies of requests.
+//!
+//! Only a body with the content type of a value is read. All backends must find the same value in
+//! it, so a body of which some backends read another value has none, see [`ContentFault`].
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName};
+
+use super::fields::{Lack, header};
+use super::{KeyExpr, pairs};
+use crate::meter::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, Pointer, ValueScanner};
+use crate::request::{ContentFault, ContentValue, ContentValues, ContentWord, Fields};
+
+/// The most JSON Pointers for which one body is searched. `mcp:` needs two of them.
+pub const MAX_POINTERS: usize = 16;
+
+/// The method of a message (JSON-RPC 2.0, section 4).
+const METHOD: &str = "/method";
+/// The name of a tool (Model Context Protocol, "Tools").
+const TOOL: &str = "/params/name";
+/// The only method of which a tool is a part.
+const CALL: &str = "tools/call";
+const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The words for which the bodies of a route's requests are searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyWords {
+    words: Vec<ContentWord>,
+    /// The places in a document, without repetition.
+    pointers: Vec<Pointer>,
+    /// The same as they are written.
+    written: Vec<Box<str>>,
+}
+
+/// The reading of one body.
+#[derive(Clone, Debug)]
+pub struct BodyReading<'w> {
+    words: &'w BodyWords,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Json(Box<ValueScanner>),
+    /// The whole form: a parameter is searched for in all of it.
+    Parameters(Vec<u8>),
+}
+
+/// What a content type says of the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Parameters,
+    Other,
+}
+
+impl BodyWords {
+    /// The words in these keys. None: they need no body.
+    pub fn of<'k>(keys: impl IntoIterator<Item = &'k KeyExpr>) -> Option<Self> {
+        let mut words: Vec<ContentWord> = Vec::new();
+        for word in keys.into_iter().flat_map(KeyExpr::body_words) {
+            if !words.contains(word) {
+                words.push(word.clone());
+            }
+        }
+        let mut written: Vec<Box<str>> = Vec::new();
+        let mut search = |pointer: &str| {
+            if !written.iter().any(|own| **own == *pointer) {
+                written.push(pointer.into());
+            }
+        };
+        for word in &words {
+            match word {
+                ContentWord::Json(pointer) => search(pointer),
+                ContentWord::McpMethod | ContentWord::McpTool => {
+                    [METHOD, TOOL].into_iter().for_each(&mut search)
+                }
+                ContentWord::Form(_) => {}
+            }
+        }
+        // The words were parsed before.
+        let pointers = written.iter().filter_map(|text| text.parse().ok()).collect();
+        (!words.is_empty()).then_some(Self { words, pointers, written })
+    }
+
+    /// The number of JSON Pointers for which a body is searched.
+    pub fn pointers(&self) -> usize {
+        self.pointers.len()
+    }
+
+    /// Begins to read the body of a request with these fields.
+    ///
+    /// # Errors
+    /// The values, if they are known without the body: it has another content type.
+    pub fn begin(&self, headers: &HeaderMap) -> Result<BodyReading<'_>, ContentValues> {
+        let kind = match kind_of(headers) {
+            Ok(kind) => kind,
+            Err(fault) => return Err(self.all(Err(fault))),
+        };
+        let is_form = |word: &ContentWord| matches!(word, ContentWord::Form(_));
+        let form = match kind {
+            Kind::Json if !self.pointers.is_empty() => {
+                Form::Json(Box::new(ValueScanner::new(&self.pointers)))
+            }
+            Kind::Parameters if self.words.iter().any(is_form) => Form::Parameters(Vec::new()),
+            _ => return Err(self.all(Ok(None))),
+        };
+        Ok(BodyReading { words: self, form })
+    }
+
+    /// The same value for all words: none, or one that cannot be used.
+    pub fn all(&self, value: ContentValue) -> ContentValues {
+        let values = self.words.iter().map(|word| (word.clone(), value.clone()));
+        ContentValues::new(values.collect())
+    }
+
+    /// What the words have in a document.
+    fn in_document(&self, found: &DocumentValues, headers: &HeaderMap) -> ContentValues {
+        let at = |pointer: &str| {
+            let index = self.written.iter().position(|own| **own == *pointer)?;
+            found.values[index].as_deref()
+        };
+        let method = at(METHOD);
+        let tool = at(TOOL).filter(|_| method == Some(CALL));
+        let of_mcp = |value: Option<&str>| match () {
+            () if found.is_array => Err(ContentFault::Batch),
+            () if is_contradicted(headers, method, tool) => Err(ContentFault::McpField),
+            () => Ok(bytes(value)),
+        };
+        let value = |word: &ContentWord| match word {
+            ContentWord::Json(pointer) => Ok(bytes(at(pointer))),
+            ContentWord::McpMethod => of_mcp(method),
+            ContentWord::McpTool => of_mcp(tool),
+            ContentWord::Form(_) => Ok(None),
+        };
+        let values = self.words.iter().map(|word| (word.clone(), value(word)));
+        ContentValues::new(values.collect())
+    }
+
+    /// What the words have in a form.
+    fn in_form(&self, form: &[u8]) -> ContentValues {
+        let value = |word: &ContentWord| match word {
+            ContentWord::Form(name) => match pairs::form(form, name) {
+                Ok(value) if value.len() <= MAX_VALUE_BYTES => Ok(Some((*value).into())),
+                Ok(_) | Err(Lack::Absent) => Ok(None),
+                Err(_) => Err(ContentFault::Parameter),
+            },
+            _ => Ok(None),
+        };
+        let values = self.words.iter().map(|word| (word.clone(), value(word)));
+        ContentValues::new(values.collect())
+    }
+}
+
+impl BodyReading<'_> {
+    /// Whether [`read`](Self::read) keeps what it reads.
+    pub const fn keeps_bytes(&self) -> bool {
+        matches!(self.form, Form::Parameters(_))
+    }
+
+    /// Reads the next bytes of the body, without its content coding. They may end anywhere.
+    pub fn read(&mut self, chunk: &[u8]) {
+        match &mut self.form {
+            Form::Json(scanner) => scanner.read(chunk),
+            Form::Parameters(form) => form.extend_from_slice(chunk),
+        }
+    }
+
+    /// The values, after the body has ended. The request has these fields.
+    pub fn end(self, headers: &HeaderMap) -> ContentValues {
+        match self.form {
+            Form::Json(scanner) => match scanner.end() {
+                Ok(found) => self.words.in_document(&found, headers),
+                Err(fault) => self.words.all(Err(fault.into())),
+            },
+            Form::Parameters(form) => self.words.in_form(&form),
+        }
+    }
+}
+
+fn bytes(value: Option<&str>) -> Option<Box<[u8]>> {
+    value.map(|value| value.as_bytes().into())
+}
+
+/// Whether a field that repeats a part of a message has another value (SEP-2243).
+fn is_contradicted(headers: &HeaderMap, method: Option<&str>, tool: Option<&str>) -> bool {
+    let has_other = |name: HeaderName, value: Option<&str>| {
+        let value = value.map(str::as_bytes);
+        let is_same = |line: &[u8]| {
+            Some(line) == value || value.is_some_and(|value| line == encoded(value).as_bytes())
+        };
+        headers.get_all(name).iter().any(|line| !is_same(line.as_bytes()))
+    };
+    // Other methods repeat other parts in `Mcp-Name`.
+    has_other(MCP_METHOD, method) || method == Some(CALL) && has_other(MCP_NAME, tool)
+}
+
+/// The form of a value that is no text of a field: in Base64 (RFC 4648, section 4).
+fn encoded(value: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::from("=?base64?");
+    for chunk in value.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4_u32 {
+            let digit = usize::try_from(bits >> (18 - 6 * at) & 63).unwrap_or_default();
+            let is_padding = usize::try_from(at).is_ok_and(|at| at > chunk.len());
+            text.push(if is_padding { '=' } else { char::from(DIGITS[digit]) });
+        }
+    }
+    text + "?="
+}
+
+/// What `Content-Type` says of the body. JSON needs none.
+fn kind_of(headers: &HeaderMap) -> Result<Kind, ContentFault> {
+    let written = match header(Fields::of(headers), &CONTENT_TYPE) {
+        Ok(written) => String::from_utf8_lossy(written).to_ascii_lowercase(),
+        Err(Lack::Absent) => return Ok(Kind::Json),
+        Err(_) => return Err(ContentFault::Type),
+    };
+    let mut parts = written.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let kind = match essence {
+        // Such a call is a stream of messages in frames.
+        _ if essence.starts_with("application/grpc") => return Ok(Kind::Other),
+        "application/json" => Kind::Json,
+        "application/x-www-form-urlencoded" => Kind::Parameters,
+        _ if essence.ends_with("+json") => Kind::Json,
+        // A list of types has no meaning.
+        _ if essence.contains(',') => return Err(ContentFault::Type),
+        _ => return Ok(Kind::Other),
+    };
+    // A backend that decodes another character set finds other characters.
+    let charset = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        (name.trim() == "charset").then(|| value.trim().trim_matches('"').to_owned())
+    };
+    let is_plain = |name: String| matches!(&*name, "utf-8" | "utf8" | "us-ascii" | "ascii");
+    if parts.filter_map(charset).all(is_plain) { Ok(kind) } else { Err(ContentFault::Type) }
+}
+
+impl From<DocumentFault> for ContentFault {
+    fn from(fault: DocumentFault) -> Self {
+        match fault {
+            DocumentFault::Invalid => Self::Invalid,
+            DocumentFault::Surrogate => Self::Surrogate,
+            DocumentFault::Twice => Self::Twice,
+            DocumentFault::Case => Self::Case,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
