@@ -8,7 +8,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::EXPECT;
@@ -112,7 +111,7 @@ impl Gateway {
         let reading = self.read(settings, handling.max_body_bytes, client, head, body);
         let read = match handling.timeouts.request {
             None => reading.await,
-            Some(limit) => timeout(Duration::from(limit), reading)
+            Some(limit) => timeout(limit, reading)
                 .await
                 .unwrap_or(Err(Unread::Failed(Failure::RequestTimeout))),
         };

@@ -82,7 +82,7 @@ impl Body for ClientBody {
 
     fn size_hint(&self) -> SizeHint {
         let rest = self.incoming.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
-        self.held.as_ref().map_or(rest.clone(), |held| held.size_hint(&rest))
+        self.held.as_ref().map_or(rest, |held| held.size_hint(&rest))
     }
 }
 
