@@ -172,9 +172,11 @@ fn in_redis(wire: &Wire) -> String {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
              token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
+         client: {{ user: {{ basic: {{ file: {:?} }} }} }}\n\
          store: {{ redis: {{ url: \"{}\", password_command: [/no/program] }} }}\n\
          policies:\n  {}\nroutes:\n{}\
          runtime: {{ workers: 1 }}\n",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/password_files/good.htpasswd"),
         wire.url(),
         policies.join("\n  "),
         routes.concat(),
