@@ -1,5 +1,6 @@
-//! The example of docs/authorizers.md.
+//! The examples of docs/authorizers.md.
 
+use super::checker::{Checker, pass};
 use super::get;
 use super::portal::Portal;
 use crate::commands::page::page;
@@ -26,4 +27,21 @@ fn the_example_of_the_page_does_what_the_page_says() {
     let policies = passed.field("ratelimit-policy").expect("it is told");
     assert!(policies.contains("\"per-client\"") && policies.contains("\"per-user\""), "{policies}");
     assert_eq!(origin.received().pop().expect("it").fields("remote-user"), ["ann"]);
+}
+
+#[test]
+fn the_example_over_grpc_does_what_the_page_says() {
+    let checker = Checker::answering(|_| pass(&[("x-user", "ann"), ("x-other", "1")], &[], &[]));
+    let origin = Origin::hello();
+    let text = page("docs/authorizers.md").text;
+    let yaml = text.split("```yaml\n").nth(2).and_then(|block| block.split("```").next());
+    let yaml = yaml.expect("a second example").replace("0.0.0.0:8080", "\"127.0.0.1:0\"");
+    let yaml = yaml.replace("h2c://127.0.0.1:9191", &checker.url());
+    let gateway = Gateway::start(&yaml.replace("127.0.0.1:9000", &origin.address().to_string()));
+    let passed = get(&gateway, "/orders", &["X-User: root", "Cookie: a=1"]);
+    assert_eq!(passed.status, 200);
+    assert!(passed.field("ratelimit-policy").is_some_and(|it| it.contains("\"per-user\"")));
+    let received = origin.received().pop().expect("it was forwarded");
+    assert_eq!((received.fields("x-user"), received.fields("x-other")), (vec!["ann"], vec![]));
+    assert_eq!(checker.last().http.headers["cookie"], "a=1");
 }
