@@ -70,7 +70,7 @@ export function newKey({ teams }) {
  const team = byId("new-team");
  team.required = teams !== null;
  team.value = teams?.[0] ?? "";
- byId("new-team-note").textContent = teams === null ? "" : `One of ${teams.join(", ")}`;
+ byId("new-team-note").textContent = teams === null ? "" : `one of ${teams.join(", ")}`;
 }
 
 /** `reload` shows the keys again, with the one that was made. */
