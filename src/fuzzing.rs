@@ -16,7 +16,9 @@ pub use tollgate_redis::fuzzing::redis;
 pub use tollgate_replay::fuzzing::logs;
 
 pub use clients::{forwarding, keys};
+pub use credentials::{api_keys, origins, passwords};
 
 mod clients;
+mod credentials;
 #[cfg(test)]
 mod tests;

@@ -140,9 +140,9 @@ macro_rules! targets {
 }
 
 targets! {
-    bodies certificate chunks config descriptors families forwarding frames guard head hops hosts jwt keys
-    leases logs meters paths pointers proxied questions redis responses targets
-    verdicts
+    api_keys bodies certificate chunks config descriptors families forwarding frames guard head hops
+    hosts jwt keys leases logs meters origins passwords paths pointers proxied questions redis responses
+    targets verdicts
 }
 
 #[test]
