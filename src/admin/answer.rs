@@ -143,6 +143,11 @@ impl Answer {
         Self { change: Some(change), ..Self::json(body) }
     }
 
+    /// A JSON document about something that was made.
+    pub fn created<T: Serialize + JsonSchema>(body: &T, change: Change) -> Self {
+        Self { status: StatusCode::CREATED, ..Self::changed(body, change) }
+    }
+
     /// Whether the gateway is well.
     pub fn health(status: HealthWord) -> Self {
         Self::health_without(status, [])

@@ -79,7 +79,9 @@ pub struct CallSpec {
     pub summary: &'static str,
     /// What else a caller should know.
     pub about: &'static str,
-    /// What an answer with the status 200 means.
+    /// The status of an answer that is no problem.
+    pub status: StatusCode,
+    /// What such an answer means.
     pub done: &'static str,
     pub answer: Content,
     /// Whether an answer can have an entity tag.
@@ -88,7 +90,7 @@ pub struct CallSpec {
     pub needs_match: bool,
     /// The statuses of its problems besides those that follow from the rest.
     pub problems: &'static [StatusCode],
-    /// Other statuses than 200 that are no problems, what each means, and its answer.
+    /// Further statuses that are no problems, what each means, and its answer.
     pub others: &'static [(StatusCode, &'static str, SchemaOf)],
 }
 
@@ -162,6 +164,7 @@ impl CallSpec {
             id: "",
             summary: "",
             about: "",
+            status: StatusCode::OK,
             done: "what was asked for",
             answer: Content::Text(&[]),
             has_tag: false,

@@ -10,11 +10,10 @@ use tollgate_core::time::Timestamp;
 
 use super::{date, written};
 
-/// A new key.
+/// What is said of a key that is made or imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "NewKey")]
-pub struct NewKeyForm {
+#[serde(default)]
+pub struct KeyFields {
     /// What people call it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -36,6 +35,16 @@ pub struct NewKeyForm {
     /// Its labels, at most 8.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+}
+
+/// A new key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "NewKey")]
+pub struct NewKeyForm {
+    /// What is said of it.
+    #[serde(flatten)]
+    pub fields: KeyFields,
     /// Whether the store may have no keys yet. Without it, a store without any sign of keys is
     /// taken for one that was emptied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -1,6 +1,5 @@
 //! Keys that come from another program, or from a backup.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -8,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::api_keys::{HeldDigest, KeyDigest, KeyId, KeyRecord, NewKey};
 use tollgate_core::store::keys::{Expected, StorageError};
 
-use super::forms::NewKeyForm;
+use super::forms::KeyFields;
+use super::list::BATCH;
 use super::{KeyError, KeyMistake, Keys, Teams};
 
 /// The most keys of one call.
@@ -39,27 +39,9 @@ pub struct ImportedKey {
     /// The SHA-256 of the text, in hexadecimal digits, or of two texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sha256: Vec<String>,
-    /// What people call it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The team that it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub team: Option<String>,
-    /// Its plan.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<String>,
-    /// The date from which on it is not accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires: Option<String>,
-    /// Whether it is switched off.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub disabled: bool,
-    /// Its limits by policy.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, String>,
-    /// Its labels.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    /// What is said of it.
+    #[serde(flatten)]
+    pub fields: KeyFields,
 }
 
 /// Does not print the text and the hash.
@@ -82,18 +64,23 @@ pub struct Imported {
 
 impl Keys {
     /// Stores keys. Each is stored or refused on its own, so that a second call goes on where the
-    /// first one failed.
+    /// first one failed. So many keys of the same input were stored `before`.
     ///
     /// # Errors
     /// If the store does not answer.
-    pub async fn import(&self, import: &Import, teams: &Teams) -> Result<Imported, KeyError> {
+    pub async fn import(
+        &self,
+        import: &Import,
+        teams: &Teams,
+        before: usize,
+    ) -> Result<Imported, KeyError> {
         let mut done = Imported::default();
         if import.keys.len() > MAX_IMPORTED {
             let mistake = KeyMistake::of("keys", "a call has at most 1000 keys");
             return Err(KeyError::Mistakes(vec![mistake]));
         }
         for (index, key) in import.keys.iter().enumerate() {
-            let number = index + 1;
+            let number = before + index + 1;
             match self.import_one(key, import.weak, teams).await {
                 Ok(id) => done.stored.push(id.to_string()),
                 Err(KeyError::Store(StorageError::Taken(id))) => done.present.push(id.to_string()),
@@ -116,7 +103,7 @@ impl Keys {
         let mistake = |field: &str, error: &dyn fmt::Display| {
             KeyError::Mistakes(vec![KeyMistake::of(field, error)])
         };
-        teams.check(key.team.as_deref())?;
+        teams.check(key.fields.team.as_deref())?;
         let mut digests = Vec::new();
         for text in &key.sha256 {
             digests.push(text.parse::<KeyDigest>().map_err(|error| mistake("sha256", &error))?);
@@ -136,22 +123,13 @@ impl Keys {
             id = Some(text.parse::<KeyId>().map_err(|error| mistake("id", &error))?);
         }
         let id = id.unwrap_or_else(|| NewKey::generate(&self.form).id);
+        self.check_file(id)?;
         let Some(first) = digests.first() else {
             return Err(mistake("key", &"it has neither a text nor a hash"));
         };
-        let form = NewKeyForm {
-            name: key.name.clone(),
-            team: key.team.clone(),
-            plan: key.plan.clone(),
-            expires: key.expires.clone(),
-            disabled: key.disabled,
-            limits: key.limits.clone(),
-            labels: key.labels.clone(),
-            first: false,
-        };
         let held = digests.iter().map(|digest| HeldDigest { digest: *digest, until: None });
         let record = KeyRecord { digests: held.collect(), ..KeyRecord::new(id, *first) };
-        let record = self.record(&form, record)?;
+        let record = self.record(&key.fields, record)?;
         // The form of a text whose hash alone is known is not known either.
         let foreign = if is_native { &[][..] } else { &digests };
         self.write(&record, &Expected::Absent, None, foreign).await?;
@@ -169,7 +147,7 @@ impl Keys {
         let mut after = None;
         loop {
             let next = self
-                .each(after.as_deref(), async |record, _| {
+                .each(after.as_deref(), BATCH, async |record, _| {
                     if record.revoked.is_none() {
                         write(exported(record))?;
                     }
@@ -193,20 +171,22 @@ fn exported(record: &KeyRecord) -> ImportedKey {
         id: Some(record.id.to_string()),
         key: None,
         sha256: lasting.map(|held| held.digest.to_string()).collect(),
-        name: text(&record.name),
-        team: text(&record.team),
-        plan: text(&record.plan),
-        expires: record.expires.map(super::date),
-        disabled: record.disabled,
-        limits: record
-            .limits
-            .iter()
-            .map(|(it, limit)| (it.to_string(), super::written(*limit)))
-            .collect(),
-        labels: record
-            .labels
-            .iter()
-            .map(|(it, value)| (it.to_string(), value.to_string()))
-            .collect(),
+        fields: KeyFields {
+            name: text(&record.name),
+            team: text(&record.team),
+            plan: text(&record.plan),
+            expires: record.expires.map(super::date),
+            disabled: record.disabled,
+            limits: record
+                .limits
+                .iter()
+                .map(|(it, limit)| (it.to_string(), super::written(*limit)))
+                .collect(),
+            labels: record
+                .labels
+                .iter()
+                .map(|(it, value)| (it.to_string(), value.to_string()))
+                .collect(),
+        },
     }
 }

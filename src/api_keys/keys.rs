@@ -5,12 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tollgate_core::api_keys::{KeyDigest, KeyForm, KeyId, KeyRecord, NewKey, Override};
+use tollgate_core::policy::KeySettings;
 use tollgate_core::store::keys::{
     Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, Version,
 };
 use tollgate_core::time::{Span, Timestamp};
 
-use super::forms::{CreatedKey, FoundKey, KeyPatch, NewKeyForm, ShownKey};
+use super::file::FileKeys;
+use super::forms::{CreatedKey, FoundKey, KeyFields, KeyPatch, NewKeyForm, ShownKey};
 use super::{KeyError, KeyMistake, Teams, id};
 
 /// How long the record of a revoked key stays.
@@ -44,12 +46,40 @@ pub struct Keys {
     pub(super) storage: Rc<dyn KeyStorage>,
     pub(super) form: KeyForm,
     pub(super) readers: Readers,
+    /// The keys that win over those of the store.
+    pub(super) file: Option<FileKeys>,
 }
 
 impl Keys {
-    /// The keys in this storage. New ones have this form.
-    pub fn new(storage: Rc<dyn KeyStorage>, form: KeyForm, readers: Readers) -> Self {
-        Self { storage, form, readers }
+    /// The keys in this storage. New ones have the usual form.
+    pub fn new(storage: Rc<dyn KeyStorage>, readers: Readers) -> Self {
+        Self { storage, form: KeyForm::default(), readers, file: None }
+    }
+
+    /// The same keys, under these settings of `client.keys`.
+    #[must_use]
+    pub fn under(&self, settings: Option<&KeySettings>) -> Self {
+        Self {
+            form: settings.map(|settings| settings.form.clone()).unwrap_or_default(),
+            file: settings.and_then(FileKeys::of),
+            ..self.clone()
+        }
+    }
+
+    /// The same keys, whatever the file has.
+    #[must_use]
+    pub fn without_file(&self) -> Self {
+        Self { file: None, ..self.clone() }
+    }
+
+    /// The file, if it has this key.
+    pub fn file_with(&self, id: KeyId) -> Option<&str> {
+        self.file.as_ref()?.with(id)
+    }
+
+    /// A key of the file cannot be changed here.
+    pub(super) fn check_file(&self, id: KeyId) -> Result<(), KeyError> {
+        self.file.as_ref().map_or(Ok(()), |file| file.check(id))
     }
 
     /// Makes a key, with this id or a new one. Returns its text and its version.
@@ -65,13 +95,14 @@ impl Keys {
             text.parse::<KeyId>().map_err(mistake)
         });
         let chosen = chosen.transpose()?;
-        teams.check(form.team.as_deref())?;
+        teams.check(form.fields.team.as_deref())?;
         for _ in 0..DRAWS {
             let new = match chosen {
                 Some(id) => NewKey::with_id(&self.form, id),
                 None => NewKey::generate(&self.form),
             };
-            let record = self.record(form, KeyRecord::new(new.id, new.digest))?;
+            self.check_file(new.id)?;
+            let record = self.record(&form.fields, KeyRecord::new(new.id, new.digest))?;
             let mut written = self.write(&record, &Expected::Absent, None, &[]).await;
             if form.first && written == Err(StorageError::NotBegun.into()) {
                 self.storage.begin().await?;
@@ -146,8 +177,15 @@ impl Keys {
         teams: &Teams,
         now: Timestamp,
     ) -> Result<FoundKey, KeyError> {
-        let digest = KeyDigest::of(text.trim().as_bytes());
-        let id = match self.form.parse(text.trim().as_bytes()) {
+        let text = text.trim().as_bytes();
+        let digest = KeyDigest::of(text);
+        let of_file = self.file.as_ref();
+        if let Some(found) =
+            of_file.and_then(|file| file.find((&self.form, text), &digest, teams, now))
+        {
+            return Ok(found);
+        }
+        let id = match self.form.parse(text) {
             Ok(id) => Some(id),
             Err(_) => self.storage.id_of(&digest).await?,
         };
@@ -182,6 +220,7 @@ impl Keys {
         seen: &Seen,
         teams: &Teams,
     ) -> Result<(KeyRecord, StoredRecord), KeyError> {
+        self.check_file(id(text)?)?;
         let (record, stored) = self.known(text, teams).await?;
         match seen {
             Seen::Version(version) if version != stored.version.as_str() => {
@@ -215,7 +254,7 @@ impl Keys {
     }
 
     /// The record of a new key.
-    pub(super) fn record(&self, form: &NewKeyForm, new: KeyRecord) -> Result<KeyRecord, KeyError> {
+    pub(super) fn record(&self, form: &KeyFields, new: KeyRecord) -> Result<KeyRecord, KeyError> {
         let some = |text: &Option<String>| Some(text.clone());
         let patch = KeyPatch {
             name: some(&form.name),

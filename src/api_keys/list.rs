@@ -11,10 +11,10 @@ use super::forms::ShownKey;
 use super::keys::read;
 use super::{KeyError, KeyMistake, Keys, Teams};
 
-/// The most records that one page looks at.
-const MAX_LOOKED_AT: usize = 5000;
+/// The most records that one page looks at, if few of them pass its filter.
+const MAX_LOOKED_AT: usize = 2000;
 /// The most records of one call.
-const BATCH: usize = 250;
+pub(super) const BATCH: usize = 250;
 
 /// Which keys a list has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,8 +45,11 @@ impl Keys {
         now: Timestamp,
     ) -> Result<KeyPage, KeyError> {
         let mut items = Vec::new();
+        // Without a filter, no record is read that is not in the page.
+        let is_whole = filter.team.is_none() && filter.state.is_none() && *teams == Teams::All;
+        let batch = if is_whole { most.min(BATCH) } else { BATCH };
         let next = self
-            .each(after, async |record, stored| {
+            .each(after, batch, async |record, stored| {
                 let is_meant = filter.team.is_none_or(|team| record.team.as_deref() == Some(team))
                     && filter.state.is_none_or(|state| record.state(now).word() == state)
                     && teams.include(record.team.as_deref());
@@ -59,11 +62,12 @@ impl Keys {
         Ok(KeyPage { items, next })
     }
 
-    /// Looks at the records after this id, until `look` returns false or there were many. Returns
-    /// the last id that was looked at, if there may be more.
+    /// Looks at the records after this id, at most `most` of them with one call, until `look` returns
+    /// false or there were many. Returns the last id that was looked at, if there may be more.
     pub(super) async fn each(
         &self,
         after: Option<&str>,
+        most: usize,
         mut look: impl AsyncFnMut(&KeyRecord, &StoredRecord) -> Result<bool, KeyError>,
     ) -> Result<Option<String>, KeyError> {
         let after = after.map(|text| {
@@ -74,10 +78,9 @@ impl Keys {
         let mut part = after.map_or(0, part_of_id);
         let mut looked_at = 0;
         while part < PARTS {
-            let ids = self.storage.ids(part, after).await?;
-            let batch = &ids[..ids.len().min(BATCH)];
-            let records = self.storage.read_keys(batch).await?;
-            for (id, stored) in batch.iter().zip(records) {
+            let ids = self.storage.ids(part, after, most).await?;
+            let records = self.storage.read_keys(&ids).await?;
+            for (id, stored) in ids.iter().zip(records) {
                 looked_at += 1;
                 let Some(stored) = stored else { continue };
                 let goes_on = look(&read(&stored)?, &stored).await?;
@@ -85,8 +88,8 @@ impl Keys {
                     return Ok(Some(id.to_string()));
                 }
             }
-            after = batch.last().copied();
-            if batch.len() == ids.len() {
+            after = ids.last().copied();
+            if ids.len() < most {
                 part += 1;
                 after = None;
             }

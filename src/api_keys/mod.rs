@@ -5,6 +5,7 @@
 //! else. A change is made only to the record that its caller has seen. Nothing is written from
 //! memory: while the store is away, every change fails.
 
+mod file;
 mod forms;
 mod import;
 mod keys;
@@ -22,7 +23,8 @@ use tollgate_core::store::keys::StorageError;
 use tollgate_core::time::Timestamp;
 
 pub use self::forms::{
-    CreatedKey, FoundKey, KeyPatch, NewKeyForm, Rotation, ShownKey, ShownTeam, TeamForm, Unique,
+    CreatedKey, FoundKey, KeyFields, KeyPatch, NewKeyForm, Rotation, ShownKey, ShownTeam, TeamForm,
+    Unique,
 };
 pub use self::import::{Import, Imported, ImportedKey};
 pub use self::keys::{Keys, Readers, Seen};
@@ -43,6 +45,17 @@ pub enum KeyError {
     /// The state of the key does not allow it.
     #[error("{0}")]
     State(&'static str),
+    /// A file has the key, and wins over the store.
+    #[error(
+        "the file {file} of client.keys has the key {id}, and wins over the store: change the key \
+         there"
+    )]
+    InFile {
+        /// The key.
+        id: KeyId,
+        /// The file, as the configuration names it.
+        file: String,
+    },
     /// What was written has mistakes.
     #[error("{}", shown(.0))]
     Mistakes(Vec<KeyMistake>),

@@ -31,13 +31,14 @@ fn readers() -> Readers {
 fn run(test: impl AsyncFnOnce(Keys)) {
     let directory = tempfile::tempdir().unwrap();
     let file = KeysFile::open(&directory.path().join("keys.redb")).unwrap();
-    let keys = Keys::new(std::rc::Rc::new(file), KeyForm::default(), readers());
+    let keys = Keys::new(std::rc::Rc::new(file), readers());
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.build_local(Default::default()).unwrap().block_on(test(keys));
 }
 
 fn form(team: Option<&str>) -> NewKeyForm {
-    NewKeyForm { team: team.map(str::to_owned), ..NewKeyForm::default() }
+    let fields = KeyFields { team: team.map(str::to_owned), ..KeyFields::default() };
+    NewKeyForm { fields, first: false }
 }
 
 async fn admitted(keys: &Keys, text: &str, now: Timestamp) -> Result<(), KeyRefusal> {
@@ -50,7 +51,8 @@ async fn admitted(keys: &Keys, text: &str, now: Timestamp) -> Result<(), KeyRefu
 fn a_key_is_made_shown_changed_and_revoked() {
     run(async |keys| {
         let all = Teams::All;
-        let new = NewKeyForm { expires: Some("2027-06-30".into()), ..form(Some("acme")) };
+        let mut new = form(Some("acme"));
+        new.fields.expires = Some("2027-06-30".into());
         let (created, version) = keys.create(None, &new, &all, at(0)).await.unwrap();
         let id = created.shown.id.clone();
         assert_eq!(admitted(&keys, &created.key, at(0)).await, Ok(()));
@@ -170,15 +172,15 @@ fn keys_are_imported_by_text_or_hash_and_exported_again() {
         let foreign = "an-old-key-of-another-program";
         let import = |key: ImportedKey, weak| Import { keys: vec![key], weak };
         let text = |text: &str| ImportedKey { key: Some(text.into()), ..ImportedKey::default() };
-        let done = keys.import(&import(text(foreign), false), &all).await.unwrap();
+        let done = keys.import(&import(text(foreign), false), &all, 0).await.unwrap();
         assert_eq!((done.stored.len(), done.refused.len()), (1, 0));
         assert_eq!(keys.find(foreign, &all, at(0)).await.unwrap().id, done.stored[0]);
-        let again = keys.import(&import(text(foreign), false), &all).await.unwrap();
+        let again = keys.import(&import(text(foreign), false), &all, 0).await.unwrap();
         assert_eq!(again.present, done.stored);
-        let weak = keys.import(&import(text("hunter2"), false), &all).await.unwrap();
+        let weak = keys.import(&import(text("hunter2"), false), &all, 0).await.unwrap();
         assert!(weak.refused[0].contains("22 characters") && !weak.refused[0].contains("hunter2"));
         assert_eq!(
-            keys.import(&import(text("hunter2"), true), &all).await.unwrap().stored.len(),
+            keys.import(&import(text("hunter2"), true), &all, 0).await.unwrap().stored.len(),
             1
         );
         let id = keys.find("hunter2", &all, at(0)).await.unwrap().id;
@@ -198,9 +200,9 @@ fn keys_are_imported_by_text_or_hash_and_exported_again() {
         );
         let directory = tempfile::tempdir().unwrap();
         let file = KeysFile::open(&directory.path().join("keys.redb")).unwrap();
-        let other = Keys::new(std::rc::Rc::new(file), KeyForm::default(), readers());
+        let other = Keys::new(std::rc::Rc::new(file), readers());
         let import = Import { keys: exported, weak: false };
-        assert_eq!(other.import(&import, &all).await.unwrap().stored.len(), 2);
+        assert_eq!(other.import(&import, &all, 0).await.unwrap().stored.len(), 2);
         assert!(other.find(foreign, &all, at(0)).await.is_ok());
     });
 }

@@ -10,6 +10,7 @@ mod error;
 mod file_work;
 mod forwarders;
 mod key_set;
+mod key_store;
 #[cfg(test)]
 mod metrics_test;
 mod node_record;

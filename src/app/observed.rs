@@ -1,14 +1,19 @@
 //! The state of the process for metrics: configuration, store, upstreams and listeners.
 //! It is read at each scrape, without the workers.
 
+mod policy;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::time::sleep;
+use tollgate_core::api_keys::KeyTable;
 use tollgate_core::digest::Counter;
-use tollgate_core::policy::{Mode, Plan, Policy};
+use tollgate_core::policy::Policy;
+use tollgate_core::store::keys::{KeysAway, SharedKeys};
 use tollgate_core::store::{KeyCount, PromiseCounts, SharedStore, Units};
 use tollgate_core::time::{Clock, Span, monotonic};
 
@@ -35,6 +40,10 @@ pub struct Observed {
     units: Mutex<Option<(Instant, HashMap<Counter, Units>)>>,
     log: Option<LostLines>,
     passwords: Arc<Passwords>,
+    /// The API keys in the store, if requests have keys of it.
+    api_keys: Option<SharedKeys>,
+    /// How many keys are both in the file and in the store.
+    duplicate_keys: AtomicUsize,
     current: Mutex<Current>,
 }
 
@@ -109,6 +118,8 @@ impl Observed {
             units: Mutex::default(),
             log,
             passwords: Arc::clone(&state.auth.passwords),
+            api_keys: state.keys.clone(),
+            duplicate_keys: AtomicUsize::new(0),
             current: Mutex::new(current),
         }
     }
@@ -168,6 +179,18 @@ impl Observed {
         current.key_file = api_keys.as_ref().map(|file| (file.name.clone(), file.is_current));
         current.password_file = passwords.as_ref().map(|file| (file.name.clone(), file.is_current));
         current.class_file = classes.as_ref().map(|file| (file.name.clone(), file.is_current));
+    }
+
+    /// The name of the file of the API keys in use, and its keys.
+    pub fn file_of_keys(&self) -> (Option<Arc<str>>, Arc<KeyTable>) {
+        let snapshot = Arc::clone(&self.current.lock().snapshot);
+        let keys = snapshot.rules.clients().settings().keys.as_ref();
+        keys.map(|keys| (keys.file.clone(), Arc::clone(&keys.table))).unwrap_or_default()
+    }
+
+    /// So many keys are both in the file and in the store.
+    pub fn set_duplicate_keys(&self, keys: usize) {
+        self.duplicate_keys.store(keys, Ordering::Relaxed);
     }
 
     /// Another configuration is in use.
@@ -249,6 +272,17 @@ impl Observed {
         }
     }
 
+    fn collect_keys(&self, samples: &mut Samples) {
+        let Some(keys) = &self.api_keys else { return };
+        let away = keys.away(Clock::System.now());
+        for cause in KeysAway::ALL {
+            let is_away = u64::from(away == Some(cause));
+            samples.set_whole(&families::KEY_STORE_AWAY, &[cause.code()], is_away);
+        }
+        let duplicates = self.duplicate_keys.load(Ordering::Relaxed);
+        samples.set_whole(&families::KEYS_IN_FILE_AND_STORE, &[], whole(duplicates));
+    }
+
     fn collect_store(&self, samples: &mut Samples) {
         let keys = self.store.memory().counted_keys(&self.keys.lock());
         samples.set_whole(&families::STORE_KEYS, &[], whole(keys));
@@ -279,6 +313,7 @@ impl Source for Observed {
     fn collect(&self, samples: &mut Samples) {
         let current = self.current.lock().clone();
         self.collect_store(samples);
+        self.collect_keys(samples);
         self.collect_counters(&current.snapshot, samples);
         collect_process(samples);
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
@@ -331,8 +366,8 @@ impl Source for Observed {
         let patches = &current.snapshot.patches;
         let is_shared = self.store.nodes().is_some();
         for policy in policies(&current.snapshot) {
-            collect_policy(policy, patches.is_patched(&policy.name), samples);
-            begin_decisions(policy, is_shared, samples);
+            policy::collect(policy, patches.is_patched(&policy.name), samples);
+            policy::begin_decisions(policy, is_shared, samples);
         }
         current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }
@@ -412,45 +447,6 @@ fn collect_process(samples: &mut Samples) {
     ] {
         if let Some(number) = number {
             samples.set_whole(family, &[], number);
-        }
-    }
-}
-
-fn collect_policy(policy: &Policy, is_patched: bool, samples: &mut Samples) {
-    let name = &*policy.name;
-    let mode = match policy.mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
-    };
-    let patched = if is_patched { "true" } else { "false" };
-    let labels = [name, mode, policy.algorithm.name(), patched];
-    samples.set_whole(&families::POLICY_INFO, &labels, 1);
-    samples.set_seconds(&families::LIMIT_WINDOW, &[name], policy.algorithm.window());
-    if !policy.is_unlimited {
-        samples.set_whole(&families::LIMIT_UNITS, &[name, ""], policy.algorithm.limit());
-    }
-    for (plan, limit) in policy.plans.iter().flat_map(|plans| &plans.limits) {
-        if let Plan::Limited { algorithm, .. } = limit {
-            samples.set_whole(&families::LIMIT_UNITS, &[name, plan], algorithm.limit());
-        }
-    }
-}
-
-/// Begins the series of decisions that alerts watch, so that an alert sees the first ones. The
-/// memory of this node never fails.
-fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) {
-    let limits = policy.plans.iter().flat_map(|plans| &plans.limits);
-    let plans = limits.filter(|(_, limit)| matches!(limit, Plan::Limited { .. }));
-    let own = (!policy.is_unlimited).then_some("");
-    let of_key = policy.overrides.as_ref().map(|_| "_override");
-    let outcomes = [
-        ("refused", policy.mode == Mode::Enforce),
-        ("banned", policy.mode == Mode::Enforce && policy.penalty.is_some()),
-        ("failed_open", is_shared),
-    ];
-    for plan in plans.map(|(name, _)| &**name).chain(own).chain(of_key) {
-        for (outcome, _) in outcomes.iter().filter(|(_, can_be)| *can_be) {
-            samples.begin(&families::DECISIONS, &[&policy.name, plan, outcome]);
         }
     }
 }

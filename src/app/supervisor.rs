@@ -88,17 +88,6 @@ pub enum Shutdown {
     Forced,
 }
 
-/// Takes the large files out of a configuration.
-fn held_files(config: &mut Config) -> HeldFiles {
-    let databases = std::mem::take(&mut config.geo_files);
-    HeldFiles {
-        databases,
-        api_keys: config.api_key_file.take(),
-        passwords: config.password_file.take(),
-        classes: config.class_file.take(),
-    }
-}
-
 impl Supervisor {
     /// Opens all listeners first, so that the start fails if a port is in use, and then
     /// starts one thread for each worker.
@@ -123,7 +112,7 @@ impl Supervisor {
         let files = open_files::raise();
         let max_clients = open_files::for_clients(files, workers);
         let drain_limit = config.runtime.drain;
-        let held_files = held_files(&mut config);
+        let held_files = std::mem::take(&mut config.files);
         let certificates = Arc::clone(&config.certificates);
         let key_set = key_set::condition(&config, keys.as_ref());
         let snapshot = Arc::new(state.snapshot(config, &[]));
@@ -178,6 +167,7 @@ impl Supervisor {
         spawn_local(Arc::clone(&supervisor.observed).count_keys());
         spawn_local(forwarders::watch(Arc::clone(&supervisor.state.forwarders)));
         spawn_local(certificates::watch(Arc::clone(&supervisor.observed)));
+        supervisor.watch_keys();
         supervisor.start_workers(opened, workers, outputs, drain)?;
         Ok(supervisor)
     }
@@ -244,7 +234,7 @@ impl Supervisor {
         let drain_limit = config.runtime.drain;
         let body_memory = config.runtime.body_memory;
         let check = Arc::new(std::mem::take(&mut config.check));
-        let held_files = held_files(&mut config);
+        let held_files = std::mem::take(&mut config.files);
         let certificates = Arc::clone(&config.certificates);
         let key_set = key_set::condition(&config, keys.as_ref());
         let before = &self.snapshot.upstreams;

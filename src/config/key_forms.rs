@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::scalar::{Date, KeyLimit, Period};
+use super::yaml;
 use crate::api_keys::{ImportedKey, Readers, TeamForm};
 
 /// The keys and teams of a file that is imported.
@@ -22,11 +23,23 @@ pub struct ImportedFile {
 /// # Errors
 /// If it cannot be read. The error does not repeat what is in it.
 pub fn imported_keys(text: &str) -> Result<ImportedFile, String> {
-    serde_yaml::from_str(text).map_err(|error| {
-        let place =
-            error.location().map_or_else(String::new, |it| format!(" at line {}", it.line()));
+    yaml::read_long(text).map_err(|line| {
+        let place = at(line);
         format!("the input is not a key file{place}: write it as tollgate key export does")
     })
+}
+
+/// The document that another program has written, in YAML or JSON.
+///
+/// # Errors
+/// If it cannot be read. The error does not repeat what is in it.
+pub fn foreign_document(text: &str) -> Result<serde_json::Value, String> {
+    yaml::read_long(text)
+        .map_err(|line| format!("the input cannot be read{}: it is not YAML", at(line)))
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(" at line {line}"))
 }
 
 /// Reads limits, dates and lengths of time.

@@ -62,7 +62,7 @@ pub(crate) use effective::Effective;
 use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
 pub(crate) use held_files::{HeldFiles, NO_FILES};
-pub(crate) use key_forms::{imported_keys, key_readers};
+pub(crate) use key_forms::{foreign_document, imported_keys, key_readers};
 pub(crate) use model::AdminAccess;
 pub use model::{
     Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,

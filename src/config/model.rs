@@ -17,10 +17,7 @@ use tollgate_core::store::keys::OnFailure;
 use tollgate_core::time::Span;
 use tollgate_redis::RedisSettings;
 
-use super::api_keys::ApiKeyFile;
-use super::classes::ClassFile;
-use super::geo_file::GeoFile;
-use super::password_file::PasswordFile;
+use super::held_files::HeldFiles;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
 use crate::check::CheckSettings;
@@ -41,14 +38,8 @@ pub struct Config {
     pub listeners: Vec<ListenerSettings>,
     /// How clients are identified.
     pub client: ClientSettings,
-    /// The files of the databases in `client`.
-    pub geo_files: Vec<GeoFile>,
-    /// The file of the API keys in `client`.
-    pub api_key_file: Option<ApiKeyFile>,
-    /// The file of the classes in `client`.
-    pub class_file: Option<ClassFile>,
-    /// The file of the users and passwords in `client`.
-    pub password_file: Option<PasswordFile>,
+    /// The large files that `client` names.
+    pub files: HeldFiles,
     /// Where the keys for tokens are fetched from, if they are fetched.
     pub key_source: Option<KeySource>,
     /// The set of keys for tokens that is in a file, if there is one.
@@ -145,10 +136,7 @@ impl Config {
         Ok(Self {
             listeners: vec![ListenerSettings::new(listen)],
             client: default_client(),
-            geo_files: Vec::new(),
-            api_key_file: None,
-            class_file: None,
-            password_file: None,
+            files: HeldFiles::default(),
             key_source: None,
             store: StoreSettings::default(),
             keys_on_failure: KEYS_ON_FAILURE,
@@ -172,12 +160,9 @@ impl Config {
 
 /// The section `client`, compiled.
 pub struct Client {
-    /// How clients are identified, without the databases of `geo_files`.
+    /// How clients are identified, without the databases of `files`.
     pub settings: ClientSettings,
-    pub geo_files: Vec<GeoFile>,
-    pub api_key_file: Option<ApiKeyFile>,
-    pub class_file: Option<ClassFile>,
-    pub password_file: Option<PasswordFile>,
+    pub files: HeldFiles,
     pub key_source: Option<KeySource>,
 }
 

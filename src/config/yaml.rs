@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::{DuplicateKeyPolicy, NonFiniteFloatPolicy, RenderOptions, Spanned};
 
 use super::node::{Entry, Node, Text, TextSpan, Value};
@@ -30,9 +30,22 @@ pub fn parse_long(text: &str, if_empty: &str, problems: &Problems) -> Option<Nod
         strict_booleans: true,
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        budget: serde_yaml::budget! { max_events: 16_000_000, max_nodes: 8_000_000, max_aliases: 0 },
+        budget: long(),
     };
     parsed(text, options, if_empty, problems)
+}
+
+/// What is in a long text that another program has written, or this one. The error is the number of
+/// the line that cannot be read, if it is known, and not what is in it.
+pub fn read_long<T: DeserializeOwned>(text: &str) -> Result<T, Option<usize>> {
+    let options = serde_yaml::options! { budget: long() };
+    serde_yaml::from_str_with_options(text, options)
+        .map_err(|error| error.location().and_then(|it| usize::try_from(it.line()).ok()))
+}
+
+/// The budget of a long text.
+fn long() -> Option<serde_yaml::Budget> {
+    serde_yaml::budget! { max_events: 16_000_000, max_nodes: 8_000_000, max_aliases: 0 }
 }
 
 /// The same, with advice for an empty file.

@@ -142,6 +142,9 @@ impl Authentication {
     /// Regular housekeeping.
     pub fn housekeep(&self, now: Timestamp) {
         self.failures.0.housekeep(now);
+        if let Some(directory) = &self.directory {
+            self.metrics.set_lookups(directory.lookups());
+        }
     }
 
     /// Whether all credentials are known without a question. `clients` are the settings.

@@ -89,7 +89,7 @@ pub use failure::{Refusal, StoreError};
 pub use link::Health;
 pub use outages::Outages;
 pub use overrides::{OverrideError, Overrides};
-pub use probe::{ClockOffset, Eviction, ServerKind, ServerReport, SmallSetting, probe};
+pub use probe::{ClockOffset, Eviction, ProbeScope, ServerKind, ServerReport, SmallSetting, probe};
 pub use server::{Call, Destination, Servers};
 pub use settings::{
     Address, Credentials, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology,

@@ -170,6 +170,7 @@ impl Keys {
             return Err(fault.clone());
         }
         Ok(KeySettings {
+            file: None,
             form: KeyForm::new(&self.prefix).map_err(|error| error.to_string())?,
             table: Arc::clone(&self.table),
             foreign: false,

@@ -57,7 +57,7 @@ pub fn responses(spec: &CallSpec, schemas: &mut Schemas) -> Value {
         }
     };
     let done = json!({ "description": spec.done, "headers": headers, "content": content });
-    described.insert("200".to_owned(), done);
+    described.insert(spec.status.as_u16().to_string(), done);
     for status in statuses(spec) {
         described.insert(status.as_u16().to_string(), reference("responses", &name(status)));
     }

@@ -1,4 +1,7 @@
-//! What is wrong with the keys of tokens, and with the files of the API keys and of the classes.
+//! What is wrong with the keys of tokens, with the API keys in a file or a store, and with the files of
+//! users and classes.
+
+use tollgate_core::store::keys::KeysAway;
 
 use super::rule::{Bound, Rule};
 
@@ -29,6 +32,37 @@ pub const KEY_FILE_BROKEN: Rule = Rule {
         format!("the file of the API keys {file} has mistakes: the keys that were read before stay")
     },
     advice: "the log has the mistakes: correct the file; it is then read again by itself",
+};
+
+/// The store of the API keys cannot be read.
+pub const KEY_STORE_AWAY: Rule = Rule {
+    code: "key_store_away",
+    alert: Some("TollgateKeyStoreAway"),
+    over: None,
+    bound: Bound::Above(0.0),
+    values: |it| it.window.gauges.key_store_away.clone(),
+    text: |_, cause, _| {
+        let away = KeysAway::ALL.into_iter().find(|it| it.code() == cause);
+        let told = |it: KeysAway| format!("{} (cause: {cause}); {}", it.text(), it.remedy());
+        away.map_or_else(String::new, told)
+    },
+    advice: "the text and the log have the cause and the remedy",
+};
+
+/// Keys are both in the file and in the store.
+pub const KEY_IN_FILE_AND_STORE: Rule = Rule {
+    code: "key_in_file_and_store",
+    alert: Some("TollgateKeyInFileAndStore"),
+    over: None,
+    bound: Bound::Above(0.0),
+    values: |it| vec![(String::new(), it.window.gauges.duplicate_keys)],
+    text: |_, _, keys| {
+        format!(
+            "the ids of {keys} API keys are both in the file and in the store: those of the file \
+             hold, and changes of the others have no effect"
+        )
+    },
+    advice: "the log names them: remove them from the file, or revoke them in the store",
 };
 
 /// The file of users and passwords has mistakes.

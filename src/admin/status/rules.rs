@@ -349,6 +349,8 @@ pub const RULES: &[Rule] = &[
     key_rules::KEY_FILE_BROKEN,
     key_rules::CLASS_FILE_BROKEN,
     key_rules::PASSWORD_FILE_BROKEN,
+    key_rules::KEY_STORE_AWAY,
+    key_rules::KEY_IN_FILE_AND_STORE,
     key_rules::KEY_LEFT_OUT,
     Rule {
         code: "replica_away",

@@ -181,19 +181,20 @@ fn what_is_wrong_now_ends_with_its_cause() {
     };
     Node::new().expect(("few_files_left", ""), |it| files(it, 801.0), |it| files(it, 800.0), 5);
     let set = |it: &Node, name, value| it.state.set(name, value);
-    for (code, name, begin, end) in [
-        ("key_set_not_fetched", "fetched", 0.0, 1.0),
-        ("key_file_broken", "key_file", 0.0, 1.0),
-        ("class_file_broken", "class_file", 0.0, 1.0),
-        ("password_file_broken", "password_file", 0.0, 1.0),
-        ("key_left_out", "left_out", 2.0, 0.0),
+    for (reason, name, begin, end) in [
+        (("key_set_not_fetched", "http://i/keys"), "fetched", 0.0, 1.0),
+        (("key_file_broken", "keys.yaml"), "key_file", 0.0, 1.0),
+        (("class_file_broken", "classes.yaml"), "class_file", 0.0, 1.0),
+        (("password_file_broken", "htpasswd"), "password_file", 0.0, 1.0),
+        (("key_left_out", "http://i/keys"), "left_out", 2.0, 0.0),
+        (("key_store_away", "no_sign"), "keys_away", 1.0, 0.0),
+        (("key_in_file_and_store", ""), "duplicates", 2.0, 0.0),
+        (("replica_away", ""), "replicas", 1.0, 0.0),
     ] {
-        let (begins, ends) =
-            (|it: &mut Node| set(it, name, begin), |it: &mut Node| set(it, name, end));
-        Node::new().expect((code, "http://i/keys"), begins, ends, 5);
+        let begins = |it: &mut Node| set(it, name, begin);
+        let ends = |it: &mut Node| set(it, name, end);
+        Node::new().expect(reason, begins, ends, 5);
     }
-    let replicas = |it: &mut Node, count| set(it, "replicas", count);
-    Node::new().expect(("replica_away", ""), |it| replicas(it, 1.0), |it| replicas(it, 0.0), 5);
     let address = SocketAddr::from(([127, 0, 0, 1], 80));
     let other = || [OtherListener { address, process: None }].into();
     let text = "another process listens on 127.0.0.1:80: its pid is not known, because it belongs \

@@ -98,6 +98,10 @@ pub struct Gauges {
     pub class_files: Vec<(String, f64)>,
     /// 1 for the file of users and passwords if it was read at the last reload, otherwise 0.
     pub password_files: Vec<(String, f64)>,
+    /// 1 for each cause for which the store of the API keys cannot be read, otherwise 0.
+    pub key_store_away: Vec<(String, f64)>,
+    /// How many API keys are both in the file and in the store.
+    pub duplicate_keys: f64,
     /// How many keys of a key set cannot be used.
     pub keys_left_out: Vec<(String, f64)>,
     /// How many replicas of the store are not read.
@@ -329,6 +333,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         (&families::KEY_FILE_LAST_LOAD, &mut gauges.key_files),
         (&families::CLASS_FILE_LAST_LOAD, &mut gauges.class_files),
         (&families::PASSWORD_FILE_LAST_LOAD, &mut gauges.password_files),
+        (&families::KEY_STORE_AWAY, &mut gauges.key_store_away),
         (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),
     ] {
         samples.each(family, |labels, numbers| values.push((labels[0].to_string(), numbers[0])));
@@ -338,6 +343,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         samples.each(family, |_, numbers| value = numbers[0]);
         value
     };
+    gauges.duplicate_keys = one(&families::KEYS_IN_FILE_AND_STORE);
     gauges.replicas_away = one(&families::REPLICAS_AWAY);
     let most = one(&families::PROCESS_MAX_FDS);
     if most > 0.0 {

@@ -9,6 +9,7 @@ use tollgate_core::store::keys::KeyStorage;
 use tollgate_core::store::overrides::OverridesFile;
 
 use super::super::key_set::Fetched;
+use super::super::key_store;
 use super::super::node_record::NodeReporter;
 use super::super::observed::Observed;
 use super::super::patches::PatchKeeper;
@@ -44,14 +45,22 @@ impl Supervisor {
 
     /// The API keys in the store, if there is a store for them.
     pub fn keys_for_operators(&self) -> Option<Keys> {
-        let storage: Rc<dyn KeyStorage> = match (self.patches.control(), &self.state.keys_file) {
-            (Some(control), _) => Rc::new(control.keys()),
-            (None, Some(file)) => Rc::new(file.clone()),
-            (None, None) => return None,
-        };
-        let keys = self.snapshot.rules.clients().settings().keys.as_ref();
-        let form = keys.map(|keys| keys.form.clone()).unwrap_or_default();
-        Some(Keys::new(storage, form, config::key_readers()))
+        Some(Keys::new(self.key_storage()?, config::key_readers()))
+    }
+
+    /// Tells what is wrong with the store of the API keys, if requests have keys of it.
+    pub fn watch_keys(&self) {
+        if let (Some(keys), Some(storage)) = (self.state.keys.clone(), self.key_storage()) {
+            key_store::watch(keys, storage, self.observed());
+        }
+    }
+
+    fn key_storage(&self) -> Option<Rc<dyn KeyStorage>> {
+        match (self.patches.control(), &self.state.keys_file) {
+            (Some(control), _) => Some(Rc::new(control.keys())),
+            (None, Some(file)) => Some(Rc::new(file.clone())),
+            (None, None) => None,
+        }
     }
 
     /// Shows in the metrics how a reload has ended.

@@ -33,7 +33,7 @@ pub fn run(config: &Config) -> io::Result<Vec<Outcome>> {
     let outcomes = runtime.block_on(async {
         let (store, keys, upstreams) =
             join!(store::probe(config, LIMIT), keys(config), upstreams(config));
-        let files = config.geo_files.iter().map(geo_file).collect();
+        let files = config.files.databases.iter().map(geo_file).collect();
         [store, keys, files, upstreams].concat()
     });
     // A lookup of a name that takes long is not waited for.

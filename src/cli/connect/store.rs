@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use tollgate_redis::{
-    self, ClockOffset, Eviction, RedisSettings, ServerKind, ServerReport, SmallSetting, Topology,
+    self, ClockOffset, Eviction, ProbeScope, RedisSettings, ServerKind, ServerReport, SmallSetting,
+    Topology,
 };
 
 use super::outcome::{Outcome, ms};
@@ -25,7 +26,8 @@ pub async fn probe(config: &Config, limit: Duration) -> Vec<Outcome> {
         outcome.error(what, "run the program as the user of the gateway");
         return vec![outcome];
     }
-    outcomes(settings, &tollgate_redis::probe(settings, limit).await)
+    let scope = ProbeScope { limit, with_api_keys: config.client.keys.is_some() };
+    outcomes(settings, &tollgate_redis::probe(settings, scope).await)
 }
 
 fn outcomes(settings: &RedisSettings, reports: &[ServerReport]) -> Vec<Outcome> {

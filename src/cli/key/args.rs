@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use crate::api_keys::NewKeyForm;
+use crate::api_keys::{KeyFields, NewKeyForm};
 use crate::cli::keys::{StoreCommand, pair};
 use crate::cli::which::DEFAULT_CONFIG;
 
@@ -91,7 +91,7 @@ impl CreateArgs {
         let pairs = |texts: &[String]| -> Result<BTreeMap<String, String>, String> {
             texts.iter().map(|text| pair(text)).collect()
         };
-        Ok(NewKeyForm {
+        let fields = KeyFields {
             name: self.name.clone(),
             team: self.team.clone(),
             plan: self.plan.clone(),
@@ -99,7 +99,7 @@ impl CreateArgs {
             disabled: false,
             limits: pairs(&self.limits)?,
             labels: pairs(&self.labels)?,
-            first: self.first,
-        })
+        };
+        Ok(NewKeyForm { fields, first: self.first })
     }
 }

@@ -75,6 +75,12 @@ pub enum StoreCommand {
         /// Take keys with fewer than 22 characters, which can be found by trial
         #[arg(long)]
         weak: bool,
+        /// The policy that gets the requests in a minute of a key of LiteLLM as its limit
+        #[arg(long, value_name = "POLICY")]
+        rpm: Option<String>,
+        /// The policy that gets the tokens in a minute of a key of LiteLLM as its limit
+        #[arg(long, value_name = "POLICY")]
+        tpm: Option<String>,
     },
     /// Print all keys and teams as a key file, with the hashes of the texts
     Export,
@@ -134,6 +140,12 @@ pub enum ImportForm {
     /// Lines with commas, of which the first names the columns: key or sha256, and id, name, team,
     /// plan, expires
     Csv,
+    /// A declarative configuration of Kong, with `keyauth_credentials`
+    Kong,
+    /// Rows of keys of Unkey, in JSON or CSV, with `hash`
+    Unkey,
+    /// Rows of the table `LiteLLM_VerificationToken` of LiteLLM, in JSON or CSV
+    Litellm,
 }
 
 pub fn pair(text: &str) -> Result<(String, String), String> {

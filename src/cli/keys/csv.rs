@@ -4,8 +4,7 @@ use crate::api_keys::ImportedKey;
 
 /// The keys of a text. The error names the line, and never what is in it.
 pub fn read(text: &str) -> Result<Vec<ImportedKey>, String> {
-    let mut rows = rows(text)?.into_iter();
-    let names = rows.next().ok_or("the input is empty")?;
+    let (names, rows) = table(text)?;
     let known = ["key", "sha256", "id", "name", "team", "plan", "expires"];
     if let Some(other) = names.iter().find(|name| !known.contains(&name.trim())) {
         return Err(format!("there is no column {other:?}; the columns are {}", known.join(", ")));
@@ -14,26 +13,35 @@ pub fn read(text: &str) -> Result<Vec<ImportedKey>, String> {
         return Err("there is no column key or sha256".to_owned());
     }
     let mut keys = Vec::new();
-    for (index, row) in rows.enumerate() {
-        if row.len() != names.len() {
-            let line = index + 2;
-            return Err(format!("line {line} has {} values, and not {}", row.len(), names.len()));
-        }
+    for row in rows {
         let mut key = ImportedKey::default();
         for (name, value) in names.iter().zip(row).filter(|(_, value)| !value.is_empty()) {
             match name.trim() {
                 "key" => key.key = Some(value),
                 "sha256" => key.sha256.push(value),
                 "id" => key.id = Some(value),
-                "name" => key.name = Some(value),
-                "team" => key.team = Some(value),
-                "plan" => key.plan = Some(value),
-                _ => key.expires = Some(value),
+                "name" => key.fields.name = Some(value),
+                "team" => key.fields.team = Some(value),
+                "plan" => key.fields.plan = Some(value),
+                _ => key.fields.expires = Some(value),
             }
         }
         keys.push(key);
     }
     Ok(keys)
+}
+
+/// The names of the columns of a text, and its further lines, which have a value for each column.
+pub fn table(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
+    let mut rows = rows(text)?.into_iter();
+    let names = rows.next().ok_or("the input is empty")?;
+    let rows: Vec<Vec<String>> = rows.collect();
+    let other = rows.iter().enumerate().find(|(_, row)| row.len() != names.len());
+    if let Some((index, row)) = other {
+        let line = index + 2;
+        return Err(format!("line {line} has {} values, and not {}", row.len(), names.len()));
+    }
+    Ok((names, rows))
 }
 
 /// The values of each line that is not empty.
@@ -75,12 +83,12 @@ mod tests {
         let keys =
             read("name,key,team\r\n\"a, \"\"b\"\"\",secret-1,acme\n\nc,secret-2,\n").unwrap();
         assert_eq!(keys.len(), 2);
-        assert_eq!(keys[0].name.as_deref(), Some("a, \"b\""));
+        assert_eq!(keys[0].fields.name.as_deref(), Some("a, \"b\""));
         assert_eq!(
-            (keys[0].key.as_deref(), keys[0].team.as_deref()),
+            (keys[0].key.as_deref(), keys[0].fields.team.as_deref()),
             (Some("secret-1"), Some("acme"))
         );
-        assert_eq!((keys[1].key.as_deref(), &keys[1].team), (Some("secret-2"), &None));
+        assert_eq!((keys[1].key.as_deref(), &keys[1].fields.team), (Some("secret-2"), &None));
     }
 
     #[test]

@@ -2,23 +2,26 @@
 
 mod args;
 mod csv;
+mod foreign;
+mod import;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write};
 use std::rc::Rc;
 
 use thiserror::Error;
-use tollgate_core::api_keys::KeyForm;
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::store::keys::{KeyStorage, KeysFile, KeysFileError};
-use tollgate_core::time::Clock;
+use tollgate_core::time::{Clock, Timestamp};
 use tollgate_redis::ControlKeys;
 
 pub use self::args::{StoreCommand, TEAM_EXAMPLES, TeamArgs, pair};
 
-use self::args::{Fields, ImportForm, TeamCommand};
+use self::args::{Fields, TeamCommand};
+use self::foreign::PolicyNames;
 use super::console::say;
 use crate::api_keys::{
-    CreatedKey, Filter, Import, ImportedKey, KeyError, KeyPatch, Keys, NewKeyForm, Rotation, Seen,
+    CreatedKey, Filter, ImportedKey, KeyError, KeyPatch, Keys, NewKeyForm, Rotation, Seen,
     TeamForm, Teams,
 };
 use crate::app::{CommandError, local_runtime, settings_with_password};
@@ -26,8 +29,6 @@ use crate::config::{self, Config};
 
 /// The most bytes of standard input.
 const MAX_INPUT: u64 = 256 << 20;
-/// How many keys are stored in one step.
-const BATCH: usize = 500;
 /// How many keys a page of a list has.
 const PAGE: usize = 500;
 
@@ -46,6 +47,9 @@ pub enum Problem {
     /// The key cannot be shown or changed.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The key is not in the store, but in a file.
+    #[error("the key is in the file {0} of client.keys, and not in the store: remove it there")]
+    InFile(String),
     /// Some keys are not stored.
     #[error("{0} keys were not stored")]
     Refused(usize),
@@ -65,8 +69,8 @@ impl Problem {
     pub const fn is_usage(&self) -> bool {
         match self {
             Self::NoStore | Self::Input(_) | Self::Key(KeyError::Mistakes(_)) => true,
-            Self::Key(_) | Self::Refused(_) | Self::File(_) | Self::Password(_) => false,
-            Self::System(_) => false,
+            Self::Key(_) | Self::InFile(_) | Self::Refused(_) | Self::File(_) => false,
+            Self::Password(_) | Self::System(_) => false,
         }
     }
 }
@@ -79,7 +83,7 @@ pub fn create(
 ) -> Result<(), Problem> {
     let form = form.map_err(Problem::Input)?;
     local_runtime()?.block_on(async {
-        let keys = Keys::new(open(config, false).await?, form_of(config), config::key_readers());
+        let keys = keys_in(open(config, false).await?, config);
         let (created, _) = keys.create(id, &form, &Teams::All, Clock::System.wall()).await?;
         shown_once(&created)
     })
@@ -90,9 +94,17 @@ pub fn run(command: &StoreCommand, config: &Config) -> Result<(), Problem> {
     local_runtime()?.block_on(async {
         let restores = matches!(command, StoreCommand::Import { .. });
         let storage = open(config, restores).await?;
-        let keys = Keys::new(Rc::clone(&storage), form_of(config), config::key_readers());
+        let keys = keys_in(Rc::clone(&storage), config);
         match command {
-            StoreCommand::Import { from, weak } => import(&keys, &*storage, *from, *weak).await,
+            StoreCommand::Import { from, weak, rpm, tpm } => {
+                let policies = PolicyNames { rpm: rpm.clone(), tpm: tpm.clone() };
+                let input = import::read(*from, &input()?, &policies).map_err(Problem::Input)?;
+                // Keys move from a file into the store while the file is in use.
+                match import::store(input, *weak, &keys.without_file(), &*storage).await? {
+                    0 => Ok(()),
+                    refused => Err(Problem::Refused(refused)),
+                }
+            }
             StoreCommand::Export => export(&keys).await,
             StoreCommand::List { team, state, json } => {
                 let filter = Filter { team: team.as_deref(), state: state.as_deref() };
@@ -107,7 +119,7 @@ pub fn run(command: &StoreCommand, config: &Config) -> Result<(), Problem> {
 pub fn run_team(args: &TeamArgs, config: &Config) -> Result<(), Problem> {
     local_runtime()?.block_on(async {
         let storage = open(config, false).await?;
-        let keys = Keys::new(storage, form_of(config), config::key_readers());
+        let keys = keys_in(storage, config);
         match &args.command {
             TeamCommand::List => {
                 for team in keys.teams(&Teams::All).await? {
@@ -125,9 +137,9 @@ pub fn run_team(args: &TeamArgs, config: &Config) -> Result<(), Problem> {
     })
 }
 
-/// The form of new keys.
-fn form_of(config: &Config) -> KeyForm {
-    config.client.keys.as_ref().map(|keys| keys.form.clone()).unwrap_or_default()
+/// The keys in this storage, under the settings of the configuration.
+fn keys_in(storage: Rc<dyn KeyStorage>, config: &Config) -> Keys {
+    Keys::new(storage, config::key_readers()).under(config.client.keys.as_deref())
 }
 
 /// The store that the configuration names.
@@ -160,13 +172,31 @@ async fn one(keys: &Keys, command: &StoreCommand) -> Result<(), Problem> {
             let (_, made, _) = keys.rotate(id, &rotation, &Seen::Anything, &all, now).await?;
             shown_once(&made)
         }
-        StoreCommand::Revoke { id } => {
-            keys.revoke(id, &Seen::Anything, &all, now).await?;
+        StoreCommand::Revoke { id } => revoke(keys, id, now).await,
+        StoreCommand::Find => print(&keys.find(&input()?, &all, now).await?),
+        StoreCommand::List { .. } | StoreCommand::Import { .. } | StoreCommand::Export => Ok(()),
+    }
+}
+
+/// Revokes a key of the store, also one that a file has: so keys move from the store into a file.
+async fn revoke(keys: &Keys, id: &str, now: Timestamp) -> Result<(), Problem> {
+    let file = id.parse::<KeyId>().ok().and_then(|id| keys.file_with(id));
+    let revoked = keys.without_file().revoke(id, &Seen::Anything, &Teams::All, now).await;
+    match (file, revoked) {
+        (None, revoked) => {
+            revoked?;
             say(&format!("{id} is revoked, within 2 seconds everywhere"));
             Ok(())
         }
-        StoreCommand::Find => print(&keys.find(&input()?, &all, now).await?),
-        StoreCommand::List { .. } | StoreCommand::Import { .. } | StoreCommand::Export => Ok(()),
+        (Some(file), Err(KeyError::NoKey)) => Err(Problem::InFile(file.to_owned())),
+        (Some(file), revoked) => {
+            revoked?;
+            say(&format!(
+                "{id} is revoked in the store; the file {file} of client.keys has it, too, and \
+                 wins: remove it there if it must not be accepted"
+            ));
+            Ok(())
+        }
     }
 }
 
@@ -192,44 +222,6 @@ async fn list(keys: &Keys, filter: Filter<'_>, json: bool) -> Result<(), Problem
             return Ok(());
         }
     }
-}
-
-async fn import(
-    keys: &Keys,
-    storage: &dyn KeyStorage,
-    from: ImportForm,
-    weak: bool,
-) -> Result<(), Problem> {
-    let text = input()?;
-    let mut teams = BTreeMap::new();
-    let imported = match from {
-        ImportForm::Csv => csv::read(&text).map_err(Problem::Input)?,
-        ImportForm::File => {
-            let file = config::imported_keys(&text).map_err(Problem::Input)?;
-            teams = file.teams;
-            file.keys
-        }
-    };
-    if imported.iter().any(|key| !key.sha256.is_empty()) {
-        say("the length of keys of which only the hash is known is not known: the limit of \
-             failures (client.failures) is their protection");
-    }
-    for (name, form) in &teams {
-        keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
-    }
-    let (mut stored, mut present, mut refused) = (0, 0, 0);
-    for batch in imported.chunks(BATCH) {
-        let batch = Import { keys: batch.to_vec(), weak };
-        let done = keys.import(&batch, &Teams::All).await?;
-        stored += done.stored.len();
-        present += done.present.len();
-        refused += done.refused.len();
-        done.refused.iter().for_each(|why| say(why));
-    }
-    // From now on, a key that is not there is unknown.
-    storage.begin().await.map_err(KeyError::from)?;
-    say(&format!("{stored} keys are stored, and {present} were there before"));
-    if refused > 0 { Err(Problem::Refused(refused)) } else { Ok(()) }
 }
 
 async fn export(keys: &Keys) -> Result<(), Problem> {

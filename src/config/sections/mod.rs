@@ -174,15 +174,8 @@ impl RawConfig {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let raw_client = self.client.value().unwrap_or(&absent);
-        let Client {
-            settings: mut client,
-            geo_files,
-            api_key_file,
-            class_file,
-            password_file,
-            key_source,
-        } = raw_client.compile(&cx);
-        client.geo = geo_files.iter().map(|file| file.database.clone()).collect();
+        let Client { settings: mut client, files, key_source } = raw_client.compile(&cx);
+        client.geo = files.databases.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
         let keeps_keys = self.store.is_broken() || store.keeps_keys();
         let keys_on_failure = raw_client.keys_on_failure(keeps_keys, &cx);
@@ -221,10 +214,7 @@ impl RawConfig {
             check,
             listeners,
             client,
-            geo_files,
-            api_key_file,
-            class_file,
-            password_file,
+            files,
             key_source,
             store,
             keys_on_failure,

@@ -85,7 +85,7 @@ fn a_missing_or_broken_database_is_an_error_at_a_start() {
 fn a_missing_or_broken_database_is_ignored_at_a_reload() {
     let directory = Directory::new("{ database: geo.mmdb }", "key: country");
     directory.put("geo.mmdb", &german());
-    let first = directory.load(&[]).unwrap().config.geo_files;
+    let first = directory.load(&[]).unwrap().config.files.databases;
     for broken in [Some(&b"broken"[..]), Some(b""), None] {
         match broken {
             Some(bytes) => directory.put("geo.mmdb", bytes),
@@ -98,7 +98,7 @@ fn a_missing_or_broken_database_is_ignored_at_a_reload() {
         assert!(Arc::ptr_eq(&again.config.client.geo[0], &first[0].database));
         assert_eq!(paths(&again), [directory.at("geo.mmdb")], "it is watched still");
         // What stays is still the first one, at the next reload, too.
-        let third = directory.load(&again.config.geo_files).unwrap();
+        let third = directory.load(&again.config.files.databases).unwrap();
         assert!(Arc::ptr_eq(&third.config.client.geo[0], &first[0].database));
     }
     directory.put("geo.mmdb", &file("GeoLite2-City", &place("FR", None)));
@@ -111,11 +111,11 @@ fn a_missing_or_broken_database_is_ignored_at_a_reload() {
 fn a_file_that_did_not_change_is_not_read_again() {
     let directory = Directory::new("{ database: geo.mmdb }", "key: country");
     directory.put("geo.mmdb", &german());
-    let first = directory.load(&[]).unwrap().config.geo_files;
-    let same = directory.load(&first).unwrap().config.geo_files;
+    let first = directory.load(&[]).unwrap().config.files.databases;
+    let same = directory.load(&first).unwrap().config.files.databases;
     assert!(Arc::ptr_eq(&same[0].database, &first[0].database));
     directory.put("geo.mmdb", &german());
-    let other = directory.load(&first).unwrap().config.geo_files;
+    let other = directory.load(&first).unwrap().config.files.databases;
     assert!(!Arc::ptr_eq(&other[0].database, &first[0].database), "it is another file");
 }
 

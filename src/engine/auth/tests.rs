@@ -47,6 +47,7 @@ fn clients() -> Clients {
     let quota = Quota::new(2, Span::from_secs(3600)).expect("it is one");
     let keys = KeySettings {
         form: KeyForm::default(),
+        file: None,
         table: Arc::default(),
         foreign: false,
         forward: false,

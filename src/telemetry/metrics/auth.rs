@@ -1,13 +1,14 @@
 //! What a worker counts of credentials.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
+use tollgate_core::api_keys::KeyLookups;
 use tollgate_core::policy::AuthMethod;
 
 use super::cache::Cache;
 use super::cell::Counter;
-use super::families::AUTH;
+use super::families::{AUTH, KEY_LOOKUPS};
 use super::worker::WorkerMetrics;
 
 /// The label of a method that is not known.
@@ -18,12 +19,15 @@ const NONE: &str = "none";
 pub struct AuthMetrics {
     worker: Rc<WorkerMetrics>,
     results: RefCell<Cache<Counter>>,
+    /// Made with the first numbers, so that gateways without a store of keys have none.
+    lookups: OnceCell<[Counter; 5]>,
 }
 
 impl AuthMetrics {
     /// Counts for this worker.
     pub fn new(worker: &Rc<WorkerMetrics>) -> Self {
-        Self { worker: Rc::clone(worker), results: RefCell::new(Cache::new(8)) }
+        let results = RefCell::new(Cache::new(8));
+        Self { worker: Rc::clone(worker), results, lookups: OnceCell::new() }
     }
 
     /// Counts a request on a route that demands a credential. `result` is one of a few words.
@@ -33,5 +37,18 @@ impl AuthMetrics {
         let method = method.map_or(NONE, AuthMethod::word);
         let make = || self.worker.counter(&AUTH, &[method, result]);
         self.results.borrow_mut().get(key, make).increment();
+    }
+
+    /// The worker has found so many keys in each way.
+    pub fn set_lookups(&self, lookups: KeyLookups) {
+        let KeyLookups { hit, unknown, asked, stale, away } = lookups;
+        let make = || {
+            let results = ["hit", "unknown", "asked", "stale", "away"];
+            results.map(|result| self.worker.counter(&KEY_LOOKUPS, &[result]))
+        };
+        let counters = self.lookups.get_or_init(make);
+        for (counter, number) in counters.iter().zip([hit, unknown, asked, stale, away]) {
+            counter.set(number);
+        }
     }
 }

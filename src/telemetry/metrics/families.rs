@@ -128,6 +128,22 @@ families! {
         "Lookups of limits of single keys. result: hit (a known limit), negative (known to have \
          none), asked (the request waited for the answer), late (the answer did not come in time).",
     ).on_event();
+    KEY_LOOKUPS = Family::counter(
+        "tollgate_key_lookups_total", &["result"], "lookups",
+        "Lookups of API keys that the file does not have. result: hit (a known key), unknown (known \
+         to be none), asked (the request waited for the answer), stale (the store did not answer, \
+         and the key was accepted as it was last known), away (the store did not answer, and the \
+         key was not known).",
+    ).on_event();
+    KEY_STORE_AWAY = Family::gauge(
+        "tollgate_key_store_away", &["cause"], "",
+        "1 while the store of the API keys cannot be read, otherwise 0. cause: not_read (it does not \
+         answer), no_sign (it has no sign that it has keys, as a store that was emptied).",
+    ).on_event();
+    KEYS_IN_FILE_AND_STORE = Family::gauge(
+        "tollgate_keys_in_file_and_store", &[], "keys",
+        "API keys whose id is both in the file and in the store. Those of the file hold.",
+    ).on_event();
     LIMIT_UNITS = Family::gauge(
         "tollgate_limit_units", &["policy", "plan"], "units",
         "Limit of a policy; plan is empty for its own limit.",

@@ -34,13 +34,13 @@ fn a_key_is_made_shown_changed_rotated_found_and_revoked() {
     let gateway = gateway(&directory);
     let client = AdminClient::new(&gateway, OPERATE);
     let first = client.send("POST", "/v1/keys", &[JSON], &json!({ "first": true }).to_string());
-    assert_eq!(first.status, 200, "{first:?}");
+    assert_eq!(first.status, 201, "{first:?}");
 
     let path = format!("/v1/keys/{ID}");
     let body = json!({ "name": "acme-prod", "team": "acme", "limits": { "each": "100000/day" } });
     let body = body.to_string();
     let made = client.send("PUT", &path, &[JSON, "If-None-Match: *"], &body);
-    assert_eq!(made.status, 200, "{made:?}");
+    assert_eq!(made.status, 201, "{made:?}");
     let text = made.json()["key"].as_str().expect("the text").to_owned();
     assert!(text.starts_with(&format!("acme_{ID}_")), "{text}");
     assert_eq!(client.send("PUT", &path, &[JSON, "If-None-Match: *"], &body).status, 412);
@@ -63,7 +63,7 @@ fn a_key_is_made_shown_changed_rotated_found_and_revoked() {
 
     let rotate = format!("{path}/rotate");
     let rotated = client.send("POST", &rotate, &[JSON], &json!({ "overlap": "7d" }).to_string());
-    assert_eq!(rotated.status, 200, "{rotated:?}");
+    assert_eq!(rotated.status, 201, "{rotated:?}");
     let new = rotated.json()["key"].as_str().expect("the text").to_owned();
     eventually("both secrets hold", || {
         status(&gateway, &new) == 200 && status(&gateway, &text) == 200
@@ -90,7 +90,7 @@ fn a_token_for_a_team_sees_and_changes_its_keys_only() {
     let other = operator.send("POST", "/v1/keys", &[JSON], &other).json();
     let team = AdminClient::new(&gateway, KEYS);
     let own = team.send("POST", "/v1/keys", &[JSON], &json!({ "team": "acme" }).to_string());
-    assert_eq!(own.status, 200, "{own:?}");
+    assert_eq!(own.status, 201, "{own:?}");
     let page = team.get("/v1/keys").text().to_owned();
     let id = |key: &serde_json::Value| key["id"].as_str().expect("an id").to_owned();
     assert!(page.contains(&id(&own.json())) && !page.contains(&id(&other)), "{page}");

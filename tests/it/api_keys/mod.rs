@@ -1,10 +1,15 @@
 //! API keys in a file: credentials that routes demand, limits of keys and teams, and what upstreams
 //! and operators see.
 
+mod away;
 mod credentials;
 mod files;
+mod imports;
+mod invented;
 mod limits;
+mod scale;
 mod stored;
+mod topologies;
 mod upstream;
 
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ const IN_EFFECT: Duration = Duration::from_secs(2);
 const ROUTES: &str =
     "routes: [{ path: /*, auth: [api_key], policies: [each], respond: { body: ok } }]";
 
-fn node(store: &str, client: &str) -> Gateway {
+pub(super) fn node(store: &str, client: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          client: {{ failures: 100000/minute, keys: {{ {client} }} }}\n\
@@ -21,24 +21,24 @@ fn node(store: &str, client: &str) -> Gateway {
     ))
 }
 
-fn in_redis(redis: &Redis) -> String {
+pub(super) fn in_redis(redis: &Redis) -> String {
     format!("redis: {{ url: \"{}\", timeout: 2s }}", redis.url())
 }
 
-fn key(gateway: &Gateway, arguments: &[&str]) -> Output {
+pub(super) fn key(gateway: &Gateway, arguments: &[&str]) -> Output {
     let file = gateway.file();
     let file = file.to_str().expect("the path is UTF-8");
     Program::run(&[&["key", "-c", file], arguments].concat())
 }
 
 /// The text of a new key.
-fn create(gateway: &Gateway, arguments: &[&str]) -> String {
+pub(super) fn create(gateway: &Gateway, arguments: &[&str]) -> String {
     let made = key(gateway, &[&["create", "--store"], arguments].concat());
     assert_eq!(made.code, Some(0), "{}", made.stderr);
     made.stdout.trim_end().to_owned()
 }
 
-fn status(gateway: &Gateway, key: &str) -> u16 {
+pub(super) fn status(gateway: &Gateway, key: &str) -> u16 {
     gateway.client().get("/", &[&field(key)]).status
 }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{KeyDigest, KeyId, KeyRecord, TeamRecord};
+use super::{KeyDigest, KeyId, KeyLookups, KeyRecord, TeamRecord};
 use crate::time::Timestamp;
 
 /// What a key is looked up by.
@@ -50,12 +50,18 @@ pub trait KeyDirectory: Debug {
     /// Looks up a key. A directory that knows the answer gives it without waiting.
     fn find(&self, sought: Sought, now: Timestamp) -> KeyLookup<'_>;
 
-    /// Whether the answer to this question is known, so that [`find`](Self::find) does not wait.
+    /// Whether the answer to this question is known, or was: an invented key never was, so an address
+    /// with too many wrong keys can cause no lookups of such keys.
     fn knows(&self, sought: Sought, now: Timestamp) -> bool;
 
     /// A request was admitted with the key `id`, which was found by `sought`. A directory that
     /// stores when keys were last used notes it.
     fn used(&self, sought: Sought, id: KeyId, now: Timestamp) {
         let _ = (sought, id, now);
+    }
+
+    /// How keys were found, since the directory was made.
+    fn lookups(&self) -> KeyLookups {
+        KeyLookups::default()
     }
 }

@@ -13,6 +13,7 @@ mod digest;
 mod directory;
 mod form;
 mod id;
+mod lookups;
 mod override_limit;
 mod record;
 #[cfg(feature = "keys")]
@@ -32,6 +33,7 @@ pub use digest::{DigestError, KeyDigest};
 pub use directory::{Found, KeyDirectory, KeyEntry, KeyLookup, Sought};
 pub use form::{FormError, KeyForm, PREFIX, PrefixError, TEXT_TAIL};
 pub use id::{KeyId, KeyIdError};
+pub use lookups::KeyLookups;
 pub use override_limit::Override;
 pub use record::{HeldDigest, KeyRecord, TeamRecord};
 #[cfg(feature = "keys")]

@@ -23,7 +23,7 @@ impl Found {
     }
 
     /// The number of the documents that are complete.
-    pub(super) const fn number(&self) -> Option<u64> {
+    pub(super) const fn of_all(&self) -> Option<u64> {
         self.last
     }
 }

@@ -210,7 +210,7 @@ impl Meter {
         let metered = match self.0 {
             Reading::Known(cost) => Metered::Cost(cost),
             Reading::Unread(cause) => Metered::AtLeast(0, cause),
-            Reading::Number(content) => match content.end().number() {
+            Reading::Number(content) => match content.end().of_all() {
                 Some(cost) => Metered::Cost(cost),
                 None => Metered::AtLeast(0, Unsettled::of(progress)),
             },

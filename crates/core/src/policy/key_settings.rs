@@ -13,6 +13,8 @@ use crate::api_keys::{KeyDigest, KeyEntry, KeyForm, KeyTable, Override, Sought};
 pub struct KeySettings {
     /// The form of the keys.
     pub form: KeyForm,
+    /// The file of these keys, as the configuration names it.
+    pub file: Option<Arc<str>>,
     /// The keys of a file.
     pub table: Arc<KeyTable>,
     /// Whether texts of other forms can be keys, too: those that were imported.

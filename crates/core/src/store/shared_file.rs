@@ -1,6 +1,8 @@
 //! A file of redb that several processes share. Nodes keep it open for reads, while the command line
 //! or an operator's call writes to it.
 
+mod reader;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,6 +12,8 @@ use redb::{
     Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase as _,
     ReadableTable as _, TableDefinition,
 };
+
+pub(super) use self::reader::{FileReader, ReadFile, reply};
 
 /// By part.
 pub(super) const MARKS: TableDefinition<'_, u64, u64> = TableDefinition::new("marks");
@@ -59,11 +63,16 @@ pub(super) fn writer(path: &Path) -> Result<Database, redb::Error> {
     Ok(builder().create(path)?)
 }
 
+/// The file, open for writes. A file that is gone is not made anew: it would have lost what was in it.
+pub(super) fn existing(path: &Path) -> Result<Database, redb::Error> {
+    Ok(builder().open(path)?)
+}
+
 /// The error of redb, and what to do about it. `content` names what the file should contain.
 pub(super) fn explained(error: impl Into<redb::Error>, content: &str) -> String {
     match error.into() {
         redb::Error::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            format!("{error}; make its directory, or choose another path")
+            format!("{error}; make its directory, restore the file, or choose another path")
         }
         redb::Error::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             format!("{error}; the gateway must be allowed to read and write it")

@@ -8,8 +8,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, join_all};
 use redis::{Cmd, Value, cmd, pipe};
 use tollgate_core::api_keys::{KeyDigest, KeyId};
+use tollgate_core::store::OutageCause;
 use tollgate_core::store::keys::{
-    KeyStorage, KeyWrite, MAX_PAGE, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
+    KeyStorage, KeyWrite, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
     part_of_digest, part_of_id, part_of_team,
 };
 use tollgate_core::store::overrides::PARTS;
@@ -25,6 +26,8 @@ use crate::transport::NETWORK;
 
 /// The shortest timeout: an operator waits longer than a request.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The rules of the ACL for the commands that counters do not need.
+pub(crate) const KEY_COMMANDS: &str = "+zadd +zrem +zrangebylex";
 const WRITE_KEY: &str = include_str!("write_key.lua");
 const WRITE_TEAM: &str = include_str!("write_team.lua");
 const WRITE_DIGEST: &str = include_str!("write_digest.lua");
@@ -118,24 +121,26 @@ impl ControlKeys {
         }
     }
 
-    async fn ids(&self, part: usize, after: Option<KeyId>) -> Result<Vec<KeyId>, StorageError> {
+    async fn ids(
+        &self,
+        part: usize,
+        after: Option<KeyId>,
+        most: usize,
+    ) -> Result<Vec<KeyId>, StorageError> {
         let index = self.access.names.index(part);
         let mut commands = pipe();
         commands.cmd("GET").arg(self.access.names.sign(part));
-        commands.cmd("HGETALL").arg(&index);
+        let after = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+        let ids = self.access.names.ids(part);
+        commands.cmd("ZRANGEBYLEX").arg(ids).arg(after).arg("+").arg("LIMIT").arg(0).arg(most);
         let replies = self.access.ask(&index, &commands).await.map_err(away)?;
         let mut replies = replies.into_iter();
         if matches!(replies.next(), Some(Value::Nil)) && !self.restores {
             return Err(StorageError::NotBegun);
         }
-        let fields = replies.next().unwrap_or(Value::Nil);
-        let pairs: Vec<(String, Vec<u8>)> = redis::from_redis_value(fields)
-            .map_err(|_| away(StoreError::InvalidReply("an index of keys is not a hash")))?;
-        let ids = pairs.into_iter().filter_map(|(id, _)| id.parse().ok());
-        let mut ids: Vec<KeyId> = ids.filter(|id| after.is_none_or(|it| *id > it)).collect();
-        ids.sort_unstable();
-        ids.truncate(MAX_PAGE);
-        Ok(ids)
+        let ids: Vec<String> = redis::from_redis_value(replies.next().unwrap_or(Value::Nil))
+            .map_err(|_| away(StoreError::InvalidReply("the ids of keys are not a list")))?;
+        Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
     async fn write_key(&self, write: KeyWrite<'_>) -> Result<Version, StorageError> {
@@ -147,8 +152,8 @@ impl ControlKeys {
         }
         let (part, version) = (part_of_id(id), Version::random());
         let index = self.access.names.index(part);
-        let keys =
-            [self.access.names.record(part, id), index.clone(), self.access.names.sign(part)];
+        let names = &self.access.names;
+        let keys = [names.record(part, id), index.clone(), names.sign(part), names.ids(part)];
         let mut call = script(WRITE_KEY, &keys.each_ref().map(String::as_str));
         call.arg(id.as_str()).arg(expected.as_str()).arg(versioned(&version, record));
         call.arg(lasts_ms).arg(if self.restores { "restore" } else { "" });
@@ -235,7 +240,8 @@ impl ControlKeys {
     async fn forget(&self, id: KeyId) -> Result<(), StorageError> {
         let part = part_of_id(id);
         let index = self.access.names.index(part);
-        let mut call = script(FORGET, &[&self.access.names.record(part, id), &index]);
+        let names = &self.access.names;
+        let mut call = script(FORGET, &[&names.record(part, id), &index, &names.ids(part)]);
         call.arg(id.as_str());
         self.access.ask_one(&index, call).await.map(drop).map_err(away)
     }
@@ -265,8 +271,9 @@ impl KeyStorage for ControlKeys {
         &self,
         part: usize,
         after: Option<KeyId>,
+        most: usize,
     ) -> LocalBoxFuture<'_, Result<Vec<KeyId>, StorageError>> {
-        Self::ids(self, part, after).boxed_local()
+        Self::ids(self, part, after, most).boxed_local()
     }
 
     fn write_key<'a>(
@@ -324,5 +331,11 @@ fn versioned(version: &Version, record: &[u8]) -> Vec<u8> {
 }
 
 fn away(error: StoreError) -> StorageError {
-    StorageError::Away(error.to_string())
+    match error.cause() {
+        OutageCause::CommandForbidden => StorageError::Away(format!(
+            "{error}: the user needs {KEY_COMMANDS} for the calls of operators, besides the rights \
+             that counters need"
+        )),
+        _ => StorageError::Away(error.to_string()),
+    }
 }

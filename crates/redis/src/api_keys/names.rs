@@ -13,8 +13,8 @@ impl Names {
         Self { prefix: prefix.into() }
     }
 
-    /// The index of a part: a hash of its ids, with the time of their last use. Calls about a part
-    /// go where this key is.
+    /// The index of a part: a hash of its ids, with the time of their last use. Calls about a part go
+    /// where this key is.
     pub(super) fn index(&self, part: usize) -> String {
         let prefix = &self.prefix;
         format!("{prefix}:k:{{{prefix}:k:{part:02}}}")
@@ -23,6 +23,11 @@ impl Names {
     /// The record of a key.
     pub(super) fn record(&self, part: usize, id: KeyId) -> String {
         format!("{}:{id}", self.index(part))
+    }
+
+    /// The ids of a part in their order: a sorted set in which all have one score.
+    pub(super) fn ids(&self, part: usize) -> String {
+        format!("{}:ids", self.index(part))
     }
 
     /// The sign that a part has keys. Without it, the part was emptied or never had any.
@@ -57,8 +62,8 @@ mod tests {
             let names = Names::new(prefix);
             let digest = KeyDigest::from_bytes([7; 32]);
             let index = names.index(7);
-            let others =
-                [names.record(7, KeyId::from_bits(1)), names.sign(7), names.digest(7, &digest)];
+            let record = names.record(7, KeyId::from_bits(1));
+            let others = [record, names.ids(7), names.sign(7), names.digest(7, &digest)];
             assert!(others.iter().all(|it| slot(it.as_bytes()) == slot(index.as_bytes())));
         }
         assert_eq!(Names::new("rl").index(7), "rl:k:{rl:k:07}");

@@ -52,17 +52,17 @@ fn a_key_is_away_before_the_store_has_begun_and_unknown_afterwards() {
         let server = Process::start(&[]);
         let Scene { control, worker } = scene(&server).await;
         let sought = [Sought::Id(id(1)), Sought::Digest(KeyDigest::from_bytes([1; 32]))];
-        assert_eq!(worker.keys(&sought).await, [ReadRecord::Away, ReadRecord::Away]);
+        assert_eq!(worker.keys(&sought).await, [ReadRecord::NoSign, ReadRecord::NoSign]);
         let refused = control.write_key(write(id(1), &Expected::Absent)).await;
         assert_eq!(refused, Err(StorageError::NotBegun));
         assert_eq!(control.read_keys(&[id(1)]).await, Err(StorageError::NotBegun));
-        assert_eq!(control.ids(0, None).await, Err(StorageError::NotBegun));
+        assert_eq!(control.ids(0, None, 9).await, Err(StorageError::NotBegun));
         control.begin().await.unwrap();
         assert_eq!(worker.keys(&sought).await, [ReadRecord::Absent, ReadRecord::Absent]);
         control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
         assert_eq!(worker.keys(&sought[..1]).await[0].record(), Some(RECORD));
         server.command(&["FLUSHALL"]);
-        assert_eq!(worker.keys(&sought).await, [ReadRecord::Away, ReadRecord::Away]);
+        assert_eq!(worker.keys(&sought).await, [ReadRecord::NoSign, ReadRecord::NoSign]);
         let refused = control.write_key(write(id(2), &Expected::Absent)).await;
         assert_eq!(refused, Err(StorageError::NotBegun));
     });
@@ -84,8 +84,8 @@ fn a_key_is_written_once_and_then_only_with_its_version() {
         control.write_key(write(id(1), &expected)).await.unwrap();
         let late = control.write_key(write(id(1), &expected)).await;
         assert_eq!(late, Err(StorageError::Stale));
-        assert_eq!(control.ids(part_of_id(id(1)), None).await, Ok(vec![id(1)]));
-        assert_eq!(control.ids(part_of_id(id(1)), Some(id(1))).await, Ok(vec![]));
+        assert_eq!(control.ids(part_of_id(id(1)), None, 9).await, Ok(vec![id(1)]));
+        assert_eq!(control.ids(part_of_id(id(1)), Some(id(1)), 9).await, Ok(vec![]));
         assert!(worker.keys(&[Sought::Id(id(1))]).await[0].record().is_some());
     });
 }
@@ -133,7 +133,39 @@ fn the_record_of_a_revoked_key_ends_and_leaves_the_index() {
         control.write_key(write).await.unwrap();
         let gone = async || control.read_keys(&[id(1)]).await == Ok(vec![None]);
         eventually("the record has ended", gone).await;
-        assert_eq!(control.ids(part_of_id(id(1)), None).await, Ok(vec![]));
+        assert_eq!(control.ids(part_of_id(id(1)), None, 9).await, Ok(vec![]));
+    });
+}
+
+#[test]
+fn the_ids_of_a_part_are_listed_in_their_order_and_no_more_than_asked_for() {
+    run(async {
+        let server = Process::start(&[]);
+        let Scene { control, .. } = scene(&server).await;
+        control.begin().await.unwrap();
+        let part = part_of_id(id(0));
+        let mut all: Vec<KeyId> = (0..5000).map(id).filter(|id| part_of_id(*id) == part).collect();
+        all.sort_unstable();
+        let written = all.iter().rev();
+        futures_util::future::join_all(written.map(|id| {
+            let write = write(*id, &Expected::Absent);
+            control.write_key(write)
+        }))
+        .await
+        .into_iter()
+        .for_each(|written| drop(written.unwrap()));
+        let (mut listed, mut after) = (Vec::<KeyId>::new(), None);
+        loop {
+            let page = control.ids(part, after, 7).await.unwrap();
+            assert!(page.len() <= 7);
+            after = page.last().copied().or(after);
+            listed.extend(&page);
+            if page.len() < 7 {
+                break;
+            }
+        }
+        assert!(all.len() > 50);
+        assert_eq!(listed, all);
     });
 }
 
@@ -149,7 +181,7 @@ fn the_last_use_is_noted_of_keys_that_exist_and_never_goes_back() {
         worker.store_uses(&[(id(1), at(1000))]).await;
         let stored = control.read_keys(&[id(1)]).await.unwrap();
         assert_eq!(stored[0].as_ref().unwrap().used, Some(at(2000)));
-        assert!(!control.ids(part_of_id(id(2)), None).await.unwrap().contains(&id(2)));
+        assert!(!control.ids(part_of_id(id(2)), None, 9).await.unwrap().contains(&id(2)));
     });
 }
 
@@ -174,7 +206,7 @@ fn a_backup_is_written_before_the_store_begins() {
         let Scene { control, worker } = scene(&server).await;
         let control = control.restoring();
         control.write_key(write(id(1), &Expected::Absent)).await.unwrap();
-        assert_eq!(worker.keys(&[Sought::Id(id(2))]).await, [ReadRecord::Away]);
+        assert_eq!(worker.keys(&[Sought::Id(id(2))]).await, [ReadRecord::NoSign]);
         assert!(worker.keys(&[Sought::Id(id(1))]).await[0].record().is_some());
         control.begin().await.unwrap();
         assert_eq!(worker.keys(&[Sought::Id(id(2))]).await, [ReadRecord::Absent]);

@@ -9,8 +9,8 @@ use futures_util::future::{LocalBoxFuture, join_all};
 use redis::{Value, cmd, pipe};
 use tokio::time::sleep;
 use tollgate_core::api_keys::{KeyId, Sought};
-use tollgate_core::store::keys::{ReadKeys, ReadRecord, part_of_digest, part_of_id};
-use tollgate_core::store::overrides::Marks;
+use tollgate_core::store::keys::{KeysCondition, ReadKeys, ReadRecord, part_of_digest, part_of_id};
+use tollgate_core::store::overrides::PARTS;
 use tollgate_core::time::{Clock, Timestamp};
 
 use super::names::Names;
@@ -22,6 +22,8 @@ use crate::store::RedisStore;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The time until the next read after one that failed.
 const RETRY: Duration = Duration::from_millis(200);
+/// How many parts are asked for their sign with each read of the marks: all parts in 16 seconds.
+const SIGNS: usize = 4;
 const NOTE_USES: &str = include_str!("note_uses.lua");
 
 /// The keys beside the counters of a worker.
@@ -103,13 +105,27 @@ impl WorkerKeys {
         });
         join_all(calls).await;
     }
+
+    /// Reads which of these parts have the sign that they have keys.
+    async fn look_for_signs(&self, parts: impl Iterator<Item = usize>, condition: &KeysCondition) {
+        let looks = parts.map(async |part| {
+            let mut read = cmd("GET");
+            read.arg(self.0.names.sign(part));
+            // The links log an error, and then what was read before holds.
+            if let Ok(sign) = self.0.ask_one(&self.0.names.index(part), read).await {
+                condition.note_sign(part, matches!(sign, Value::BulkString(_)));
+            }
+        });
+        join_all(looks).await;
+    }
 }
 
 fn told(stored: Result<Stored, StoreError>) -> ReadRecord {
     match stored {
         Ok(Stored::Value(bytes)) => ReadRecord::Record(bytes),
         Ok(Stored::Absent) => ReadRecord::Absent,
-        Ok(Stored::NotBegun) | Err(_) => ReadRecord::Away,
+        Ok(Stored::NotBegun) => ReadRecord::NoSign,
+        Err(_) => ReadRecord::Away,
     }
 }
 
@@ -130,13 +146,19 @@ impl ReadKeys for WorkerKeys {
         self.0.timeout
     }
 
-    fn listen(self: Rc<Self>, marks: Arc<Marks>, clock: Clock) -> LocalBoxFuture<'static, ()> {
+    fn listen(
+        self: Rc<Self>,
+        condition: Arc<KeysCondition>,
+        clock: Clock,
+    ) -> LocalBoxFuture<'static, ()> {
         async move {
+            let mut parts = (0..PARTS).cycle();
             loop {
                 let at = clock.now();
                 let pause = match self.0.marks().await {
                     Ok(read) => {
-                        marks.hear(read, at);
+                        condition.marks().hear(read, at);
+                        self.look_for_signs(parts.by_ref().take(SIGNS), &condition).await;
                         INTERVAL
                     }
                     // The links have logged the error.

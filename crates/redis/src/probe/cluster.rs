@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tollgate_core::store::OutageCause;
 
 use super::report::{ServerKind, ServerReport};
+use super::scope::ProbeScope;
 use super::server::{self, MAX_SERVERS};
 use crate::connect::{self, Peer, Target};
 use crate::failure::StoreError;
@@ -33,9 +34,9 @@ struct Node<'r> {
 pub(super) async fn probe(
     settings: &RedisSettings,
     seeds: &[Address],
-    limit: Duration,
+    scope: ProbeScope,
 ) -> Vec<ServerReport> {
-    let asked = seeds.iter().take(MAX_SERVERS).map(|seed| one(settings, seed, limit));
+    let asked = seeds.iter().take(MAX_SERVERS).map(|seed| one(settings, seed, scope.limit));
     let (mut reports, mut map) = (Vec::new(), None);
     for (report, ranges) in join_all(asked).await {
         map = map.or(ranges);
@@ -57,7 +58,7 @@ pub(super) async fn probe(
     });
     let masters = nodes.iter().map(|node| async move {
         let target = Target::InCluster(node.address.clone(), node.slot);
-        let asked = server::master(settings, (node.address, &target), limit).await;
+        let asked = server::master(settings, (node.address, &target), scope).await;
         ServerReport { slots: Some(node.slots), ..asked }
     });
     let are_read = settings.read_from == ReadFrom::Replica;
@@ -65,7 +66,7 @@ pub(super) async fn probe(
         .iter()
         .filter(|_| are_read)
         .flat_map(|node| node.replicas.iter().map(|&address| (address, Some(node.slot))));
-    let replicas = replicas.take(MAX_SERVERS).map(|it| server::replica(settings, it, limit));
+    let replicas = replicas.take(MAX_SERVERS).map(|it| server::replica(settings, it, scope.limit));
     let (masters, replicas) = tokio::join!(join_all(masters), join_all(replicas));
     reports.extend(masters);
     reports.extend(replicas);

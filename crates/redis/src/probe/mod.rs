@@ -9,37 +9,36 @@ mod cluster;
 mod facts;
 mod report;
 mod rights;
+mod scope;
 mod sentinels;
 mod server;
-
-use std::time::Duration;
 
 use futures_util::future::join_all;
 
 pub use report::{ClockOffset, Eviction, ServerKind, ServerReport, SmallSetting};
+pub use scope::ProbeScope;
 
 use super::connect::Target;
 use super::settings::{RedisSettings, Topology};
 
-/// Asks all servers that the settings name, and those that Sentinels or a cluster report. The
-/// questions to one server take no longer than `limit`, and half of it more if it does not answer.
-/// It must be called in a `LocalRuntime`.
-pub async fn probe(settings: &RedisSettings, limit: Duration) -> Vec<ServerReport> {
+/// Asks all servers that the settings name, and those that Sentinels or a cluster report. It must be
+/// called in a `LocalRuntime`.
+pub async fn probe(settings: &RedisSettings, scope: ProbeScope) -> Vec<ServerReport> {
     match &settings.topology {
         Topology::Standalone(address) => {
             let target = Target::Fixed(address.clone());
-            vec![server::master(settings, (address, &target), limit).await]
+            vec![server::master(settings, (address, &target), scope).await]
         }
         Topology::Shards(shards) => {
             let asked = shards.iter().map(|address| async move {
                 let target = Target::Fixed(address.clone());
-                server::master(settings, (address, &target), limit).await
+                server::master(settings, (address, &target), scope).await
             });
             join_all(asked).await
         }
         Topology::Sentinel { sentinels, master_name } => {
-            sentinels::probe(settings, (sentinels, master_name), limit).await
+            sentinels::probe(settings, (sentinels, master_name), scope).await
         }
-        Topology::Cluster(seeds) => cluster::probe(settings, seeds, limit).await,
+        Topology::Cluster(seeds) => cluster::probe(settings, seeds, scope).await,
     }
 }

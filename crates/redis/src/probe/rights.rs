@@ -46,14 +46,15 @@ impl Refused {
     }
 }
 
-/// Tries all commands that a server needs that decides. `key` is that of the test write.
+/// Tries all commands that a server needs that decides, and has API keys or not. `key` is that of
+/// the test write.
 ///
 /// # Errors
 /// If the connection breaks.
 pub(super) async fn of_master(
     wire: &mut Wire,
     (settings, script): (&RedisSettings, &Script),
-    key: &str,
+    (key, with_api_keys): (&str, bool),
     report: &mut ServerReport,
 ) -> Result<Refused, StoreError> {
     let mut attempts = vec![
@@ -75,6 +76,9 @@ pub(super) async fn of_master(
         Attempt::new("PTTL", "+pttl", cmd("PTTL").arg(key).take()),
     ];
     attempts.extend(reads(key));
+    if with_api_keys {
+        attempts.extend(listing(key));
+    }
     // A pattern may permit the key of the test and not those of counters. No counter has this field.
     let layout = Layout::new(&settings.prefix, settings.expected_clients);
     let bucket = layout.key(Principal::from_bits(0));
@@ -116,6 +120,19 @@ pub(super) async fn of_node(
         Attempt::new("PING", "+@connection", cmd("PING")),
     ];
     try_all(wire, settings, attempts, report).await
+}
+
+/// The commands of `api_keys::KEY_COMMANDS`, by which operators list API keys.
+fn listing(key: &str) -> [Attempt; 3] {
+    [
+        Attempt::new("ZADD", "+zadd", cmd("ZADD").arg(key).arg("XX").arg(0).arg("a").take()),
+        Attempt::new("ZREM", "+zrem", cmd("ZREM").arg(key).arg("a").take()),
+        Attempt::new(
+            "ZRANGEBYLEX",
+            "+zrangebylex",
+            cmd("ZRANGEBYLEX").arg(key).arg("-").arg("+").take(),
+        ),
+    ]
 }
 
 fn reads(key: &str) -> [Attempt; 3] {

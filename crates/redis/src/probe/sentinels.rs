@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::report::{ServerKind, ServerReport};
+use super::scope::ProbeScope;
 use super::server::{self, MAX_SERVERS};
 use crate::connect::{
     MASTER, REPLICAS, Target, ask_sentinel, healthy_replicas, named_master, of_sentinel,
@@ -26,10 +27,10 @@ struct Named {
 pub(super) async fn probe(
     settings: &RedisSettings,
     (sentinels, master_name): (&[Address], &str),
-    limit: Duration,
+    scope: ProbeScope,
 ) -> Vec<ServerReport> {
     let asked = sentinels.iter().take(MAX_SERVERS);
-    let asked = asked.map(|sentinel| one(settings, (sentinel, master_name), limit));
+    let asked = asked.map(|sentinel| one(settings, (sentinel, master_name), scope.limit));
     let (mut reports, mut masters, mut replicas) = (Vec::new(), Vec::new(), Vec::new());
     for (report, named) in join_all(asked).await {
         reports.push(report);
@@ -43,9 +44,9 @@ pub(super) async fn probe(
     }
     let masters = masters.iter().map(|address| async move {
         let target = Target::Fixed(address.clone());
-        server::master(settings, (address, &target), limit).await
+        server::master(settings, (address, &target), scope).await
     });
-    let replicas = replicas.iter().map(|it| server::replica(settings, (it, None), limit));
+    let replicas = replicas.iter().map(|it| server::replica(settings, (it, None), scope.limit));
     let (masters, replicas) = tokio::join!(join_all(masters), join_all(replicas));
     reports.extend(masters);
     reports.extend(replicas);

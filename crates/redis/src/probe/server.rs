@@ -11,6 +11,7 @@ use tollgate_core::time::monotonic;
 use super::facts;
 use super::report::{ServerKind, ServerReport};
 use super::rights;
+use super::scope::ProbeScope;
 use crate::connect::{self, Peer, Target, check_role};
 use crate::failure::StoreError;
 use crate::remedy::remedy;
@@ -32,10 +33,12 @@ const MEASURED: Duration = Duration::from_millis(500);
 pub(super) async fn master(
     settings: &RedisSettings,
     (address, target): (&Address, &Target),
-    limit: Duration,
+    scope: ProbeScope,
 ) -> ServerReport {
     let mut report = ServerReport::new(address, ServerKind::Master);
-    let asked = timeout(limit, ask_master(settings, address, target, &mut report)).await;
+    let ProbeScope { limit, with_api_keys } = scope;
+    let asked = ask_master(settings, (address, target), with_api_keys, &mut report);
+    let asked = timeout(limit, asked).await;
     conclude(&mut report, asked.ok(), (settings, address, limit)).await;
     report
 }
@@ -86,8 +89,8 @@ async fn silence(address: &Address, limit: Duration) -> StoreError {
 
 async fn ask_master(
     settings: &RedisSettings,
-    address: &Address,
-    target: &Target,
+    (address, target): (&Address, &Target),
+    with_api_keys: bool,
     report: &mut ServerReport,
 ) -> Result<(), StoreError> {
     let (mut wire, role) = open(settings, address, None, report).await?;
@@ -102,7 +105,8 @@ async fn ask_master(
     report.ping = measured(&mut wire, &cmd("PING"), settings, report).await?;
     let (test, script) = (target.test_write(), &*SCRIPT);
     let key = test.key(&settings.prefix);
-    let refused = rights::of_master(&mut wire, (settings, script), &key, report).await?;
+    let refused =
+        rights::of_master(&mut wire, (settings, script), (&key, with_api_keys), report).await?;
     if matches!(target, Target::InCluster(..)) {
         rights::of_node(&mut wire, settings, report).await?;
     }

@@ -99,7 +99,7 @@ pub async fn find(asked: Asked<'_>) -> Answered {
 
 pub async fn import(asked: Asked<'_>) -> Answered {
     let import: Import = read_json(&asked.body)?;
-    let done = keys(&asked)?.import(&import, &asked.call.teams).await.map_err(problem)?;
+    let done = keys(&asked)?.import(&import, &asked.call.teams, 0).await.map_err(problem)?;
     let after = json!({
         "stored": done.stored, "present": done.present.len(), "refused": done.refused.len(),
     });
@@ -133,12 +133,13 @@ pub async fn put_team(asked: Asked<'_>) -> Answered {
 }
 
 /// The keys of the store.
-fn keys<'a>(asked: &Asked<'a>) -> Result<&'a Keys, Problem> {
-    asked.node.keys.as_ref().ok_or_else(|| {
+fn keys(asked: &Asked<'_>) -> Result<Keys, Problem> {
+    let keys = asked.node.keys.as_ref().ok_or_else(|| {
         let detail = "there is no store for API keys: add store: { redis: ... }, or store: { keys: \
                       { path: keys.redb } }";
         Problem::conflict(detail)
-    })
+    })?;
+    Ok(keys.under(asked.view.snapshot.rules.clients().settings().keys.as_deref()))
 }
 
 fn now(asked: &Asked<'_>) -> Timestamp {
@@ -149,7 +150,7 @@ fn now(asked: &Asked<'_>) -> Timestamp {
 fn created((made, version): (CreatedKey, Version), before: Value) -> Answer {
     let key_id = Some(made.shown.id.clone());
     let change = Change { key_id, before, after: json!(made.shown), ..Change::default() };
-    tagged(Answer::changed(&made, change), &version)
+    tagged(Answer::created(&made, change), &version)
 }
 
 fn changed(before: &ShownKey, after: &ShownKey) -> Answer {
@@ -177,7 +178,7 @@ fn problem(error: KeyError) -> Problem {
     let status = match &error {
         KeyError::NoKey | KeyError::NoTeam => StatusCode::NOT_FOUND,
         KeyError::Team(_) => StatusCode::FORBIDDEN,
-        KeyError::State(_) => StatusCode::CONFLICT,
+        KeyError::State(_) | KeyError::InFile { .. } => StatusCode::CONFLICT,
         KeyError::Mistakes(_) => StatusCode::UNPROCESSABLE_ENTITY,
         KeyError::Store(error) => match error {
             StorageError::Stale => StatusCode::PRECONDITION_FAILED,

@@ -51,6 +51,7 @@ const CALLS: [CallSpec; 12] = [
         summary: "make an API key",
         about: "The answer has the text of the key, which no other call shows.",
         body: Some(NEW_KEY),
+        status: StatusCode::CREATED,
         done: "the key, with its text",
         answer: Content::Json(of::<CreatedKey>),
         has_tag: true,
@@ -67,6 +68,7 @@ const CALLS: [CallSpec; 12] = [
         }),
         done: "the id of the key",
         answer: Content::Json(of::<FoundKey>),
+        problems: &[StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY],
         ..change("POST", "/v1/keys/find", Run::Later(|it| Box::pin(answers::find(it))))
     },
     CallSpec {
@@ -98,6 +100,7 @@ const CALLS: [CallSpec; 12] = [
                 rotate the key with the overlap 0s.",
         names: &[ID],
         body: Some(NEW_KEY),
+        status: StatusCode::CREATED,
         done: "the key, with its text",
         answer: Content::Json(of::<CreatedKey>),
         has_tag: true,
@@ -144,6 +147,7 @@ const CALLS: [CallSpec; 12] = [
             schema: of::<Rotation>,
             examples: &[("a week", r#"{"overlap": "7d"}"#)],
         }),
+        status: StatusCode::CREATED,
         done: "the key, with its new text",
         answer: Content::Json(of::<CreatedKey>),
         has_tag: true,

@@ -16,7 +16,6 @@ impl State {
 
 impl Source for State {
     fn collect(&self, samples: &mut Samples) {
-        let set = &["http://i/keys"];
         for (name, value) in &*self.0.lock() {
             match *name {
                 "evictions" => samples.set(&families::STORE_EVICTIONS, &["true"], *value),
@@ -24,11 +23,17 @@ impl Source for State {
                 "others" => samples.set(&families::NODES_WITH_OTHER_CONFIG, &["routes"], *value),
                 "start" => samples.set(&families::CERTIFICATE_START, &["a.test"], *value),
                 "expiry" => samples.set(&families::CERTIFICATE_EXPIRY, &["a.test"], *value),
-                "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, set, *value),
-                "key_file" => samples.set(&families::KEY_FILE_LAST_LOAD, set, *value),
-                "password_file" => samples.set(&families::PASSWORD_FILE_LAST_LOAD, set, *value),
-                "class_file" => samples.set(&families::CLASS_FILE_LAST_LOAD, set, *value),
-                "left_out" => samples.set(&families::KEYS_LEFT_OUT, set, *value),
+                "fetched" => samples.set(&families::KEY_SET_LAST_FETCH, &["http://i/keys"], *value),
+                "key_file" => samples.set(&families::KEY_FILE_LAST_LOAD, &["keys.yaml"], *value),
+                "password_file" => {
+                    samples.set(&families::PASSWORD_FILE_LAST_LOAD, &["htpasswd"], *value)
+                }
+                "class_file" => {
+                    samples.set(&families::CLASS_FILE_LAST_LOAD, &["classes.yaml"], *value)
+                }
+                "keys_away" => samples.set(&families::KEY_STORE_AWAY, &["no_sign"], *value),
+                "duplicates" => samples.set(&families::KEYS_IN_FILE_AND_STORE, &[], *value),
+                "left_out" => samples.set(&families::KEYS_LEFT_OUT, &["http://i/keys"], *value),
                 "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
                 "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),

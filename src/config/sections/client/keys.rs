@@ -127,6 +127,7 @@ impl RawKeys {
         let headers = self.identity_headers.value();
         let settings = KeySettings {
             form,
+            file: file.as_ref().map(|file| (&*file.name).into()),
             table: file.as_ref().map(|file| file.table.clone()).unwrap_or_default(),
             foreign: self.foreign.copied().unwrap_or_default(),
             forward: self.forward.copied().unwrap_or_default(),

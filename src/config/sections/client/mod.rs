@@ -14,6 +14,7 @@ use tollgate_core::policy::spec::ClientFacts;
 use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, UserSource};
 use tollgate_core::store::keys::OnFailure;
 
+use crate::config::HeldFiles;
 use crate::config::field::{Field, List};
 use crate::config::model::{self, Client};
 use crate::config::node::TextSpan;
@@ -163,8 +164,13 @@ impl RawClient {
         settings.classes = class_file.as_ref().map(|file| file.table.clone());
         let jwt = self.user.value().and_then(|user| user.jwt.value());
         let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
-        let geo_files = geo.unwrap_or_default();
-        Client { settings, key_source, geo_files, api_key_file, class_file, password_file }
+        let files = HeldFiles {
+            databases: geo.unwrap_or_default(),
+            api_keys: api_key_file,
+            classes: class_file,
+            passwords: password_file,
+        };
+        Client { settings, files, key_source }
     }
 
     /// What is done with known API keys while their store cannot be read. The keys must be in a

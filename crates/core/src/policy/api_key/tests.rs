@@ -29,6 +29,7 @@ fn file(change: impl Fn(&mut KeyRecord)) -> File {
     let team = TeamRecord { plan: Some("pro".into()), ..TeamRecord::new("acme") };
     let settings = KeySettings {
         form,
+        file: None,
         table: Arc::new(KeyTable::new([record], [team])),
         foreign: false,
         forward: false,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 
+use super::condition::KeysCondition;
 use crate::api_keys::{KeyId, Sought};
-use crate::store::overrides::Marks;
 use crate::time::{Clock, Timestamp};
 
 /// The number of characters before a stored record: its version.
@@ -21,7 +21,9 @@ pub enum ReadRecord {
     Record(Vec<u8>),
     /// There is no such record.
     Absent,
-    /// The storage does not answer, or has lost what was in it.
+    /// It is not there, and the part of the storage has no sign that it has keys.
+    NoSign,
+    /// The storage does not answer.
     Away,
 }
 
@@ -30,7 +32,7 @@ impl ReadRecord {
     pub fn record(&self) -> Option<&[u8]> {
         match self {
             Self::Record(bytes) => bytes.get(VERSION_CHARS..),
-            Self::Absent | Self::Away => None,
+            Self::Absent | Self::NoSign | Self::Away => None,
         }
     }
 }
@@ -50,6 +52,11 @@ pub trait ReadKeys: Debug {
     /// How long a read may take.
     fn timeout(&self) -> Duration;
 
-    /// Reads the marks of changes at intervals, until the future is dropped.
-    fn listen(self: Rc<Self>, marks: Arc<Marks>, clock: Clock) -> LocalBoxFuture<'static, ()>;
+    /// Reads the marks of changes and the signs of the parts at intervals, until the future is
+    /// dropped, and tells them to the node.
+    fn listen(
+        self: Rc<Self>,
+        condition: Arc<KeysCondition>,
+        clock: Clock,
+    ) -> LocalBoxFuture<'static, ()>;
 }

@@ -18,14 +18,14 @@ pub(super) use reader::Reader;
 use super::backend::ReadRecord;
 use super::place::{part_of_digest, part_of_id, part_of_team};
 use super::storage::{
-    Expected, KeyWrite, MAX_PAGE, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
+    Expected, KeyWrite, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
 };
 use crate::api_keys::{KeyDigest, KeyId, Sought};
-use crate::store::shared_file::{self, MARKS, OpenFile, other_content, writer};
+use crate::store::shared_file::{self, MARKS, OpenFile, existing, other_content, writer};
 use crate::time::{Clock, Span, Timestamp};
 
-/// The version and the record, by id.
-const KEYS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("keys");
+/// The version and the record, by part and id, so that the keys of a part follow each other.
+const KEYS: TableDefinition<'_, (u8, &str), &[u8]> = TableDefinition::new("keys by part");
 /// The id, by digest.
 const DIGESTS: TableDefinition<'_, [u8; 32], &str> = TableDefinition::new("digests");
 /// The version and the record, by name.
@@ -84,7 +84,7 @@ impl KeysFile {
         change: impl FnOnce(&WriteTransaction) -> Result<Result<T, StorageError>, redb::Error>,
     ) -> Result<T, StorageError> {
         let done = || -> Result<Result<T, StorageError>, redb::Error> {
-            let database = writer(&self.path)?;
+            let database = existing(&self.path)?;
             let transaction = database.begin_write()?;
             let done = change(&transaction)?;
             if done.is_ok() {
@@ -110,7 +110,7 @@ impl KeysFile {
             for id in ids {
                 let seconds = uses.get(id.as_str())?.map(|seconds| seconds.value());
                 let used = seconds.map(|it| Timestamp::default().plus(Span::from_secs(it)));
-                let bytes = keys.get(id.as_str())?;
+                let bytes = keys.get(place_of(id))?;
                 records.push(bytes.and_then(|bytes| StoredRecord::of(bytes.value(), used)));
             }
             Ok(records)
@@ -129,23 +129,28 @@ impl KeysFile {
         })
     }
 
-    /// The ids of a part after this one, in their order, at most [`MAX_PAGE`].
+    /// The ids of a part after this one, in their order, at most `most`.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn ids(&self, part: usize, after: Option<KeyId>) -> Result<Vec<KeyId>, StorageError> {
+    pub fn ids(
+        &self,
+        part: usize,
+        after: Option<KeyId>,
+        most: usize,
+    ) -> Result<Vec<KeyId>, StorageError> {
         self.read(|opened| {
             let keys = opened.file.database.begin_read()?.open_table(KEYS)?;
-            let first = after.as_ref().map_or("", KeyId::as_str);
+            let (part, first) = (part_number(part), after.as_ref().map_or("", KeyId::as_str));
             let mut ids = Vec::new();
-            for entry in keys.range(first..)? {
-                let (id, _) = entry?;
-                let Ok(id) = id.value().parse::<KeyId>() else { continue };
-                if part_of_id(id) == part && after != Some(id) {
-                    ids.push(id);
-                }
-                if ids.len() == MAX_PAGE {
+            for entry in keys.range((part, first)..(part + 1, ""))? {
+                let (place, _) = entry?;
+                let Ok(id) = place.value().1.parse::<KeyId>() else { continue };
+                if ids.len() == most {
                     break;
+                }
+                if after != Some(id) {
+                    ids.push(id);
                 }
             }
             Ok(ids)
@@ -163,7 +168,7 @@ impl KeysFile {
         parts.push(part_of_id(id));
         self.write(&parts, |transaction| {
             let mut keys = transaction.open_table(KEYS)?;
-            if !is_expected(keys.get(id.as_str())?.map(|it| it.value().to_vec()), expected) {
+            if !is_expected(keys.get(place_of(&id))?.map(|it| it.value().to_vec()), expected) {
                 return Ok(Err(StorageError::Stale));
             }
             let mut digests = transaction.open_table(DIGESTS)?;
@@ -175,7 +180,7 @@ impl KeysFile {
                 }
             }
             let bytes = [version.as_str().as_bytes(), record].concat();
-            keys.insert(id.as_str(), &*bytes)?;
+            keys.insert(place_of(&id), &*bytes)?;
             if let Some(lasts) = lasts {
                 let end = Clock::System.wall().plus(lasts).as_micros();
                 transaction.open_table(ENDS)?.insert((end, id.as_str()), ())?;
@@ -239,7 +244,7 @@ impl KeysFile {
             let keys = transaction.open_table(KEYS)?;
             let mut table = transaction.open_table(USES)?;
             for (id, at) in uses {
-                if keys.get(id.as_str())?.is_some() {
+                if keys.get(place_of(id))?.is_some() {
                     table.insert(id.as_str(), at.as_secs())?;
                 }
             }
@@ -256,6 +261,15 @@ fn is_expected(stored: Option<Vec<u8>>, expected: &Expected) -> bool {
         (Some(stored), Expected::Version(version)) => stored.version == *version,
         _ => false,
     }
+}
+
+/// Where the record of a key is.
+fn place_of(id: &KeyId) -> (u8, &str) {
+    (part_number(part_of_id(*id)), id.as_str())
+}
+
+fn part_number(part: usize) -> u8 {
+    u8::try_from(part).expect("less than 64")
 }
 
 fn set_marks(transaction: &WriteTransaction, parts: &[usize]) -> Result<(), redb::Error> {
@@ -278,7 +292,9 @@ fn remove_ended(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     }
     for (end, id) in ended {
         ends.remove((end, &*id))?;
-        transaction.open_table(KEYS)?.remove(&*id)?;
+        if let Ok(id) = id.parse::<KeyId>() {
+            transaction.open_table(KEYS)?.remove(place_of(&id))?;
+        }
         transaction.open_table(USES)?.remove(&*id)?;
     }
     Ok(())
@@ -321,10 +337,6 @@ impl Opened {
         OpenFile::open(path).map(|file| Self { file }).map_err(explained)
     }
 
-    fn is_at(&self, path: &Path) -> bool {
-        self.file.is_at(path)
-    }
-
     /// The records of these keys, in their order.
     fn keys(&self, sought: &[Sought]) -> Result<Vec<ReadRecord>, String> {
         let read = || -> Result<Vec<ReadRecord>, redb::Error> {
@@ -334,9 +346,12 @@ impl Opened {
             let mut records = Vec::with_capacity(sought.len());
             for sought in sought {
                 let bytes = match sought {
-                    Sought::Id(id) => keys.get(id.as_str())?,
+                    Sought::Id(id) => keys.get(place_of(id))?,
                     Sought::Digest(digest) => match digests.get(*digest.as_bytes())? {
-                        Some(id) => keys.get(id.value())?,
+                        Some(id) => match id.value().parse::<KeyId>() {
+                            Ok(id) => keys.get(place_of(&id))?,
+                            Err(_) => None,
+                        },
                         None => None,
                     },
                 };

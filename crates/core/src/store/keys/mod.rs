@@ -11,11 +11,11 @@
 mod backend;
 #[cfg(feature = "keys")]
 mod cache;
+mod condition;
 #[cfg(feature = "keys-file")]
 mod file;
 #[cfg(feature = "keys")]
 mod last_known;
-mod lookups;
 mod place;
 #[cfg(feature = "keys")]
 mod shared;
@@ -26,15 +26,14 @@ mod uses;
 mod worker;
 
 pub use self::backend::{ReadKeys, ReadRecord, VERSION_CHARS};
+pub use self::condition::{KeysAway, KeysCondition};
 #[cfg(feature = "keys-file")]
 pub use self::file::{KeysFile, KeysFileError};
-pub use self::lookups::KeyLookups;
 pub use self::place::{part_of_digest, part_of_id, part_of_team};
 #[cfg(feature = "keys")]
 pub use self::shared::{OnFailure, SharedKeys};
 pub use self::storage::{
-    Expected, KeyStorage, KeyWrite, MAX_PAGE, MAX_TEAMS, StorageError, StoredRecord, TeamWrite,
-    Version,
+    Expected, KeyStorage, KeyWrite, MAX_TEAMS, StorageError, StoredRecord, TeamWrite, Version,
 };
 #[cfg(feature = "keys")]
 pub use self::worker::StoredKeys;

@@ -11,8 +11,6 @@ use super::VERSION_CHARS;
 use crate::api_keys::{KeyDigest, KeyId};
 use crate::time::{Span, Timestamp};
 
-/// The most ids of one page.
-pub const MAX_PAGE: usize = 1000;
 /// The most teams.
 pub const MAX_TEAMS: usize = 10_000;
 
@@ -153,11 +151,12 @@ pub trait KeyStorage: Debug {
         digest: &'a KeyDigest,
     ) -> LocalBoxFuture<'a, Result<Option<KeyId>, StorageError>>;
 
-    /// The ids of a part after this one, in their order, at most [`MAX_PAGE`].
+    /// The ids of a part after this one, in their order, at most `most`.
     fn ids(
         &self,
         part: usize,
         after: Option<KeyId>,
+        most: usize,
     ) -> LocalBoxFuture<'_, Result<Vec<KeyId>, StorageError>>;
 
     /// Writes a record, in one step with the test of its version, and tells all nodes. Returns the

@@ -13,11 +13,13 @@ use tokio::time::sleep;
 
 use super::backend::{ReadKeys, ReadRecord};
 use super::cache::{Cache, MAX_KNOWN, MAX_UNKNOWN, is_trusted};
+use super::condition::KeysCondition;
 use super::last_known::LastKnown;
-use super::lookups::KeyLookups;
 use super::place::{part_of_id, part_of_sought, part_of_team};
 use super::uses::{EVERY, NodeUses};
-use crate::api_keys::{Found, KeyDirectory, KeyId, KeyLookup, KeyRecord, Sought, TeamRecord};
+use crate::api_keys::{
+    Found, KeyDirectory, KeyId, KeyLookup, KeyLookups, KeyRecord, Sought, TeamRecord,
+};
 use crate::in_time::in_time;
 use crate::store::overrides::{Marks, PARTS, ReadAt};
 use crate::time::{Clock, Span, Timestamp};
@@ -32,13 +34,25 @@ const MAX_USES: usize = 4096;
 const USES_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the workers of a node share.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct OfNode {
-    pub(super) marks: Arc<Marks>,
+    pub(super) condition: Arc<KeysCondition>,
     pub(super) uses: NodeUses,
     pub(super) last_known: LastKnown,
     /// How long known keys are trusted, in microseconds.
     pub(super) stale_us: Arc<AtomicU64>,
+}
+
+impl OfNode {
+    /// What workers share that begin now.
+    pub(super) fn new() -> Self {
+        Self {
+            condition: Arc::new(KeysCondition::new(Arc::default(), Clock::System.now())),
+            uses: NodeUses::default(),
+            last_known: LastKnown::default(),
+            stale_us: Arc::default(),
+        }
+    }
 }
 
 /// The keys of one worker. Its times are those of this node, and not of the wall clock.
@@ -49,6 +63,7 @@ pub struct StoredKeys(Rc<Inner>);
 struct Inner {
     backend: Rc<dyn ReadKeys>,
     timeout: Duration,
+    condition: Arc<KeysCondition>,
     marks: Arc<Marks>,
     node_uses: NodeUses,
     last_known: LastKnown,
@@ -87,7 +102,7 @@ impl KeyDirectory for StoredKeys {
     }
 
     fn knows(&self, sought: Sought, now: Timestamp) -> bool {
-        self.0.fresh(&sought, now).is_some()
+        self.0.fresh(&sought, now).is_some() || self.0.last_known.get(&sought).is_some()
     }
 
     fn used(&self, sought: Sought, id: KeyId, now: Timestamp) {
@@ -97,6 +112,10 @@ impl KeyDirectory for StoredKeys {
             Inner::note_use(inner, id);
         }
     }
+
+    fn lookups(&self) -> KeyLookups {
+        self.0.lookups.get()
+    }
 }
 
 impl StoredKeys {
@@ -104,7 +123,8 @@ impl StoredKeys {
         Self(Rc::new(Inner {
             timeout: backend.timeout(),
             backend,
-            marks: Arc::clone(&node.marks),
+            condition: Arc::clone(&node.condition),
+            marks: Arc::clone(node.condition.marks()),
             node_uses: node.uses.clone(),
             last_known: node.last_known.clone(),
             stale_us: Arc::clone(&node.stale_us),
@@ -114,11 +134,6 @@ impl StoredKeys {
             uses: RefCell::default(),
             lookups: Cell::default(),
         }))
-    }
-
-    /// How keys were found, since the worker has started.
-    pub fn lookups(&self) -> KeyLookups {
-        self.0.lookups.get()
     }
 }
 
@@ -217,6 +232,7 @@ impl Inner {
         for (&(sought, at), record) in batch.iter().zip(&records) {
             match record {
                 ReadRecord::Absent => {
+                    self.condition.note_sign(part_of_sought(&sought), true);
                     let mark = marks[part_of_sought(&sought)];
                     self.cache.borrow_mut().learn_unknown(sought, ReadAt { mark, at });
                     self.last_known.forget(&sought);
@@ -225,6 +241,9 @@ impl Inner {
                 ReadRecord::Record(_) => {
                     let key = record.record().and_then(|it| KeyRecord::from_stored(it).ok());
                     keys.extend(key.map(|key| (sought, at, key)));
+                }
+                ReadRecord::NoSign => {
+                    self.condition.note_sign(part_of_sought(&sought), false);
                 }
                 ReadRecord::Away => {}
             }
@@ -268,7 +287,7 @@ impl Inner {
         for (name, record) in names.iter().zip(&records) {
             let team = match record {
                 ReadRecord::Absent => None,
-                ReadRecord::Away => continue,
+                ReadRecord::NoSign | ReadRecord::Away => continue,
                 ReadRecord::Record(_) => {
                     let read = record.record().and_then(|it| TeamRecord::from_stored(it).ok());
                     let Some(team) = read else { continue };

@@ -26,7 +26,7 @@ use super::marks::part;
 use super::stored::{Stored, Unreadable};
 use crate::digest::{Key, Secret};
 use crate::store::override_limit::Override;
-use crate::store::shared_file::{self, MARKS, OpenFile, writer};
+use crate::store::shared_file::{self, MARKS, OpenFile, existing, writer};
 
 /// By principal and policy.
 const LIMITS: TableDefinition<'_, (u128, u64), &[u8]> = TableDefinition::new("limits");
@@ -102,7 +102,7 @@ impl OverridesFile {
     /// If the file cannot be written. Then nothing is changed.
     pub fn put(&self, key: Key, what: Option<Override>) -> Result<(), FileError> {
         let done = || -> Result<(), redb::Error> {
-            let database = writer(&self.path)?;
+            let database = existing(&self.path)?;
             let transaction = database.begin_write()?;
             {
                 let mut limits = transaction.open_table(LIMITS)?;
@@ -159,10 +159,6 @@ struct Opened {
 impl Opened {
     fn open(path: &Path) -> Result<Self, String> {
         OpenFile::open(path).map(|file| Self { file }).map_err(explained)
-    }
-
-    fn is_at(&self, path: &Path) -> bool {
-        self.file.is_at(path)
     }
 
     fn secret(&self) -> Result<Option<u128>, String> {

@@ -43,8 +43,9 @@ impl KeyStorage for KeysFile {
         &self,
         part: usize,
         after: Option<KeyId>,
+        most: usize,
     ) -> LocalBoxFuture<'_, Result<Vec<KeyId>, StorageError>> {
-        self.aside(move |file| file.ids(part, after)).boxed_local()
+        self.aside(move |file| file.ids(part, after, most)).boxed_local()
     }
 
     fn write_key<'a>(

@@ -80,9 +80,10 @@ fn ids_are_listed_by_part_and_ended_records_are_removed() {
     }
     let mut listed = Vec::new();
     for part in 0..crate::store::overrides::PARTS {
-        let ids = file.ids(part, None).unwrap();
+        let ids = file.ids(part, None, 100).unwrap();
         if let Some(first) = ids.first() {
-            assert_eq!(file.ids(part, Some(*first)).unwrap(), ids[1..]);
+            assert_eq!(file.ids(part, Some(*first), 100).unwrap(), ids[1..]);
+            assert_eq!(file.ids(part, None, 1).unwrap(), [*first]);
         }
         listed.extend(ids);
     }
@@ -107,4 +108,17 @@ fn another_file_is_not_used() {
     assert!(KeysFile::open(&text).is_err());
     let error = KeysFile::open(&directory.path().join("none/keys.redb")).unwrap_err();
     assert!(error.to_string().contains("make its directory"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_not_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("keys.redb");
+    let file = KeysFile::open(&path).unwrap();
+    let (id, bytes) = record(1);
+    fs::remove_file(&path).unwrap();
+    let written = file.write_key(write(id, &Expected::Absent, &bytes));
+    assert!(matches!(written, Err(StorageError::Away(_))), "{written:?}");
+    assert!(file.store_uses(&[(id, Timestamp::default())]).is_err());
+    assert!(!path.exists());
 }

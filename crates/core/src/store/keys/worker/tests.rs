@@ -65,7 +65,7 @@ impl ReadKeys for Fake {
         Duration::from_millis(20)
     }
 
-    fn listen(self: Rc<Self>, _: Arc<Marks>, _: Clock) -> LocalBoxFuture<'static, ()> {
+    fn listen(self: Rc<Self>, _: Arc<KeysCondition>, _: Clock) -> LocalBoxFuture<'static, ()> {
         std::future::ready(()).boxed_local()
     }
 }
@@ -237,6 +237,9 @@ fn a_worker_trusts_what_another_one_has_read_last() {
         scene.fake.keys.borrow_mut()[0].disabled = true;
         assert!(matches!(find(20_000).await, Found::Known(_)));
         scene.fake.is_away.set(true);
+        assert!(
+            scene.keys.knows(sought(1), after(30_000)) && !scene.keys.knows(sought(2), after(0))
+        );
         let Found::Known(entry) = scene.find(sought(1), 30_000).await else {
             panic!("it is trusted");
         };

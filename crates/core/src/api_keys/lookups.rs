@@ -1,6 +1,6 @@
 //! How keys were found.
 
-/// How keys were found, since the worker has started.
+/// How keys were found, since the directory of a worker was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyLookups {
     /// The key was known.

@@ -1,0 +1,45 @@
+//! What a scrape says of a policy, whatever requests it has judged.
+
+use tollgate_core::policy::{Mode, Plan, Policy};
+
+use crate::telemetry::{Samples, families};
+
+/// The limits of a policy.
+pub fn collect(policy: &Policy, is_patched: bool, samples: &mut Samples) {
+    let name = &*policy.name;
+    let mode = match policy.mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+    };
+    let patched = if is_patched { "true" } else { "false" };
+    let labels = [name, mode, policy.algorithm.name(), patched];
+    samples.set_whole(&families::POLICY_INFO, &labels, 1);
+    samples.set_seconds(&families::LIMIT_WINDOW, &[name], policy.algorithm.window());
+    if !policy.is_unlimited {
+        samples.set_whole(&families::LIMIT_UNITS, &[name, ""], policy.algorithm.limit());
+    }
+    for (plan, limit) in policy.plans.iter().flat_map(|plans| &plans.limits) {
+        if let Plan::Limited { algorithm, .. } = limit {
+            samples.set_whole(&families::LIMIT_UNITS, &[name, plan], algorithm.limit());
+        }
+    }
+}
+
+/// Begins the series of decisions that alerts watch, so that an alert sees the first ones. The
+/// memory of this node never fails.
+pub fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) {
+    let limits = policy.plans.iter().flat_map(|plans| &plans.limits);
+    let plans = limits.filter(|(_, limit)| matches!(limit, Plan::Limited { .. }));
+    let own = (!policy.is_unlimited).then_some("");
+    let of_key = policy.overrides.as_ref().map(|_| "_override");
+    let outcomes = [
+        ("refused", policy.mode == Mode::Enforce),
+        ("banned", policy.mode == Mode::Enforce && policy.penalty.is_some()),
+        ("failed_open", is_shared),
+    ];
+    for plan in plans.map(|(name, _)| &**name).chain(own).chain(of_key) {
+        for (outcome, _) in outcomes.iter().filter(|(_, can_be)| *can_be) {
+            samples.begin(&families::DECISIONS, &[&policy.name, plan, outcome]);
+        }
+    }
+}
