@@ -3,7 +3,6 @@
 //! is fetched. A golden file has what it prints in each case; `UPDATE_GOLDEN=1` writes them anew.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::scratch::Scratch;
@@ -12,12 +11,19 @@ use crate::tree;
 /// A directory of programs that answer as these ones would. Each is text for the shell.
 fn stand_ins(programs: &[(&str, &str)]) -> Scratch {
     let directory = Scratch::new();
+    let texts = directory.path().join("texts");
+    std::fs::create_dir(&texts).expect("a directory");
+    // Another program writes the executable files. If this process did, a child that another test
+    // starts at this moment would have them open for writing, and the system would not run them.
+    let mut install = Command::new("install");
+    install.args(["-m", "755"]);
     for (name, text) in programs {
-        let path = directory.path().join(name);
+        let path = texts.join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a file");
-        let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(path, executable).expect("it is ours");
+        install.arg(path);
     }
+    let installed = install.arg(directory.path()).status().expect("it is a part of Debian");
+    assert!(installed.success());
     // The compiler of some targets has a library.
     let library = directory.path().join("libraries/x86_64-unknown-linux-gnu");
     std::fs::create_dir_all(&library).expect("a directory");

@@ -91,6 +91,7 @@ fn a_token_for_a_team_sees_and_changes_its_keys_only() {
     let team = AdminClient::new(&gateway, KEYS);
     let own = team.send("POST", "/v1/keys", &[JSON], &json!({ "team": "acme" }).to_string());
     assert_eq!(own.status, 201, "{own:?}");
+    assert_eq!(team.get("/v1/keys?after=x").status, 400);
     let page = team.get("/v1/keys").text().to_owned();
     let id = |key: &serde_json::Value| key["id"].as_str().expect("an id").to_owned();
     assert!(page.contains(&id(&own.json())) && !page.contains(&id(&other)), "{page}");

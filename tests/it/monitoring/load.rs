@@ -103,6 +103,8 @@ impl Load {
     }
 }
 
+const KEY_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/key_files/good.keys");
+
 /// Answers every second request to `/flaky` with 503.
 fn origin() -> Origin {
     let turns = AtomicUsize::new(0);
@@ -125,7 +127,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
            http: {{ address: \"127.0.0.1:0\" }}\n  \
            grpc: {{ address: \"127.0.0.1:0\", domains: {{ edge: \
              [{{ match: [key], policy: limited, key: {{ \"header:x-key\": key }} }}] }} }}\n\
-         client: {{ keys: {{ file: {:?} }}, user: {{ jwt: {{ jwks: \"http://127.0.0.1:1/keys\", \
+         client: {{ classes: {{ file: {:?} }}, keys: {{ file: {:?} }}, user: {{ jwt: {{ jwks: \"http://127.0.0.1:1/keys\", \
                  algorithms: [RS256] }} }} }}\n\
          upstreams:\n  \
            app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
@@ -148,7 +150,8 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          - {{ name: away, path: /away, upstream: away }}\n",
         certificates.server(),
         certificates.server_key(),
-        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/key_files/good.keys"),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/class_files/good.classes"),
+        KEY_FILE,
         origin.address(),
     )
 }
@@ -172,10 +175,11 @@ fn in_redis(wire: &Wire) -> String {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
              token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
-         client: {{ user: {{ basic: {{ file: {:?} }} }} }}\n\
+         client: {{ keys: {{ file: {:?} }}, user: {{ basic: {{ file: {:?} }} }} }}\n\
          store: {{ redis: {{ url: \"{}\", password_command: [/no/program] }} }}\n\
          policies:\n  {}\nroutes:\n{}\
          runtime: {{ workers: 1 }}\n",
+        KEY_FILE,
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/password_files/good.htpasswd"),
         wire.url(),
         policies.join("\n  "),

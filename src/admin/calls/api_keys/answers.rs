@@ -4,6 +4,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tollgate_core::api_keys::KeyId;
 use tollgate_core::store::keys::{StorageError, Version};
 use tollgate_core::time::Timestamp;
 
@@ -29,10 +30,13 @@ pub struct AllTeams {
 
 pub async fn list(asked: Asked<'_>) -> Answered {
     let call = asked.call;
+    let after = call.parameter("after");
+    if let Some(Err(error)) = after.map(str::parse::<KeyId>) {
+        return Err(Problem::bad_request(format!("after: {error}")));
+    }
     let filter = Filter { team: call.parameter("team"), state: call.parameter("state") };
-    let listed = keys(&asked)?
-        .list(filter, call.parameter("after"), call.number("limit"), &call.teams, now(&asked))
-        .await;
+    let listed =
+        keys(&asked)?.list(filter, after, call.number("limit"), &call.teams, now(&asked)).await;
     Ok(Answer::json(&listed.map_err(problem)?))
 }
 
