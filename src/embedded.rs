@@ -131,7 +131,7 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     if let Some(command) = config.store.password_command {
         return Err(EmbedError::PasswordCommand(command.program));
     }
-    if config.client.keys.is_some() && config.store.keeps_keys() {
+    if config.looks_keys_up() {
         warn!("API keys in a store are not known here: only those of client.keys.file are");
     }
     let (policies, left_out): (Vec<_>, Vec<_>) =

@@ -157,9 +157,10 @@ impl ProcessState {
                 "the first policy with overrides",
                 may_have_overrides(config) && self.overrides.is_none(),
             ),
+            ("the first client.keys with a store", config.looks_keys_up() && self.keys.is_none()),
             (
-                "the first client.keys with a store",
-                config.client.keys.is_some() && config.store.keeps_keys() && self.keys.is_none(),
+                "client.keys.store",
+                config.client.keys.is_some() && !config.looks_keys_up() && self.keys.is_some(),
             ),
             ("runtime.workers", config.runtime.workers != *workers),
             ("telemetry", config.telemetry != *telemetry),
@@ -181,7 +182,7 @@ fn overrides_file(config: &Config) -> Result<Option<OverridesFile>, RunError> {
 
 /// The API keys in the store or in a file, if requests have keys of it.
 fn keys(config: &Config, file: Option<KeysFile>) -> Result<Option<SharedKeys>, RunError> {
-    if config.client.keys.is_none() {
+    if !config.looks_keys_up() {
         return Ok(None);
     }
     Ok(match file {

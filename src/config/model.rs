@@ -270,6 +270,14 @@ pub struct PasswordCommand {
     pub lifetime: Duration,
 }
 
+impl Config {
+    /// Whether API keys are looked up in a store.
+    pub fn looks_keys_up(&self) -> bool {
+        let keys = self.client.keys.as_ref();
+        keys.is_some_and(|keys| keys.in_store) && self.store.keeps_keys()
+    }
+}
+
 impl StoreSettings {
     /// Whether API keys can be kept anywhere.
     pub const fn keeps_keys(&self) -> bool {

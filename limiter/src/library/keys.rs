@@ -177,6 +177,7 @@ impl Keys {
             forward: true,
             identity_headers: Vec::new(),
             is_shadow: false,
+            in_store: false,
         })
     }
 }

@@ -26,7 +26,7 @@ pub async fn probe(config: &Config, limit: Duration) -> Vec<Outcome> {
         outcome.error(what, "run the program as the user of the gateway");
         return vec![outcome];
     }
-    let scope = ProbeScope { limit, with_api_keys: config.client.keys.is_some() };
+    let scope = ProbeScope { limit, with_api_keys: config.looks_keys_up() };
     outcomes(settings, &tollgate_redis::probe(settings, scope).await)
 }
 

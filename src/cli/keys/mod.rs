@@ -41,6 +41,12 @@ pub enum Problem {
          keys: {{ path: keys.redb }} }}"
     )]
     NoStore,
+    /// The gateways look no key up in the store.
+    #[error(
+        "no gateway looks keys up in the store, because client.keys.store is false: leave it out, or \
+         make keys in the file"
+    )]
+    NotInStore,
     /// The arguments or the input have a mistake.
     #[error("{0}")]
     Input(String),
@@ -68,7 +74,10 @@ impl Problem {
     /// Whether the fault is in the arguments, the input or the configuration.
     pub const fn is_usage(&self) -> bool {
         match self {
-            Self::NoStore | Self::Input(_) | Self::Key(KeyError::Mistakes(_)) => true,
+            Self::NoStore
+            | Self::NotInStore
+            | Self::Input(_)
+            | Self::Key(KeyError::Mistakes(_)) => true,
             Self::Key(_) | Self::InFile(_) | Self::Refused(_) | Self::File(_) => false,
             Self::Password(_) | Self::System(_) => false,
         }
@@ -144,6 +153,9 @@ fn keys_in(storage: Rc<dyn KeyStorage>, config: &Config) -> Keys {
 
 /// The store that the configuration names.
 async fn open(config: &Config, restores: bool) -> Result<Rc<dyn KeyStorage>, Problem> {
+    if config.client.keys.as_ref().is_some_and(|keys| !keys.in_store) {
+        return Err(Problem::NotInStore);
+    }
     match (&config.store.redis, &config.store.keys) {
         (Some(_), _) => {
             let (store, printed) = settings_with_password(&config.store).await;

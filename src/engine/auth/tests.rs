@@ -53,6 +53,7 @@ fn clients() -> Clients {
         forward: false,
         identity_headers: Vec::new(),
         is_shadow: false,
+        in_store: true,
     };
     let headers = vec!["x-api-key".parse().expect("a name")];
     let settings = ClientSettings {

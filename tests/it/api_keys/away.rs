@@ -165,3 +165,21 @@ fn a_key_of_the_file_wins_over_the_store_and_that_is_told() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("not in the store"), "{}", refused.stderr);
 }
+
+#[test]
+fn redis_may_have_counters_only() {
+    let redis = Redis::start(Options::default());
+    let keys = Keys::new();
+    let known = keys.create(&["--name", "a"]);
+    let client = format!("file: {:?}, store: false", keys.path());
+    let gateway = gateway(&in_redis(&redis), &client);
+    assert_eq!((status(&gateway, &known), status(&gateway, &super::invented())), (200, 401));
+    assert!(!get(&gateway, "/v1/status").contains("key_store_away"));
+    let mut operator = Client::connect(gateway.addresses()[1]);
+    let refused = operator.request("POST", "/v1/keys", &[OPERATE, JSON], b"{}");
+    assert_eq!(refused.status, 409);
+    assert!(refused.text().contains("client.keys.store is false"), "{}", refused.text());
+    let made = key(&gateway, &["create", "--store"]);
+    assert_eq!(made.code, Some(2));
+    assert!(made.stderr.contains("client.keys.store is false"), "{}", made.stderr);
+}

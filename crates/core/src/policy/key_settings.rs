@@ -25,6 +25,8 @@ pub struct KeySettings {
     pub identity_headers: Vec<(IdentityPart, HeaderName)>,
     /// Whether requests without a right credential pass, and are only reported.
     pub is_shadow: bool,
+    /// Whether keys are also in the store.
+    pub in_store: bool,
 }
 
 /// What an upstream is told of a key.

@@ -143,7 +143,12 @@ fn keys(asked: &Asked<'_>) -> Result<Keys, Problem> {
                       { path: keys.redb } }";
         Problem::conflict(detail)
     })?;
-    Ok(keys.under(asked.view.snapshot.rules.clients().settings().keys.as_deref()))
+    let settings = asked.view.snapshot.rules.clients().settings().keys.as_deref();
+    if settings.is_some_and(|settings| !settings.in_store) {
+        let detail = "no key is looked up in the store, because client.keys.store is false";
+        return Err(Problem::conflict(detail));
+    }
+    Ok(keys.under(settings))
 }
 
 fn now(asked: &Asked<'_>) -> Timestamp {

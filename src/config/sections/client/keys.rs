@@ -41,6 +41,11 @@ pub struct RawKeys {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = serde_json::json!({ "id": "x-key-id", "team": "x-team" }))]
     identity_headers: Field<RawIdentityHeaders>,
+    /// Whether keys are also in the store: in Redis, or in the file of `store.keys`. Write false if all
+    /// keys are in `file`, and Redis has counters only.
+    #[schemars(extend("x-default" = "true if there is a store for keys"))]
+    #[schemars(example = false)]
+    store: Field<bool>,
     /// What is done with known keys of the store while it cannot be read.
     #[schemars(extend("default" = "local"))]
     on_store_failure: Field<Word<StoreFailure>>,
@@ -133,13 +138,24 @@ impl RawKeys {
             forward: self.forward.copied().unwrap_or_default(),
             identity_headers: headers.map(|it| it.compile(cx)).unwrap_or_default(),
             is_shadow: self.mode.word() == Some(KeysMode::Shadow),
+            in_store: self.store.copied().unwrap_or(true),
         };
         Keys { settings, file }
     }
 
     /// Reports that keys are nowhere. The section is written at `span`.
     pub fn check_place(&self, span: TextSpan, store_keeps_keys: bool, cx: &Context<'_>) {
-        if !store_keeps_keys {
+        if let Some(store) = self.store.given()
+            && store.value
+            && !store_keeps_keys
+        {
+            let message = "there is no store for keys";
+            let advice = "leave it out, or add store: { redis: redis://127.0.0.1 }";
+            cx.error(store.span, message, advice);
+        } else if store_keeps_keys && self.store.copied() == Some(false) {
+            let message = "\"keys\" has no \"file\", and \"store\" is false";
+            cx.required(&self.file, span, message, "like file: keys.yaml, or leave out \"store\"");
+        } else if !store_keeps_keys {
             let message = "\"keys\" has no \"file\", and there is no store for keys";
             let advice =
                 "like keys: { file: keys.yaml }, or add store: { redis: redis://127.0.0.1 }";

@@ -35,6 +35,7 @@ fn file(change: impl Fn(&mut KeyRecord)) -> File {
         forward: false,
         identity_headers: Vec::new(),
         is_shadow: false,
+        in_store: true,
     };
     File { secrets: [one, other], settings }
 }

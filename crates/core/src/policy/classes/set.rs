@@ -10,6 +10,7 @@ pub(super) struct ClassSet([u64; MAX_CLASSES / BITS]);
 
 impl ClassSet {
     /// Adds the class at this place. One beyond the bound is not added.
+    #[cfg(any(test, feature = "classes"))]
     pub(super) fn add(&mut self, index: usize) {
         if let Some(word) = self.0.get_mut(index / BITS) {
             *word |= 1 << (index % BITS);
