@@ -11,10 +11,10 @@ use tollgate_core::api_keys::KeyForm;
 use tollgate_core::time::{Clock, Timestamp};
 
 use super::api_keys::{ApiKeyFile, Reading, Unusable};
-use super::classes::ClassFile;
+use super::classes::{self, ClassFile};
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
-use super::password_file::{PasswordFile, UnusablePasswords};
+use super::password_file::{self, PasswordFile, UnusablePasswords};
 use super::{HeldFiles, Progress, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
@@ -156,7 +156,7 @@ impl Surroundings<'_> {
     pub fn classes(&self, path: &str, shown: &str) -> Result<ClassFile, Unusable> {
         let place = self.directory.join(path);
         self.note(&place);
-        ClassFile::read(place, shown, self.held.classes.as_ref())
+        classes::read(place, shown, self.held.classes.as_ref())
     }
 
     /// The classes in use that were read from `path`.
@@ -172,7 +172,7 @@ impl Surroundings<'_> {
     pub fn passwords(&self, path: &str, shown: &str) -> Result<PasswordFile, UnusablePasswords> {
         let place = self.directory.join(path);
         self.note(&place);
-        PasswordFile::read(place, shown, self.held.passwords.as_ref())
+        password_file::read(place, shown, self.held.passwords.as_ref())
     }
 
     /// The users in use that were read from `path`.

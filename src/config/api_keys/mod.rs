@@ -36,12 +36,7 @@ pub struct ApiKeyFile {
 }
 
 /// Why a file gives no keys.
-pub enum Unusable {
-    /// It cannot be read: the reason, as the end of a sentence about the file.
-    Unreadable(String),
-    /// It has mistakes.
-    Mistakes(Report),
-}
+pub type Unusable = held_text::Unusable<Report>;
 
 /// A file that was read, with its warnings.
 pub struct Reading {

@@ -87,6 +87,18 @@ impl Number {
         matches!(self.part, Part::Zero | Part::Whole | Part::Fraction | Part::ExponentDigit)
     }
 
+    /// The power of ten of the significand's last digit, and ten to its absolute value, if that has
+    /// 128 bits at most.
+    fn power(&self) -> (i64, Option<u128>) {
+        let power = if self.exponent_is_negative {
+            self.scale.saturating_sub(self.exponent)
+        } else {
+            self.scale.saturating_add(self.exponent)
+        };
+        let size = u32::try_from(power.unsigned_abs()).ok();
+        (power, size.and_then(|size| 10_u128.checked_pow(size)))
+    }
+
     /// The smallest integer that is not less than the number, or [`u64::MAX`] if it exceeds
     /// 64 bits; none if the number is negative. `-0` is zero.
     pub(super) fn rounded_up(&self) -> Option<u64> {
@@ -96,13 +108,7 @@ impl Number {
         if self.is_negative {
             return None;
         }
-        let power = if self.exponent_is_negative {
-            self.scale.saturating_sub(self.exponent)
-        } else {
-            self.scale.saturating_add(self.exponent)
-        };
-        let factor =
-            u32::try_from(power.unsigned_abs()).ok().and_then(|power| 10_u128.checked_pow(power));
+        let (power, factor) = self.power();
         let whole = match factor {
             // Omitted digits make no difference: the digits before them exceed 64 bits.
             Some(factor) if power >= 0 => self.significand.saturating_mul(factor),
@@ -132,13 +138,7 @@ impl Number {
 
     /// The largest integer that is not more than the number; none if it exceeds 64 bits.
     fn rounded_down(&self) -> Option<u64> {
-        let power = if self.exponent_is_negative {
-            self.scale.saturating_sub(self.exponent)
-        } else {
-            self.scale.saturating_add(self.exponent)
-        };
-        let factor =
-            u32::try_from(power.unsigned_abs()).ok().and_then(|power| 10_u128.checked_pow(power));
+        let (power, factor) = self.power();
         let whole = match factor {
             Some(_) if self.has_more && power >= 0 => return None,
             Some(factor) if power >= 0 => self.significand.checked_mul(factor)?,
