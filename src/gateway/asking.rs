@@ -98,16 +98,9 @@ async fn send(
 ) -> Result<Response<ResponseBody>, NoAnswer> {
     *request.uri_mut() = Uri::from(settings.target.clone());
     let limit = settings.timeout;
-    let options = ForwardOptions {
-        timeouts: RouteTimeouts { response: limit, idle: limit, request: None },
-        retries: None,
-        fallback: None,
-        affinity: None,
-        interim: None,
-        forwarding: None,
-        attempts: None,
-        waited: &Cell::default(),
-    };
+    let timeouts = RouteTimeouts { response: limit, idle: limit, request: None };
+    let waited = Cell::default();
+    let options = ForwardOptions::own(timeouts, &waited);
     let response = proxy.forward(settings.upstream, Box::new(request), None, &options).await;
     response.map_err(|failure| NoAnswer(failure.reason()))
 }

@@ -195,16 +195,7 @@ async fn exchange(
     timeouts: RouteTimeouts,
 ) -> Option<()> {
     let waited = Cell::new(Duration::ZERO);
-    let options = ForwardOptions {
-        timeouts,
-        retries: None,
-        fallback: None,
-        affinity: None,
-        interim: None,
-        forwarding: None,
-        attempts: None,
-        waited: &waited,
-    };
+    let options = ForwardOptions::own(timeouts, &waited);
     let mut state = RetryState::new(upstream, &options, &request);
     let in_flight = upstream.assign(None, None, &Tried::new()).ok()?;
     let time = (monotonic(), timeouts.response);

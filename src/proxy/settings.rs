@@ -266,3 +266,19 @@ pub struct ForwardOptions<'a> {
     /// The time that attempts take is added here.
     pub waited: &'a Cell<Duration>,
 }
+
+impl<'a> ForwardOptions<'a> {
+    /// How a request of the gateway itself is forwarded, which no client and no route describes.
+    pub const fn own(timeouts: RouteTimeouts, waited: &'a Cell<Duration>) -> Self {
+        Self {
+            timeouts,
+            retries: None,
+            fallback: None,
+            affinity: None,
+            interim: None,
+            forwarding: None,
+            attempts: None,
+            waited,
+        }
+    }
+}

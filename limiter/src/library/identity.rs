@@ -1,4 +1,4 @@
-//! Who has sent a request, by its API key.
+//! The client of a request, by its API key.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use tollgate_core::request::RequestView;
 
 use super::Limiter;
 
-/// Who has sent a request, by its API key.
+/// The client of a request, by its API key.
 ///
 /// ```
 /// use tollgate_limiter::Identity;
@@ -115,7 +115,7 @@ impl fmt::Debug for KnownApiKey {
 }
 
 impl Limiter {
-    /// Who has sent a request with these fields, by the [keys](crate::Client::keys) of the limiter.
+    /// The client of a request with these fields, by the [keys](crate::Client::keys) of the limiter.
     /// Nothing is counted. Without keys, no request has one.
     ///
     /// Wrong keys are not bounded here, as they are in a gateway: count them by a policy.

@@ -12,6 +12,16 @@ use crate::support::{Gateway, eventually};
 
 const INVENTED: usize = 300;
 
+/// A server that keeps its commands, a gateway, and a key that it knows.
+fn start() -> (Redis, Gateway, String) {
+    let redis = Redis::start(Options::default());
+    let gateway = gateway(&redis);
+    let known = create(&gateway, &["--first"]);
+    eventually("the key holds", || status(&gateway, &known) == 200);
+    redis.cli(&["CONFIG", "SET", "slowlog-max-len", "100000", "slowlog-log-slower-than", "0"]);
+    (redis, gateway, known)
+}
+
 fn gateway(redis: &Redis) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -39,11 +49,7 @@ fn commands(redis: &Redis) -> String {
 
 #[test]
 fn of_300_invented_keys_30_get_401_and_the_rest_429() {
-    let redis = Redis::start(Options::default());
-    let gateway = gateway(&redis);
-    let known = create(&gateway, &["--first"]);
-    eventually("the key holds", || status(&gateway, &known) == 200);
-    redis.cli(&["CONFIG", "SET", "slowlog-max-len", "100000", "slowlog-log-slower-than", "0"]);
+    let (redis, gateway, known) = start();
     let form = KeyForm::new("acme").expect("a prefix");
     let invented: Vec<String> =
         (0..INVENTED).map(|_| NewKey::generate(&form).text.as_str().to_owned()).collect();
@@ -56,11 +62,7 @@ fn of_300_invented_keys_30_get_401_and_the_rest_429() {
 
 #[test]
 fn keys_with_a_wrong_checksum_cause_no_call() {
-    let redis = Redis::start(Options::default());
-    let gateway = gateway(&redis);
-    let known = create(&gateway, &["--first"]);
-    eventually("the key holds", || status(&gateway, &known) == 200);
-    redis.cli(&["CONFIG", "SET", "slowlog-max-len", "100000", "slowlog-log-slower-than", "0"]);
+    let (redis, gateway, _) = start();
     // The checksum is that of another secret.
     let form = KeyForm::new("acme").expect("a prefix");
     let mistyped = |text: &str| {

@@ -18,7 +18,7 @@ const REMEDY: &str = "make the line with htpasswd -B -C 10 FILE NAME";
 #[derive(Clone)]
 pub struct PasswordTable {
     users: HashMap<Box<str>, BcryptHash>,
-    /// What the password of a user is compared with who is not there.
+    /// The hash that is checked for a name that no user has, so that the answer takes the same time.
     stand_in: BcryptHash,
 }
 

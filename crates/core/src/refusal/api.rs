@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Problem;
 use crate::policy::Unit;
@@ -59,7 +59,9 @@ impl ApiForm {
 fn may_wait(problem: &Problem<'_>) -> bool {
     match problem.retry_after_ms {
         Some(wait_ms) => wait_ms <= LONGEST_WAIT_MS,
-        None => problem.status != StatusCode::TOO_MANY_REQUESTS,
+        // No wait helps a request that costs more than a limit can ever admit. Other problems, such as
+        // too many wrong credentials, do not last.
+        None => problem.violated_policies.is_empty(),
     }
 }
 
@@ -166,6 +168,7 @@ fn message(problem: &Problem<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
     use serde_json::{Value, json};
 
     use super::*;
@@ -246,6 +249,7 @@ mod tests {
             (403, ["permission_error", "permission_error", "PERMISSION_DENIED"]),
             (404, ["invalid_request_error", "not_found_error", "NOT_FOUND"]),
             (413, ["invalid_request_error", "request_too_large", "INVALID_ARGUMENT"]),
+            (429, ["requests", "rate_limit_error", "RESOURCE_EXHAUSTED"]),
             (500, ["server_error", "api_error", "INTERNAL"]),
             (502, ["server_error", "api_error", "UNAVAILABLE"]),
             (503, ["server_error", "overloaded_error", "UNAVAILABLE"]),

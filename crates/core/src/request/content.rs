@@ -5,7 +5,7 @@ use std::fmt;
 /// What is known of the content of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Content<'a> {
-    /// It has no values: there is no content, or whoever describes the request does not know it.
+    /// It has no values: there is no content, or the description of the request does not have it.
     #[default]
     Unknown,
     /// It has not been read yet, and can be read.

@@ -102,7 +102,7 @@ impl Route {
         of_policies.chain(self.own_keys()).chain(access)
     }
 
-    /// Whether its requests are judged by who their user is.
+    /// Whether the user of a request decides what becomes of it.
     pub fn needs_user(&self) -> bool {
         self.auth.contains(&AuthMethod::User) || self.keys().any(KeyExpr::has_user)
     }

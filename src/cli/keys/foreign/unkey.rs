@@ -12,7 +12,7 @@ use super::rows::Row;
 use super::values::{expires, is_empty, is_true, label, text};
 use crate::api_keys::ImportedKey;
 
-/// The label with whom a key belongs to.
+/// The label with the owner of a key.
 const OWNER: &str = "external_id";
 const NOT_READ: &str = "it is not carried over";
 const DELETED: &str = "the key is deleted, and is left out";

@@ -82,7 +82,7 @@ impl KeysCondition {
         Self { marks, started: now, without_sign: AtomicU64::new(0), problem: Mutex::default() }
     }
 
-    /// The marks of changes. Whoever reads them from the storage tells them here.
+    /// The marks of changes, as the reader of the storage has found them last.
     pub fn marks(&self) -> &Arc<Marks> {
         &self.marks
     }

@@ -32,7 +32,7 @@ enum Question {
     Uses(Vec<(KeyId, Timestamp)>),
 }
 
-/// The file, and whom the thread tells about it.
+/// The file, and the condition in which the thread records what is wrong with it.
 struct Watched {
     file: KeysFile,
     condition: Arc<KeysCondition>,
