@@ -5,8 +5,9 @@ use std::path::Path;
 
 use tollgate_core::api_keys::{KeyForm, PrefixError};
 use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::store::keys::SharedKeys;
 use tollgate_core::store::overrides::{FileError, OverridesFile, SharedOverrides};
-use tollgate_limiter::{BuildError, Clock, Keys, Limiter, Parts, Store};
+use tollgate_limiter::{BuildError, Clock, KeySource, Keys, Limiter, Parts, Store};
 use tracing::warn;
 
 use crate::config::{ApiKeyFile, Config, LoadError, Report, UnusableKeys, load};
@@ -101,7 +102,7 @@ pub enum KeysError {
 
 /// The API keys in a file of a gateway, for `Client::keys` of the library. Their texts begin with
 /// `prefix`, which is `tg` unless the gateway's `client.keys.prefix` is another one. The file is read
-/// once.
+/// once. When it has changed, read it again and [replace](tollgate_limiter::ReplaceableKeys::replace) the keys.
 ///
 /// ```no_run
 /// use tollgate_limiter::{Client, Limiter};
@@ -131,9 +132,14 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     if let Some(command) = config.store.password_command {
         return Err(EmbedError::PasswordCommand(command.program));
     }
-    if config.looks_keys_up() {
-        warn!("API keys in a store are not known here: only those of client.keys.file are");
-    }
+    let keys = match (config.looks_keys_up(), &config.store.redis) {
+        (true, Some(_)) => KeySource::Redis(SharedKeys::in_store(config.keys_on_failure)),
+        (true, None) => {
+            warn!("API keys in store.keys are not known here: only those of client.keys.file are");
+            KeySource::Settings
+        }
+        (false, _) => KeySource::Settings,
+    };
     let (policies, left_out): (Vec<_>, Vec<_>) =
         config.policies.into_iter().partition(|policy| !needs_gateway(policy));
     for policy in left_out {
@@ -152,7 +158,7 @@ fn limiter(config: Config) -> Result<Limiter, EmbedError> {
     let client = config.client;
     let headers = config.headers;
     let clock = Clock::system();
-    Ok(Parts { policies, client, store, clock, headers, overrides }.build()?)
+    Ok(Parts { policies, client, keys, store, clock, headers, overrides }.build()?)
 }
 
 /// Whether a part of its keys is known to a gateway only.

@@ -52,12 +52,12 @@ mod shared;
 
 #[cfg(feature = "tower")]
 pub use layer::{LimitedBody, RateLimit, RateLimitLayer, Refusal, Refuse, ResponseFuture};
-#[doc(hidden)]
-pub use library::Parts;
 #[cfg(feature = "redis")]
 pub use library::RedisUrlError;
 #[cfg(feature = "keys")]
-pub use library::{ApiKey, ApiKeyError, Identity, KeyFault, Keys, KnownApiKey};
+pub use library::{
+    ApiKey, ApiKeyError, Authentication, Identity, KeyFault, Keys, KnownApiKey, ReplaceableKeys,
+};
 pub use library::{
     BuildError, Check, Client, Clock, Decision, Dialect, Key, KeyError, Lease, Limit, LimitError,
     Limiter, LimiterBuilder, MAX_POLICIES, Missing, Outcome, ParseKeyError, Plans, Policy,
@@ -65,6 +65,8 @@ pub use library::{
 };
 #[cfg(feature = "jwt")]
 pub use library::{Jwt, JwtError};
+#[doc(hidden)]
+pub use library::{KeySource, Parts};
 
 /// ```
 /// # use tollgate_limiter::{Algorithm, Key, Policy};

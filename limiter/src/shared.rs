@@ -10,25 +10,32 @@
 //! them, all others refuse them.
 
 mod check;
+#[cfg(all(feature = "keys", feature = "redis"))]
+mod key_job;
 mod lane;
 #[cfg(test)]
 mod tests;
 
+#[cfg(all(feature = "keys", feature = "redis"))]
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::join_all;
-
-pub(crate) use self::check::Check;
+#[cfg(all(feature = "keys", feature = "redis"))]
+use tokio::sync::oneshot;
+#[cfg(all(feature = "keys", feature = "redis"))]
+use tollgate_core::api_keys::{Found, KeyId, Sought};
 use tollgate_core::decision::{Claims, Decision, Ending, Headroom, Judge, Lease, Outcome};
 use tollgate_core::policy::Policy;
-use tollgate_core::store::overrides::SharedOverrides;
 use tollgate_core::store::{MemoryStore, Outage, SharedStore};
 use tollgate_core::time::{Clock, Timestamp};
 
-use self::lane::{Lane, LaneStore};
+pub(crate) use self::check::Check;
+use self::lane::Lane;
+pub(crate) use self::lane::LaneStore;
 
 /// The period of the maintenance of counters in memory.
 const UPKEEP_US: u64 = 100_000;
@@ -82,12 +89,10 @@ impl SharedLimiter {
     /// # Errors
     /// If a thread cannot be started.
     pub(crate) fn on_lanes(
-        store: SharedStore,
-        overrides: Option<SharedOverrides>,
+        of_lane: LaneStore,
         [lanes, bound]: [NonZeroUsize; 2],
-        clock: Clock,
     ) -> io::Result<Self> {
-        let of_lane = LaneStore { store: store.clone(), overrides, clock: clock.clone() };
+        let (store, clock) = (of_lane.store.clone(), of_lane.clock.clone());
         let lanes: io::Result<Box<[Lane]>> =
             (0..lanes.get()).map(|n| Lane::start(n, of_lane.clone(), bound)).collect();
         Ok(Self { clock, storage: Storage::Lanes(lanes?), store: Some(store) })
@@ -154,6 +159,29 @@ impl SharedLimiter {
             }
             Storage::Lanes(lanes) => lane_of(lease.spread(), lanes).settle(lease, units, now),
         }
+    }
+
+    /// Looks up an API key in the store. None if too many requests wait, or there is no lane.
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    pub(crate) fn find_key(&self, sought: Sought) -> Option<oneshot::Receiver<Found>> {
+        self.lane_of_key(&sought)?.find_key(sought, self.clock.now())
+    }
+
+    /// A request was made with the key `id`, which was found by `sought`.
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    pub(crate) fn note_key_use(&self, sought: Sought, id: KeyId) {
+        if let Some(lane) = self.lane_of_key(&sought) {
+            lane.note_key_use(sought, id, self.clock.now());
+        }
+    }
+
+    /// The same key is looked up on the same lane, which remembers it.
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    fn lane_of_key(&self, sought: &Sought) -> Option<&Lane> {
+        let Storage::Lanes(lanes) = &self.storage else { return None };
+        let mut hasher = DefaultHasher::new();
+        sought.hash(&mut hasher);
+        Some(lane_of(hasher.finish().into(), lanes))
     }
 
     /// Returns when the store can decide, or when the caller must not wait any longer.

@@ -154,7 +154,9 @@ fn the_keys_of_a_file_are_known() {
     let of_gateway = from_yaml(&yaml).expect("a limiter");
     assert!(of_gateway.policy("p").is_ok(), "the policy is not left out");
     for limiter in [by_hand, of_gateway] {
-        let Identity::Known(key) = limiter.authenticate(&fields) else { panic!("it is known") };
+        let Some(Identity::Known(key)) = limiter.authenticate(&fields).now() else {
+            panic!("it is known")
+        };
         assert_eq!((key.id(), key.team()), ("03d4jt3198h8", Some("acme")));
     }
     std::fs::write(&path, "keys: [{ id: x }]\n").expect("a file");

@@ -14,8 +14,9 @@ use tollgate_core::store::{MemoryStore, SharedStore};
 use tollgate_core::time;
 
 use super::handle::Inner;
+use super::key_source::KeySource;
 use super::{BuildError, Client, Clock, Limiter, Policy, PolicyHandle, Store};
-use crate::shared::SharedLimiter;
+use crate::shared::{LaneStore, SharedLimiter};
 
 /// Builds a [`Limiter`].
 ///
@@ -102,9 +103,10 @@ impl LimiterBuilder {
     /// # Errors
     /// If the settings contradict themselves, or a thread cannot be started.
     pub fn build(self) -> Result<Limiter, BuildError> {
-        let (policies, client) = self.compile()?;
-        let Self { store, clock, headers, .. } = self;
-        Parts { policies, client, store, clock, headers, overrides: None }.build()
+        let (policies, settings) = self.compile()?;
+        let Self { client, store, clock, headers, .. } = self;
+        let keys = client.key_source();
+        Parts { policies, client: settings, keys, store, clock, headers, overrides: None }.build()
     }
 
     /// Builds the limiter with these policies besides those that were added, and returns a handle
@@ -179,6 +181,8 @@ pub struct Parts {
     pub policies: Vec<Arc<policy::Policy>>,
     /// How the client of a request is recognised.
     pub client: ClientSettings,
+    /// Where API keys are looked up that the settings do not contain.
+    pub keys: KeySource,
     /// Where the counters are.
     pub store: Store,
     /// The time of decisions.
@@ -203,6 +207,11 @@ impl Parts {
             }
         }
         self.check_counters()?;
+        #[cfg(all(feature = "keys", feature = "redis"))]
+        if matches!(self.keys, KeySource::Redis(_)) && !self.store.is_shared() {
+            let message = "API keys in Redis need counters in Redis: add Store::redis";
+            return Err(BuildError::Client(message.into()));
+        }
         Limiter::of_parts(self)
     }
 
@@ -264,49 +273,58 @@ impl Limiter {
     }
 
     fn of_parts(parts: Parts) -> Result<Self, BuildError> {
-        let Parts { policies, client, store, clock, headers, overrides } = parts;
+        let Parts { policies, client, keys: key_source, store, clock, headers, overrides } = parts;
         let (overrides, secret) = match overrides {
             Some((overrides, secret)) => (Some(overrides), secret),
             None => (None, Secret::random()),
         };
         let secret = Arc::new(SharedSecret::new(secret));
         let has_overrides = policies.iter().any(|policy| policy.overrides.is_some());
-        let shared = shared(&store, (overrides, has_overrides), &secret, clock.time().clone())?;
+        let overrides = match overrides {
+            None if has_overrides && store.is_shared() => Some(SharedOverrides::in_store()),
+            given => given,
+        };
+        let shared = shared(&store, overrides, &key_source, &secret, clock.time().clone())?;
         let keys = policies.iter().flat_map(|policy| policy.keys());
         let reads_time = client.reads_tokens() || client.keys.is_some();
         let clients = Clients::new(client, keys, secret);
         let headers = HeaderWriter::new(&headers);
-        Ok(Self(Arc::new(Inner { shared, clients, policies, headers, reads_time, clock })))
+        let inner = Inner { shared, clients, policies, headers, key_source, reads_time, clock };
+        Ok(Self(Arc::new(inner)))
     }
 }
 
-/// The limiter of all threads for this store. If a policy has them, limits of single keys are in
-/// Redis, unless they are given.
+/// The limiter of all threads for this store.
 #[cfg_attr(
-    not(feature = "redis"),
-    allow(unused_variables, reason = "counters in memory have no overrides and no common secret")
+    not(all(feature = "keys", feature = "redis")),
+    allow(unused_variables, reason = "counters in memory have no keys and no common secret")
 )]
 fn shared(
     store: &Store,
-    (overrides, has_overrides): (Option<SharedOverrides>, bool),
+    overrides: Option<SharedOverrides>,
+    key_source: &KeySource,
     secret: &Arc<SharedSecret>,
     clock: time::Clock,
 ) -> Result<SharedLimiter, BuildError> {
     let memory = MemoryStore::new(store.max_keys);
     let sizes = [store.lanes, store.max_pending];
+    let of_lane = |store| LaneStore {
+        store,
+        overrides: overrides.clone(),
+        #[cfg(all(feature = "keys", feature = "redis"))]
+        keys: key_source.stored(),
+        clock: clock.clone(),
+    };
     #[cfg(feature = "redis")]
     if let Some(settings) = store.redis.clone() {
         use tollgate_redis::NodeState;
         let node = NodeState::new(settings, Arc::new(memory), Arc::clone(secret));
-        let overrides = overrides.or_else(|| has_overrides.then(SharedOverrides::in_store));
         let store = SharedStore::Remote(Arc::new(node));
-        return Ok(SharedLimiter::on_lanes(store, overrides, sizes, clock)?);
+        return Ok(SharedLimiter::on_lanes(of_lane(store), sizes)?);
     }
-    match overrides {
-        None => Ok(SharedLimiter::in_memory(memory, clock)),
-        Some(overrides) => {
-            let store = SharedStore::Memory(Arc::new(memory));
-            Ok(SharedLimiter::on_lanes(store, Some(overrides), sizes, clock)?)
-        }
+    if overrides.is_none() {
+        return Ok(SharedLimiter::in_memory(memory, clock));
     }
+    let store = SharedStore::Memory(Arc::new(memory));
+    Ok(SharedLimiter::on_lanes(of_lane(store), sizes)?)
 }

@@ -3,11 +3,15 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use tollgate_core::decision::OwnedDecision;
+
+use super::lookup::{ComingKey, Waiting};
 use super::{Decision, Limiter, Missing};
 use crate::shared;
 
 /// The answer to a check: a future that does not borrow anything. With counters in memory it is
-/// ready when it is first polled. If it is dropped before, units in flight are given back.
+/// ready when it is first polled, unless API keys are in Redis. If it is dropped before, units in
+/// flight are given back.
 ///
 /// ```
 /// # use tollgate_limiter::{Key, Limiter, Policy};
@@ -22,18 +26,33 @@ use crate::shared;
 #[derive(Debug)]
 #[must_use = "the request may be refused"]
 pub struct Check {
-    check: shared::Check<Limiter>,
-    missing: Option<Missing>,
-    is_cross_origin: bool,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an allocation takes longer than to move a check")]
+enum Stage {
+    /// The key of the request is looked up first.
+    LookingUp(ComingKey, Box<Waiting>),
+    Judging(Judging),
+}
+
+/// A judgement, and what its decision is told with.
+#[derive(Debug)]
+pub(super) struct Judging {
+    pub(super) check: shared::Check<Limiter>,
+    pub(super) missing: Option<Missing>,
+    pub(super) is_cross_origin: bool,
 }
 
 impl Check {
-    pub(super) const fn new(
-        check: shared::Check<Limiter>,
-        missing: Option<Missing>,
-        is_cross_origin: bool,
-    ) -> Self {
-        Self { check, missing, is_cross_origin }
+    pub(super) const fn new(judging: Judging) -> Self {
+        Self { stage: Stage::Judging(judging) }
+    }
+
+    /// The check of a request whose key is looked up first.
+    pub(super) fn after(key: ComingKey, waiting: Waiting) -> Self {
+        Self { stage: Stage::LookingUp(key, Box::new(waiting)) }
     }
 
     /// The decision, if it is there already: with counters in memory it always is. Otherwise the
@@ -48,8 +67,19 @@ impl Check {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn now(&mut self) -> Option<Decision> {
-        let (judged, limiter) = self.check.now()?;
-        Some(Decision::new(judged, limiter, self.missing, self.is_cross_origin))
+        match &mut self.stage {
+            Stage::LookingUp(..) => None,
+            Stage::Judging(judging) => {
+                let (judged, limiter) = judging.check.now()?;
+                Some(judging.decision(judged, limiter))
+            }
+        }
+    }
+}
+
+impl Judging {
+    fn decision(&self, judged: OwnedDecision, limiter: Limiter) -> Decision {
+        Decision::new(judged, limiter, self.missing, self.is_cross_origin)
     }
 }
 
@@ -57,7 +87,18 @@ impl Future for Check {
     type Output = Decision;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Decision> {
-        let (judged, limiter) = ready!(Pin::new(&mut self.check).poll(cx));
-        Poll::Ready(Decision::new(judged, limiter, self.missing, self.is_cross_origin))
+        if let Stage::LookingUp(key, waiting) = &mut self.stage {
+            let looked_up = ready!(Pin::new(key).poll(cx));
+            let Waiting { limiter, policies, head, peer } = &**waiting;
+            let judging = limiter.judge_request(policies, head, *peer, looked_up);
+            self.stage = Stage::Judging(judging);
+        }
+        match &mut self.stage {
+            Stage::LookingUp(..) => Poll::Pending,
+            Stage::Judging(judging) => {
+                let (judged, limiter) = ready!(Pin::new(&mut judging.check).poll(cx));
+                Poll::Ready(judging.decision(judged, limiter))
+            }
+        }
     }
 }

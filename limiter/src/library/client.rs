@@ -4,6 +4,7 @@ use tollgate_core::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, Use
 
 #[cfg(feature = "jwt")]
 use super::jwt::Jwt;
+use super::key_source::KeySource;
 #[cfg(feature = "keys")]
 use super::keys::Keys;
 use super::values::{field_name, network};
@@ -173,6 +174,19 @@ impl Client {
         };
         settings.api_key = ApiKeySettings { headers, bearer, query: None, cookie: None };
         Ok(settings)
+    }
+
+    /// Where API keys are looked up that the settings do not contain.
+    #[cfg(feature = "keys")]
+    pub(super) fn key_source(&self) -> KeySource {
+        let Some(keys) = &self.keys else { return KeySource::Settings };
+        keys.source()
+    }
+
+    /// Without known keys, nothing is looked up.
+    #[cfg(not(feature = "keys"))]
+    pub(super) const fn key_source(&self) -> KeySource {
+        KeySource::Settings
     }
 
     fn user(&self) -> Result<Option<UserSource>, String> {

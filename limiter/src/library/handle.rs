@@ -8,6 +8,7 @@ use tollgate_core::policy::{Clients, Policy};
 use tollgate_core::time;
 
 use super::Clock;
+use super::key_source::KeySource;
 use crate::shared::SharedLimiter;
 
 /// Decides on requests by policies. Clones share their counters.
@@ -41,6 +42,8 @@ pub(super) struct Inner {
     pub(super) clients: Clients,
     pub(super) policies: Vec<Arc<Policy>>,
     pub(super) headers: HeaderWriter,
+    /// Where API keys are looked up that the settings do not contain.
+    pub(super) key_source: KeySource,
     /// By which waits end.
     pub(super) clock: Clock,
     /// Whether the time decides which tokens and keys are valid.

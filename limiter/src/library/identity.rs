@@ -2,14 +2,20 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, request};
 use tollgate_core::api_keys::KeyRefusal;
 use tollgate_core::policy::{Identified, KnownKey};
 use tollgate_core::request::RequestView;
 
 use super::Limiter;
+use super::lookup::{ComingKey, LookedUp, Lookup};
+
+/// The API key of a request does not depend on its peer.
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The client of a request, by its API key.
 ///
@@ -35,6 +41,9 @@ pub enum Identity {
     Refused(KeyFault),
     /// The request has two different keys, or one that can be read in two ways.
     Ambiguous,
+    /// Whether the key is known cannot be found out, because Redis is away. The request may be sent
+    /// again later: a service answers 503.
+    Away,
 }
 
 /// Why an API key is not accepted. Only a right secret learns more than [`Unknown`](Self::Unknown).
@@ -129,27 +138,95 @@ impl Limiter {
     /// let limiter = Limiter::builder().client(Client::new().keys(keys)).build()?;
     /// let text = "tg_03d4jt3198h8_c7ZBC6RuaYGLECHZFnMe7yS7RcJbvK8jryikuviOomj0JolhF";
     /// let fields = HeaderMap::from_iter([("x-api-key".parse()?, HeaderValue::from_static(text))]);
-    /// let Identity::Known(key) = limiter.authenticate(&fields) else { panic!("it is known") };
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let Identity::Known(key) = limiter.authenticate(&fields).await else { panic!("known") };
     /// assert_eq!((key.id(), key.team()), ("03d4jt3198h8", Some("acme")));
+    /// # });
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn authenticate(&self, fields: &HeaderMap) -> Identity {
-        let clients = &self.0.clients;
+    pub fn authenticate(&self, fields: &HeaderMap) -> Authentication {
         let (mut head, ()) = Request::new(()).into_parts();
-        let names = &clients.settings().api_key.headers;
+        let names = &self.0.clients.settings().api_key.headers;
         for name in names.iter().chain([&AUTHORIZATION]) {
             for value in fields.get_all(name) {
                 head.headers.append(name.clone(), value.clone());
             }
         }
-        let peer = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let Ok(view) = RequestView::of_service(&head, peer) else { return Identity::Ambiguous };
-        let subject = clients.subject(&view, None, self.clock().wall());
+        match self.look_up_of(&head, PEER) {
+            Lookup::Now(key) => Authentication(State::Known(self.identity(&head, key))),
+            Lookup::Later(key) => {
+                Authentication(State::LookingUp(key, self.clone(), Box::new(head)))
+            }
+        }
+    }
+
+    /// What the looked up key says of a request.
+    fn identity(&self, head: &request::Parts, key: LookedUp) -> Identity {
+        let Ok(view) = RequestView::of_service(head, PEER) else { return Identity::Ambiguous };
+        let subject = self.0.clients.subject(&view, None, self.clock().wall());
+        self.answer_key(&subject, key);
         match subject.identified() {
             Identified::Known(key) => Identity::Known(KnownApiKey(key.clone().into_owned())),
             Identified::Refused(refusal, _) => Identity::Refused((*refusal).into()),
             Identified::Ambiguous => Identity::Ambiguous,
-            Identified::Absent | Identified::Away => Identity::Absent,
+            Identified::Absent => Identity::Absent,
+            Identified::Away => Identity::Away,
+        }
+    }
+}
+
+/// Whose key a request has: a future that borrows nothing. It is ready when it is first polled,
+/// unless the keys are in Redis and the key was not looked up before.
+///
+/// ```
+/// # use tollgate_limiter::{Client, Identity, Keys, Limiter};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limiter = Limiter::builder().client(Client::new().keys(Keys::new([]))).build()?;
+/// let identity = limiter.authenticate(&http::HeaderMap::new()).await;
+/// assert!(matches!(identity, Identity::Absent));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the client may be refused"]
+pub struct Authentication(State);
+
+#[derive(Debug)]
+enum State {
+    Known(Identity),
+    LookingUp(ComingKey, Limiter, Box<request::Parts>),
+}
+
+impl Authentication {
+    /// The result, if nothing has to be waited for: with keys that are not in Redis it is always
+    /// there.
+    ///
+    /// ```
+    /// # use tollgate_limiter::{Client, Identity, Keys, Limiter};
+    /// let limiter = Limiter::builder().client(Client::new().keys(Keys::new([]))).build()?;
+    /// let identity = limiter.authenticate(&http::HeaderMap::new()).now();
+    /// assert!(matches!(identity, Some(Identity::Absent)));
+    /// # Ok::<_, tollgate_limiter::BuildError>(())
+    /// ```
+    pub fn now(self) -> Option<Identity> {
+        match self.0 {
+            State::Known(identity) => Some(identity),
+            State::LookingUp(..) => None,
+        }
+    }
+}
+
+impl Future for Authentication {
+    type Output = Identity;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Identity> {
+        match &mut self.0 {
+            State::Known(identity) => Poll::Ready(identity.clone()),
+            State::LookingUp(key, limiter, head) => {
+                let key = ready!(Pin::new(key).poll(cx));
+                Poll::Ready(limiter.identity(head, key))
+            }
         }
     }
 }

@@ -13,7 +13,9 @@ use tollgate_core::request::RequestView;
 use tollgate_core::store::Outage;
 use tollgate_core::time::Timestamp;
 
+use super::check::Judging;
 use super::handle::Inner;
+use super::lookup::{LookedUp, Lookup, Waiting};
 use super::{Check, KeyError, Limiter, Missing, PolicyHandle, UnknownPolicy};
 use crate::shared::SharedLimiter;
 
@@ -23,6 +25,11 @@ use crate::shared::SharedLimiter;
 /// assert_eq!(tollgate_limiter::MAX_POLICIES, 16);
 /// ```
 pub const MAX_POLICIES: usize = tollgate_core::decision::MAX_POLICIES;
+
+/// The address of a peer, which may not be known.
+fn address_of(peer: Option<IpAddr>) -> IpAddr {
+    peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
 
 /// The outcome of a request that no policy judges, and why it has no key.
 type Unjudged = (Outcome<Arc<Policy>>, Option<Missing>);
@@ -144,7 +151,8 @@ impl Limiter {
     fn check_principal(&self, policy: &PolicyHandle, client: Principal, units: u64) -> Check {
         // No limit admits more than the largest limit.
         let claims = Claims::of_client(&policy.0, client, units.min(MAX_LIMIT + 1));
-        Check::new(SharedLimiter::check(self.clone(), claims), None, false)
+        let check = SharedLimiter::check(self.clone(), claims);
+        Check::new(Judging { check, missing: None, is_cross_origin: false })
     }
 
     /// Judges a request by these policies together: all of them admit it, or none counts it. A
@@ -175,12 +183,29 @@ impl Limiter {
         peer: Option<IpAddr>,
     ) -> Check {
         assert!(policies.len() <= MAX_POLICIES, "at most {MAX_POLICIES} policies judge a request");
+        match self.look_up_of(head, address_of(peer)) {
+            Lookup::Now(key) => Check::new(self.judge_request(policies, head, peer, key)),
+            Lookup::Later(key) => {
+                let (limiter, policies) = (self.clone(), policies.to_vec());
+                Check::after(key, Waiting { limiter, policies, head: head.clone(), peer })
+            }
+        }
+    }
+
+    /// Judges a request whose key was looked up.
+    pub(super) fn judge_request(
+        &self,
+        policies: &[PolicyHandle],
+        head: &request::Parts,
+        peer: Option<IpAddr>,
+        key: LookedUp,
+    ) -> Judging {
         let is_cross_origin = head.headers.contains_key(ORIGIN);
-        let (check, missing) = match self.claims(policies, head, peer) {
+        let (check, missing) = match self.claims(policies, head, peer, key) {
             Ok(claims) => (SharedLimiter::check(self.clone(), claims), None),
             Err((outcome, missing)) => (SharedLimiter::known(self.clone(), outcome), missing),
         };
-        Check::new(check, missing, is_cross_origin)
+        Judging { check, missing, is_cross_origin }
     }
 
     /// The claims of these policies for a request. Otherwise why there are none.
@@ -189,9 +214,10 @@ impl Limiter {
         policies: &[PolicyHandle],
         head: &request::Parts,
         peer: Option<IpAddr>,
+        key: LookedUp,
     ) -> Result<Claims<Arc<Policy>>, Unjudged> {
         let unread = |missing| (Outcome::Admit, Some(missing));
-        let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let address = address_of(peer);
         let view =
             RequestView::of_service(head, address).map_err(|_| unread(Missing::Ambiguous))?;
         // An unknown peer is not a trusted proxy.
@@ -199,6 +225,7 @@ impl Limiter {
         let Inner { clients, reads_time, .. } = &*self.0;
         let now = if *reads_time { self.clock().wall() } else { Timestamp::default() };
         let subject = clients.subject(&view, None, now);
+        self.answer_key(&subject, key);
         let first_named = |(index, handle): &(usize, &PolicyHandle)| {
             !policies[..*index].iter().any(|before| before.0.counter == handle.0.counter)
         };

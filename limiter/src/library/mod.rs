@@ -17,11 +17,13 @@ mod identity;
 #[cfg(feature = "jwt")]
 mod jwt;
 mod key;
+mod key_source;
 #[cfg(feature = "keys")]
 mod keys;
 mod lease;
 mod limit;
 mod limiter;
+mod lookup;
 mod policy;
 mod report;
 mod store;
@@ -40,12 +42,13 @@ pub use decision::{Decision, Missing, Outcome};
 pub use error::{BuildError, KeyError, PolicyFault, UnknownPolicy};
 pub use handle::{Limiter, PolicyHandle};
 #[cfg(feature = "keys")]
-pub use identity::{Identity, KeyFault, KnownApiKey};
+pub use identity::{Authentication, Identity, KeyFault, KnownApiKey};
 #[cfg(feature = "jwt")]
 pub use jwt::{Jwt, JwtError};
 pub use key::{Key, ParseKeyError};
+pub use key_source::KeySource;
 #[cfg(feature = "keys")]
-pub use keys::{ApiKey, ApiKeyError, Keys};
+pub use keys::{ApiKey, ApiKeyError, Keys, ReplaceableKeys};
 pub use lease::Lease;
 pub use limit::{Limit, LimitError};
 pub use limiter::MAX_POLICIES;

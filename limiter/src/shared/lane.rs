@@ -14,12 +14,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 
+#[cfg(all(feature = "keys", feature = "redis"))]
+use tollgate_core::api_keys::{Found, KeyId, Sought};
 use tollgate_core::decision::{Claims, Ending, Headroom, Lease, OwnedDecision, RateLimiter};
 use tollgate_core::meter::Metered;
 use tollgate_core::policy::Policy;
 use tollgate_core::store::SharedStore;
+#[cfg(all(feature = "keys", feature = "redis"))]
+use tollgate_core::store::keys::SharedKeys;
 use tollgate_core::store::overrides::SharedOverrides;
 use tollgate_core::time::{Clock, Timestamp};
+
+#[cfg(all(feature = "keys", feature = "redis"))]
+use super::key_job::KeyJob;
 
 /// The period of the store's upkeep.
 const UPKEEP: Duration = Duration::from_millis(100);
@@ -38,6 +45,8 @@ enum Job {
     End(Settlement),
     /// These units are what the request has cost under each policy of the lease.
     Settle(Lease, u64, Timestamp),
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    Key(KeyJob),
     /// The store can decide.
     Ready(oneshot::Sender<()>),
     /// The lane has ended.
@@ -46,10 +55,13 @@ enum Job {
 
 /// What each lane opens on its own thread.
 #[derive(Clone, Debug)]
-pub(super) struct LaneStore {
-    pub(super) store: SharedStore,
-    pub(super) overrides: Option<SharedOverrides>,
-    pub(super) clock: Clock,
+pub(crate) struct LaneStore {
+    pub(crate) store: SharedStore,
+    pub(crate) overrides: Option<SharedOverrides>,
+    /// API keys in the store.
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    pub(crate) keys: Option<SharedKeys>,
+    pub(crate) clock: Clock,
 }
 
 /// The claims of a request, and the receiver of the decision.
@@ -107,6 +119,25 @@ impl Lane {
         self.jobs.send(Job::Judge(Box::new(question))).ok().map(|()| answer)
     }
 
+    /// Looks up an API key. None if the bound is reached, or the thread has ended.
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    pub(super) fn find_key(
+        &self,
+        sought: Sought,
+        now: Timestamp,
+    ) -> Option<oneshot::Receiver<Found>> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        let (reply, answer) = oneshot::channel();
+        let job = KeyJob::Find { sought, now, reply, permit };
+        self.jobs.send(Job::Key(job)).ok().map(|()| answer)
+    }
+
+    /// A request was made with the key `id`.
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    pub(super) fn note_key_use(&self, sought: Sought, id: KeyId, now: Timestamp) {
+        let _ = self.jobs.send(Job::Key(KeyJob::Used { sought, id, now }));
+    }
+
     /// Settlements need no permit: each belongs to a judgement that had one.
     pub(super) fn end(&self, lease: Lease, ending: &Ending<'_>, now: Timestamp) {
         let Ending { status, request_bytes, metered } = *ending;
@@ -140,9 +171,12 @@ impl Lane {
 
 /// Runs a lane until its sender is dropped, or it is closed.
 async fn run(store: &LaneStore, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    let LaneStore { store, overrides, clock } = store;
-    let store = store.open(clock.clone());
-    let overrides = overrides.as_ref().and_then(|overrides| overrides.open(&store));
+    let clock = &store.clock;
+    let opened = store.store.open(clock.clone());
+    let overrides = store.overrides.as_ref().and_then(|overrides| overrides.open(&opened));
+    #[cfg(all(feature = "keys", feature = "redis"))]
+    let keys = store.keys.as_ref().and_then(|keys| keys.open(&opened));
+    let store = opened;
     let limiter = Rc::new(RateLimiter::new(store).with_overrides(overrides));
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -154,6 +188,8 @@ async fn run(store: &LaneStore, mut jobs: mpsc::UnboundedReceiver<Job>) {
                 Some(Job::Settle(lease, units, now)) => {
                     limiter.end_known(&lease, &lease.all_cost(units), now);
                 }
+                #[cfg(all(feature = "keys", feature = "redis"))]
+                Some(Job::Key(job)) => job.run(keys.as_ref()),
                 Some(Job::Ready(reply)) => {
                     let limiter = Rc::clone(&limiter);
                     spawn_local(async move {

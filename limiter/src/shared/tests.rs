@@ -50,7 +50,14 @@ impl AsRef<SharedLimiter> for Held {
 impl Held {
     fn on_lanes(lanes: NonZeroUsize, bound: NonZeroUsize) -> Self {
         let store = SharedStore::Memory(Arc::new(memory()));
-        let limiter = SharedLimiter::on_lanes(store, None, [lanes, bound], Clock::System);
+        let of_lane = LaneStore {
+            store,
+            overrides: None,
+            #[cfg(all(feature = "keys", feature = "redis"))]
+            keys: None,
+            clock: Clock::System,
+        };
+        let limiter = SharedLimiter::on_lanes(of_lane, [lanes, bound]);
         Self(Arc::new(limiter.unwrap()))
     }
 

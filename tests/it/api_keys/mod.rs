@@ -6,6 +6,7 @@ mod credentials;
 mod files;
 mod imports;
 mod invented;
+mod library;
 mod limits;
 mod scale;
 mod stored;

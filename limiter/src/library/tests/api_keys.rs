@@ -32,7 +32,7 @@ fn a_key_is_known_by_its_secret() {
     let limiter = knowing(key().team("acme").plan("pro").label("env", "prod"), Vec::new());
     let bearer = format!("Bearer {TEXT}");
     for line in [("x-api-key", TEXT), ("authorization", &*bearer)] {
-        let Identity::Known(key) = limiter.authenticate(&fields(&[line])) else {
+        let Some(Identity::Known(key)) = limiter.authenticate(&fields(&[line])).now() else {
             panic!("{} has a known key", line.0)
         };
         assert_eq!((key.id(), key.team(), key.plan()), (ID, Some("acme"), Some("pro")));
@@ -41,16 +41,17 @@ fn a_key_is_known_by_its_secret() {
     }
     let wrong = TEXT.replace("c7ZBC6", "c7ZBC7");
     for text in [&*wrong, "unknown", ""] {
-        let identity = limiter.authenticate(&fields(&[("x-api-key", text)]));
+        let identity =
+            limiter.authenticate(&fields(&[("x-api-key", text)])).now().expect("it is in memory");
         let is_unknown = matches!(identity, Identity::Refused(KeyFault::Unknown));
         assert!(is_unknown || (text.is_empty() && matches!(identity, Identity::Absent)), "{text}");
     }
-    assert!(matches!(limiter.authenticate(&HeaderMap::new()), Identity::Absent));
+    assert!(matches!(limiter.authenticate(&HeaderMap::new()).now(), Some(Identity::Absent)));
     let two = fields(&[("x-api-key", TEXT), ("x-api-key", "other")]);
-    assert!(matches!(limiter.authenticate(&two), Identity::Ambiguous));
+    assert!(matches!(limiter.authenticate(&two).now(), Some(Identity::Ambiguous)));
     // A bearer token of another form is not a key.
     let token = fields(&[("authorization", "Bearer a.b.c")]);
-    assert!(matches!(limiter.authenticate(&token), Identity::Absent));
+    assert!(matches!(limiter.authenticate(&token).now(), Some(Identity::Absent)));
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn an_expired_key_is_not_accepted() {
     };
     let request = head(&[("x-api-key", TEXT)]);
     let expired = knowing(key().expires(SystemTime::UNIX_EPOCH), policy());
-    let identity = expired.authenticate(&request.headers);
+    let identity = expired.authenticate(&request.headers).now().expect("it is in memory");
     assert!(matches!(identity, Identity::Refused(KeyFault::Expired)), "{identity:?}");
     let handles: Vec<PolicyHandle> = expired.policies().collect();
     let mut check = expired.check_request(&handles, &request, PEER);
@@ -102,4 +103,41 @@ fn what_cannot_be_a_key_is_told() {
     // Without known keys there are no teams.
     let policy = Policy::new("p", Key::ApiKeyPart("team".into()), limit("1/s"));
     assert!(Limiter::new(policy).is_err());
+}
+
+#[test]
+fn keys_are_replaced_while_the_limiter_runs() {
+    let (keys, handle) = Keys::new([]).replaceable();
+    let policy = Policy::new("p", Key::ApiKey, limit("1/day")).on_missing_key(OnMissingKey::Deny);
+    let builder = Limiter::builder().client(Client::new().keys(keys)).policy(policy);
+    let limiter = builder.build().unwrap();
+    let request = head(&[("x-api-key", TEXT)]);
+    let identity = || limiter.authenticate(&request.headers).now().expect("it is in memory");
+    let handles: Vec<PolicyHandle> = limiter.policies().collect();
+    let is_admitted = || {
+        let mut check = limiter.check_request(&handles, &request, PEER);
+        check.now().expect("it is in memory").is_admitted()
+    };
+    assert!(matches!(identity(), Identity::Refused(KeyFault::Unknown)));
+    assert!(!is_admitted());
+    handle.replace(&Keys::new([key()])).unwrap();
+    assert!(matches!(identity(), Identity::Known(_)));
+    assert_eq!([is_admitted(), is_admitted()], [true, false]);
+    // What is wrong replaces nothing.
+    let long = key().team(&"x".repeat(10_000));
+    assert!(handle.replace(&Keys::new([long])).is_err());
+    assert!(matches!(identity(), Identity::Known(_)));
+    let expired = key().expires(SystemTime::UNIX_EPOCH);
+    handle.replace(&Keys::new([expired])).unwrap();
+    assert!(matches!(identity(), Identity::Refused(KeyFault::Expired)));
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn keys_in_redis_need_counters_in_redis() {
+    let client = || Client::new().keys(Keys::in_redis());
+    let error = Limiter::builder().client(client()).build().unwrap_err();
+    assert!(error.to_string().contains("add Store::redis"), "{error}");
+    let (_, handle) = Keys::new([]).replaceable();
+    assert!(handle.replace(&Keys::in_redis()).is_err());
 }
