@@ -21,7 +21,7 @@ mod view;
 
 pub use address::push_address;
 pub use ambiguity::Ambiguity;
-pub use content::{Content, ContentFault, ContentValue, ContentValues, ContentWord};
+pub use content::{Content, ContentFault, ContentSize, ContentValue, ContentValues, ContentWord};
 pub use disguise::{folded_name, is_disguised, is_plain_name, plain_len};
 pub use fields::Fields;
 pub use host::normal_host;

@@ -95,7 +95,7 @@ fn costs_and_outcomes_are_as_they_were_written() {
     let kibibyte = NonZeroU64::new(1024).unwrap();
     assert_eq!(uploads.cost, Cost::Body { unit_bytes: kibibyte });
     let meter = MeterSpec::SseJson("/usage/total_tokens".parse().unwrap());
-    assert_eq!(tokens.cost, Cost::Metered { reserve: 2000, meter });
+    assert_eq!(tokens.cost, Cost::Metered { reserve: 2000, estimate: None, meter });
 }
 
 #[test]
@@ -118,7 +118,11 @@ fn a_cost_is_settled_by_what_is_written() {
     ];
     for (settle, meter) in cases {
         let fields = format!("limit: 9/s, cost: {{ reserve: 9, settle: {{ {settle} }} }}");
-        assert_eq!(policy(&fields).cost, Cost::Metered { reserve: 9, meter }, "{settle}");
+        assert_eq!(
+            policy(&fields).cost,
+            Cost::Metered { reserve: 9, estimate: None, meter },
+            "{settle}"
+        );
     }
 }
 

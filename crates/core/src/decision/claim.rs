@@ -10,7 +10,7 @@ use super::{Headroom, Report, Ruling};
 use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::api_keys::Override;
 use crate::digest::Key;
-use crate::policy::{Beside, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
+use crate::policy::{Beside, Estimate, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
 use crate::store::{Answer, Charge, HoldingTimes, Source};
 use crate::time::Span;
 
@@ -34,6 +34,8 @@ pub(super) struct Claim<P> {
     pub(super) instead: Option<Box<OverrideLimit>>,
     /// The units that the request costs.
     pub(super) cost: u64,
+    /// What the request is expected to use, if that determines the cost.
+    pub(super) estimate: Option<Box<Estimate>>,
 }
 
 impl<'r> Claim<&'r Arc<Policy>> {
@@ -57,12 +59,17 @@ impl<'r> Claim<&'r Arc<Policy>> {
         if limit == LimitChoice::Unlimited && instead.is_none() && policy.overrides.is_none() {
             return None;
         }
-        Some(Self { policy, key, limit, instead, cost: subject.cost(policy) })
+        let estimate = subject.estimate(policy).map(Box::new);
+        let cost = match &estimate {
+            Some(estimate) => policy.cost.reserved(estimate),
+            None => subject.cost(policy),
+        };
+        Some(Self { policy, key, limit, instead, cost, estimate })
     }
 
     pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
-        let Self { policy, key, limit, instead, cost } = self;
-        Claim { policy: Arc::clone(policy), key, limit, instead, cost }
+        let Self { policy, key, limit, instead, cost, estimate } = self;
+        Claim { policy: Arc::clone(policy), key, limit, instead, cost, estimate }
     }
 }
 
@@ -82,9 +89,18 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         Charge {
             key: instead.map_or(self.key, |it| Key { counter: it.counter, ..self.key }),
             algorithm: self.widest(),
-            cost: self.cost,
+            cost: self.cost(),
             binding: self.policy().mode == Mode::Enforce,
             consistency: self.policy().consistency,
+        }
+    }
+
+    /// The units that are charged. An estimate is at most the limit of the client, because a cost
+    /// above the limit would be refused for ever.
+    fn cost(&self) -> u64 {
+        match self.estimate {
+            Some(_) => self.cost.min(self.algorithm().capacity().max(1)),
+            None => self.cost,
         }
     }
 
@@ -198,7 +214,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             remaining: counted.remaining.saturating_sub(margin),
             ..*counted
         };
-        let is_over = self.cost > 0 && counted.remaining < margin;
+        let is_over = self.cost() > 0 && counted.remaining < margin;
         let ruling = match (counted.admitted, source) {
             (false, Source::Policy) => Ruling::FailedClosed,
             (true, Source::Policy) => Ruling::FailedOpen,
@@ -214,7 +230,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             verdict,
             source,
             used,
-            cost: self.cost,
+            cost: self.cost(),
             window: algorithm.window(),
             choice: self.limit,
             owner: self.instead.as_deref().map(|it| it.owner),

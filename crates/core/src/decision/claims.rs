@@ -135,7 +135,8 @@ impl Claims<Arc<Policy>> {
         let mut list = ClaimList::new();
         if limit == LimitChoice::Own || policy.overrides.is_some() {
             let key = Key { principal: client, counter: policy.counter };
-            list.push(Claim { policy: Arc::clone(policy), key, limit, instead: None, cost });
+            let policy = Arc::clone(policy);
+            list.push(Claim { policy, key, limit, instead: None, cost, estimate: None });
         }
         Self { list, lacking: Lacking::new(), settles: true }
     }

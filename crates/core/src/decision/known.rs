@@ -28,7 +28,7 @@ impl<'r> KnownClaim<'r> {
     pub(super) fn claim(self) -> Claim<&'r Arc<Policy>> {
         let Self { policy, client, limit, instead, cost } = self;
         let key = Key { principal: client, counter: policy.counter };
-        Claim { policy, key, limit, instead: instead.map(Box::new), cost }
+        Claim { policy, key, limit, instead: instead.map(Box::new), cost, estimate: None }
     }
 }
 

@@ -215,7 +215,7 @@ impl Lease {
                 Some(reading) => reading.unsettled()?,
                 None => Unsettled::Left,
             };
-            debt.counts(ending).then_some((&debt.policy, cause))
+            (debt.cost > 0 && debt.counts(ending)).then_some((&debt.policy, cause))
         })
     }
 
@@ -279,7 +279,13 @@ impl Debt {
                 ending.request_bytes.map_or(self.cost, |bytes| bytes.div_ceil(unit_bytes.get()))
             }
             Cost::Metered { .. } => {
-                readings.next().map_or(self.cost, |reading| reading.units(self.cost))
+                let reading = readings.next();
+                match self.cost {
+                    // It has no body, and retrieves what was counted before. A request that is
+                    // never refused must not cost anything in the end.
+                    0 => 0,
+                    cost => reading.map_or(cost, |reading| reading.units(cost)),
+                }
             }
         };
         if self.counts(ending) { spent } else { 0 }

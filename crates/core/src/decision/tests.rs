@@ -75,6 +75,7 @@ impl Gate {
                 limit: LimitChoice::Own,
                 instead: None,
                 cost,
+                estimate: None,
             }
         };
         (0..).zip(&self.policies).map(claim).collect()

@@ -14,6 +14,11 @@ pub(super) trait Follow {
     /// The next decoded byte of the current string.
     fn byte(&mut self, byte: u8);
 
+    /// The next bytes of the current string, which are written as they are.
+    fn plain(&mut self, run: &[u8]) {
+        run.iter().for_each(|byte| self.byte(*byte));
+    }
+
     /// The current string has half of a surrogate pair without the other half.
     fn lone_half(&mut self);
 

@@ -74,7 +74,7 @@ impl<F: Follow> Document<F> {
     /// Reads the next bytes.
     pub(super) fn read(&mut self, mut bytes: &[u8]) {
         loop {
-            bytes = &bytes[self.inert_run(bytes)..];
+            bytes = &bytes[self.plain_run(bytes)..];
             let [byte, rest @ ..] = bytes else {
                 return;
             };
@@ -94,12 +94,16 @@ impl<F: Follow> Document<F> {
         is_valid
     }
 
-    /// The number of leading bytes that change nothing.
-    fn inert_run(&self, bytes: &[u8]) -> usize {
+    /// The number of leading bytes that do not change the state. Passes them on if they matter.
+    fn plain_run(&mut self, bytes: &[u8]) -> usize {
         match &self.state {
             State::Broken => bytes.len(),
-            State::InKey(text) | State::InText(text) if !self.follower.wants_text() => {
-                text.plain_run(bytes)
+            State::InKey(text) | State::InText(text) => {
+                let run = text.plain_run(bytes);
+                if run > 0 && self.follower.wants_text() {
+                    self.follower.plain(&bytes[..run]);
+                }
+                run
             }
             _ => 0,
         }

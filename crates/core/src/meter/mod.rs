@@ -9,6 +9,7 @@
 mod content;
 mod events;
 mod field;
+mod files;
 mod follow;
 mod found;
 mod json;
@@ -27,6 +28,7 @@ use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 use content::{Content, Form, form};
 use field::in_field;
+pub use files::FileStrings;
 use found::Found;
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
 use usage::Counted;

@@ -2,6 +2,7 @@
 //! difference.
 
 mod documents;
+mod files;
 mod streams;
 mod values;
 

@@ -39,11 +39,11 @@ pub(super) enum Step {
 }
 
 impl Text {
-    /// The number of leading bytes that are plain characters. They can be skipped in a
-    /// string whose text does not matter.
+    /// The number of leading bytes that are plain characters. After half of a surrogate pair it
+    /// is 0, because the next character shows that the other half is missing.
     pub(super) fn plain_run(&self, bytes: &[u8]) -> usize {
         let is_plain = |byte: &u8| matches!(byte, b' '..=0x7F) && !matches!(byte, b'"' | b'\\');
-        if self.state == State::Character {
+        if self.state == State::Character && self.high.is_none() {
             bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len())
         } else {
             0

@@ -80,6 +80,18 @@ impl Weights {
             parts.iter().map(|(weight, tokens)| u128::from(*weight) * u128::from(*tokens)).sum();
         u64::try_from(percent.div_ceil(100)).unwrap_or(u64::MAX)
     }
+
+    /// The units that are reserved for these tokens, of which [`Usage::input`] are all of the
+    /// input. Whether a cache has them is not known before the answer, so they count by the dearer
+    /// of input and cache write. Tokens reserve one unit at least: a request that reserves nothing
+    /// is never refused.
+    pub fn estimated_units(&self, usage: &Usage) -> u64 {
+        if *usage == Usage::default() {
+            return 0;
+        }
+        let input = self.input.max(self.cache_write);
+        Self { input, ..*self }.units(usage).max(1)
+    }
 }
 
 /// A number that an API states. What it contains differs: see [`Counted::usage`].

@@ -7,6 +7,7 @@
 //!
 //! No part of the document is kept but the values, each of which has a bound.
 
+use super::files::{FileStrings, Files};
 use super::follow::Follow;
 use super::json::Document;
 use super::number::Number;
@@ -41,6 +42,10 @@ pub struct DocumentValues {
     /// The value at each pointer: a string, an integer in decimal digits, or `true` or `false`.
     /// None: there is another value or none, or it is longer than [`MAX_VALUE_BYTES`].
     pub values: Vec<Option<Box<str>>>,
+    /// Whether there is a value at each pointer that is not `null` and not an empty string.
+    pub is_set: Vec<bool>,
+    /// Its strings that are files, if they are counted.
+    pub files: FileStrings,
     /// Whether the whole document is an array.
     pub is_array: bool,
 }
@@ -52,7 +57,12 @@ pub struct ValueScanner(Document<Values>);
 impl ValueScanner {
     /// Searches a document for the values at these pointers.
     pub fn new(pointers: &[Pointer]) -> Self {
-        Self(Document::new(Values::new(pointers)))
+        Self(Document::new(Values::new(pointers, None)))
+    }
+
+    /// The same. It also counts the strings that are files.
+    pub fn with_files(pointers: &[Pointer]) -> Self {
+        Self(Document::new(Values::new(pointers, Some(Files::default()))))
     }
 
     /// Reads the next bytes of the document, which may end anywhere.
@@ -77,8 +87,10 @@ impl ValueScanner {
             _ if !is_valid => Err(DocumentFault::Invalid),
             Some(fault) => Err(fault),
             None => {
+                let is_set = found.places.iter().map(|place| place.is_set).collect();
                 let values = found.places.iter_mut().map(|place| place.value.take()).collect();
-                Ok(DocumentValues { values, is_array: found.is_array })
+                let files = found.files.as_ref().map(Files::found).unwrap_or_default();
+                Ok(DocumentValues { values, is_set, files, is_array: found.is_array })
             }
         }
     }
@@ -95,6 +107,8 @@ struct Values {
     text: Vec<u8>,
     /// The most bytes of a key that can be one of those that are searched for.
     max_key_bytes: usize,
+    /// None: they are not counted.
+    files: Option<Files>,
     is_array: bool,
     fault: Option<DocumentFault>,
 }
@@ -126,6 +140,7 @@ struct Place {
     /// Whether that container, if it is an object, has had the member on the path.
     is_seen: bool,
     value: Option<Box<str>>,
+    is_set: bool,
 }
 
 impl Place {
@@ -139,6 +154,7 @@ impl Place {
             index: 0,
             is_seen: false,
             value: None,
+            is_set: false,
         }
     }
 
@@ -180,7 +196,7 @@ fn folded(text: &str) -> impl Iterator<Item = char> {
 }
 
 impl Values {
-    fn new(pointers: &[Pointer]) -> Self {
+    fn new(pointers: &[Pointer], files: Option<Files>) -> Self {
         let tokens = pointers.iter().flat_map(|pointer| pointer.tokens());
         let longest = tokens.map(|token| token.key.len()).max().unwrap_or_default();
         Self {
@@ -189,8 +205,18 @@ impl Values {
             string: Current::Ignored,
             text: Vec::new(),
             max_key_bytes: longest * MAX_FOLDING,
+            files,
             is_array: false,
             fault: None,
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.string != Current::Ignored {
+            // One byte more than the longest text shows that it is too long.
+            let most = self.max_key_bytes.max(MAX_VALUE_BYTES) + 1;
+            let room = most.saturating_sub(self.text.len());
+            self.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
@@ -221,27 +247,43 @@ impl Values {
         let places = self.places.iter_mut().filter(|place| place.is_at_end(depth));
         places.for_each(|place| place.value = Some(value.into()));
     }
+
+    /// The current value is not `null`.
+    fn set(&mut self) {
+        let depth = self.depth;
+        let places = self.places.iter_mut().filter(|place| place.is_at_end(depth));
+        places.for_each(|place| place.is_set = true);
+    }
 }
 
 impl Follow for Values {
     fn wants_text(&self) -> bool {
-        self.string != Current::Ignored
+        self.string != Current::Ignored || self.files.as_ref().is_some_and(Files::is_open)
     }
 
     fn byte(&mut self, byte: u8) {
-        // One byte more than the longest text shows that it is too long.
-        if self.string != Current::Ignored
-            && self.text.len() <= self.max_key_bytes.max(MAX_VALUE_BYTES)
-        {
-            self.text.push(byte);
+        self.keep(&[byte]);
+        if let Some(files) = &mut self.files {
+            files.escaped(byte);
+        }
+    }
+
+    fn plain(&mut self, run: &[u8]) {
+        self.keep(run);
+        if let Some(files) = &mut self.files {
+            files.plain(run);
         }
     }
 
     fn lone_half(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.leave();
+        }
         self.fault = self.fault.or(Some(DocumentFault::Surrogate));
     }
 
     fn open_object(&mut self) {
+        self.set();
         for place in &mut self.places {
             if place.matched == self.depth && place.is_next {
                 place.matched += 1;
@@ -302,13 +344,22 @@ impl Follow for Values {
     fn begin_value(&mut self) {}
 
     fn begin_text(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.begin();
+        }
         let depth = self.depth;
         let matters = self.places.iter().any(|place| place.is_at_end(depth));
         self.begin(if matters { Current::Value } else { Current::Ignored });
     }
 
     fn end_text(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.end();
+        }
         self.end(Current::Value, MAX_VALUE_BYTES, |values, text| {
+            if text != Some("") {
+                values.set();
+            }
             if let Some(text) = text {
                 values.found(text);
             }
@@ -318,6 +369,7 @@ impl Follow for Values {
     fn number(&mut self, number: &Number) {
         let depth = self.depth;
         if self.places.iter().any(|place| place.is_at_end(depth)) {
+            self.set();
             if let Some(integer) = number.integer() {
                 self.found(&integer);
             }
@@ -325,6 +377,7 @@ impl Follow for Values {
     }
 
     fn truth(&mut self, value: bool) {
+        self.set();
         self.found(if value { "true" } else { "false" });
     }
 }

@@ -7,9 +7,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 
 use super::fields::{Lack, header};
-use super::{KeyExpr, pairs};
+use super::{KeyExpr, Policy, Reservation, pairs};
 use crate::meter::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, Pointer, ValueScanner};
-use crate::request::{ContentFault, ContentValue, ContentValues, ContentWord, Fields};
+use crate::request::{ContentFault, ContentSize, ContentValue, ContentValues, ContentWord, Fields};
 
 /// The most JSON Pointers for which one body is searched. `mcp:` needs two of them.
 pub const MAX_POINTERS: usize = 16;
@@ -31,6 +31,10 @@ pub struct BodyWords {
     pointers: Vec<Pointer>,
     /// The same as they are written.
     written: Vec<Box<str>>,
+    /// Whether the size of the body is measured.
+    measures: bool,
+    /// The pointers whose value names input that the backend has stored.
+    stored: Vec<Box<str>>,
 }
 
 /// The reading of one body.
@@ -38,6 +42,7 @@ pub struct BodyWords {
 pub struct BodyReading<'w> {
     words: &'w BodyWords,
     form: Form,
+    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -58,8 +63,26 @@ enum Kind {
 impl BodyWords {
     /// The words in these keys. None: they need no body.
     pub fn of<'k>(keys: impl IntoIterator<Item = &'k KeyExpr>) -> Option<Self> {
+        Self::new(keys.into_iter().flat_map(KeyExpr::body_words), Vec::new(), false)
+    }
+
+    /// The words in the keys and the costs of these policies. None: they need no body.
+    pub fn of_policies<'p>(policies: impl Iterator<Item = &'p Policy> + Clone) -> Option<Self> {
+        let reservations = policies.clone().filter_map(|policy| policy.cost.reservation());
+        let keys = policies.flat_map(Policy::keys);
+        let words = keys.flat_map(KeyExpr::body_words);
+        let words = words.chain(reservations.clone().flat_map(Reservation::words));
+        let stored = reservations.clone().flat_map(Reservation::stored).map(Box::from);
+        Self::new(words, stored.collect(), reservations.count() > 0)
+    }
+
+    fn new<'k>(
+        all: impl Iterator<Item = &'k ContentWord>,
+        stored: Vec<Box<str>>,
+        measures: bool,
+    ) -> Option<Self> {
         let mut words: Vec<ContentWord> = Vec::new();
-        for word in keys.into_iter().flat_map(KeyExpr::body_words) {
+        for word in all {
             if !words.contains(word) {
                 words.push(word.clone());
             }
@@ -79,9 +102,11 @@ impl BodyWords {
                 ContentWord::Form(_) => {}
             }
         }
+        stored.iter().for_each(|pointer| search(pointer));
         // The words were parsed before.
         let pointers = written.iter().filter_map(|text| text.parse().ok()).collect();
-        (!words.is_empty()).then_some(Self { words, pointers, written })
+        let is_needed = measures || !words.is_empty();
+        is_needed.then_some(Self { words, pointers, written, measures, stored })
     }
 
     /// The number of JSON Pointers for which a body is searched.
@@ -100,13 +125,21 @@ impl BodyWords {
         };
         let is_form = |word: &ContentWord| matches!(word, ContentWord::Form(_));
         let form = match kind {
+            Kind::Json if self.measures => {
+                Form::Json(Box::new(ValueScanner::with_files(&self.pointers)))
+            }
             Kind::Json if !self.pointers.is_empty() => {
                 Form::Json(Box::new(ValueScanner::new(&self.pointers)))
             }
             Kind::Parameters if self.words.iter().any(is_form) => Form::Parameters(Vec::new()),
             _ => return Err(self.all(Ok(None))),
         };
-        Ok(BodyReading { words: self, form })
+        Ok(BodyReading { words: self, form, bytes: 0 })
+    }
+
+    /// What the words have in an empty body: nothing.
+    pub fn in_nothing(&self) -> ContentValues {
+        self.all(Ok(None)).with_size(self.measures.then(ContentSize::default))
     }
 
     /// The same value for all words: none, or one that cannot be used.
@@ -138,6 +171,11 @@ impl BodyWords {
         ContentValues::new(values.collect())
     }
 
+    fn is_stored_named(&self, found: &DocumentValues) -> bool {
+        let mut set = self.written.iter().zip(&found.is_set);
+        set.any(|(pointer, is_set)| *is_set && self.stored.contains(pointer))
+    }
+
     /// What the words have in a form.
     fn in_form(&self, form: &[u8]) -> ContentValues {
         let value = |word: &ContentWord| match word {
@@ -161,6 +199,8 @@ impl BodyReading<'_> {
 
     /// Reads the next bytes of the body, without its content coding. They may end anywhere.
     pub fn read(&mut self, chunk: &[u8]) {
+        let bytes = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(bytes);
         match &mut self.form {
             Form::Json(scanner) => scanner.read(chunk),
             Form::Parameters(form) => form.extend_from_slice(chunk),
@@ -169,13 +209,21 @@ impl BodyReading<'_> {
 
     /// The values, after the body has ended. The request has these fields.
     pub fn end(self, headers: &HeaderMap) -> ContentValues {
-        match self.form {
+        let Self { words, form, bytes } = self;
+        let mut size = ContentSize { bytes, ..ContentSize::default() };
+        let values = match form {
             Form::Json(scanner) => match scanner.end() {
-                Ok(found) => self.words.in_document(&found, headers),
-                Err(fault) => self.words.all(Err(fault.into())),
+                Ok(found) => {
+                    size.files = found.files.count;
+                    size.file_bytes = found.files.bytes;
+                    size.names_stored_input = words.is_stored_named(&found);
+                    words.in_document(&found, headers)
+                }
+                Err(fault) => words.all(Err(fault.into())),
             },
-            Form::Parameters(form) => self.words.in_form(&form),
-        }
+            Form::Parameters(form) => words.in_form(&form),
+        };
+        values.with_size(words.measures.then_some(size))
     }
 }
 

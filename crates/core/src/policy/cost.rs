@@ -19,8 +19,11 @@ impl Subject<'_, '_> {
                 // A body of unknown length, or no body, costs one unit.
                 bytes.div_ceil(unit_bytes.get())
             }),
-            // A reservation of 0 units would never be refused, whatever the response costs.
-            Cost::Metered { reserve, .. } => (*reserve).max(1),
+            cost @ Cost::Metered { reserve, .. } => match self.estimate(policy) {
+                Some(estimate) => cost.reserved(&estimate),
+                // A reservation of 0 units would never be refused, whatever the response costs.
+                None => (*reserve).max(1),
+            },
         }
     }
 
@@ -33,7 +36,7 @@ impl Subject<'_, '_> {
         number(fields::header(self.request.fields(), name).ok()?)
     }
 
-    fn content_length(&self) -> Option<u64> {
+    pub(super) fn content_length(&self) -> Option<u64> {
         number(fields::header(self.request.fields(), &CONTENT_LENGTH).ok()?)
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::{Beside, GeoCode, KeyExpr, MissingKey, Template, counter};
+use super::{Beside, Estimate, GeoCode, KeyExpr, MissingKey, Reservation, Template, counter};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::consistency::Consistency;
 use crate::digest::Counter;
-use crate::meter::MeterSpec;
+use crate::meter::{MeterSpec, Usage};
 use crate::time::Span;
 
 /// One limit.
@@ -122,7 +122,7 @@ impl Policy {
 
     /// Whether it judges a request only when the body of the request has been read.
     pub fn needs_body(&self) -> bool {
-        self.keys().any(KeyExpr::needs_body)
+        self.cost.reservation().is_some() || self.keys().any(KeyExpr::needs_body)
     }
 
     /// All counters that it may keep for a client, except those of single keys that have
@@ -195,11 +195,35 @@ pub enum Cost {
     /// response settles them.
     Metered {
         /// The units that are charged at first, at least one. They stay charged if the
-        /// response names no cost.
+        /// response names no cost. With an estimate these are the most units, which are charged
+        /// if the size of the request is not known.
         reserve: u64,
+        /// The estimate of the units, by the body of the request. None: they are constant.
+        estimate: Option<Box<Reservation>>,
         /// The part of the response that names the cost.
         meter: MeterSpec,
     },
+}
+
+impl Cost {
+    /// The estimate of the units that a request reserves, if its body decides.
+    pub fn reservation(&self) -> Option<&Reservation> {
+        match self {
+            Self::Metered { estimate, .. } => estimate.as_deref(),
+            Self::Fixed(_) | Self::Field { .. } | Self::Body { .. } => None,
+        }
+    }
+
+    /// The units that are charged at first for a request with this estimate.
+    pub fn reserved(&self, estimate: &Estimate) -> u64 {
+        let Self::Metered { reserve, meter, .. } = self else { return 0 };
+        let most = (*reserve).max(1);
+        let units_of = |usage: &Usage| match meter {
+            MeterSpec::Usage { weights, .. } => weights.estimated_units(usage),
+            _ => most,
+        };
+        estimate.usage.as_ref().map_or(most, |usage| units_of(usage).min(most))
+    }
 }
 
 /// The outcomes that are counted.

@@ -71,7 +71,7 @@ impl Subject<'_, '_> {
             principal: Principal::from_bits(digest.finish()),
             counter: policy.counter,
         };
-        if self.is_plan_ambiguous(policy) {
+        if self.is_plan_ambiguous(policy) || self.is_estimate_ambiguous(policy) {
             return KeyFor::Ambiguous;
         }
         match (self.with(&policy.key, empty), policy.missing_key) {

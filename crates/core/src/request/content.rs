@@ -5,9 +5,11 @@ use std::fmt;
 /// What is known of the content of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Content<'a> {
-    /// It has no values: there is no content, or the description of the request does not have it.
+    /// It has no values, because the description of the request does not have it.
     #[default]
     Unknown,
+    /// There is no content.
+    Empty,
     /// It has not been read yet, and can be read.
     Unread,
     /// These are its values.
@@ -62,14 +64,41 @@ pub enum ContentFault {
 /// The value of a word: absent, or of no use.
 pub type ContentValue = Result<Option<Box<[u8]>>, ContentFault>;
 
+/// How much input for a language model a content is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContentSize {
+    /// All of its bytes, without its content coding.
+    pub bytes: u64,
+    /// Its strings that are files, such as images.
+    pub files: u64,
+    /// The bytes of these strings.
+    pub file_bytes: u64,
+    /// Whether it names input that the backend has stored before.
+    pub names_stored_input: bool,
+}
+
 /// The values in the content of a request, one for each word that was searched for.
 #[derive(Clone, Debug, Default)]
-pub struct ContentValues(Vec<(ContentWord, ContentValue)>);
+pub struct ContentValues {
+    values: Vec<(ContentWord, ContentValue)>,
+    size: Option<ContentSize>,
+}
 
 impl ContentValues {
     /// These values.
     pub const fn new(values: Vec<(ContentWord, ContentValue)>) -> Self {
-        Self(values)
+        Self { values, size: None }
+    }
+
+    /// The same values of a content that has this size.
+    #[must_use]
+    pub fn with_size(self, size: Option<ContentSize>) -> Self {
+        Self { size, ..self }
+    }
+
+    /// Its size, if it was measured.
+    pub const fn size(&self) -> Option<ContentSize> {
+        self.size
     }
 
     /// The value of a word. A word that was not searched for is absent.
@@ -77,7 +106,7 @@ impl ContentValues {
     /// # Errors
     /// If backends may read another value.
     pub fn get(&self, word: &ContentWord) -> Result<Option<&[u8]>, ContentFault> {
-        let found = self.0.iter().find(|(own, _)| own == word);
+        let found = self.values.iter().find(|(own, _)| own == word);
         match found {
             Some((_, Ok(value))) => Ok(value.as_deref()),
             Some((_, Err(fault))) => Err(*fault),

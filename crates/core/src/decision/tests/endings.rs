@@ -10,7 +10,8 @@ use crate::meter::{MeterSpec, Metered, Unsettled};
 use crate::policy::{Count, Left};
 
 fn metered(reserve: u64) -> Cost {
-    Cost::Metered { reserve, meter: MeterSpec::Header(HeaderName::from_static("x-used")) }
+    let meter = MeterSpec::Header(HeaderName::from_static("x-used"));
+    Cost::Metered { reserve, estimate: None, meter }
 }
 
 /// A response that does not state its cost.

@@ -135,6 +135,21 @@ fn a_member_on_the_path_that_occurs_twice_is_a_fault() {
 }
 
 #[test]
+fn half_of_a_surrogate_pair_is_a_fault_wherever_it_is() {
+    for document in [
+        r#"{"x":"\ud800","n":1}"#,
+        r#"{"x":"\udc00","n":1}"#,
+        r#"{"x":"\ud800abc","n":1}"#,
+        r#"{"x":"\ud800abc\udc00","n":1}"#,
+        r#"{"x":"\ud800\n\udc00","n":1}"#,
+        r#"{"\ud800abc\udc00":2,"n":1}"#,
+    ] {
+        assert_eq!(one("/n", document), Err(DocumentFault::Surrogate), "{document}");
+    }
+    assert_eq!(one("/n", r#"{"x":"\ud800\udc00abc","n":1}"#), Ok(Some("1".into())));
+}
+
+#[test]
 fn a_member_on_the_path_that_differs_only_in_case_is_a_fault() {
     for document in [
         r#"{"Task":"x"}"#,

@@ -46,7 +46,7 @@ fn a_body_costs_one_for_each_unit_that_its_length_starts() {
 fn a_cost_that_the_response_names_is_reserved_with_at_least_one_unit() {
     let metered = |reserve| {
         let meter = MeterSpec::Header(HeaderName::from_static("x-used"));
-        cost(&with(&[]), Cost::Metered { reserve, meter })
+        cost(&with(&[]), Cost::Metered { reserve, estimate: None, meter })
     };
     assert_eq!([metered(0), metered(1), metered(2000)], [1, 1, 2000]);
     assert_eq!([cost(&with(&[]), Cost::Fixed(0)), cost(&with(&[]), Cost::Fixed(4))], [0, 4]);

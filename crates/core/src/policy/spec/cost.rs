@@ -42,7 +42,7 @@ impl PolicySpec {
                         MeterSpec::Bytes { unit: unit(*bytes, Field::ResponseBytes, faults)? }
                     }
                 };
-                Some(Cost::Metered { reserve: reserve?, meter })
+                Some(Cost::Metered { reserve: reserve?, estimate: None, meter })
             }
         }
     }
