@@ -15,6 +15,7 @@
 //! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | `time` | integer time and clocks |
+//! | 0, pure | `price` | what tokens cost in a currency |
 //! | 1, pure | `request`, `digest`, `algorithm`, `consistency`, `meter`; `pem`, `tls`; `drain`; `in_time`; `log_fields` | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; certificates and keys in files, and TLS of clients; stopping; time limits; the names in the access log of the gateway |
 //! | 2, pure | `text` | characters that people can read, and JSON strings |
 //! | 3, pure | `api_keys`, `passwords` | the form of API keys, and what is kept of them; users and their passwords |
@@ -35,6 +36,7 @@ pub mod passwords;
 #[cfg(feature = "jwt")]
 pub mod pem;
 pub mod policy;
+pub mod price;
 pub mod refusal;
 pub mod request;
 pub mod routes;

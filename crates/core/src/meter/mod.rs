@@ -26,13 +26,14 @@ use std::num::NonZeroU64;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
+pub use crate::price::Usage;
 use content::{Content, Form, form};
 use field::in_field;
 pub use files::FileStrings;
 use found::Found;
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
 use usage::Counted;
-pub use usage::{Usage, UsageApi, Weights};
+pub use usage::{UsageApi, Weights};
 pub use values::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, ValueScanner};
 
 /// Where the cost of a response is found.
