@@ -2,6 +2,7 @@
 
 use crate::api_keys::{Keys, id, invented};
 use crate::authorizers::checker::Told;
+use crate::passwords::{Users, basic};
 use crate::support::Gateway;
 use crate::support::http::{Http, block_on};
 
@@ -108,6 +109,33 @@ fn failures_count_by_the_address_of_the_client() {
     let expected = [unauthorized, unauthorized, (8, Some(429)), unauthorized, (0, None)];
     assert_eq!(statuses, expected);
     assert!(answers[2].field("retry-after").is_some_and(|it| it.parse::<u64>().is_ok()));
+}
+
+/// A password that Envoy passes on is checked, and a wrong one is not forwarded.
+#[test]
+fn passwords_are_checked() {
+    let users = Users::new();
+    let check = "check: { grpc: { address: \"127.0.0.1:0\", services: [authorization] } }\n\
+         policies: { per-user: { key: user, limit: 1/hour } }\n\
+         routes: [{ path: /*, auth: [user], policies: [per-user], respond: { status: 204 } }]";
+    let gateway = Gateway::start(&users.without_listener("failures: 3/hour", check));
+    let [right, wrong] = ["hunter2", "x"].map(|password| basic("ann", password));
+    let [right, wrong] = [&right, &wrong].map(|value| [("authorization", &**value)]);
+    let answers = told(
+        &gateway,
+        &[
+            ("/", CLIENT, &[]),
+            ("/", CLIENT, &wrong),
+            ("/", CLIENT, &right),
+            ("/", "192.0.2.2", &right),
+        ],
+    );
+    let statuses: Vec<_> = answers.iter().map(|it| (it.code, it.denied)).collect();
+    let unauthorized = (16, Some(401));
+    assert_eq!(statuses, [unauthorized, unauthorized, (0, None), (8, Some(429))]);
+    let challenge = answers[1].field("www-authenticate").expect("a challenge");
+    assert!(challenge.starts_with("Basic realm=\"staff\""), "{challenge}");
+    assert!(!gateway.log().contains("hunter2"));
 }
 
 #[test]

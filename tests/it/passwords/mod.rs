@@ -19,11 +19,11 @@ const DEMANDING: &str = "routes: [{ path: /open, respond: { body: ok } }, \
                          { path: /*, auth: [user], respond: { body: ok } }]";
 
 /// A file of users.
-struct Users(tempfile::TempDir);
+pub(crate) struct Users(tempfile::TempDir);
 
 impl Users {
     /// A file with the users ann and bob, whose password is "hunter2".
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let users = Self(tempfile::tempdir().expect("a directory"));
         users.rewrite(&format!("ann:{HUNTER2}\nbob:{HUNTER2}\n"));
         users
@@ -41,11 +41,18 @@ impl Users {
     }
 
     fn yaml(&self, client: &str, rest: &str) -> String {
+        let rest = self.without_listener(client, rest);
         format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
              admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
-             token: read-0123456789abcdef }}], hosts: [gateway.test] }}\n\
-             client: {{ user: {{ basic: {{ file: {:?}, realm: staff }} }}, {client} }}\n\
+             token: read-0123456789abcdef }}], hosts: [gateway.test] }}\n{rest}"
+        )
+    }
+
+    /// The configuration of a gateway that only other proxies ask.
+    pub(crate) fn without_listener(&self, client: &str, rest: &str) -> String {
+        format!(
+            "client: {{ user: {{ basic: {{ file: {:?}, realm: staff }} }}, {client} }}\n\
              runtime: {{ workers: 1 }}\n{rest}\n",
             self.path()
         )
@@ -60,7 +67,12 @@ impl Users {
 
 /// The field with a name and a password.
 fn field(user: &str, password: &str) -> String {
-    format!("Authorization: Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
+    format!("Authorization: {}", basic(user, password))
+}
+
+/// The value of the field.
+pub(crate) fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
 /// A document of the admin API of `gateway`.
