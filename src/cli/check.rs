@@ -55,10 +55,12 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
 /// The document has the mistakes, so standard error stays empty.
 fn as_json(path: &Path) -> Result<(), Failure> {
     let (document, is_valid) = match config::load(path) {
-        Ok(Compiled { config, warnings, .. }) => {
+        Ok(Compiled { config, warnings, document: text, .. }) => {
             let counts = counts(&config).map(|(number, _, many)| (many.to_owned(), json!(number)));
             let counts: serde_json::Map<String, Value> = counts.into_iter().collect();
-            (document(path, &[], &problems(&warnings, true), &counts.into()), true)
+            let mut document = document(path, &[], &problems(&warnings, true), &counts.into());
+            document["needs_restart"] = config::needs_restart(&text);
+            (document, true)
         }
         Err(LoadError::Mistakes(Mistakes { report, .. })) => {
             let errors = problems(&report, false);

@@ -34,6 +34,7 @@ mod progress;
 mod quotes;
 mod ratelimit;
 mod regular_file;
+mod restart;
 mod scalar;
 mod secrecy;
 mod secret_places;
@@ -162,6 +163,16 @@ pub(crate) fn load_text(
 ) -> Result<Compiled, Mistakes> {
     let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
     compiled(text, &name, &env, held, progress)
+}
+
+/// What of a configuration needs a restart: the paths, those below them that do not, and a digest of
+/// their values. `tollgate check --json` prints it.
+pub(crate) fn needs_restart(document: &Document) -> serde_json::Value {
+    serde_json::json!({
+        "settings": restart::SETTINGS,
+        "except": restart::EXCEPT,
+        "digest": restart::digest(&document.written),
+    })
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).

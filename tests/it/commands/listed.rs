@@ -38,6 +38,7 @@ const INSTALLS: &str = "it installs programs on the machine";
 const MEASURES: &str = "it measures for minutes, and needs other gateways";
 const UNTIL_STOPPED: &str = "it runs until it is stopped";
 const STORE_OF_KEYS: &str = "it needs a store of keys: tests/it/api_keys/stored.rs has one";
+const CLUSTER: &str = "it needs a cluster; scripts/test-chart tests the objects without one";
 const REFUSED: &str = "it goes on until the limit is reached";
 
 pub(super) const LISTED: &[Listed] = &[
@@ -94,6 +95,10 @@ pub(super) const LISTED: &[Listed] = &[
         Read,
         "it needs two public names",
     ),
+    listed("docs/kubernetes.md", "kind load", Read, CLUSTER),
+    listed("docs/kubernetes.md", "kubectl ", Read, CLUSTER),
+    listed("docs/kubernetes.md", "for i in $(seq 11)", Read, CLUSTER),
+    listed("docs/kubernetes.md", "helm install", Read, CLUSTER),
     listed("docs/install.md", "", Read, "it builds releases, and installs them on the machine"),
     listed("docs/guide.md", "tollgate run --to", Read, UNTIL_STOPPED),
     listed(

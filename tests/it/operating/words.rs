@@ -60,7 +60,14 @@ fn programs_read_the_mistakes_as_json() {
     let good = read("good.yaml", 0);
     assert_eq!((&good["valid"], &good["errors"]), (&json!(true), &json!([])));
     assert_eq!((&good["file"], &good["counts"]["routes"]), (&json!("good.yaml"), &json!(1)));
+    let restart = &good["needs_restart"];
+    let has = |list: &str, path: &str| {
+        restart[list].as_array().is_some_and(|it| it.contains(&json!(path)))
+    };
+    assert!(has("settings", "store") && has("except", "store.redis.password"), "{restart}");
+    assert_eq!(restart["digest"].as_str().map(str::len), Some(32));
     let broken = read("broken.yaml", 2);
+    assert_eq!(broken["needs_restart"], Value::Null);
     let errors = broken["errors"].as_array().expect("a list");
     let error = errors.iter().find(|it| it["column"] == 22).expect("it has a place");
     assert_eq!((&broken["valid"], &error["line"]), (&json!(false), &json!(2)));
