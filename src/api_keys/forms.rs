@@ -8,7 +8,7 @@ use tollgate_core::api_keys::{KeyRecord, KeyState, TeamRecord};
 use tollgate_core::store::keys::StoredRecord;
 use tollgate_core::time::Timestamp;
 
-use super::{date, written};
+use super::date;
 
 /// What is said of a key that is made or imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -247,7 +247,7 @@ impl ShownKey {
             limits: key
                 .limits
                 .iter()
-                .map(|(it, limit)| (it.to_string(), written(*limit)))
+                .map(|(it, limit)| (it.to_string(), limit.to_string()))
                 .collect(),
             labels: key
                 .labels
@@ -270,7 +270,7 @@ impl From<&TeamRecord> for ShownTeam {
             limits: team
                 .limits
                 .iter()
-                .map(|(it, limit)| (it.to_string(), written(*limit)))
+                .map(|(it, limit)| (it.to_string(), limit.to_string()))
                 .collect(),
             labels: team
                 .labels

@@ -180,7 +180,7 @@ fn exported(record: &KeyRecord) -> ImportedKey {
             limits: record
                 .limits
                 .iter()
-                .map(|(it, limit)| (it.to_string(), super::written(*limit)))
+                .map(|(it, limit)| (it.to_string(), limit.to_string()))
                 .collect(),
             labels: record
                 .labels

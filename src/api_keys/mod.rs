@@ -18,7 +18,7 @@ mod tests;
 use std::fmt;
 
 use thiserror::Error;
-use tollgate_core::api_keys::{KeyId, Override, RecordFault};
+use tollgate_core::api_keys::{KeyId, RecordFault};
 use tollgate_core::store::keys::StorageError;
 use tollgate_core::time::Timestamp;
 
@@ -117,15 +117,6 @@ impl Teams {
             true => Ok(()),
             false => Err(KeyError::Team(team.unwrap_or("(none)").to_owned())),
         }
-    }
-}
-
-/// A limit as it is written.
-fn written(limit: Override) -> String {
-    match limit {
-        Override::Unlimited => "unlimited".to_owned(),
-        Override::Limited { units, window: None } => units.to_string(),
-        Override::Limited { units, window: Some(window) } => format!("{units}/{window}"),
     }
 }
 

@@ -17,7 +17,6 @@ mod keys;
 mod overrides;
 mod paint;
 mod policy;
-mod rate;
 mod reload;
 mod replay;
 mod routes;

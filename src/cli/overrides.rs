@@ -10,7 +10,6 @@ use tollgate_core::policy::{KeyTextError, KeyTexts, Overridable, Policy};
 use tollgate_core::store::overrides::{FileError, Override, OverridesFile, ReadError};
 
 use super::args::OverrideCommand;
-use super::rate::rate;
 use crate::app::{CommandError, local_runtime, settings_with_password};
 use crate::config::Config;
 
@@ -139,12 +138,12 @@ fn check(policy: &Policy, limit: Override) -> Result<(), QuotaError> {
 
 /// The limit that applies to the key, as a text.
 fn described(policy: &Policy, found: Option<Override>) -> String {
-    let own = rate(&policy.algorithm);
+    let own = policy.algorithm.written();
     match found {
         None => format!("no override, so the policy's own limit: {own}"),
         Some(Override::Unlimited) => format!("unlimited (the policy's own limit: {own})"),
         Some(Override::Limited { units, window }) => match policy.override_limit(units, window) {
-            Ok(limit) => format!("{} (the policy's own limit: {own})", rate(&limit.algorithm)),
+            Ok(limit) => format!("{} (the policy's own limit: {own})", limit.algorithm.written()),
             Err(error) => format!(
                 "an override that the policy cannot count any more ({error}), so the policy's \
                  own limit: {own}"

@@ -6,7 +6,6 @@ use tollgate_core::policy::{AccessList, AccessMode, AccessStep, Mode, Policy};
 use tollgate_core::request::PathPattern;
 use tollgate_core::routes::{Part, Split};
 
-use super::rate::rate;
 use crate::config::{Config, Route};
 use crate::snapshot::Action;
 
@@ -78,7 +77,7 @@ fn part(part: &Part) -> String {
 fn limit(policy: &Policy) -> String {
     let plans = if policy.plans.is_some() { ", plans" } else { "" };
     let shadow = if policy.mode == Mode::Shadow { ", shadow" } else { "" };
-    let own = if policy.is_unlimited { "unlimited".to_owned() } else { rate(&policy.algorithm) };
+    let own = if policy.is_unlimited { "unlimited".to_owned() } else { policy.algorithm.written() };
     format!("{} ({own}{plans}{shadow})", policy.name)
 }
 

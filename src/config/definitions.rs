@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
+use tollgate_core::algorithm::WindowText;
 use tollgate_core::policy::{Overridable, Policy};
 use tollgate_core::time::{Span, Timestamp};
 
@@ -179,7 +180,10 @@ fn with_counters_of(live: &Policy, changed: Policy) -> Result<Policy, Vec<Mistak
     let window = live.algorithm.window();
     let message = match window.is_zero() {
         true => "a patch keeps the counters, so the limit has no time, like 20".to_owned(),
-        false => format!("a patch keeps the counters, so the limit has the same window, {window}"),
+        false => {
+            let window = WindowText(window);
+            format!("a patch keeps the counters, so the limit has the same window, {window}")
+        }
     };
     Err(vec![Mistake::new(message, "try another window as a candidate, or change the file")])
 }

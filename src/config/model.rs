@@ -88,7 +88,7 @@ impl Config {
         Rate(quota): Rate,
         key: KeyExpr,
     ) -> Result<Self, TlsError> {
-        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+        let algorithm = Algorithm::usual(quota);
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
         let words = BodyWords::of([&policy.key]);
         let read = |words: &BodyWords| {

@@ -120,7 +120,7 @@ proptest! {
     #[test]
     fn limits_are_read_alike(
         count in "[0-9_]{1,13}[kMx]?",
-        window in "([0-9_]{0,4}(ms|s|sec|min|m|hours|h|d|week|w|y)){1,2}| ?minute ?|",
+        window in "([0-9_]{0,4}(ms|s|sec|min|m|hours|h|d|week|w|y)){1,2}| ?minute ?|months?|1month|",
     ) {
         let text = format!("{count}/{window}");
         let ours = text.parse::<Limit>().ok().map(|it| (it.units(), it.window()));

@@ -1,7 +1,9 @@
 //! The behaviour of single algorithms.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::time::{Span, Timestamp};
 
 use crate::support::{Origin, StoreKind, eventually, on_every_store};
 
@@ -10,6 +12,7 @@ on_every_store!(
     a_client_that_disconnects_during_a_delay_never_reaches_the_origin,
     a_log_of_requests_admits_exactly_the_limit,
     a_calendar_hour_begins_when_the_clocks_of_its_zone_show_it,
+    a_month_ends_when_the_next_one_begins,
 );
 
 /// One request in two seconds, and none is delayed for longer than three.
@@ -87,4 +90,36 @@ fn a_calendar_hour_begins_when_the_clocks_of_its_zone_show_it(store: StoreKind) 
     // The offset of India includes half an hour. Rounding may cause a difference of a
     // second.
     assert!((1_797..=1_803).contains(&end_s), "{reset_s} s from {date}");
+}
+
+fn a_month_ends_when_the_next_one_begins(store: StoreKind) {
+    let gateway = store.start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         policies: { p: { key: ip, limit: 1/month } }\n\
+         routes: [{ path: \"/*\", policies: [p], respond: { body: ok } }]\n",
+    );
+    let mut client = gateway.client();
+    let admitted = client.get("/", &[]);
+    let before = wall();
+    let refused = client.get("/", &[]);
+    // If a month ends during the test, both are admitted.
+    if refused.status == 200 {
+        return;
+    }
+    assert_eq!([admitted.status, refused.status], [200, 429]);
+    let wait = Span::from_secs(refused.number("Retry-After"));
+    // A server's clock may differ a little, and the wait is rounded up.
+    let end = before.plus(wait).plus(Span::from_secs(60));
+    let begins = |time: Timestamp| time.to_string()[8..14] == *"01T00:";
+    assert!(begins(end), "{refused:#?} at {before}");
+    let policy = refused.field("RateLimit-Policy").expect("it is told");
+    let length_s = policy.strip_prefix("\"p\";q=1;w=").and_then(|it| it.parse().ok());
+    let length = Span::from_secs(length_s.expect(policy));
+    assert!(begins(end.minus(length)), "{policy} until {end}");
+    assert!(wait <= length && end.minus(length) < before.plus(Span::from_secs(120)));
+}
+
+fn wall() -> Timestamp {
+    let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
+    Timestamp::default().plus(since.into())
 }

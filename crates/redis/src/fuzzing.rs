@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use redis::Value;
 use tollgate_core::algorithm::{
-    Algorithm, Ban, Concurrency, FixedWindow, LeakyBucket, Op, Quota, SlidingLog, SlidingWindow,
-    SubWindows, TokenBucket,
+    Algorithm, Ban, Concurrency, FixedWindow, LeakyBucket, MONTH, Op, Quota, SlidingLog,
+    SlidingWindow, SubWindows, TokenBucket,
 };
 use tollgate_core::digest::{Counter, Key, Principal};
 use tollgate_core::store::overrides;
@@ -47,7 +47,7 @@ fn cluster(answer: &[u8]) {
 /// A reply of the script to at most two operations.
 fn script(kind: u8, input: &[u8]) {
     let Some((&[ask, binding, cost], answer)) = input.split_first_chunk() else { return };
-    static ALGORITHMS: LazyLock<[Algorithm; 9]> = LazyLock::new(every_algorithm);
+    static ALGORITHMS: LazyLock<[Algorithm; 10]> = LazyLock::new(every_algorithm);
     let algorithm = |index: u8| &ALGORITHMS[usize::from(index) % ALGORITHMS.len()];
     let asked = |algorithm, principal, ask| {
         let key =
@@ -97,10 +97,11 @@ fn question(kind: u8, cost: u64) -> Ask {
 }
 
 /// One algorithm of each kind.
-pub(super) fn every_algorithm() -> [Algorithm; 9] {
+pub(super) fn every_algorithm() -> [Algorithm; 10] {
     let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
     let day = Quota::new(100, Span::DAY).expect("a quota");
     let berlin = FixedWindow::calendar(day, "Europe/Berlin").expect("a calendar");
+    let month = Quota::new(100, MONTH).expect("a quota");
     let queue = LeakyBucket::new(quota, Span::SECOND, None).expect("a queue");
     let ban = Ban::new(Span::SECOND, Span::from_secs(60)).expect("a ban");
     [
@@ -108,6 +109,7 @@ pub(super) fn every_algorithm() -> [Algorithm; 9] {
         Algorithm::SubWindows(SubWindows::new(quota, 6).expect("six of ten seconds")),
         Algorithm::FixedWindow(FixedWindow::new(quota)),
         Algorithm::FixedWindow(berlin),
+        Algorithm::FixedWindow(FixedWindow::new(month)),
         Algorithm::SlidingLog(SlidingLog::new(quota).expect("a short log")),
         Algorithm::TokenBucket(TokenBucket::new(quota, 20).expect("a bucket")),
         Algorithm::LeakyBucket(queue),

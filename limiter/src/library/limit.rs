@@ -9,8 +9,9 @@ use tollgate_core::scalar::ScalarError;
 /// requests in progress ([`Concurrency`](crate::Algorithm::Concurrency)).
 ///
 /// It is written as in a `gateway.yaml`. The count may contain `_` and end with `k` or `M`. The
-/// window is a unit of time (`ms`, `s`, `m`, `h`, `d`, `w`, or a word like `minute`), or a
-/// duration such as `15m` or `1h30m`.
+/// window is a unit of time (`ms`, `s`, `m`, `h`, `d`, `w`, or a word like `minute`), a duration
+/// such as `15m` or `1h30m`, or `month`: a month of the calendar, which the algorithm
+/// [`FixedWindow`](crate::Algorithm::FixedWindow) counts.
 ///
 /// ```
 /// use tollgate_limiter::Limit;
@@ -37,7 +38,8 @@ impl Limit {
         self.0.units()
     }
 
-    /// The window of time. None for a count without a time.
+    /// The window of time. None for a count without a time. For a month it is the mean length of
+    /// one, 2,629,746 seconds.
     ///
     /// ```
     /// # use tollgate_limiter::Limit;

@@ -142,8 +142,8 @@ impl Policy {
         self
     }
 
-    /// Aligns a fixed window of an hour, a day or a week to the calendar of this time zone. It needs
-    /// the feature `calendar`.
+    /// Aligns a fixed window of an hour, a day, a week or a month to the calendar of this time zone.
+    /// Months are those of UTC without it. It needs the feature `calendar`.
     ///
     /// ```
     /// # use tollgate_limiter::{Algorithm, Key, Policy};

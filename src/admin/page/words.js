@@ -57,15 +57,17 @@ export const ago = (text) => {
 };
 
 const WINDOW = [["d", "day", 864e5], ["h", "h", 36e5], ["m", "min", 6e4], ["s", "s", 1e3], ["ms", "ms", 1]];
+/** What the API gives as the window of a limit per month of the calendar. */
+const MONTH = 2629746e3;
 const inUnits = (ms) => {
  const [short, word, unit] = WINDOW.find(([, , unit]) => ms % unit === 0);
  return { number: ms / unit, short, word: word === "day" && ms > unit ? "days" : word };
 };
 
 /** A window as the configuration writes it, such as `10s`. */
-export const windowText = (ms) => `${inUnits(ms).number}${inUnits(ms).short}`;
+export const windowText = (ms) => (ms === MONTH ? "month" : `${inUnits(ms).number}${inUnits(ms).short}`);
 /** A window in words, such as `10 s`. */
-export const windowWords = (ms) => `${inUnits(ms).number} ${inUnits(ms).word}`;
+export const windowWords = (ms) => (ms === MONTH ? "a month" : `${inUnits(ms).number} ${inUnits(ms).word}`);
 /** A limit as the configuration writes it. */
 export const limitText = (it) => (typeof it === "string" ? it : it.window_ms ? `${it.units}/${windowText(it.window_ms)}` : String(it.units));
 

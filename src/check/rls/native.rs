@@ -124,7 +124,8 @@ pub fn plan<'p>(
         };
         let instead = match descriptor.instead {
             Some(Override { requests: 1.., .. }) | None => descriptor.instead.and_then(|it| {
-                policy.override_limit(it.requests.into(), Some(it.unit.window())).ok()
+                let window = it.unit.window_beside(policy.algorithm.window());
+                policy.override_limit(it.requests.into(), Some(window)).ok()
             }),
             Some(_) => None,
         };

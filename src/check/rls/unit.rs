@@ -1,5 +1,6 @@
 //! The units of limits: windows that are aligned to the epoch.
 
+use tollgate_core::algorithm::MONTH;
 use tollgate_core::time::Span;
 
 /// The window of a limit. The number of each unit is the one that the protocol gives it.
@@ -11,7 +12,7 @@ pub enum Unit {
     Hour = 3,
     /// From midnight to midnight in UTC.
     Day = 4,
-    /// 30 days, whatever the calendar says.
+    /// 30 days, whatever the calendar says, as envoyproxy/ratelimit counts them.
     Month = 5,
     /// 365 days, whatever the calendar says.
     Year = 6,
@@ -35,8 +36,11 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.number() == number)
     }
 
-    /// The unit with this window, if there is one.
+    /// The unit with this window, if there is one. A policy counts months of the calendar.
     pub fn of_window(window: Span) -> Option<Self> {
+        if window == MONTH {
+            return Some(Self::Month);
+        }
         Self::ALL.into_iter().find(|unit| unit.window() == window)
     }
 
@@ -56,6 +60,12 @@ impl Unit {
             Self::Month => "month",
             Self::Year => "year",
         }
+    }
+
+    /// The window of this unit for a policy whose own window is `own`: if the policy counts months
+    /// of the calendar, a month is one of these.
+    pub fn window_beside(self, own: Span) -> Span {
+        if self == Self::Month && own == MONTH { MONTH } else { self.window() }
     }
 
     /// The length of the window.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use tollgate_core::algorithm::WindowText;
 use tollgate_core::time::Span;
 
 use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
@@ -238,7 +239,7 @@ fn limit(value: &Value) -> String {
     match value["units"].as_u64() {
         Some(units) => match value["window_ms"].as_u64() {
             None | Some(0) => units.to_string(),
-            Some(ms) => format!("{units}/{}", Span::from_micros(ms.saturating_mul(1000))),
+            Some(ms) => format!("{units}/{}", WindowText(Span::from_millis(ms))),
         },
         None => word(value),
     }

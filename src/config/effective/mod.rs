@@ -5,6 +5,7 @@
 //! configuration that compiles to the same settings. Fields whose default is no value that could
 //! be written ("none", "as many as the policy admits") are left out.
 
+mod months;
 #[cfg(test)]
 mod tests;
 
@@ -97,14 +98,23 @@ impl Effective {
         at: &Place,
     ) {
         let schema = Schema::new(&SCHEMA);
-        let algorithm = expanded["algorithm"].as_str().unwrap_or("sliding_window");
-        for (name, field) in kind::fields(section) {
+        let implied = months::implied(fields, expanded);
+        for (name, value) in &implied {
+            self.by_default.push(at.inner(name).path);
+            fields.insert((*name).to_owned(), json!(value));
+        }
+        let algorithm = fields.get("algorithm").and_then(Value::as_str);
+        let algorithm = expanded["algorithm"].as_str().or(algorithm).unwrap_or("sliding_window");
+        let algorithm = algorithm.to_owned();
+        for (name, field) in
+            kind::fields(section).filter(|(name, _)| !implied.iter().any(|it| it.0 == *name))
+        {
             let at = at.inner(name);
             if let Some(value) = fields.get_mut(name) {
                 self.complete(field, value, &expanded[name], &at);
                 continue;
             }
-            if !kind::belongs_to(field, algorithm) || kind::is_excluded(name, fields) {
+            if !kind::belongs_to(field, &algorithm) || kind::is_excluded(name, fields) {
                 continue;
             }
             if let Some(value) = kind::default(field) {

@@ -22,6 +22,8 @@ const POLICIES: &str = "\
     leaky: { key: ip, limit: 9/s, algorithm: leaky_bucket, max_delay: 2s }\n  \
     open: { key: global, limit: 10, algorithm: concurrency }\n  \
     all: { key: ip, limit: unlimited, plans: { from: header:x, limits: { pro: 5/m } } }\n  \
+    month: { key: ip, limit: 11/month }\n  \
+    months: { key: ip, limit: unlimited, plans: { from: header:x, limits: { a: unlimited, b: 5/month } } }\n  \
     cost: { key: ip, limit: 90/h, cost: { header: x-cost, max: 9 }, exempt: { ips: [10.0.0.0/8] } }\n";
 
 fn env(name: &str) -> Option<String> {

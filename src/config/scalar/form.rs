@@ -20,7 +20,7 @@ macro_rules! part {
         concat!("\\s*", part!(number), "[kM]?\\s*")
     };
     (rate) => {
-        concat!(part!(count), "/\\s*(?:", part!(unit), "|", part!(period), ")\\s*")
+        concat!(part!(count), "/\\s*(?:", part!(unit), "|months?|", part!(period), ")\\s*")
     };
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use proptest::prelude::*;
 use regex::Regex;
-use tollgate_core::algorithm::{MAX_LIMIT, Quota};
+use tollgate_core::algorithm::{MAX_LIMIT, MONTH, Quota};
 use tollgate_core::policy::spec::LimitSpec;
 use tollgate_core::time::Span;
 
@@ -32,6 +32,8 @@ fn a_rate_is_a_count_and_a_time() {
         ("1_000/15m", rate(1000, Span::from_secs(900))),
         ("1k/s", rate(1000, Span::SECOND)),
         ("2M/week", rate(2_000_000, Span::from_secs(7 * 86_400))),
+        ("5/month", rate(5, MONTH)),
+        ("1k / months", rate(1000, MONTH)),
         ("3/1m30s", rate(3, Span::from_secs(90))),
         ("1/ms", rate(1, Span::MILLISECOND)),
     ];
@@ -199,6 +201,7 @@ const PARTS: &[&str] = &[
     "minute",
     "h",
     "weeks",
+    "month",
     "%",
     ".",
     "+",

@@ -226,7 +226,7 @@ impl Found<'_, '_, '_> {
             verdict: report.outcome().to_owned(),
             mode: texts::mode(policy.mode).to_owned(),
             limit: verdict.limit,
-            window_s: texts::seconds(report.window),
+            window_s: texts::seconds(report.length),
             limit_from: texts::limit_from(self.subject, self.route, self.with.patches, report),
             key: KeyText {
                 from: texts::key_from(self.subject, policy),

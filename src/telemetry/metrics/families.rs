@@ -150,7 +150,7 @@ families! {
     );
     LIMIT_WINDOW = Family::gauge(
         "tollgate_limit_window_seconds", &["policy"], "seconds",
-        "Window of a policy; 0 if time does not matter.",
+        "Window of a policy; 0 if time does not matter. A month has its mean length, 2629746.",
     );
     POLICY_INFO = Family::gauge(
         "tollgate_policy_info", &["policy", "mode", "algorithm", "patched"], "",

@@ -1,17 +1,18 @@
-//! Calendar windows: hours, days and weeks of a time zone.
+//! Calendar windows: hours, days, weeks and months of a time zone.
 //!
-//! A day begins when the zone's clock first shows its date, and a week begins on Monday
-//! (ISO 8601). So a day on which clocks change has 23 or 25 hours. A day whose midnight is
-//! skipped begins an hour later. If the clock goes back over midnight, the current day does
-//! not begin again. Hours are counted from the beginning of the day, so each lasts an hour.
-//! Only the last one is shorter where clocks change by half an hour.
+//! A day begins when the zone's clock first shows its date. A week begins on Monday
+//! (ISO 8601), and a month on its first day. So a day on which clocks change has 23 or 25
+//! hours. A day whose midnight is skipped begins an hour later. If the clock goes back over
+//! midnight, the current day does not begin again. Hours are counted from the beginning of
+//! the day, so each lasts an hour. Only the last one is shorter where clocks change by half
+//! an hour.
 //!
 //! The zone's offsets from 1970 to 2150, about two a year, are computed when the calendar
 //! is created. The bounds of a window are then a binary search and a division: a pure
 //! function of the time, without a cache or a lock. The rules come from the database that
 //! is built into the program and not from the system's, so all nodes use the same rules.
 
-// Without the feature `calendar`, no calendar can be made.
+// Without the feature `calendar`, only the months of UTC can be made.
 #![cfg_attr(not(feature = "calendar"), allow(dead_code))]
 
 use std::fmt;
@@ -21,6 +22,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 #[cfg(feature = "calendar")]
 use super::QuotaError;
+use super::{MONTH, months};
 use crate::time::Span;
 
 const HOUR_S: i64 = 3600;
@@ -37,6 +39,7 @@ enum Unit {
     Hour,
     Day,
     Week,
+    Month,
 }
 
 /// Windows of one unit in one time zone.
@@ -52,7 +55,7 @@ pub(super) struct Calendar {
 struct Stretch {
     from_s: i64,
     offset_s: i64,
-    /// The index of the day or week that had begun before the period, and when it began.
+    /// The index of the day, week or month that had begun before the period, and when it began.
     index: i64,
     begun_s: i64,
 }
@@ -73,6 +76,13 @@ impl Calendar {
         Ok(Self { zone: name, unit, stretches: unit.stretches(&zone) })
     }
 
+    /// The months of UTC, which need no database.
+    pub(super) fn months_of_utc() -> Self {
+        let index = Unit::Month.index(0, 0);
+        let stretch = Stretch { from_s: 0, offset_s: 0, index, begun_s: 0 };
+        Self { zone: "UTC".into(), unit: Unit::Month, stretches: [stretch].into() }
+    }
+
     /// The zone's name in the IANA database.
     pub(super) fn zone(&self) -> &str {
         &self.zone
@@ -91,8 +101,8 @@ impl Calendar {
         Bounds { start_s, end_s: end_s.min(start_s.saturating_add(HOUR_S)) }
     }
 
-    /// The time at which the day or week after `index` begins. The day or week `index` had
-    /// begun in the stretch `at`.
+    /// The time at which the day, week or month after `index` begins. The one with this `index`
+    /// had begun in the stretch `at`.
     fn end_s(&self, at: usize, index: i64) -> i64 {
         let next = index.saturating_add(1);
         let ends = self.stretches[at + 1..].iter().map(|later| later.from_s).chain([i64::MAX]);
@@ -106,33 +116,36 @@ impl Calendar {
 
 impl Unit {
     fn lasting(window: Span) -> Option<Self> {
-        let lengths_s = [(3600, Self::Hour), (86_400, Self::Day), (604_800, Self::Week)];
-        let unit = lengths_s.into_iter().find(|&(s, _)| Span::from_secs(s) == window);
-        unit.map(|(_, unit)| unit)
+        let lengths = [
+            (Span::from_secs(3600), Self::Hour),
+            (Span::DAY, Self::Day),
+            (Span::from_secs(604_800), Self::Week),
+            (MONTH, Self::Month),
+        ];
+        lengths.into_iter().find(|&(length, _)| length == window).map(|(_, unit)| unit)
     }
 
-    /// The length, and the distance of the first beginning from the epoch, on a clock that
-    /// shows UTC. Hours are parts of days.
-    const fn grid(self) -> (i64, i64) {
+    /// The index of the day, week or month on a clock with this offset. Hours are parts of days.
+    const fn index(self, time_s: i64, offset_s: i64) -> i64 {
+        let shown_s = time_s.saturating_add(offset_s);
         match self {
-            Self::Hour | Self::Day => (DAY_S, 0),
-            Self::Week => (WEEK_S, EPOCH_AFTER_MONDAY_S),
+            Self::Hour | Self::Day => shown_s.div_euclid(DAY_S),
+            Self::Week => shown_s.saturating_add(EPOCH_AFTER_MONDAY_S).div_euclid(WEEK_S),
+            Self::Month => months::of_day(shown_s.div_euclid(DAY_S)),
         }
     }
 
-    /// The day or week on a clock with this offset.
-    const fn index(self, time_s: i64, offset_s: i64) -> i64 {
-        let (length_s, before_s) = self.grid();
-        time_s.saturating_add(offset_s + before_s).div_euclid(length_s)
-    }
-
-    /// The time at which a clock with this offset shows the beginning of a day or week.
+    /// The time at which a clock with this offset shows the beginning of a day, week or month.
     const fn begin_s(self, index: i64, offset_s: i64) -> i64 {
-        let (length_s, before_s) = self.grid();
-        index.saturating_mul(length_s).saturating_sub(offset_s + before_s)
+        let shown_s = match self {
+            Self::Hour | Self::Day => index.saturating_mul(DAY_S),
+            Self::Week => index.saturating_mul(WEEK_S).saturating_sub(EPOCH_AFTER_MONDAY_S),
+            Self::Month => months::first_day(index).saturating_mul(DAY_S),
+        };
+        shown_s.saturating_sub(offset_s)
     }
 
-    /// The day or week that contains `time_s`, and its beginning.
+    /// The day, week or month that contains `time_s`, and its beginning.
     fn begun(self, stretch: &Stretch, time_s: i64) -> (i64, i64) {
         let index = self.index(time_s, stretch.offset_s);
         if index > stretch.index {

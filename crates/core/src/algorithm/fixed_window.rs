@@ -1,6 +1,6 @@
 //! One counter that restarts at the edge of every window.
 //!
-//! Windows of length W are aligned to the epoch, or are hours, days or weeks of
+//! Windows of length W are aligned to the epoch, or are hours, days, weeks or months of
 //! a time zone. With c units in the present window, a cost n is admitted iff
 //! c + n ≤ L.
 //!
@@ -23,17 +23,18 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// Counts this quota in windows aligned to the epoch.
-    pub const fn new(quota: Quota) -> Self {
-        Self { quota, calendar: None }
+    /// Counts this quota in windows aligned to the epoch, or in months of UTC.
+    pub fn new(quota: Quota) -> Self {
+        let calendar = quota.is_monthly().then(|| Arc::new(Calendar::months_of_utc()));
+        Self { quota, calendar }
     }
 
-    /// Counts this quota in hours, days or weeks (from Monday on) of the local time in this
-    /// time zone: `zone` is a name of the IANA database. Days begin at local midnight and
+    /// Counts this quota in hours, days, weeks (from Monday on) or months of the local time in
+    /// this time zone: `zone` is a name of the IANA database. Days begin at local midnight and
     /// may last 23 or 25 hours.
     ///
     /// # Errors
-    /// If the window is not an hour, a day or a week, or the zone does not exist.
+    /// If the window is not an hour, a day, a week or a month, or the zone does not exist.
     #[cfg(feature = "calendar")]
     pub fn calendar(quota: Quota, zone: &str) -> Result<Self, QuotaError> {
         let calendar = Calendar::new(quota.window(), zone)?;
@@ -41,13 +42,17 @@ impl FixedWindow {
     }
 
     pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
-        #[cfg(feature = "calendar")]
-        if let Some(zone) = self.zone() {
-            if quota.window() != self.window() {
-                return Self::calendar(quota, zone);
-            }
+        if quota.window() == self.window() {
+            return Ok(Self { quota, calendar: self.calendar.clone() });
         }
-        Ok(Self { quota, calendar: self.calendar.clone() })
+        match self.zone() {
+            None => Ok(Self::new(quota)),
+            #[cfg(feature = "calendar")]
+            Some(zone) => Self::calendar(quota, zone),
+            // The only calendar is that of months.
+            #[cfg(not(feature = "calendar"))]
+            Some(_) => Err(QuotaError::CalendarWindow),
+        }
     }
 
     pub(super) const fn limit(&self) -> u64 {
@@ -111,6 +116,14 @@ impl FixedWindow {
     /// The end of the window that contains `time`.
     pub fn end_at(&self, time: Timestamp) -> Timestamp {
         self.end_of(self.window_at(time))
+    }
+
+    /// The length of the window that contains `time`, if it is a month.
+    pub(super) fn month_at(&self, time: Timestamp) -> Option<Span> {
+        let calendar = self.calendar.as_deref().filter(|_| self.quota.is_monthly())?;
+        let bounds = calendar.bounds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
+        let length_s = bounds.end_s.saturating_sub(bounds.start_s);
+        u64::try_from(length_s).ok().map(Span::from_secs)
     }
 
     /// The number that states use for the window at `time`.

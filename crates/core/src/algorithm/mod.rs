@@ -29,6 +29,7 @@ mod kind;
 mod leaky_bucket;
 mod level;
 mod log;
+mod months;
 mod operation;
 mod quota;
 mod ratio;
@@ -49,7 +50,10 @@ pub use kind::AlgorithmKind;
 pub use leaky_bucket::LeakyBucket;
 pub use log::Log;
 pub use operation::{Op, Retry, Verdict};
-pub use quota::{MAX_BUCKETS, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};
+pub use quota::{
+    MAX_BUCKETS, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW, MIN_WINDOW, MONTH, Quota, QuotaError,
+    WindowText,
+};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use state::State;
@@ -100,6 +104,14 @@ macro_rules! on {
 }
 
 impl Algorithm {
+    /// How a limit is counted if nothing else is said: in a sliding window, or in months.
+    pub fn usual(quota: Quota) -> Self {
+        match quota.is_monthly() {
+            true => Self::FixedWindow(FixedWindow::new(quota)),
+            false => Self::SlidingWindow(SlidingWindow::new(quota)),
+        }
+    }
+
     /// Applies `op` to a key's state at `now`. Returns the next state, if it changes, and
     /// the answer. A new key has no state. A state of another algorithm counts as no state.
     pub fn apply(&self, state: Option<&State>, op: Op, now: Timestamp) -> (Option<State>, Verdict) {
@@ -306,6 +318,9 @@ impl Algorithm {
     /// # Errors
     /// If the algorithm cannot count this quota, or has no window.
     pub fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+        if quota.is_monthly() && !matches!(self, Self::FixedWindow(_)) {
+            return Err(QuotaError::Month);
+        }
         Ok(match self {
             Self::SlidingWindow(_) => Self::SlidingWindow(SlidingWindow::new(quota)),
             Self::SubWindows(it) => Self::SubWindows(SubWindows::new(quota, it.buckets())?),
@@ -338,6 +353,24 @@ impl Algorithm {
     /// The quota's window; zero for [`Concurrency`] and [`Ban`], which have none.
     pub const fn window(&self) -> Span {
         on!(self, it => it.window())
+    }
+
+    /// The length of the current window. It differs from [`window`](Self::window) for months of
+    /// the calendar.
+    pub fn length_at(&self, now: Timestamp) -> Span {
+        let month = match self {
+            Self::FixedWindow(it) => it.month_at(now),
+            _ => None,
+        };
+        month.unwrap_or(self.window())
+    }
+
+    /// The limit as a configuration writes it: `100/1m`, `100/month`, or `20` without a window.
+    pub fn written(&self) -> String {
+        match self.window() {
+            Span::ZERO => self.limit().to_string(),
+            window => format!("{}/{}", self.limit(), WindowText(window)),
+        }
     }
 
     /// The most units that a fresh key may consume at once.

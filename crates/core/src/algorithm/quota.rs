@@ -1,5 +1,7 @@
 //! Quotas: a limit in a window.
 
+use std::fmt;
+
 use crate::time::Span;
 
 /// The largest limit, so that counters with debt fit 40 bits.
@@ -8,6 +10,10 @@ pub const MAX_LIMIT: u64 = (1 << 39) - 1;
 pub const MIN_WINDOW: Span = Span::MILLISECOND;
 /// The longest window: a leap year.
 pub const MAX_WINDOW: Span = Span::from_micros(366 * Span::DAY.as_micros());
+/// The window of a limit per month: the mean length of a month of the Gregorian calendar, by
+/// which such a limit is known. [`FixedWindow`](super::FixedWindow) alone counts it, in months of
+/// the calendar.
+pub const MONTH: Span = Span::from_secs(2_629_746);
 /// The largest number of sub-windows in a window.
 pub const MAX_BUCKETS: u32 = 100;
 /// The largest limit of a log. A key then takes at most 200 kB with debt. It takes more
@@ -68,8 +74,11 @@ pub enum QuotaError {
     #[error("what is in flight is limited by a bare count: leave out the time, like 20")]
     Timeless,
     /// A window that is not a unit of the calendar.
-    #[error("a window of the calendar is an hour, a day or a week")]
+    #[error("a window of the calendar is an hour, a day, a week or a month")]
     CalendarWindow,
+    /// A month for an algorithm whose windows all have the same length.
+    #[error("a month is counted by the algorithm fixed_window only: its length varies")]
+    Month,
     /// A name that the time zone database does not have.
     #[error("this time zone is unknown: write a name of the IANA database, like Europe/Berlin")]
     Zone,
@@ -109,8 +118,26 @@ impl Quota {
         self.limit
     }
 
-    /// The window.
+    /// The window. It is [`MONTH`] for each month of a calendar.
     pub const fn window(self) -> Span {
         self.window
+    }
+
+    /// Whether the window is a month of a calendar.
+    pub const fn is_monthly(self) -> bool {
+        self.window.as_micros() == MONTH.as_micros()
+    }
+}
+
+/// A window as a limit is written with it: `1m`, `15m`, or `month`.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowText(pub Span);
+
+impl fmt::Display for WindowText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            MONTH => f.write_str("month"),
+            window => window.fmt(f),
+        }
     }
 }

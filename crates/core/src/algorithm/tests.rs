@@ -8,6 +8,7 @@ mod debt;
 mod generators;
 mod log;
 mod models;
+mod months;
 mod queue;
 mod refunds;
 mod scenarios;

@@ -173,7 +173,8 @@ mod tests {
     #[test]
     fn a_charge_is_found_again_by_its_report() {
         for claim in claims() {
-            let (charge, report) = (claim.within(), claim.report(&admitted(), None));
+            let (charge, report) =
+                (claim.within(), claim.report(&admitted(), None, Timestamp::default()));
             let report = match &claim.instead {
                 None => report,
                 // The store has judged by this limit.
@@ -211,7 +212,8 @@ mod tests {
         let key = Key { principal: Principal::from_bits(7), counter: before.counter };
         let (policy, limit) = (Arc::new(before), LimitChoice::Plan(1));
         let claim = Claim { policy, key, limit, instead: None, cost: 5, estimate: None };
-        let charged = Charged::of(&claim.report(&admitted(), None)).expect("it is admitted");
+        let charged = Charged::of(&claim.report(&admitted(), None, Timestamp::default()))
+            .expect("it is admitted");
         let limit = |names: &[(&str, u64)]| {
             let counter = charged.counter(&with(names)).expect("it is known");
             assert_eq!(counter.key, key);
@@ -231,7 +233,7 @@ mod tests {
         let key = Key { principal: Principal::from_bits(7), counter: policy.counter };
         let (policy, limit) = (Arc::new(policy), LimitChoice::Own);
         let claim = Claim { policy, key, limit, instead: None, cost: 5, estimate: None };
-        let report = claim.report(&admitted(), None);
+        let report = claim.report(&admitted(), None, Timestamp::default());
         let charged = Charged::of(&Report { ruling: Ruling::Elastic, ..report });
         let charged = charged.expect("it is admitted");
         let found = charged.counter(claim.policy()).expect("it is known");

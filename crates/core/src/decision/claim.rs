@@ -12,7 +12,7 @@ use crate::api_keys::Override;
 use crate::digest::Key;
 use crate::policy::{Beside, Estimate, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
 use crate::store::{Answer, Charge, HoldingTimes, Source};
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 /// All charges of a request. A list of up to four is not allocated.
 pub(super) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
@@ -157,6 +157,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         &self,
         answers: &mut slice::Iter<'_, Answer>,
         holding: &HoldingTimes,
+        now: Timestamp,
     ) -> Report<P>
     where
         P: Clone,
@@ -164,15 +165,20 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         let mut next = || answers.next().expect("a store gives one answer for each charge");
         let counted = next();
         let ban = self.policy().penalty.is_some().then(next);
-        self.report(&self.estimated(counted, holding), ban)
+        self.report(&self.estimated(counted, holding), ban, now)
     }
 
     /// The report of a policy without bans from the answer of its counter.
-    pub(super) fn counted(&self, counted: &Answer, holding: &HoldingTimes) -> Report<P>
+    pub(super) fn counted(
+        &self,
+        counted: &Answer,
+        holding: &HoldingTimes,
+        now: Timestamp,
+    ) -> Report<P>
     where
         P: Clone,
     {
-        self.report(&self.estimated(counted, holding), None)
+        self.report(&self.estimated(counted, holding), None, now)
     }
 
     /// The answer with the expected wait, if the algorithm cannot know the wait, because it does
@@ -195,7 +201,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
 
     /// The report of the policy from the answer of its counter, and of its ban if it has
     /// bans.
-    pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<P>
+    pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>, now: Timestamp) -> Report<P>
     where
         P: Clone,
     {
@@ -232,6 +238,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             used,
             cost: self.cost(),
             window: algorithm.window(),
+            length: algorithm.length_at(now),
             choice: self.limit,
             owner: self.instead.as_deref().map(|it| it.owner),
         };

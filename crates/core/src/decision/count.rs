@@ -48,7 +48,7 @@ impl RateLimiter {
         }
         let counted = judge.store.count_by(&charges, now, deadline).await;
         let told = list.iter().zip(&counted.answers);
-        let reports = told.map(|(claim, answer)| claim.report(answer, None)).collect();
+        let reports = told.map(|(claim, answer)| claim.report(answer, None, now)).collect();
         Decision::combine(reports, Lacking::new(), Lease::default())
     }
 

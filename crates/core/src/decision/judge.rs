@@ -102,7 +102,7 @@ impl<'s> Judge<'s> {
         let decided = self.store.apply_by(&charges, now, deadline).await;
         let mut answers = decided.answers.iter();
         let holding = self.store.holding();
-        reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
+        reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding, now)));
         if reports.iter().all(|report| report.verdict.admitted) {
             return Lease::new(claims, reports, settles, [decided.at, now]);
         }
@@ -133,7 +133,7 @@ impl<'s> Judge<'s> {
         match &*claims.list {
             [claim] if is_plain(claim) => {
                 let verdict = memory.take(&claim.within(), now);
-                let report = claim.counted(&Answer::of_store(verdict), memory.holding());
+                let report = claim.counted(&Answer::of_store(verdict), memory.holding(), now);
                 let (claim, reports) = (slice::from_ref(claim), slice::from_ref(&report));
                 let lease = Lease::new(claim, reports, claims.settles, [now, now]);
                 let lease = lease.with_spread(claims.spread());
@@ -169,7 +169,7 @@ impl<'s> Judge<'s> {
         let is_admitted_beyond = !charges.iter().zip(&decided.answers).any(is_refused);
         let mut answers = decided.answers.iter();
         for (claim, report) in claims.iter().zip(reports) {
-            let again = claim.read(&mut answers, self.store.holding());
+            let again = claim.read(&mut answers, self.store.holding(), now);
             if !report.refuses() {
                 *report = again;
             } else if is_admitted_beyond {

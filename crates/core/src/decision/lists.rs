@@ -31,7 +31,7 @@ pub(super) fn wait_secs(retry: Retry) -> Option<u64> {
 struct Quota {
     name: Box<str>,
     limit: u64,
-    window: Span,
+    length: Span,
     value: HeaderValue,
 }
 
@@ -39,18 +39,18 @@ struct Quota {
 pub(super) fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderValue {
     let write = || List::value(|list| add_policies(decision, list));
     let mut told = decision.told();
-    let (Some(Report { policy, verdict, window, .. }), None) = (told.next(), told.next()) else {
+    let (Some(Report { policy, verdict, length, .. }), None) = (told.next(), told.next()) else {
         return write();
     };
     let (name, limit) = (&*policy.borrow().name, verdict.limit);
     LAST_QUOTA.with_borrow_mut(|last| match last {
-        Some(it) if it.limit == limit && it.window == *window && *it.name == *name => {
+        Some(it) if it.limit == limit && it.length == *length && *it.name == *name => {
             it.value.clone()
         }
         _ => {
             let value = write();
-            let (name, window, kept) = (name.into(), *window, value.clone());
-            *last = Some(Quota { name, limit, window, value: kept });
+            let (name, length, kept) = (name.into(), *length, value.clone());
+            *last = Some(Quota { name, limit, length, value: kept });
             value
         }
     })
@@ -58,13 +58,13 @@ pub(super) fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderVa
 
 /// The list of `RateLimit-Policy`: the quota of each policy.
 fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
-    for Report { policy, verdict, window, .. } in decision.told() {
+    for Report { policy, verdict, length, .. } in decision.told() {
         list.add(&policy.borrow().name);
         list.describe(b'q', verdict.limit);
         // The field contains whole seconds only. Rounding a window up states a lower rate.
         // Below one second the stated rate would be far too low.
-        if *window >= Span::SECOND {
-            list.describe(b'w', window.as_secs_ceil());
+        if *length >= Span::SECOND {
+            list.describe(b'w', length.as_secs_ceil());
         }
     }
 }

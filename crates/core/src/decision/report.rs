@@ -38,6 +38,8 @@ pub struct Report<P> {
     pub cost: u64,
     /// The window of the limit. Zero if the algorithm has none.
     pub window: Span,
+    /// The length of the current window, which differs from `window` for a month.
+    pub length: Span,
     /// The limit of the policy that holds for the client, unless it has an `owner`.
     pub choice: LimitChoice,
     /// Whose limit holds for this client, instead of the policy's.
@@ -67,9 +69,21 @@ impl Report<&Arc<Policy>> {
     /// The same report, which owns its policy.
     pub(super) fn into_owned(self) -> Report<Arc<Policy>> {
         let Self { policy, client, ruling, verdict, source, .. } = self;
-        let Self { used, cost, window, choice, owner, .. } = self;
+        let Self { used, cost, window, length, choice, owner, .. } = self;
         let policy = Arc::clone(policy);
-        Report { policy, client, ruling, verdict, source, used, cost, window, choice, owner }
+        Report {
+            policy,
+            client,
+            ruling,
+            verdict,
+            source,
+            used,
+            cost,
+            window,
+            length,
+            choice,
+            owner,
+        }
     }
 }
 

@@ -40,7 +40,8 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
     let window = policy.algorithm.window();
     let (source, owner) = (Source::Store, None);
     let (client, choice) = (Principal::from_bits(1), LimitChoice::Own);
-    Report { policy, client, ruling, verdict, source, used, cost, window, choice, owner }
+    let length = window;
+    Report { policy, client, ruling, verdict, source, used, cost, window, length, choice, owner }
 }
 
 /// A limiter and policies, each with one client.

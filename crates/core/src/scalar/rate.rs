@@ -1,13 +1,13 @@
 //! Counts, and rates: `100/minute`, `5/s`, `100/30s`, `1_000/15m`, `1k/s`.
 
 use super::{ScalarError, leading, micros, unit_us};
-use crate::algorithm::{MAX_LIMIT, Quota};
+use crate::algorithm::{MAX_LIMIT, MONTH, Quota};
 use crate::time::Span;
 
 const ADVICE: &str = "write a count per time, like 100/minute, 5/s or 1_000/15m";
 
 /// A count in a window of time. The count may contain `_` and end with `k` or `M`. The window is a
-/// unit of time or a duration.
+/// unit of time, a duration or a month of the calendar.
 ///
 /// # Errors
 /// If the text has another form, or its count or window is out of range.
@@ -18,6 +18,10 @@ pub fn rate(text: &str) -> Result<Quota, ScalarError> {
     let window = Span::from_micros(window_us(window.trim(), text)?);
     let limit = match fraction(count.trim()) {
         None => self::count(count.trim())?,
+        Some(_) if window == MONTH => {
+            let message = format!("\"{text}\" has no whole count");
+            return Err(ScalarError::new(message, "write a whole count, like 2/month"));
+        }
         Some(fraction) => return Err(fraction.mistake(text, window)),
     };
     Quota::new(limit, window)
@@ -94,10 +98,18 @@ fn window_us(window: &str, rate: &str) -> Result<u64, ScalarError> {
         return Err(ScalarError::new(format!("the rate \"{rate}\" has no time"), ADVICE));
     }
     if window.starts_with(|first: char| first.is_ascii_digit()) {
+        if window.ends_with("month") || window.ends_with("months") {
+            let message = format!("\"{window}\" is not a window: a window is one month");
+            return Err(ScalarError::new(message, "write /month without a number"));
+        }
         return micros(window, window);
+    }
+    // A month has no length, so it is a unit of limits and of no other times.
+    if matches!(window, "month" | "months") {
+        return Ok(MONTH.as_micros());
     }
     unit_us(window).ok_or_else(|| {
         let message = format!("\"{window}\" is not a unit of time");
-        ScalarError::new(message, "use ms, s, m, h, d, w or second, minute, hour, day, week")
+        ScalarError::new(message, "use ms, s, m, h, d, w or second, minute, hour, day, week, month")
     })
 }

@@ -161,9 +161,9 @@ async fn put(
             .await?
             .map_err(Problem::unavailable)?,
     }
-    let before = shown(subject.own);
+    let before = subject.own.map(|limit| limit.to_string());
     subject.own = limit;
-    let change = subject.change(json!(before), json!(shown(limit)));
+    let change = subject.change(json!(before), json!(limit.map(|limit| limit.to_string())));
     Ok(Answer::changed(&subject.with_limits(), change))
 }
 
@@ -279,7 +279,7 @@ impl Subject {
         };
         ShownOverride {
             key: self.about(),
-            own: shown(self.own),
+            own: self.own.map(|limit| limit.to_string()),
             policy_limit: policies::limit(&self.policy),
             ignored_because: misfit.map(|error| format!("the policy cannot count it: {error}")),
         }
@@ -321,12 +321,4 @@ fn not_overridable(policy: &str) -> Problem {
         "the policy {policy:?} has no overrides; write overrides: true under it and start the \
          gateways again"
     ))
-}
-
-fn shown(limit: Option<Override>) -> Option<String> {
-    limit.map(|limit| match limit {
-        Override::Unlimited => "unlimited".to_owned(),
-        Override::Limited { units, window: None } => units.to_string(),
-        Override::Limited { units, window: Some(window) } => format!("{units}/{window}"),
-    })
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_core::algorithm::{Algorithm, Quota};
 use tollgate_core::decision::{Claims, Headroom, KnownClaim, Outcome, Report};
 use tollgate_core::digest::{Counter, Key, Principal, PrincipalId};
 use tollgate_core::policy::{KeyExpr, LimitChoice, Policy};
@@ -119,7 +119,7 @@ impl Dynamic {
     /// limit, like those of other policies.
     pub fn policy(&self) -> Option<Arc<Policy>> {
         let quota = Quota::new(self.units, self.window).ok()?;
-        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+        let algorithm = Algorithm::usual(quota);
         let counter = Counter::of(|digest| {
             digest.value(b"stated in the question");
             digest.value(self.name.as_bytes());

@@ -155,6 +155,10 @@ impl RawClient {
         let keys = self.keys.given().map(|keys| keys.value.compile(cx));
         let (keys, api_key_file) = keys.map_or((None, None), |it| (Some(it.settings), it.file));
         settings.keys = keys.map(Box::new);
+        if let Some(failures) = self.failures.given().filter(|it| it.value.0.is_monthly()) {
+            let advice = "write a time of a fixed length, like 30/minute";
+            cx.error(failures.span, "wrong credentials are not counted by the month", advice);
+        }
         settings.failures = Some(model::failures(self.failures.value()));
         self.warn_of_sources(&settings, cx);
         let geo = self.geo.given().map(|geo| geo.value.compile(geo.span, cx));

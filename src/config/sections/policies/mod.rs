@@ -42,7 +42,7 @@ pub struct RawPolicy {
     /// How much, or `unlimited`.
     #[schemars(example = &"100/minute")]
     limit: Field<Allowance>,
-    /// How requests are counted.
+    /// How requests are counted. A limit per month implies fixed_window.
     #[schemars(extend("default" = "sliding_window"))]
     #[schemars(example = &"token_bucket")]
     algorithm: Field<Word<AlgorithmKind>>,
@@ -66,9 +66,9 @@ pub struct RawPolicy {
     #[schemars(extend("x-default" = "none", "x-algorithms" = ["leaky_bucket"]))]
     #[schemars(example = &"2s")]
     max_delay: Field<Period>,
-    /// With fixed_window: the time zone in which hours, days and weeks begin.
+    /// With fixed_window: the time zone in which hours, days, weeks and months begin.
     #[schemars(extend(
-        "x-default" = "windows are not aligned to a calendar",
+        "x-default" = "windows are not aligned to a calendar, except months: UTC",
         "x-algorithms" = ["fixed_window"]
     ))]
     #[schemars(example = &"Europe/Berlin")]

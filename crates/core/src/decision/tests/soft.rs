@@ -39,7 +39,7 @@ proptest! {
             let claim = Claim { policy: &policy, key: Key { principal: Principal::from_bits(0), counter: policy.counter }, limit, instead: None, cost, estimate: None };
             let fits_own = algorithm.apply(state.as_ref(), Op::Take(cost), now).1.admitted;
             let (next, counted) = soft.apply(state.as_ref(), Op::Take(cost), now);
-            let report = claim.report(&Answer::of_store(counted), None);
+            let report = claim.report(&Answer::of_store(counted), None, now);
             prop_assert_eq!(report.ruling == Ruling::Admitted, fits_own);
             prop_assert_eq!(report.verdict.admitted, counted.admitted);
             state = next.or(state);
@@ -69,7 +69,7 @@ fn a_node_that_judges_alone_reports_its_share_of_both_thresholds() {
             let (next, verdict) = share.apply(state.as_ref(), Op::Take(1), now);
             state = next.or(state);
             let answer = Answer { verdict, source: Source::Local };
-            let report = claim.report(&answer, None);
+            let report = claim.report(&answer, None, now);
             let expected = if asked <= within { Ruling::Admitted } else { Ruling::Soft };
             assert_eq!(report.ruling, expected, "request {asked} on one of {nodes} nodes");
             let left = u64::saturating_sub(within, asked);

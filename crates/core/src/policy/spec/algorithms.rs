@@ -83,12 +83,19 @@ struct Details<'s> {
 }
 
 impl PolicySpec {
-    /// The algorithm that is chosen, or the default. None if it is not known.
+    /// The algorithm that is chosen, or the default. None if it is not known. A month implies
+    /// `fixed_window`.
     pub(super) fn kind(&self) -> Option<AlgorithmKind> {
         match self.algorithm.is_absent() {
+            true if self.is_monthly() => Some(AlgorithmKind::FixedWindow),
             true => Some(AlgorithmKind::default()),
             false => self.algorithm.copied(),
         }
+    }
+
+    /// Whether the limit that decides the window is one of a month.
+    fn is_monthly(&self) -> bool {
+        matches!(self.counted_limit(), Some((LimitSpec::Rate(quota), _)) if quota.is_monthly())
     }
 
     /// How the policy counts `limit`, which is written at `at`. None if that is not known.
@@ -159,6 +166,10 @@ impl Details<'_> {
                 return Some(Concurrency::new(units).map(Algorithm::Concurrency));
             }
             (AlgorithmKind::Concurrency, _) | (_, LimitSpec::Count(_)) => return None,
+            (AlgorithmKind::FixedWindow, LimitSpec::Rate(quota)) => quota,
+            (_, LimitSpec::Rate(quota)) if quota.is_monthly() => {
+                return Some(Err(QuotaError::Month));
+            }
             (_, LimitSpec::Rate(quota)) => quota,
         };
         Some(match kind {
@@ -198,6 +209,7 @@ const fn field_of(error: QuotaError) -> Option<Field> {
         | QuotaError::Ban => None,
         QuotaError::Burst | QuotaError::BurstInWindow => Some(Field::Burst),
         QuotaError::Buckets | QuotaError::SubWindowsLimit => Some(Field::Buckets),
+        QuotaError::Month => Some(Field::Algorithm),
         QuotaError::Delay => Some(Field::MaxDelay),
         QuotaError::Zone => Some(Field::Calendar),
     }

@@ -19,6 +19,10 @@ impl PenaltySpec {
             let advice = "write a count per time, like 10/minute";
             faults.error(Field::After, "the limit has no time", advice);
         }
+        if matches!(after, Some(LimitSpec::Rate(quota)) if quota.is_monthly()) {
+            let advice = "write a time of a fixed length, like 10/minute or 100/30d";
+            faults.error(Field::After, "refusals are not counted by the month", advice);
+        }
         let message = "the penalty has no \"ban\"";
         faults.required(&self.ban, Field::Penalty, message, "like ban: 5m");
         let ban = faults.duration(&self.ban, Field::Ban, BAN);

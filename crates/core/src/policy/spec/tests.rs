@@ -1,9 +1,9 @@
 //! Specifications become policies, and faults name their fields.
 
 use super::*;
-#[cfg(feature = "calendar")]
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, MONTH};
 use crate::policy::Plan;
+use crate::time::Timestamp;
 
 fn limit(units: u64) -> LimitSpec {
     LimitSpec::Rate(Quota::new(units, Span::SECOND).unwrap())
@@ -149,4 +149,41 @@ fn an_error_of_the_algorithm_names_the_field_that_causes_it() {
     assert_eq!(fields(&calendar("Europe/Nowhere")), [Field::Calendar]);
     let hourly = PolicySpec { limit: Written::Given(Some(limit(5))), ..calendar("Europe/Berlin") };
     assert_eq!(fields(&hourly), [Field::Limit]);
+}
+
+/// A month implies its algorithm and the months of UTC.
+#[test]
+fn a_limit_per_month_is_counted_in_months_of_a_calendar() {
+    let monthly = |units| LimitSpec::Rate(Quota::new(units, MONTH).unwrap());
+    let spec = || PolicySpec { limit: Written::Given(Some(monthly(5))), ..spec() };
+    let Compiled { policy, faults } = compile(&spec());
+    assert_eq!(faults, []);
+    let algorithm = policy.unwrap().algorithm;
+    assert!(matches!(&algorithm, Algorithm::FixedWindow(it) if it.zone() == Some("UTC")));
+    let with = |kind| PolicySpec { algorithm: Written::Given(kind), ..spec() };
+    assert_eq!(compile(&with(AlgorithmKind::FixedWindow)).policy.unwrap().algorithm, algorithm);
+    for kind in
+        [AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog]
+    {
+        assert_eq!(fields(&with(kind)), [Field::Algorithm]);
+    }
+    let buckets = PolicySpec { buckets: Written::Given(4), ..spec() };
+    assert_eq!(fields(&buckets), [Field::Buckets]);
+    let after = PenaltySpec {
+        after: monthly(9).into(),
+        ban: Span::from_secs(60).into(),
+        ..PenaltySpec::default()
+    };
+    assert_eq!(fields(&PolicySpec { penalty: after.into(), ..spec() }), [Field::After]);
+    let plan = |limit| PlanSpec { name: "p".into(), limit: Written::Given(Some(limit)) };
+    let plans = |limit, own| PolicySpec {
+        limit: Written::Given(own),
+        plans: PlansSpec { from: KeyExpr::Host.into(), limits: vec![plan(limit)].into() }.into(),
+        ..self::spec()
+    };
+    assert_eq!(fields(&plans(monthly(9), Some(monthly(5)))), []);
+    assert_eq!(fields(&plans(limit(9), Some(monthly(5)))), [Field::PlanLimit(0)]);
+    let unlimited = compile(&plans(monthly(9), None)).policy.unwrap();
+    let january = unlimited.algorithm.length_at(Timestamp::default());
+    assert_eq!([unlimited.algorithm.window(), january], [MONTH, Span::from_secs(31 * 86_400)]);
 }

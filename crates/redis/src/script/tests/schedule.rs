@@ -176,7 +176,7 @@ fn policy(random: &mut Rng, small: bool, window_us: u64) -> Result<Algorithm, Qu
         2 => Algorithm::SubWindows(SubWindows::new(quota, random.u32(1..=20))?),
         3 => Algorithm::FixedWindow(FixedWindow::new(quota)),
         8 => {
-            let length = random.choice([3600, 86_400, 604_800]).unwrap();
+            let length = random.choice([3600, 86_400, 604_800, 2_629_746]).unwrap();
             let zones = ["Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "UTC"];
             let quota = Quota::new(limit, Span::from_secs(length))?;
             Algorithm::FixedWindow(FixedWindow::calendar(quota, random.choice(zones).unwrap())?)

@@ -1,7 +1,7 @@
 //! What is stored and for how long, and the operations that no other store has.
 
 use tollgate_core::algorithm::{
-    Algorithm, Ban, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket,
+    Algorithm, Ban, Concurrency, FixedWindow, MONTH, Quota, SlidingWindow, TokenBucket,
 };
 use tollgate_core::digest::{Counter, Key, Principal};
 use tollgate_core::time::Span;
@@ -291,7 +291,9 @@ fn a_node_whose_clock_is_a_day_ahead_counts_in_the_present_window_of_the_server(
             assert_eq!(taken, [true, true, true, false], "{now}");
         }
         let now = midnight.plus(Span::from_secs(12 * 3600));
-        for windows in [calendar(week, "Europe/Berlin"), calendar(hour, "UTC")] {
+        let months = ["Europe/Berlin", "UTC"].map(|zone| calendar(MONTH, zone));
+        let others = [calendar(week, "Europe/Berlin"), calendar(hour, "UTC")];
+        for windows in months.into_iter().chain(others) {
             assert_eq!(with_a_node_ahead(&windows, now, Span::DAY), [true, true, true, false]);
         }
     }
