@@ -9,11 +9,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_core::decision::HeaderWriter;
 use tollgate_core::policy::{AccessList, Policy};
-use tollgate_core::refusal::{ApiForm, Offer};
+use tollgate_core::refusal::Offer;
 use tollgate_core::routes::{Route, Rules};
 
 use crate::message::{
-    AuthorizerSettings, CompressSettings, Cors, FieldEdits, ReadBodySettings, Redirect, Rewrite,
+    AuthorizerSettings, CompressSettings, Cors, FieldEdits, ReadBodySettings, Redirect,
+    RefusalSettings, Rewrite,
 };
 use crate::patches::{Definitions, Resolved};
 use crate::proxy::{
@@ -137,7 +138,7 @@ pub struct Handling {
     /// What it answers to scripts of other origins. None: the upstream decides that.
     pub cors: Option<Arc<Cors>>,
     /// The form of the responses of the gateway itself. None: that of the node.
-    pub refusals: Option<ApiForm>,
+    pub refusals: Option<Box<RefusalSettings>>,
     /// The index of the authorizer that is asked about its requests. None: none is asked.
     pub authorizer: Option<usize>,
 }

@@ -20,6 +20,7 @@ use tollgate_core::time::{Moment, monotonic};
 use super::body::ResponseBody;
 use super::dispatch::Admission;
 use super::exchange::Exchange;
+use super::refusing::Refused;
 use super::{Client, Gateway};
 use crate::engine::{self, Credential, Judgement, PeerView};
 use crate::message::{
@@ -63,6 +64,8 @@ pub fn part(policies: &[Arc<Policy>], needing: bool) -> Vec<Arc<Policy>> {
 enum Passed {
     /// It passes, with these fields about limits.
     On(Admission, LimitFields),
+    /// A limit refuses it.
+    Refused(Refused),
     /// It is answered.
     Answered(Result<Response<ResponseBody>, Failure>, LimitFields),
 }
@@ -105,6 +108,9 @@ impl Gateway {
             Passed::Answered(result, limits) => {
                 recycle(head.headers);
                 exchange.end(result, limits)
+            }
+            Passed::Refused(refused) => {
+                Box::pin(self.refuse(refused, client, head, body, exchange)).await
             }
             Passed::On(admission, limits) => {
                 let prepared =
@@ -224,9 +230,7 @@ impl Gateway {
             return Passed::Answered(Err(failure), limits);
         }
         match decision.outcome {
-            Outcome::Refuse(retry) => {
-                Passed::Answered(Ok(exchange.refusal(&decision, retry)), limits)
-            }
+            Outcome::Refuse(retry) => Passed::Refused(Refused::new(decision, retry, limits)),
             _ => Passed::On(admission.admitted_by(&decision), limits),
         }
     }

@@ -11,18 +11,21 @@ use std::time::Duration;
 use http::header::{ORIGIN, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Body as _;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
-use tollgate_core::policy::{Policy, Unit};
+use tollgate_core::meter::RpcMessage;
+use tollgate_core::policy::{BodyContent, Policy, Unit};
 use tollgate_core::refusal::ErrorFormat;
-use tollgate_core::request::{Content, ContentValues, Fields};
+use tollgate_core::request::{Content, Fields};
 use tollgate_core::time::{Moment, Span};
 
 use super::Gateway;
 use super::body::ResponseBody;
 use super::closing::Closing;
+use super::completing::{add_fields, edit_response, record_response};
 use super::negotiated::Negotiated;
 use super::record::{
     record_binding, record_decision, record_route, record_second_decision, record_settlement,
@@ -30,13 +33,12 @@ use super::record::{
 use crate::engine::{self, Judgement, Settlement};
 
 use crate::message::{
-    Cors, Failure, Refusal, X_REQUEST_ID, add_challenges, failure_response, refusal_response,
-    request_id, write_field,
+    Cors, Failure, Refusal, add_challenges, failure_response, refusal_response, request_id,
 };
 use crate::proxy::RequestBody;
-use crate::server::HeadLines;
-use crate::snapshot::{Handling, Snapshot};
-use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace, TunnelBytes};
+use crate::server::{ClientBody, HeadLines};
+use crate::snapshot::Handling;
+use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace};
 
 /// The outcome of a request that passes because no route matches it.
 pub const UNMATCHED: &str = "unmatched";
@@ -85,8 +87,8 @@ struct Additions {
     cookies: Vec<HeaderValue>,
     /// By when the response must come, if its time has begun before the request is dispatched.
     deadline: Option<Instant>,
-    /// The values in the body of the request, if it was read.
-    values: Option<ContentValues>,
+    /// What is in the body of the request, if it was read.
+    content: Option<BodyContent>,
 }
 
 impl Exchange {
@@ -172,21 +174,48 @@ impl Exchange {
     /// Remembers its route, which is known before it is judged.
     pub fn selected(&mut self, route: usize) {
         self.route = Some(route);
+        self.take_form();
         self.measurement.set_route(route);
         if let Some(recording) = &mut self.closing.recording {
             record_route(&mut recording.record, self.gateway.snapshot.rules.route(route));
         }
     }
 
-    /// Remembers the values in the body of the request.
-    pub fn has_read(&mut self, values: ContentValues) {
-        self.additions.get_or_insert_default().values = Some(values);
+    /// The index of its route, if that is known and not hidden.
+    pub const fn route(&self) -> Option<usize> {
+        self.route
+    }
+
+    /// Remembers what is in the body of the request.
+    pub fn has_read(&mut self, content: BodyContent) {
+        self.additions.get_or_insert_default().content = Some(content);
+    }
+
+    fn content(&self) -> Option<&BodyContent> {
+        self.additions.as_ref()?.content.as_ref()
+    }
+
+    /// The message of JSON-RPC in the body of the request, if it was read.
+    fn message(&self) -> Option<&RpcMessage> {
+        self.content()?.message.as_ref()
+    }
+
+    /// Whether the response to this request, which is refused, depends on a message that was not
+    /// read yet.
+    pub fn needs_message<P: Borrow<Arc<Policy>>>(
+        &self,
+        decision: &Decision<P>,
+        body: &ClientBody,
+    ) -> bool {
+        let ErrorFormat::Api(form) = self.error_format else { return false };
+        let has_template =
+            decision.binding().is_some_and(|report| report.policy.borrow().response.is_some());
+        form.needs_message() && self.content().is_none() && !has_template && !body.is_end_stream()
     }
 
     /// What is known of the content of the request, if policies were not judged before it was read.
     pub fn values(&self) -> Content<'_> {
-        let values = self.additions.as_ref().and_then(|additions| additions.values.as_ref());
-        values.map_or(Content::Unknown, Content::Read)
+        self.content().map_or(Content::Unknown, |content| Content::Read(&content.values))
     }
 
     /// The failure of a request that is neither admitted nor refused by a limit.
@@ -217,17 +246,24 @@ impl Exchange {
     pub fn judged(&mut self, judgement: &mut Judgement<'_>) {
         // The response of a hidden route is that of a missing one, without the edits of the route.
         self.route = (!judgement.hides_route()).then_some(judgement.route);
-        if let Some(form) = self.handling().and_then(|handling| handling.refusals)
-            && self.error_format != ErrorFormat::Grpc
-        {
-            self.error_format = ErrorFormat::Api(form);
-        }
+        self.take_form();
         self.measurement.set_route(judgement.route);
         self.closing.settlement =
             Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
         if let Some(recording) = &mut self.closing.recording {
             let route = self.gateway.snapshot.rules.route(judgement.route);
             record_decision(&mut recording.record, route, judgement);
+        }
+    }
+
+    /// The responses of the gateway itself have the form that the route configures, unless the
+    /// request is a call of gRPC.
+    fn take_form(&mut self) {
+        let refusals = self.handling().and_then(|handling| handling.refusals.as_ref());
+        if let Some(form) = refusals.and_then(|refusals| refusals.form)
+            && self.error_format != ErrorFormat::Grpc
+        {
+            self.error_format = ErrorFormat::Api(form);
         }
     }
 
@@ -314,14 +350,25 @@ impl Exchange {
                 Retry::After(wait) => Some(wait),
                 Retry::Now | Retry::Never => None,
             },
+            message: self.message(),
             template: binding.and_then(|report| report.policy.borrow().response.as_ref()),
         };
-        refusal_response(self.error_format, &refusal, &self.request_id).map(ResponseBody::local)
+        let mut response = refusal_response(self.error_format, &refusal, &self.request_id);
+        let refusals = self.handling().and_then(|handling| handling.refusals.as_ref());
+        // A status of 200 is that of the form, which has it where it can.
+        if let Some(status) = refusals.and_then(|it| it.status).filter(|it| *it != StatusCode::OK)
+            && refusal.template.is_none()
+            && self.error_format != ErrorFormat::Grpc
+        {
+            *response.status_mut() = status;
+        }
+        response.map(ResponseBody::local)
     }
 
     /// The response to a request that failed.
     pub fn failure(&self, failure: Failure) -> Response<ResponseBody> {
-        let mut response = failure_response(self.error_format, failure, &self.request_id);
+        let mut response =
+            failure_response(self.error_format, failure, self.message(), &self.request_id);
         if let Failure::Unauthenticated(refusal) = &failure {
             let passwords = self.gateway.snapshot.rules.clients().settings().passwords();
             let basic = passwords.map(|passwords| &passwords.challenge);
@@ -397,64 +444,5 @@ impl Exchange {
         };
         add_fields(&self.request_id, limits, self.lines.as_ref(), headers);
         response.map(|body| body.followed_by(self.measurement, self.closing))
-    }
-}
-
-/// `took`: from the head of the request until now.
-fn record_response(
-    record: &mut Record,
-    failure: Option<Failure>,
-    took: Duration,
-    response: &mut Response<ResponseBody>,
-) {
-    if let Some(failure) = failure {
-        record.outcome = failure.reason();
-    } else if !response.body().is_local() {
-        record.upstream_us = Some(Span::from(took).as_micros());
-    }
-    record.status = Some(response.status());
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let tunnel = TunnelBytes::default();
-        response.extensions_mut().insert(tunnel.clone());
-        record.tunnel = Some(tunnel);
-    }
-}
-
-/// Applies the edits of a route to the head of a response. `is_local` is whether the
-/// gateway itself has made the response.
-fn edit_response(
-    snapshot: &Snapshot,
-    route: Option<usize>,
-    is_local: bool,
-    headers: &mut HeaderMap,
-) {
-    let handling = route.map(|route| &snapshot.routes[route]);
-    match handling.and_then(|handling| handling.changes.as_ref()) {
-        Some(changes) if is_local => changes.response.complete(headers),
-        Some(changes) => changes.response.apply(headers),
-        None => {}
-    }
-}
-
-/// Adds the gateway's own fields to those of a response. If the response has none that they would
-/// replace or follow, they are written as lines of its head, if there are lines: that is faster.
-fn add_fields(
-    request_id: &HeaderValue,
-    limits: LimitFields,
-    lines: Option<&HeadLines>,
-    headers: &mut HeaderMap,
-) {
-    let has_own = |headers: &HeaderMap| {
-        headers.keys().any(|it| *it == X_REQUEST_ID || LimitFields::may_have(it))
-    };
-    match lines.filter(|_| !has_own(headers)).and_then(HeadLines::open) {
-        Some(mut head) => {
-            write_field(X_REQUEST_ID.as_str(), request_id.as_bytes(), &mut head);
-            limits.write_lines(&mut head);
-        }
-        None => {
-            headers.insert(X_REQUEST_ID, request_id.clone());
-            limits.write(headers);
-        }
     }
 }

@@ -17,6 +17,7 @@ use super::authorized::{First, part};
 use super::body::ResponseBody;
 use super::dispatch::{Admission, Dispatch};
 use super::exchange::{Arrival, Exchange};
+use super::refusing::Refused;
 use super::{Client, Gateway};
 use crate::engine::{self, Judgement, PeerView};
 use crate::message::{Failure, recycle};
@@ -88,6 +89,12 @@ impl Gateway {
             return answer(exchange.end(Err(failure), limits));
         }
         if let Outcome::Refuse(retry) = decision.outcome {
+            if exchange.needs_message(decision, &body) {
+                let refused = Refused::taking(&mut judgement.decision, retry, limits);
+                let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+                let refusing = gateway.refuse(refused, client, head, body, exchange);
+                return Either::Right(Box::pin(refusing));
+            }
             recycle(head.headers);
             let refusal = exchange.refusal(decision, retry);
             return answer(exchange.end(Ok(refusal), limits));

@@ -7,6 +7,7 @@ mod authorized;
 mod authorizer;
 mod body;
 mod closing;
+mod completing;
 mod compressing;
 mod current;
 mod dispatch;
@@ -17,6 +18,7 @@ mod negotiated;
 mod queue;
 mod reading;
 mod record;
+mod refusing;
 
 use std::net::IpAddr;
 use std::rc::Rc;

@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tollgate_core::decision::LimitFields;
-use tollgate_core::policy::{BodyReading, Mode};
-use tollgate_core::request::{ContentFault, ContentValues};
+use tollgate_core::policy::{BodyContent, BodyReading, Mode};
+use tollgate_core::request::ContentFault;
 use tollgate_core::time::monotonic;
 
 use super::body::ResponseBody;
@@ -28,6 +28,7 @@ use super::{Client, Gateway};
 use crate::message::{Coding, Decoder, Failure, Over, ReadBodySettings, recycle, wants_websocket};
 use crate::proxy::BodyReader;
 use crate::server::{BodyMemory, ClientBody, HeldBody, MemoryPart, NoMemory};
+use crate::snapshot::Handling;
 
 /// Bytes that are searched without a pause for other requests of the worker.
 const TURN_BYTES: usize = 256 * 1024;
@@ -50,10 +51,10 @@ impl BodyRoom {
 }
 
 /// A body with its values, and what is forwarded of it.
-type Read = (ContentValues, ClientBody);
+type Read = (BodyContent, ClientBody);
 
 /// Why a body has no values.
-enum Unread {
+pub enum Unread {
     /// The request is refused in any case.
     Failed(Failure),
     /// The gateway does not read the body, and can forward it.
@@ -82,14 +83,14 @@ impl Gateway {
         let read = self.read_in_time(route, &client, &mut head, body).await;
         let waited = exchange.waited();
         waited.set(waited.get() + monotonic().duration_since(begun));
-        let (values, body) = match read {
+        let (content, body) = match read {
             Ok(read) => read,
             Err(failure) => {
                 recycle(head.headers);
                 return exchange.end(Err(failure), LimitFields::default());
             }
         };
-        exchange.has_read(values);
+        exchange.has_read(content);
         // It counts when it is decided, which may be long after it has begun.
         let moment = self.engine.clock().moment();
         let mut judged = self.judge(&client, &head, true, exchange.values(), moment).await;
@@ -106,25 +107,36 @@ impl Gateway {
     ) -> Result<Read, Failure> {
         let handling = &self.snapshot.routes[route];
         let Some(settings) = handling.read_body.as_deref() else {
-            return Ok((ContentValues::default(), body));
+            return Ok((BodyContent::default(), body));
         };
-        let reading = self.read(settings, handling.max_body_bytes, client, head, body);
-        let read = match handling.timeouts.request {
-            None => reading.await,
-            Some(limit) => timeout(limit, reading)
-                .await
-                .unwrap_or(Err(Unread::Failed(Failure::RequestTimeout))),
-        };
-        match read {
+        match self.read_within(settings, handling, client, head, body).await {
             Ok(read) => Ok(read),
             Err(Unread::Failed(failure)) => Err(failure),
             Err(Unread::Beyond(failure, body)) => {
                 let is_missing = failure == Failure::BodyTooLarge && settings.over == Over::Missing;
                 match is_missing || !self.demands_body(route) {
-                    true => Ok((settings.words.all(Ok(None)), body)),
+                    true => Ok((settings.words.all(Ok(None)).into(), body)),
                     false => Err(failure),
                 }
             }
+        }
+    }
+
+    /// Reads a body within the time that the route allows for a request, and searches it.
+    pub async fn read_within(
+        &self,
+        settings: &ReadBodySettings,
+        handling: &Handling,
+        client: &Client,
+        head: &mut Parts,
+        body: ClientBody,
+    ) -> Result<Read, Unread> {
+        let reading = self.read(settings, handling.max_body_bytes, client, head, body);
+        match handling.timeouts.request {
+            None => reading.await,
+            Some(limit) => timeout(limit, reading)
+                .await
+                .unwrap_or(Err(Unread::Failed(Failure::RequestTimeout))),
         }
     }
 
@@ -146,8 +158,8 @@ impl Gateway {
         let reading = match settings.words.begin(&head.headers) {
             // A tunnel and a call of gRPC have no body of this kind.
             Ok(reading) if !wants_websocket(head) => reading,
-            Ok(_) => return Ok((settings.words.all(Ok(None)), body)),
-            Err(values) => return Ok((values, body)),
+            Ok(_) => return Ok((settings.words.all(Ok(None)).into(), body)),
+            Err(values) => return Ok((values.into(), body)),
         };
         let Ok(coding) = Coding::of(&head.headers) else {
             return Err(Unread::Beyond(Failure::BodyCoding, body));
@@ -168,10 +180,10 @@ impl Gateway {
             return Err(Unread::Beyond(failure, body));
         }
         if is_empty {
-            return Ok((settings.words.all(Ok(None)), body));
+            return Ok((settings.words.all(Ok(None)).into(), body));
         }
         match self.search(reading, (coding, blocks), settings, &head.headers).await {
-            Ok(values) => Ok((values, body)),
+            Ok(content) => Ok((content, body)),
             Err(failure) => Err(Unread::Beyond(failure, body)),
         }
     }
@@ -183,12 +195,12 @@ impl Gateway {
         (coding, blocks): (Coding, impl Iterator<Item = Bytes>),
         settings: &ReadBodySettings,
         headers: &HeaderMap,
-    ) -> Result<ContentValues, Failure> {
+    ) -> Result<BodyContent, Failure> {
         let _turn = match coding {
             Coding::Identity => None,
             Coding::Gzip | Coding::Zstd => self.bodies.decoding.acquire().await.ok(),
         };
-        let broken = || Ok(settings.words.all(Err(ContentFault::Compression)));
+        let broken = || Ok(settings.words.all(Err(ContentFault::Compression)).into());
         let Ok(mut decoder) = Decoder::new(coding, blocks) else { return broken() };
         let mut piece = vec![0; PIECE_BYTES];
         let mut copies: Vec<MemoryPart> = Vec::new();
@@ -196,7 +208,7 @@ impl Gateway {
         loop {
             let Ok(read) = decoder.read(&mut piece) else { return broken() };
             if read == 0 {
-                return Ok(reading.end(headers));
+                return Ok(reading.end_all(headers));
             }
             let bytes = u64::try_from(read).unwrap_or(u64::MAX);
             left = left.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;

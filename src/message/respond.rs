@@ -6,9 +6,11 @@ use std::num::NonZeroU32;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
+use tollgate_core::meter::RpcMessage;
 use tollgate_core::policy::DenialAnswer;
 use tollgate_core::refusal::grpc::Code;
 use tollgate_core::refusal::{ErrorFormat, Problem, challenge};
+use tollgate_core::request::ContentFault;
 
 use super::failure::Failure;
 use super::spare::empty_table;
@@ -31,10 +33,11 @@ const REALM: &str = "gateway";
 /// About how many fields a response of the gateway has, with those about limits.
 const FIELDS: usize = 16;
 
-/// The response to a request that failed.
+/// The response to a request that failed. `message` is the message of JSON-RPC in it, if it was read.
 pub fn failure_response(
     format: ErrorFormat,
     failure: Failure,
+    message: Option<&RpcMessage>,
     request_id: &HeaderValue,
 ) -> Response<Bytes> {
     let status = failure.status();
@@ -43,7 +46,7 @@ pub fn failure_response(
     let wait_s = wait_of(failure);
     let problem = Problem::of_status(status, failure.blame().as_str(), detail, Some(id));
     let retry_after_ms = wait_s.map(|secs| u64::from(secs.get()) * 1000);
-    let problem = Problem { retry_after_ms, ..problem };
+    let problem = Problem { retry_after_ms, message, rpc_code: rpc_code_of(failure), ..problem };
     let mut response = format.response(&problem, failure.code(), || empty_table(FIELDS));
     let headers = response.headers_mut();
     if failure.ends_connection() {
@@ -83,6 +86,17 @@ const fn wait_of(failure: Failure) -> Option<NonZeroU32> {
     }
 }
 
+/// The code of an error of JSON-RPC, if it is not the status (JSON-RPC 2.0, section 5.1).
+const fn rpc_code_of(failure: Failure) -> Option<i32> {
+    match failure {
+        Failure::BodyAmbiguous(ContentFault::Invalid) => Some(-32700),
+        // SEP-2243 of the Model Context Protocol.
+        Failure::BodyAmbiguous(ContentFault::McpField) => Some(-32020),
+        Failure::BodyAmbiguous(_) => Some(-32600),
+        _ => None,
+    }
+}
+
 /// The response to a request that exceeds a limit. The fields about limits are added
 /// later, as to every response.
 pub fn refusal_response(
@@ -97,7 +111,8 @@ pub fn refusal_response(
     }
     let id = printable(request_id);
     let problem = Problem::beyond_a_limit(refusal.policies, refusal.wait, Some(id));
-    let problem = Problem { unit: refusal.unit, ..problem };
+    let limit = Some(refusal.limit);
+    let problem = Problem { unit: refusal.unit, limit, message: refusal.message, ..problem };
     // The fields about limits follow, and the table need not grow for them.
     format.response(&problem, Code::ResourceExhausted, || empty_table(FIELDS))
 }
@@ -135,6 +150,7 @@ mod tests {
             remaining: 0,
             unit: Unit::Requests,
             wait,
+            message: None,
             template: None,
         }
     }
@@ -166,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_part_that_failed() {
-        let response = failure_response(ErrorFormat::Problem, Failure::UpstreamTimeout, &ID);
+        let response = failure_response(ErrorFormat::Problem, Failure::UpstreamTimeout, None, &ID);
         assert_eq!(response.status(), 504);
         assert_eq!(
             text(&response),
@@ -177,7 +193,7 @@ mod tests {
     #[test]
     fn after_an_ambiguous_request_the_connection_ends() {
         let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
-        let response = failure_response(ErrorFormat::Problem, failure, &ID);
+        let response = failure_response(ErrorFormat::Problem, failure, None, &ID);
         assert_eq!(response.status(), 400);
         assert_eq!(response.headers()[CONNECTION], "close");
     }
@@ -185,7 +201,7 @@ mod tests {
     #[test]
     fn a_405_lists_the_supported_methods() {
         for failure in [Failure::Tunnel, Failure::Trace] {
-            let response = failure_response(ErrorFormat::Text, failure, &ID);
+            let response = failure_response(ErrorFormat::Text, failure, None, &ID);
             assert_eq!((response.status().as_u16(), &response.headers()[ALLOW]), (405, &METHODS));
         }
     }
@@ -193,7 +209,7 @@ mod tests {
     #[test]
     fn a_missing_token_is_challenged_and_an_invalid_token_is_reported_as_an_error() {
         let answer = |format: ErrorFormat, fault| {
-            failure_response(format, Failure::Unauthorized(fault), &ID)
+            failure_response(format, Failure::Unauthorized(fault), None, &ID)
         };
         let missing = answer(ErrorFormat::Text, TokenFault::Missing);
         assert_eq!(
@@ -210,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_busy_upstream_has_a_short_retry_after() {
-        let response = failure_response(ErrorFormat::Problem, Failure::UpstreamBusy, &ID);
+        let response = failure_response(ErrorFormat::Problem, Failure::UpstreamBusy, None, &ID);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
             (503, &BUSY_RETRY_SECS)
@@ -274,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_grpc_call_that_fails_ends_the_connection_like_any_request() {
-        let response = failure_response(ErrorFormat::Grpc, Failure::BodyTooLarge, &ID);
+        let response = failure_response(ErrorFormat::Grpc, Failure::BodyTooLarge, None, &ID);
         assert_eq!(response.headers()["grpc-status"], "8");
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
         assert_eq!(response.headers()[CONNECTION], "close");
@@ -283,11 +299,11 @@ mod tests {
     #[test]
     fn a_route_that_is_out_of_service_tells_when_to_come_back() {
         let failure = Failure::Denied(DenialAnswer::Unavailable(NonZeroU32::new(600)));
-        let response = failure_response(ErrorFormat::Problem, failure, &ID);
+        let response = failure_response(ErrorFormat::Problem, failure, None, &ID);
         assert_eq!(response.status(), 503);
         assert_eq!(response.headers()[RETRY_AFTER], "600");
         assert!(text(&response).contains(r#""retry-after-ms":600000"#), "{}", text(&response));
-        let response = failure_response(ErrorFormat::Grpc, failure, &ID);
+        let response = failure_response(ErrorFormat::Grpc, failure, None, &ID);
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "600000");
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 
+use tollgate_core::meter::RpcMessage;
 use tollgate_core::policy::{Template, Unit};
 use tollgate_core::time::Span;
 
@@ -22,6 +23,8 @@ pub struct Refusal<'a> {
     pub unit: Unit,
     /// How long the client should wait; none if waiting does not help.
     pub wait: Option<Span>,
+    /// The message of JSON-RPC in the request, if it was read.
+    pub message: Option<&'a RpcMessage>,
     /// The response that the binding policy configures. It is not used for gRPC calls:
     /// their clients read only gRPC messages.
     pub template: Option<&'a Template>,
@@ -105,6 +108,7 @@ mod tests {
             remaining: 0,
             unit: Unit::Requests,
             wait,
+            message: None,
             template: Some(&template),
         };
         let response = super::fill(&template, &refusal);

@@ -76,7 +76,7 @@ fn assert_alike(decision: &Decision, gateway: impl Fn(ErrorFormat) -> Response<B
 }
 
 fn assert_failure(decision: &Decision, failure: Failure) {
-    assert_alike(decision, |format| failure_response(format, failure, &ID));
+    assert_alike(decision, |format| failure_response(format, failure, None, &ID));
 }
 
 #[test]
@@ -116,7 +116,8 @@ fn a_request_that_is_never_admitted_is_refused_as_by_the_gateway() {
 
 fn assert_refusal(decision: &Decision, policies: &[&str], wait: Option<Span>) {
     let unit = Unit::Requests;
-    let refusal = Refusal { policies, limit: 1, remaining: 0, unit, wait, template: None };
+    let refusal =
+        Refusal { policies, limit: 1, remaining: 0, unit, wait, message: None, template: None };
     assert_alike(decision, |format| refusal_response(format, &refusal, &ID));
 }
 
@@ -159,12 +160,12 @@ fn an_ambiguous_request_has_the_status_of_the_gateway() {
     assert_eq!(decision.missing(), Some(Missing::Ambiguous));
     let library = tollgate_limiter::Refusal::default().refuse(&two_hosts, &decision);
     let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
-    let gateway = failure_response(ErrorFormat::Problem, failure, &ID);
+    let gateway = failure_response(ErrorFormat::Problem, failure, None, &ID);
     assert_eq!(library.status(), gateway.status());
     assert_eq!(library.headers()[CONTENT_TYPE], gateway.headers()[CONTENT_TYPE]);
     let call = head(&[("content-type", "application/grpc")]);
     let library = tollgate_limiter::Refusal::default().refuse(&call, &decision);
-    let gateway = failure_response(ErrorFormat::Grpc, failure, &ID);
+    let gateway = failure_response(ErrorFormat::Grpc, failure, None, &ID);
     assert_eq!(library.headers()["grpc-status"], gateway.headers()["grpc-status"]);
 }
 
@@ -201,7 +202,7 @@ proptest! {
         head.headers.extend(fields.map(|(name, value)| (name, value.parse().expect("a value"))));
         let library = tollgate_limiter::Refusal::default().refuse(&head, &decision);
         let format = ErrorFormat::choose(Offer::Problem, &head.method, Fields::of(&head.headers));
-        let gateway = failure_response(format, Failure::StoreAway, &ID);
+        let gateway = failure_response(format, Failure::StoreAway, None, &ID);
         prop_assert_eq!(library.headers().get(CONTENT_TYPE), gateway.headers().get(CONTENT_TYPE));
         prop_assert!(!library.headers().contains_key(WWW_AUTHENTICATE));
     }

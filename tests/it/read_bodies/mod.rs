@@ -5,6 +5,7 @@ mod doors;
 mod evasion;
 mod forwarding;
 mod keys;
+mod refusals;
 
 use crate::support::{Client, Gateway, Origin, Response};
 

@@ -83,6 +83,20 @@ impl<F: Follow> Document<F> {
         }
     }
 
+    /// Reads bytes until the follower has what is searched for. Returns how many were read.
+    pub(super) fn read_until(&mut self, bytes: &[u8], is_found: impl Fn(&F) -> bool) -> usize {
+        let mut read = 0;
+        loop {
+            read += self.plain_run(&bytes[read..]);
+            let Some(byte) = bytes.get(read) else { return read };
+            self.step(*byte);
+            read += 1;
+            if is_found(&self.follower) {
+                return read;
+            }
+        }
+    }
+
     /// Ends the document. Returns whether it is valid. Then the next document may begin.
     pub(super) fn end(&mut self) -> bool {
         if let State::InNumber(number) = self.state {

@@ -191,7 +191,7 @@ impl Place {
 }
 
 /// The characters of a text without case.
-fn folded(text: &str) -> impl Iterator<Item = char> {
+pub(super) fn folded(text: &str) -> impl Iterator<Item = char> {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 

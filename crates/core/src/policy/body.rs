@@ -8,7 +8,10 @@ use http::{HeaderMap, HeaderName};
 
 use super::fields::{Lack, header};
 use super::{KeyExpr, Policy, Reservation, pairs};
-use crate::meter::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, Pointer, ValueScanner};
+use crate::meter::{
+    DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Pointer, RpcMessage,
+    ValueScanner,
+};
 use crate::request::{ContentFault, ContentSize, ContentValue, ContentValues, ContentWord, Fields};
 
 /// The most JSON Pointers for which one body is searched. `mcp:` needs two of them.
@@ -35,6 +38,23 @@ pub struct BodyWords {
     measures: bool,
     /// The pointers whose value names input that the backend has stored.
     stored: Vec<Box<str>>,
+    /// Whether the body is read as a message of JSON-RPC, too.
+    reads_message: bool,
+}
+
+/// What was read in the body of a request.
+#[derive(Clone, Debug, Default)]
+pub struct BodyContent {
+    /// The values of the words.
+    pub values: ContentValues,
+    /// The message of JSON-RPC, if it is searched for and was found.
+    pub message: Option<RpcMessage>,
+}
+
+impl From<ContentValues> for BodyContent {
+    fn from(values: ContentValues) -> Self {
+        Self { values, message: None }
+    }
 }
 
 /// The reading of one body.
@@ -47,9 +67,15 @@ pub struct BodyReading<'w> {
 
 #[derive(Clone, Debug)]
 enum Form {
-    Json(Box<ValueScanner>),
+    Json(Box<Json>),
     /// The whole form: a parameter is searched for in all of it.
     Parameters(Vec<u8>),
+}
+
+#[derive(Clone, Debug)]
+struct Json {
+    values: ValueScanner,
+    messages: Option<MessageScanner>,
 }
 
 /// What a content type says of the body.
@@ -106,7 +132,26 @@ impl BodyWords {
         // The words were parsed before.
         let pointers = written.iter().filter_map(|text| text.parse().ok()).collect();
         let is_needed = measures || !words.is_empty();
-        is_needed.then_some(Self { words, pointers, written, measures, stored })
+        let reads_message = false;
+        is_needed.then_some(Self { words, pointers, written, measures, stored, reads_message })
+    }
+
+    /// No words: the body is read as a message of JSON-RPC only.
+    pub const fn of_message() -> Self {
+        Self {
+            words: Vec::new(),
+            pointers: Vec::new(),
+            written: Vec::new(),
+            measures: false,
+            stored: Vec::new(),
+            reads_message: true,
+        }
+    }
+
+    /// The same words, in a body that is read as a message of JSON-RPC, too.
+    #[must_use]
+    pub fn with_message(self) -> Self {
+        Self { reads_message: true, ..self }
     }
 
     /// The number of JSON Pointers for which a body is searched.
@@ -125,11 +170,13 @@ impl BodyWords {
         };
         let is_form = |word: &ContentWord| matches!(word, ContentWord::Form(_));
         let form = match kind {
-            Kind::Json if self.measures => {
-                Form::Json(Box::new(ValueScanner::with_files(&self.pointers)))
-            }
-            Kind::Json if !self.pointers.is_empty() => {
-                Form::Json(Box::new(ValueScanner::new(&self.pointers)))
+            Kind::Json if self.measures || self.reads_message || !self.pointers.is_empty() => {
+                let values = match self.measures {
+                    true => ValueScanner::with_files(&self.pointers),
+                    false => ValueScanner::new(&self.pointers),
+                };
+                let messages = self.reads_message.then(MessageScanner::default);
+                Form::Json(Box::new(Json { values, messages }))
             }
             Kind::Parameters if self.words.iter().any(is_form) => Form::Parameters(Vec::new()),
             _ => return Err(self.all(Ok(None))),
@@ -202,28 +249,44 @@ impl BodyReading<'_> {
         let bytes = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(bytes);
         match &mut self.form {
-            Form::Json(scanner) => scanner.read(chunk),
+            Form::Json(json) => {
+                json.values.read(chunk);
+                if let Some(messages) = &mut json.messages {
+                    messages.read(chunk);
+                }
+            }
             Form::Parameters(form) => form.extend_from_slice(chunk),
         }
     }
 
     /// The values, after the body has ended. The request has these fields.
     pub fn end(self, headers: &HeaderMap) -> ContentValues {
+        self.end_all(headers).values
+    }
+
+    /// The values and the message, after the body has ended. The request has these fields.
+    pub fn end_all(self, headers: &HeaderMap) -> BodyContent {
         let Self { words, form, bytes } = self;
         let mut size = ContentSize { bytes, ..ContentSize::default() };
+        let mut message = None;
         let values = match form {
-            Form::Json(scanner) => match scanner.end() {
-                Ok(found) => {
-                    size.files = found.files.count;
-                    size.file_bytes = found.files.bytes;
-                    size.names_stored_input = words.is_stored_named(&found);
-                    words.in_document(&found, headers)
+            Form::Json(json) => {
+                let messages = json.messages.and_then(|messages| messages.end().ok());
+                message = messages.and_then(|found| found.message);
+                match json.values.end() {
+                    Ok(found) => {
+                        size.files = found.files.count;
+                        size.file_bytes = found.files.bytes;
+                        size.names_stored_input = words.is_stored_named(&found);
+                        words.in_document(&found, headers)
+                    }
+                    Err(fault) => words.all(Err(fault.into())),
                 }
-                Err(fault) => words.all(Err(fault.into())),
-            },
+            }
             Form::Parameters(form) => words.in_form(&form),
         };
-        values.with_size(words.measures.then_some(size))
+        let values = values.with_size(words.measures.then_some(size));
+        BodyContent { values, message }
     }
 }
 

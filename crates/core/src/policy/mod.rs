@@ -59,7 +59,7 @@ pub use access::{
     Denial, DenialAnswer, DenialCause, exact_value,
 };
 pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
-pub use body::{BodyReading, BodyWords, MAX_POINTERS};
+pub use body::{BodyContent, BodyReading, BodyWords, MAX_POINTERS};
 pub use classes::{
     ClassTable, ClientClass, MAX_CLASSES, MAX_NAME_BYTES, MAX_SEARCHED, MAX_TEXT_BYTES, MAX_TEXTS,
 };

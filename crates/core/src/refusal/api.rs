@@ -5,9 +5,10 @@
 
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::Problem;
+use super::rpc::{self, ToolErrors};
 use crate::policy::Unit;
 use crate::text::push_json;
 
@@ -28,28 +29,44 @@ pub enum ApiForm {
     Anthropic,
     /// `{"error": {"code", "message", "status", "details"}}`, as of Gemini and other APIs of Google.
     Gemini,
+    /// An error of JSON-RPC 2.0.
+    JsonRpc,
+    /// The same for the Model Context Protocol, where a call of a tool may have a result.
+    Mcp(ToolErrors),
 }
 
 impl ApiForm {
-    /// The body of the response about a problem.
-    pub(super) fn body(self, problem: &Problem<'_>) -> Bytes {
+    /// Whether the response depends on the message in the request, see [`Problem::message`].
+    pub const fn needs_message(self) -> bool {
+        matches!(self, Self::JsonRpc | Self::Mcp(_))
+    }
+
+    /// The status and the body of the response about a problem.
+    pub(super) fn answer(self, problem: &Problem<'_>) -> (StatusCode, Bytes) {
         let json = match self {
             Self::OpenAi => open_ai(problem),
             Self::Anthropic => anthropic(problem),
             Self::Gemini => gemini(problem),
+            Self::JsonRpc => return rpc::answer(problem, None),
+            Self::Mcp(tool_errors) => return rpc::answer(problem, Some(tool_errors)),
         };
-        json.into()
+        (problem.status, json.into())
+    }
+
+    /// Whether its libraries read fields about another attempt.
+    const fn tells_libraries(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Anthropic)
     }
 
     /// Adds the fields of the response about a problem.
     pub(super) fn add_fields(self, problem: &Problem<'_>, headers: &mut HeaderMap) {
         if let Some(wait_ms) = problem.retry_after_ms {
             headers.insert(RETRY_AFTER, wait_ms.div_ceil(1000).into());
-            if self != Self::Gemini {
+            if self.tells_libraries() {
                 headers.insert(RETRY_AFTER_MS, wait_ms.into());
             }
         }
-        if self != Self::Gemini && !may_wait(problem) {
+        if self.tells_libraries() && !may_wait(problem) {
             headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
     }
@@ -61,7 +78,7 @@ fn may_wait(problem: &Problem<'_>) -> bool {
         Some(wait_ms) => wait_ms <= LONGEST_WAIT_MS,
         // No wait helps a request that costs more than a limit can ever admit. Other problems, such as
         // too many wrong credentials, do not last.
-        None => problem.violated_policies.is_empty(),
+        None => !problem.is_refusal(),
     }
 }
 
@@ -80,7 +97,7 @@ fn open_ai(problem: &Problem<'_>) -> String {
     };
     let mut json = String::with_capacity(256);
     json.push_str(r#"{"error":{"message":"#);
-    push_json(&mut json, &message(problem));
+    push_json(&mut json, &problem.text());
     json.push_str(r#","type":"#);
     push_json(&mut json, kind);
     json.push_str(r#","param":null,"code":"#);
@@ -108,7 +125,7 @@ fn anthropic(problem: &Problem<'_>) -> String {
     json.push_str(r#"{"type":"error","error":{"type":"#);
     push_json(&mut json, kind);
     json.push_str(r#","message":"#);
-    push_json(&mut json, &message(problem));
+    push_json(&mut json, &problem.text());
     json.push('}');
     if let Some(id) = problem.request_id {
         json.push_str(r#","request_id":"#);
@@ -135,7 +152,7 @@ fn gemini(problem: &Problem<'_>) -> String {
     json.push_str(r#"{"error":{"code":"#);
     json.push_str(itoa::Buffer::new().format(problem.status.as_u16()));
     json.push_str(r#","message":"#);
-    push_json(&mut json, &message(problem));
+    push_json(&mut json, &problem.text());
     json.push_str(r#","status":"#);
     push_json(&mut json, status);
     if let Some(wait_ms) = problem.retry_after_ms {
@@ -157,15 +174,6 @@ fn seconds(ms: u64) -> String {
     }
 }
 
-/// The text for a person. A limit is named, so that a reader of the error knows which one it is.
-fn message(problem: &Problem<'_>) -> String {
-    let Problem { title, detail, violated_policies, .. } = problem;
-    match violated_policies {
-        [] => format!("{title}: {detail}"),
-        policies => format!("{title} ({}): {detail}", policies.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use http::StatusCode;
@@ -182,7 +190,7 @@ mod tests {
     }
 
     fn body(form: ApiForm, problem: &Problem<'_>) -> Value {
-        serde_json::from_slice(&form.body(problem)).expect("it is JSON")
+        serde_json::from_slice(&form.answer(problem).1).expect("it is JSON")
     }
 
     fn fields(form: ApiForm, problem: &Problem<'_>) -> [Option<String>; 3] {

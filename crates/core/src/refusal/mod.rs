@@ -1,11 +1,12 @@
 //! The responses to requests that are not admitted: problem+json (RFC 9457), text, a page for
-//! browsers, the form of a well-known API, or the status of a gRPC call. The gateway and the layer of the library write them with
-//! this module. Pure.
+//! browsers, the form of a well-known API, an error of JSON-RPC, or the status of a gRPC call. The
+//! gateway and the layer of the library write them with this module. Pure.
 
 mod api;
 pub mod grpc;
 mod page;
 mod problem;
+mod rpc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -14,6 +15,7 @@ use memchr::{memchr2_iter, memmem};
 
 pub use self::api::ApiForm;
 pub use self::problem::Problem;
+pub use self::rpc::ToolErrors;
 
 use self::grpc::Code;
 use crate::policy::TokenFault;
@@ -110,6 +112,7 @@ impl ErrorFormat {
         code: Code,
         table: impl FnOnce() -> HeaderMap,
     ) -> Response<Bytes> {
+        let mut status = problem.status;
         let (content_type, body) = match self {
             Self::Problem => {
                 (HeaderValue::from_static("application/problem+json"), problem.to_json())
@@ -121,16 +124,22 @@ impl ErrorFormat {
             Self::Page => {
                 (HeaderValue::from_static("text/html; charset=utf-8"), page::page(problem).into())
             }
-            Self::Api(form) => (HeaderValue::from_static("application/json"), form.body(problem)),
+            Self::Api(form) => {
+                let (answered, body) = form.answer(problem);
+                status = answered;
+                (HeaderValue::from_static("application/json"), body)
+            }
             Self::Grpc => {
                 let message = format!("{}: {}", problem.title, problem.detail);
                 return grpc::trailers_only(code, &message, problem.retry_after_ms);
             }
         };
         let mut response = Response::new(body);
-        *response.status_mut() = problem.status;
+        *response.status_mut() = status;
         *response.headers_mut() = table();
-        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        if !response.body().is_empty() {
+            response.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
         if self == Self::Page {
             let policy = HeaderValue::from_static(page::CONTENT_SECURITY_POLICY);
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);

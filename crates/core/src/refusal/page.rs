@@ -76,6 +76,9 @@ mod tests {
             unit: Unit::Requests,
             retry_after_ms: None,
             request_id: Some("\"><img>"),
+            limit: None,
+            message: None,
+            rpc_code: None,
         };
         let page = page(&problem);
         assert!(page.contains("<title>400 Bad Request</title>"), "{page}");

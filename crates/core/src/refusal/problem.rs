@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::StatusCode;
 
+use crate::meter::RpcMessage;
 use crate::policy::Unit;
 use crate::text::push_json;
 use crate::time::Span;
@@ -33,6 +34,12 @@ pub struct Problem<'a> {
     pub retry_after_ms: Option<u64>,
     /// The id of the request, if it has one.
     pub request_id: Option<&'a str>,
+    /// The limit of the binding policy.
+    pub limit: Option<u64>,
+    /// The message of JSON-RPC in the request, if it was read.
+    pub message: Option<&'a RpcMessage>,
+    /// The code of an error of JSON-RPC, if it is not that of the status.
+    pub rpc_code: Option<i32>,
 }
 
 impl<'a> Problem<'a> {
@@ -56,6 +63,9 @@ impl<'a> Problem<'a> {
             unit: Unit::Requests,
             retry_after_ms: wait.map(|wait| wait.as_millis_ceil().max(1)),
             request_id,
+            limit: None,
+            message: None,
+            rpc_code: None,
         }
     }
 
@@ -77,6 +87,23 @@ impl<'a> Problem<'a> {
             unit: Unit::Requests,
             retry_after_ms: None,
             request_id,
+            limit: None,
+            message: None,
+            rpc_code: None,
+        }
+    }
+
+    /// Whether a limit refuses the request.
+    pub(super) const fn is_refusal(&self) -> bool {
+        !self.violated_policies.is_empty()
+    }
+
+    /// The text for a person. A limit is named, so that a reader of the error knows which one it is.
+    pub(super) fn text(&self) -> String {
+        let Self { title, detail, violated_policies, .. } = self;
+        match violated_policies {
+            [] => format!("{title}: {detail}"),
+            policies => format!("{title} ({}): {detail}", policies.join(", ")),
         }
     }
 
@@ -199,6 +226,9 @@ mod tests {
                 unit: Unit::Requests,
                 retry_after_ms,
                 request_id: has_id.then_some(id),
+                limit: None,
+                message: None,
+                rpc_code: None,
             };
             let json = problem.to_json();
             let (written, expected) = (std::str::from_utf8(&json).expect("text"), serialized(&problem));

@@ -76,6 +76,7 @@ fn add_body(
         remaining: status.remaining.into(),
         unit: policy.unit(),
         wait: retry_after(answer).map(tollgate_core::time::Span::from_secs),
+        message: None,
         template: Some(template),
     };
     response.raw_body = fill_template(template, &refusal).into_body().into();

@@ -19,7 +19,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::policy::Policy;
-use tollgate_core::refusal::ApiForm;
 use tollgate_core::routes;
 
 use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
@@ -46,6 +45,7 @@ use matches::Matches;
 use mirror::RawMirror;
 use path_match::RawPathMatch;
 use read_body::RawReadBody;
+use refusals::RefusalsForm;
 use retries::RawRetries;
 use split::RawSplit;
 
@@ -150,7 +150,7 @@ pub struct RawRoute {
     /// The form of the responses that the gateway itself makes on this route, such as 429. A
     /// `response` of a policy takes precedence.
     #[schemars(extend("default" = "problem"))]
-    refusals: Field<Word<Option<ApiForm>>>,
+    refusals: Field<RefusalsForm>,
     /// What the gateway answers to scripts of other origins, instead of what `defaults` has.
     #[schemars(extend("x-default" = "what defaults has"))]
     #[schemars(with = "Field<Either<Word<Nothing>, RawCors>>")]
@@ -271,7 +271,14 @@ impl RawRoute {
         let applying = policies.iter().filter(|policy| !policy.is_off);
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
-        let read_body = read_body::of_route(&self.read_body, policies.as_deref(), &route, cx);
+        let refusals = refusals::of_route(&self.refusals, &self.read_body, cx);
+        let read_body = read_body::of_route(
+            &self.read_body,
+            policies.as_deref(),
+            refusals.as_ref().is_some_and(|refusals| refusals.read_body.is_some()),
+            &route,
+            cx,
+        );
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let parts = [
             matches::of_headers(&self.headers, cx),
@@ -292,7 +299,7 @@ impl RawRoute {
             mirror,
             max_body_bytes: self.max_body.value().map(|size| size.0),
             max_response_bytes: self.max_response.value().map(|size| size.0),
-            refusals: self.refusals.value().and_then(|form| form.0),
+            refusals,
             read_body,
             changes,
             cors,

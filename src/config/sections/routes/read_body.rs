@@ -41,10 +41,12 @@ words! {
     }
 }
 
-/// What a route with these policies reads of bodies. None: no policy needs them.
+/// What a route with these policies reads of bodies. None: no policy needs them. If
+/// `needs_message`, the responses to refused requests depend on the message in the body.
 pub fn of_route(
     raw: &Field<RawReadBody>,
     policies: Option<&[Arc<Policy>]>,
+    needs_message: bool,
     route: &Referrer<'_>,
     cx: &Context<'_>,
 ) -> Option<Box<ReadBodySettings>> {
@@ -56,7 +58,7 @@ pub fn of_route(
     };
     let words = BodyWords::of(policies?.iter().flat_map(|policy| policy.keys()));
     let Some(words) = words else {
-        if let Some(span) = raw.span() {
+        if let Some(span) = raw.span().filter(|_| !needs_message) {
             let message = format!("\"read_body\" has no effect: no policy of {shown} needs a body");
             cx.warning(span, &message, "leave it out, or use a key like json:/model");
         }
@@ -76,5 +78,14 @@ pub fn of_route(
         );
     }
     let over = given.and_then(|raw| raw.over.value()).map_or(Over::Deny, |over| over.0);
+    let words = if needs_message { words.with_message() } else { words };
     Some(Box::new(ReadBodySettings { words, max: max?, over }))
+}
+
+/// What a route reads of the bodies of refused requests, if the responses depend on the message in
+/// the body. Mistakes are reported by [`of_route`].
+pub fn of_refusals(raw: &Field<RawReadBody>) -> ReadBodySettings {
+    let given = raw.value().and_then(|raw| raw.max.value()).map(|max| max.0);
+    let max = given.filter(|max| MAX.contains(max)).unwrap_or(USUAL_READ_BYTES);
+    ReadBodySettings { words: BodyWords::of_message(), max, over: Over::Deny }
 }
