@@ -13,6 +13,7 @@ pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxi
 pub use tollgate_core::policy::fuzzing::jwt;
 pub use tollgate_core::price::fuzzing::prices;
 pub use tollgate_core::routes::fuzzing::{hosts, paths};
+pub use tollgate_import::fuzzing::{import_nginx, import_yaml};
 pub use tollgate_redis::fuzzing::redis;
 pub use tollgate_replay::fuzzing::logs;
 

@@ -94,6 +94,27 @@ fn the_shipped_configuration_compiles_without_warnings() {
     assert!(Config::parse(&on, "gateway.yaml", &|_| None).is_err(), "it needs the token");
 }
 
+/// What `tollgate import` makes of the files in tests/import; the crate holds that it makes them.
+#[test]
+fn what_is_imported_compiles() {
+    let mut count = 0;
+    let variable = |_: &str| Some("0".repeat(64));
+    let kinds = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import")).unwrap();
+    for kind in kinds.map(|entry| entry.unwrap().path()) {
+        for path in fs::read_dir(kind.join("expected")).unwrap().map(|entry| entry.unwrap().path())
+        {
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                let text = fs::read_to_string(&path).unwrap();
+                if let Err(report) = Config::parse(&text, "gateway.yaml", &variable) {
+                    panic!("{}: {report}", path.display());
+                }
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 18, "only {count} files");
+}
+
 /// The page was out of reach: the admin listener was a Unix socket in the container. And a mounted
 /// file does not show that another one was renamed over it, so no reload saw a change.
 #[test]

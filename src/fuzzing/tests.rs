@@ -141,8 +141,8 @@ macro_rules! targets {
 
 targets! {
     api_keys bodies certificate chunks config descriptors families forwarding frames guard head hops
-    hosts jwt keys leases logs meters origins passwords paths pointers prices proxied questions redis
-    responses targets verdicts
+    hosts import_nginx import_yaml jwt keys leases logs meters origins passwords paths pointers
+    prices proxied questions redis responses targets verdicts
 }
 
 #[test]

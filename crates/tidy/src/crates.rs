@@ -110,6 +110,17 @@ pub(crate) const CRATES: &[Crate] = &[
         confined: OF_THE_GATEWAY,
     },
     Crate {
+        package: "tollgate-import",
+        folder: "crates/import/",
+        uses: &[],
+        layers: &[],
+        confined: &[Confined {
+            name: "serde_yaml",
+            modules: &["node"],
+            why: "only `node` knows the parser of YAML",
+        }],
+    },
+    Crate {
         package: "tollgate-replay",
         folder: "crates/replay/",
         uses: &["tollgate-core"],
@@ -130,6 +141,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "tollgate-core",
             "tollgate-redis",
             "tollgate-limiter",
+            "tollgate-import",
             "tollgate-replay",
             "tollgate-top",
         ],

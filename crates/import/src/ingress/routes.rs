@@ -1,0 +1,337 @@
+//! The routes of an Ingress, and the order of all routes.
+
+use std::collections::BTreeSet;
+
+use super::backends::Backends;
+use super::cors::cors;
+use super::limits::{Annotations, access, policies};
+use super::objects::Objects;
+use super::paths::{Matching, PathOf, pattern, plain};
+use super::settings::Settings;
+use crate::files::Place;
+use crate::nginx::values::size;
+use crate::node::Node;
+use crate::notes::Notes;
+use crate::out::Map;
+use crate::plan::Plan;
+use crate::quantity::size as size_text;
+use crate::report::Loss;
+
+/// A route before it has its place among the others.
+pub struct Draft {
+    host: Option<String>,
+    path: String,
+    is_exact: bool,
+    place: Place,
+    /// All fields but the path and the host.
+    fields: Map,
+}
+
+/// An Ingress, and what it is read with.
+pub struct Reader<'a> {
+    /// The object.
+    pub ingress: &'a Node,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its annotations.
+    pub own: &'a Annotations<'a>,
+    /// All objects.
+    pub objects: &'a Objects,
+    /// What holds for all.
+    pub settings: &'a Settings,
+    /// Hosts whose paths are regular expressions.
+    pub patterns: &'a BTreeSet<String>,
+    /// How many pods counted apart.
+    pub nodes: Option<u32>,
+    /// What is made.
+    pub plan: &'a mut Plan,
+    /// What is said.
+    pub notes: &'a mut Notes,
+}
+
+impl Reader<'_> {
+    /// The routes of the Ingress.
+    pub fn drafts(&mut self) -> Vec<Draft> {
+        let name = self.ingress.at(&["metadata", "name"]).text().unwrap_or("unnamed");
+        let base = format!("{}-{name}", self.namespace);
+        let spec = self.ingress.get("spec");
+        let mut guards = Map::default();
+        let lists = access(&base, self.own, self.settings, self.plan, self.notes);
+        if !lists.is_empty() {
+            guards.put("access", lists);
+        }
+        let policies = policies(&base, self.own, self.settings, self.nodes, self.plan, self.notes);
+        if !policies.is_empty() {
+            guards.put("policies", policies);
+        }
+        if let Some(cors) = cors(self.own, self.notes) {
+            guards.put("cors", cors);
+        }
+        self.tls(spec);
+        let backends =
+            Backends::new(self.namespace, self.objects, self.own, self.settings, self.notes);
+        let ends = self.ends();
+        let mut drafts = Vec::new();
+        for rule in spec.get("rules").items() {
+            let host = rule.get("host").text().filter(|host| !host.is_empty());
+            let mut hosts = vec![host.map(str::to_owned)];
+            if let Some((text, place)) = self.own.get("server-alias") {
+                self.notes.taken("server-alias", place, "more hosts");
+                hosts.extend(super::settings::list(text).into_iter().map(Some));
+            }
+            for path in rule.at(&["http", "paths"]).items() {
+                for host in &hosts {
+                    drafts.extend(self.path(path, host.as_deref(), &backends, &guards, &ends));
+                }
+            }
+        }
+        let other = ["defaultBackend", "backend"].map(|name| spec.get(name));
+        if let Some(other) = other.iter().find(|it| !it.is_null()) {
+            drafts.extend(self.default(other, &backends, &guards, &ends));
+        }
+        drafts.extend(self.app_root(spec));
+        drafts
+    }
+
+    fn tls(&mut self, spec: &Node) {
+        for tls in spec.get("tls").items() {
+            let secret = tls.str("secretName");
+            let what = format!("mount the Secret {secret:?}, and write a listener with tls");
+            self.notes.not_taken("tls", tls.place, Loss::Harmless, what);
+        }
+        for name in ["ssl-redirect", "force-ssl-redirect"] {
+            let Some((text, place)) = self.own.get(name) else { continue };
+            match text {
+                "true" => {
+                    let what =
+                        "routes do not know the listener: redirect in a second gateway at port 80";
+                    self.notes.not_taken(name, place, Loss::Harmless, what);
+                }
+                _ => self.notes.needless(name, place, "there is no redirect unless told"),
+            }
+        }
+    }
+
+    /// The fields of routes to upstreams that annotations change.
+    fn ends(&mut self) -> Map {
+        let mut ends = Map::default();
+        let mut most = self.settings.max_body;
+        if let Some((text, place)) = self.own.get("proxy-body-size") {
+            match size(text) {
+                Some(size) => {
+                    most = size;
+                    self.notes.taken("proxy-body-size", place, "max_body");
+                }
+                None => self.notes.lost("proxy-body-size", place, "it is no size"),
+            }
+        }
+        if most > 0 {
+            ends.put("max_body", size_text(most));
+        }
+        let mut timeouts = Map::default();
+        let own = self.own.get("proxy-read-timeout");
+        let seconds = own.and_then(|(text, _)| text.trim_end_matches('s').parse::<u64>().ok());
+        let seconds = seconds.filter(|it| *it > 0).unwrap_or(self.settings.read_timeout);
+        let wait = format!("{}s", seconds.min(86_400));
+        timeouts.put("response", &*wait);
+        if seconds != 60 {
+            timeouts.put("idle", &*wait);
+        }
+        if let Some((_, place)) = own {
+            self.notes.taken("proxy-read-timeout", place, format!("timeouts: {wait}"));
+        }
+        ends.put("timeouts", timeouts);
+        ends
+    }
+
+    fn path(
+        &mut self,
+        node: &Node,
+        host: Option<&str>,
+        backends: &Backends<'_>,
+        guards: &Map,
+        ends: &Map,
+    ) -> Vec<Draft> {
+        let text = node.str("path");
+        let matching = match node.str("pathType") {
+            "Exact" => Matching::Exact,
+            "Prefix" => Matching::Segments,
+            _ => Matching::Beginning,
+        };
+        let target = self.own.get("rewrite-target");
+        let made = match self.patterns.contains(host.unwrap_or_default()) {
+            true => pattern(text, matching, target.map(|(text, _)| text)),
+            false => plain(text, matching),
+        };
+        if let Some((text, place)) = target.filter(|_| made.is_ok()) {
+            self.notes.taken("rewrite-target", place, format!("rewrite: {text}"));
+        }
+        if let Some((_, place)) = self.own.get("use-regex") {
+            self.notes.taken("use-regex", place, "as far as expressions are prefixes");
+        }
+        let done = made.and_then(|made| {
+            let action =
+                self.action(&node.get("backend").clone(), backends, &made, guards, ends)?;
+            Ok((made, action))
+        });
+        match done {
+            Ok((made, fields)) => {
+                self.notes.taken("path", node.place, format!("path: {}", made.paths.join(", ")));
+                let host = host.map(str::to_owned);
+                let is_exact = matching == Matching::Exact;
+                let place = node.place;
+                let draft = |path| Draft {
+                    host: host.clone(),
+                    path,
+                    is_exact,
+                    place,
+                    fields: fields.clone(),
+                };
+                made.paths.into_iter().map(draft).collect()
+            }
+            Err(why) => {
+                self.notes.lost("path", node.place, why);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A redirect, or an upstream with its fields.
+    fn action(
+        &mut self,
+        backend: &Node,
+        backends: &Backends<'_>,
+        made: &PathOf,
+        guards: &Map,
+        ends: &Map,
+    ) -> Result<Map, String> {
+        let mut fields = Map::default();
+        if made.is_exact_case && made.paths.iter().all(|path| path != "/*") {
+            let exact = Map::default().with("case", "exact").with("trailing_slash", "exact");
+            fields.put("path_match", exact);
+        }
+        for (name, status) in [("permanent-redirect", 301), ("temporal-redirect", 302_u64)] {
+            let Some((to, place)) = self.own.get(name) else { continue };
+            let to = to.replace("$request_uri", "{path}{query}").replace("$host", "{host}");
+            if to.contains('$') || !(to.starts_with("http") || to.starts_with('/')) {
+                return Err(format!("the target of {name} has variables"));
+            }
+            let code = format!("{name}-code");
+            let own = self.own.get(&code).and_then(|(text, _)| text.parse::<u64>().ok());
+            let status = own.filter(|it| [301, 302, 303, 307, 308].contains(it)).unwrap_or(status);
+            if let Some((_, place)) = self.own.get(&code) {
+                self.notes.taken(&code, place, format!("the status {status}"));
+            }
+            self.notes.taken(name, place, format!("redirect to {to}"));
+            fields.put("redirect", Map::default().with("to", to).with("status", status));
+            return Ok(fields);
+        }
+        let upstream = backends.upstream(backend, self.plan)?;
+        fields.0.extend(guards.0.clone());
+        fields.put("upstream", upstream);
+        let mut rewrite = Map::default();
+        if let Some(strip) = &made.strip {
+            rewrite.put("strip_prefix", &**strip);
+        }
+        if let Some(add) = &made.add {
+            rewrite.put("add_prefix", &**add);
+        }
+        if let Some((text, place)) = self.own.get("upstream-vhost") {
+            if text.contains('$') {
+                self.notes.not_taken("upstream-vhost", place, Loss::Harmless, "it has variables");
+            } else {
+                self.notes.taken("upstream-vhost", place, "rewrite.host");
+                rewrite.put("host", text);
+            }
+        }
+        if !rewrite.is_empty() {
+            fields.put("rewrite", rewrite);
+        }
+        fields.0.extend(ends.0.clone());
+        Ok(fields)
+    }
+
+    fn default(
+        &mut self,
+        backend: &Node,
+        backends: &Backends<'_>,
+        guards: &Map,
+        ends: &Map,
+    ) -> Option<Draft> {
+        let made = plain("/", Matching::Segments).ok()?;
+        match self.action(backend, backends, &made, guards, ends) {
+            Ok(fields) => {
+                self.notes.taken("defaultBackend", backend.place, "path: /*");
+                let path = "/*".to_owned();
+                Some(Draft { host: None, path, is_exact: false, place: backend.place, fields })
+            }
+            Err(why) => {
+                self.notes.lost("defaultBackend", backend.place, why);
+                None
+            }
+        }
+    }
+
+    /// A redirect of the root.
+    fn app_root(&mut self, spec: &Node) -> Vec<Draft> {
+        let Some((to, place)) = self.own.get("app-root") else { return Vec::new() };
+        if !to.starts_with('/') || to.contains(['{', '}', '$']) {
+            self.notes.lost("app-root", place, "it is no path: write a redirect");
+            return Vec::new();
+        }
+        self.notes.taken("app-root", place, format!("a redirect of / to {to}"));
+        let redirect = Map::default().with("to", to).with("status", 302_u64);
+        let fields = Map::default().with("redirect", redirect);
+        let hosts = spec.get("rules").items().iter().map(|rule| rule.get("host").text());
+        let draft = |host: Option<&str>| Draft {
+            host: host.map(str::to_owned),
+            path: "/".to_owned(),
+            is_exact: true,
+            place,
+            fields: fields.clone(),
+        };
+        hosts.map(draft).collect()
+    }
+}
+
+/// Puts the routes into the order in which nginx looks at them: hosts before hosts with `*`, exact
+/// paths before long prefixes.
+pub fn write(mut drafts: Vec<Draft>, plan: &mut Plan) {
+    let rank = |host: &Option<String>| match host.as_deref() {
+        Some(host) if host.starts_with("*.") => 1,
+        Some(_) => 0,
+        None => 2,
+    };
+    let hosts: BTreeSet<&String> = drafts.iter().filter_map(|it| it.host.as_ref()).collect();
+    // A request with a host of an Ingress never reaches the paths of other hosts.
+    let others = drafts.iter().any(|it| rank(&it.host) > 0);
+    let rooted: BTreeSet<&String> =
+        drafts.iter().filter(|it| it.path == "/*").filter_map(|it| it.host.as_ref()).collect();
+    let closed: Vec<String> = if others {
+        hosts.difference(&rooted).map(|host| (*host).clone()).collect()
+    } else {
+        Vec::new()
+    };
+    for host in closed {
+        let fields = Map::default().with("respond", Map::default().with("status", 404_u64));
+        let path = "/*".to_owned();
+        let place = Place::default();
+        drafts.push(Draft { host: Some(host), path, is_exact: false, place, fields });
+    }
+    drafts.sort_by(|one, other| {
+        let key = |it: &Draft| {
+            let host = it.host.clone().unwrap_or_default();
+            let wildness = std::cmp::Reverse(if rank(&it.host) == 1 { host.len() } else { 0 });
+            (rank(&it.host), wildness, host, !it.is_exact, std::cmp::Reverse(it.path.len()))
+        };
+        key(one).cmp(&key(other))
+    });
+    for draft in drafts {
+        let mut route = Map::default().with("path", draft.path);
+        if let Some(host) = draft.host {
+            route.put("hosts", vec![host]);
+        }
+        route.0.extend(draft.fields.0);
+        plan.routes.push((draft.place, route));
+    }
+}

@@ -1,0 +1,406 @@
+//! Routes and services: which requests, and where they go.
+
+use super::entities::{Entities, Route};
+use super::limits::Limits;
+use super::plugins::Fields;
+use super::table::PLUGINS;
+use crate::files::Place;
+use crate::nginx::locations::path as written;
+use crate::node::Node;
+use crate::notes::Notes;
+use crate::out::{Map, Value};
+use crate::plan::Plan;
+use crate::quantity::period;
+use crate::report::Loss;
+use crate::table;
+
+/// A route before it has its place among the others.
+pub struct Draft {
+    /// How many kinds of conditions it has; then fields, hosts, hosts without `*`, the longest path.
+    rank: (usize, usize, bool, bool, usize),
+    place: Place,
+    route: Map,
+}
+
+/// What routes are made with.
+pub struct Reader<'a> {
+    /// All entities.
+    pub entities: &'a Entities,
+    /// How many nodes counted apart.
+    pub nodes: Option<u32>,
+    /// What is made.
+    pub plan: &'a mut Plan,
+    /// What is said.
+    pub notes: &'a mut Notes,
+}
+
+impl Reader<'_> {
+    /// The routes of a route of Kong: one for each path.
+    pub fn drafts(&mut self, own: &Route) -> Vec<Draft> {
+        let node = &own.node;
+        match self.read(own) {
+            Ok(drafts) => {
+                self.notes.taken(
+                    "routes",
+                    node.place,
+                    format!("{}: {} routes", own.name, drafts.len()),
+                );
+                drafts
+            }
+            Err(why) => {
+                self.notes.lost("routes", node.place, format!("{}: {why}", own.name));
+                Vec::new()
+            }
+        }
+    }
+
+    fn read(&mut self, own: &Route) -> Result<Vec<Draft>, String> {
+        let node = &own.node;
+        let protocols = node.get("protocols").texts();
+        if protocols.iter().any(|it| !["http", "https", "grpc", "grpcs"].contains(it)) {
+            return Err("its protocols are not those of HTTP".to_owned());
+        }
+        if !protocols.is_empty() && !protocols.contains(&"http") && !protocols.contains(&"grpc") {
+            let what = "requests without TLS get 426 there; here they are served";
+            self.notes.not_taken("protocols", node.get("protocols").place, Loss::Harmless, what);
+        }
+        let conditions = self.conditions(node)?;
+        let service = own.service.as_deref().and_then(|name| self.entities.service_named(name));
+        let fields = self.plugins(own);
+        let mut texts = node.get("paths").texts();
+        if texts.is_empty() {
+            texts.push("/");
+        }
+        let kinds = ["hosts", "paths", "methods", "headers"];
+        let kinds = kinds.iter().filter(|name| {
+            !node.get(name).texts().is_empty() || !node.get(name).fields().is_empty()
+        });
+        let kinds = kinds.count();
+        let has_hosts = !node.get("hosts").texts().is_empty();
+        let is_plain = !node.get("hosts").texts().iter().any(|host| host.contains('*'));
+        let headers = node.get("headers").fields().len();
+        let mut drafts = Vec::new();
+        for text in texts {
+            if text.starts_with('~') {
+                let what = format!("{text}: no regular expressions: write routes for its paths");
+                self.notes.lost("paths", node.get("paths").place, what);
+                continue;
+            }
+            let path = written(text)?;
+            let (mut route, difference) = self.path(&path, node, service);
+            if let Some(what) = difference {
+                self.notes.different("paths", node.get("paths").place, what);
+            }
+            route.0.extend(conditions.0.clone());
+            route.0.extend(self.end(own, service, &path, &fields)?.0);
+            let rank = (kinds, headers, has_hosts, has_hosts && is_plain, text.len());
+            drafts.push(Draft { rank, place: node.place, route });
+        }
+        Ok(drafts)
+    }
+
+    /// The conditions besides the path.
+    fn conditions(&mut self, node: &Node) -> Result<Map, String> {
+        let mut map = Map::default();
+        let mut hosts = Vec::new();
+        for host in node.get("hosts").texts() {
+            let host = host.split(':').next().unwrap_or(host).to_ascii_lowercase();
+            let inner = host.strip_prefix("*.").unwrap_or(&host);
+            if inner.is_empty()
+                || !inner.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+            {
+                return Err(format!("the host {host} has no counterpart"));
+            }
+            hosts.push(host.clone());
+        }
+        if !hosts.is_empty() {
+            map.put("hosts", hosts);
+        }
+        let methods: Vec<&str> = node.get("methods").texts();
+        if !methods.is_empty() {
+            map.put("methods", methods);
+        }
+        let mut headers = Map::default();
+        for (name, values) in node.get("headers").fields() {
+            let values = values.texts();
+            if values.iter().any(|it| it.starts_with("~*")) {
+                return Err(format!("the field {name} has a regular expression"));
+            }
+            headers.put(&name.to_ascii_lowercase(), Map::default().with("any", values));
+        }
+        if !headers.is_empty() {
+            map.put("headers", headers);
+        }
+        Ok(map)
+    }
+
+    /// The path of a route, and how paths are compared.
+    fn path(&self, path: &str, node: &Node, service: Option<&Node>) -> (Map, Option<String>) {
+        let bare = path.trim_end_matches('/');
+        let strips = node.is("strip_path", true) && !bare.is_empty();
+        let adds = service.is_some_and(|it| !base_path(it).is_empty());
+        if bare.is_empty() {
+            return (Map::default().with("path", "/*"), None);
+        }
+        let exact = Map::default().with("case", "exact").with("trailing_slash", "exact");
+        let is_segment = path.ends_with('/') || strips || adds;
+        let shown = if is_segment { format!("{bare}/*") } else { format!("{path}*") };
+        let difference = (is_segment && !path.ends_with('/'))
+            .then(|| format!("Kong also takes paths that go on after {path} without a slash"));
+        (Map::default().with("path", shown).with("path_match", exact), difference)
+    }
+
+    /// The fields that plugins make, with the policies.
+    fn plugins(&mut self, own: &Route) -> Fields {
+        let mut fields = Fields::default();
+        let chosen = self.entities.plugins_of(own);
+        let consumer = chosen.iter().find(|it| it.node.str("name") == "key-auth");
+        let mut policies = Vec::new();
+        for plugin in &chosen {
+            let name = plugin.node.str("name");
+            let base = name.split('_').next().unwrap_or(name);
+            if !table::survey(PLUGINS, base, plugin.node.get("name").place, self.notes) {
+                continue;
+            }
+            let consumer = consumer.map(|_| "api_key");
+            let mut limits = Limits {
+                route: &own.name,
+                consumer,
+                nodes: self.nodes,
+                plan: self.plan,
+                notes: self.notes,
+            };
+            match base {
+                "rate-limiting" => policies.extend(limits.plain(&plugin.node)),
+                "rate-limiting-advanced" => policies.extend(limits.advanced(&plugin.node)),
+                "key-auth" => self.key_auth(&plugin.node),
+                _ => fields.add(&own.name, plugin, self.plan, self.notes),
+            }
+        }
+        if !policies.is_empty() {
+            fields.guards.put("policies", policies);
+        }
+        fields
+    }
+
+    /// Where keys are. Which keys are known is in a file of keys.
+    fn key_auth(&mut self, plugin: &Node) {
+        let config = plugin.get("config");
+        let mut names = config.get("key_names").texts();
+        if names.is_empty() {
+            names.push("apikey");
+        }
+        let place = plugin.get("name").place;
+        let is_name = |it: &&str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let names: Vec<String> =
+            names.into_iter().filter(is_name).map(str::to_ascii_lowercase).collect();
+        if self.plan.client.get("api_key").is_none() && !names.is_empty() {
+            self.plan
+                .client
+                .put("api_key", Map::default().with("headers", names).with("bearer", false));
+        }
+        let what = "keys are counted, but not demanded: import them with tollgate key import, and write \
+                    client.keys and auth: [api_key]";
+        self.notes.lost("key-auth", place, what);
+    }
+
+    /// What is done with a request.
+    fn end(
+        &mut self,
+        own: &Route,
+        service: Option<&Node>,
+        path: &str,
+        fields: &Fields,
+    ) -> Result<Map, String> {
+        let mut map = fields.guards.clone();
+        if let Some(action) = &fields.action {
+            map.0.extend(action.0.clone());
+            return Ok(map);
+        }
+        let service = service.ok_or("it has no service that is in these files")?;
+        if !service.is("enabled", true) {
+            return Err("its service is not enabled".to_owned());
+        }
+        let target = Target::of(service)?;
+        let (upstream, host) = self.upstream(service, &target)?;
+        map.put("upstream", upstream);
+        let mut rewrite = Map::default();
+        let bare = path.trim_end_matches('/');
+        if own.node.is("strip_path", true) && !bare.is_empty() {
+            rewrite.put("strip_prefix", bare);
+        }
+        let base = base_path(service);
+        if !base.is_empty() {
+            rewrite.put("add_prefix", written(&base)?);
+        }
+        if let Some(host) = host.filter(|_| !own.node.is("preserve_host", false)) {
+            rewrite.put("host", host);
+        }
+        if !rewrite.is_empty() {
+            map.put("rewrite", rewrite);
+        }
+        let wait = service.number("read_timeout").filter(|it| *it > 0).unwrap_or(60_000);
+        let wait = period(wait.min(86_400_000));
+        map.put("timeouts", Map::default().with("response", &*wait).with("idle", &*wait));
+        map.0.extend(fields.ends.0.clone());
+        Ok(map)
+    }
+
+    /// The name of the upstream of a service, and the host that endpoints get.
+    fn upstream(
+        &mut self,
+        service: &Node,
+        target: &Target,
+    ) -> Result<(String, Option<String>), String> {
+        let connect = service.number("connect_timeout").filter(|it| *it > 0).unwrap_or(60_000);
+        let timeouts = Map::default().with("connect", period(connect.min(60_000)));
+        let named = self.entities.upstreams.iter().find(|it| it.str("name") == target.host);
+        let (mut map, host, place) = match named {
+            Some(upstream) => {
+                let map = self.named(upstream, target)?;
+                (map, upstream.get("host_header").text().map(str::to_owned), upstream.place)
+            }
+            None => {
+                let url = target.url(&target.host, target.port);
+                let map = Map::default().with("endpoints", vec![url]);
+                (map, Some(target.authority()), service.place)
+            }
+        };
+        map.put("timeouts", timeouts);
+        if target.scheme == "https" && !service.is("tls_verify", false) {
+            map.put("tls", Map::default().with("verify", false));
+        }
+        Ok((self.plan.upstreams.shared(&target.host, place, map), host))
+    }
+
+    fn named(&mut self, upstream: &Node, target: &Target) -> Result<Map, String> {
+        let mut endpoints = Vec::new();
+        let name = upstream.str("name");
+        let outside = self.entities.targets.iter().filter(|it| {
+            it.get("upstream").text().or_else(|| it.at(&["upstream", "name"]).text()) == Some(name)
+        });
+        for it in upstream.get("targets").items().iter().chain(outside) {
+            let text = it.str("target");
+            let weight = it.number("weight").unwrap_or(100);
+            if weight == 0 {
+                self.notes.needless("targets", it.place, format!("{text}: its weight is 0"));
+                continue;
+            }
+            let (host, port) = match text.rsplit_once(':') {
+                Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse().ok()),
+                _ => (text, None),
+            };
+            if host.is_empty()
+                || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]:".contains(c))
+            {
+                return Err(format!("the target {text:?} is no address"));
+            }
+            self.notes.taken("targets", it.place, format!("endpoint {text}"));
+            let url = Value::from(target.url(host, port.unwrap_or(8000)));
+            endpoints.push((url, weight.min(1000)));
+        }
+        if endpoints.is_empty() {
+            return Err(format!("the upstream {name} has no target"));
+        }
+        let first = endpoints[0].1;
+        let are_equal = endpoints.iter().all(|(_, weight)| *weight == first);
+        let list = endpoints.into_iter().map(|(url, weight)| match are_equal {
+            true => url,
+            false => Map::default().with("url", url).with("weight", weight).into(),
+        });
+        let list: Vec<Value> = list.collect();
+        self.notes.taken("upstreams", upstream.place, format!("{name}: {} endpoints", list.len()));
+        let mut map = Map::default().with("endpoints", Value::List(list));
+        map.put("balance", self.balance(upstream));
+        Ok(map)
+    }
+
+    fn balance(&mut self, upstream: &Node) -> Value {
+        let by = |field: &str| upstream.str(field).to_ascii_lowercase();
+        let word = match upstream.get("algorithm").text().unwrap_or("round-robin") {
+            "least-connections" | "latency" => "least_requests".to_owned(),
+            "consistent-hashing" => match upstream.str("hash_on") {
+                "header" => format!("header:{}", by("hash_on_header")),
+                "cookie" => format!("cookie:{}", upstream.str("hash_on_cookie")),
+                "path" => "path".to_owned(),
+                "ip" => "ip".to_owned(),
+                _ => "api_key".to_owned(),
+            },
+            _ => "round_robin".to_owned(),
+        };
+        let place = upstream.get("algorithm").place;
+        if upstream.str("algorithm") == "consistent-hashing" {
+            self.notes.different("algorithm", place, format!("another hash, of {word}"));
+            return Map::default().with("hash", word).into();
+        }
+        if place.line > 0 {
+            self.notes.taken("algorithm", place, format!("balance: {word}"));
+        }
+        word.into()
+    }
+}
+
+/// Where a service is.
+struct Target {
+    scheme: &'static str,
+    host: String,
+    port: u16,
+}
+
+impl Target {
+    fn of(service: &Node) -> Result<Self, String> {
+        let url = service.str("url");
+        let (protocol, rest) = match url.split_once("://") {
+            Some((protocol, rest)) => (protocol.to_owned(), rest),
+            None => (service.get("protocol").text().unwrap_or("http").to_owned(), ""),
+        };
+        let authority = rest.split('/').next().unwrap_or_default();
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse().ok()),
+            _ => (authority, None),
+        };
+        let host = if host.is_empty() { service.str("host") } else { host };
+        let scheme = match &*protocol {
+            "http" => "http",
+            "https" | "grpcs" => "https",
+            "grpc" => "h2c",
+            other => return Err(format!("its service speaks {other}")),
+        };
+        let standard = if scheme == "https" { 443 } else { 80 };
+        let own = service.number("port").and_then(|it| u16::try_from(it).ok());
+        let port = port.or(own).unwrap_or(standard);
+        if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        {
+            return Err("its service has no host".to_owned());
+        }
+        Ok(Self { scheme, host: host.to_owned(), port })
+    }
+
+    fn url(&self, host: &str, port: u16) -> String {
+        format!("{}://{host}:{port}", self.scheme)
+    }
+
+    /// The value of `Host`.
+    fn authority(&self) -> String {
+        match (self.scheme, self.port) {
+            ("https", 443) | ("http" | "h2c", 80) => self.host.clone(),
+            (_, port) => format!("{}:{port}", self.host),
+        }
+    }
+}
+
+/// The path of a service without a slash at its end.
+fn base_path(service: &Node) -> String {
+    let of_url = service.str("url").split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    let path = match of_url {
+        Some((_, path)) => format!("/{path}"),
+        None => service.str("path").to_owned(),
+    };
+    path.trim_end_matches('/').to_owned()
+}
+
+/// The routes in the order in which Kong looks at them.
+pub fn write(mut drafts: Vec<Draft>, plan: &mut Plan) {
+    drafts.sort_by_key(|it| std::cmp::Reverse(it.rank));
+    plan.routes.extend(drafts.into_iter().map(|it| (it.place, it.route)));
+}

@@ -1,0 +1,57 @@
+//! `allow` and `deny`: a list whose first rule that matches decides.
+
+use std::collections::HashMap;
+
+use super::keys::network;
+use super::levels::Levels;
+use crate::notes::Notes;
+use crate::out::{Map, Value};
+use crate::plan::Plan;
+
+/// The access lists that were made.
+#[derive(Default)]
+pub struct Access {
+    made: HashMap<String, String>,
+}
+
+impl Access {
+    /// The name of the list of a place.
+    pub fn of(
+        &mut self,
+        levels: &Levels<'_>,
+        plan: &mut Plan,
+        notes: &mut Notes,
+    ) -> Option<String> {
+        let rules = levels.nearest_of(&["allow", "deny"]);
+        let first = rules.first()?;
+        let mut list = Vec::new();
+        for rule in &rules {
+            let conditions = match rule.arg(0) {
+                "all" => Map::default(),
+                text if network(text).is_some() => Map::default().with("ips", vec![text]),
+                text => {
+                    let what = format!("{text} is no address: write the rule by hand");
+                    notes.lost(&rule.name, rule.place, what);
+                    continue;
+                }
+            };
+            list.push(Value::from(Map::default().with(&rule.name, conditions)));
+        }
+        let access = Map::default().with("rules", Value::List(list)).with("else", "allow");
+        let text = crate::out::flow(&access.clone().into());
+        let name = match self.made.get(&text) {
+            Some(name) => name.clone(),
+            None => {
+                let name = plan.access.add("rules", first.place, access);
+                self.made.insert(text, name.clone());
+                name
+            }
+        };
+        for rule in rules {
+            if network(rule.arg(0)).is_some() || rule.arg(0) == "all" {
+                notes.taken(&rule.name, rule.place, format!("access list {name:?}"));
+            }
+        }
+        Some(name)
+    }
+}

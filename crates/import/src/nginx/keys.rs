@@ -1,0 +1,343 @@
+//! Keys of zones: variables, and maps from them to a key or to nothing.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::syntax::Directive;
+use super::values::{Piece, pieces};
+use crate::out::{Map, Value};
+use crate::secret::is_secret;
+
+/// The methods that a map to methods leaves out by name.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// The key of a policy.
+#[derive(Clone, Debug, Default)]
+pub struct Key {
+    /// The key itself.
+    pub value: Option<Value>,
+    /// Whether a request without it is not counted.
+    pub skips: bool,
+    /// Requests that are not counted.
+    pub exempt: Map,
+    /// A field of `exempt` whose value may be a secret: its name and the value.
+    pub secret: Option<String>,
+    /// How it differs.
+    pub difference: Option<String>,
+}
+
+/// The maps of a configuration by the names of their variables.
+#[derive(Debug, Default)]
+pub struct Maps<'a>(HashMap<&'a str, &'a Directive>);
+
+/// What a map gives: values by patterns, and the value for all others.
+struct Choice<'a> {
+    source: &'a str,
+    entries: Vec<(&'a str, &'a str)>,
+    other: &'a str,
+}
+
+impl<'a> Maps<'a> {
+    /// The maps among these directives.
+    pub fn of(directives: &'a [Directive]) -> Self {
+        let maps = directives.iter().filter(|it| it.name == "map" || it.name == "geo");
+        Self(maps.filter_map(|it| Some((it.args.last()?.strip_prefix('$')?, it))).collect())
+    }
+
+    /// The directives that a variable is computed by: its map, and the maps that this reads.
+    pub fn directives(&self, variable: &str) -> Vec<&'a Directive> {
+        let mut found: Vec<&Directive> = Vec::new();
+        let mut next = self.0.get(variable);
+        while let Some(map) = next.filter(|map| !found.contains(map)) {
+            found.push(map);
+            next = map.arg(0).strip_prefix('$').and_then(|name| self.0.get(name));
+        }
+        found
+    }
+
+    /// The key of a zone.
+    ///
+    /// # Errors
+    /// Why there is no such key here.
+    pub fn key(&self, text: &str) -> Result<Key, String> {
+        let all = pieces(text);
+        let names: Vec<&str> = all
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Variable(name) => Some(*name),
+                Piece::Text(_) => None,
+            })
+            .collect();
+        match names[..] {
+            [] => Ok(Key { value: Some("global".into()), ..Key::default() }),
+            [name] => match self.0.get(name) {
+                Some(map) => self.mapped(map),
+                None => single(name),
+            },
+            _ => joined(&names),
+        }
+    }
+
+    fn mapped(&self, map: &'a Directive) -> Result<Key, String> {
+        let choice = self.choice(map, 0)?;
+        let keys = choice.entries.iter().map(|(_, value)| *value).chain([choice.other]);
+        let mut keys: Vec<&str> = keys.filter(|value| !value.is_empty()).collect();
+        keys.dedup();
+        let [first, rest @ ..] = &keys[..] else {
+            return Err("its map gives no key".to_owned());
+        };
+        if rest.iter().any(|key| key != first) {
+            return Err("its map gives several keys: write a policy for each".to_owned());
+        }
+        let mut key = match pieces(first)[..] {
+            [Piece::Variable(name)] if !self.0.contains_key(name) => single(name)?,
+            [Piece::Text(_)] => Key { value: Some("global".into()), ..Key::default() },
+            _ => return Err("its map gives a key of several parts".to_owned()),
+        };
+        exemptions(&choice, &mut key)?;
+        Ok(key)
+    }
+
+    /// What a map gives, by the source of the map that it reads, if that is a map, too.
+    fn choice(&self, map: &'a Directive, depth: usize) -> Result<Choice<'a>, String> {
+        if depth > 8 {
+            return Err("its maps read each other".to_owned());
+        }
+        let mut own = plain(map)?;
+        let inner = own.source.strip_prefix('$').and_then(|name| self.0.get(name));
+        let Some(inner) = inner else { return Ok(own) };
+        let mut inner = self.choice(inner, depth + 1)?;
+        let own_of = |value: &str| {
+            own.entries.iter().find(|(pattern, _)| *pattern == value).map_or(own.other, |it| it.1)
+        };
+        inner.entries.iter_mut().for_each(|(_, value)| *value = own_of(value));
+        inner.other = own_of(inner.other);
+        own.entries.clear();
+        Ok(inner)
+    }
+}
+
+/// A map or geo by itself.
+fn plain(map: &Directive) -> Result<Choice<'_>, String> {
+    let is_geo = map.name == "geo";
+    let source = match (is_geo, map.args.len()) {
+        (true, 1) => "$remote_addr",
+        _ => map.arg(0),
+    };
+    let mut choice = Choice { source, entries: Vec::new(), other: "" };
+    for entry in map.inner() {
+        match (&*entry.name, entry.args.len()) {
+            ("default", 1) => choice.other = entry.arg(0),
+            ("volatile", 0) => {}
+            ("hostnames" | "ranges" | "proxy_recursive", 0) | ("delete" | "proxy", 1) => {
+                return Err(format!("its {} has \"{}\"", map.name, entry.name));
+            }
+            (pattern, 1) if pattern.starts_with('~') => {
+                return Err(format!("its {} has regular expressions", map.name));
+            }
+            (pattern, 1) => choice.entries.push((pattern, entry.arg(0))),
+            _ => return Err(format!("an entry of its {} has not one value", map.name)),
+        }
+    }
+    Ok(choice)
+}
+
+/// The requests for which a map gives no key.
+fn exemptions(choice: &Choice<'_>, key: &mut Key) -> Result<(), String> {
+    let source = choice.source.strip_prefix('$').unwrap_or_default();
+    let is_empty = |value: &str| value.is_empty();
+    let (exempt, counted): (Vec<_>, Vec<_>) =
+        choice.entries.iter().copied().partition(|(_, value)| is_empty(value));
+    let exempt: Vec<&str> = exempt.into_iter().map(|(pattern, _)| pattern).collect();
+    if source == "request_method" {
+        let is_exempt = |method: &&str| match choice.other {
+            "" => !counted.iter().any(|(pattern, _)| pattern.eq_ignore_ascii_case(method)),
+            _ => exempt.iter().any(|pattern| pattern.eq_ignore_ascii_case(method)),
+        };
+        let methods: Vec<&str> = METHODS.iter().copied().filter(is_exempt).collect();
+        if choice.other.is_empty() {
+            let what = "nginx does not count other methods; here methods with other names count";
+            key.difference = Some(what.to_owned());
+        }
+        if !methods.is_empty() {
+            key.exempt.put("methods", methods);
+        }
+        return Ok(());
+    }
+    if choice.other.is_empty() {
+        return Err("its map counts some values only: write a route or a class for them".to_owned());
+    }
+    if exempt.is_empty() {
+        return Ok(());
+    }
+    if matches!(source, "remote_addr" | "binary_remote_addr") {
+        let counted: Vec<&str> = counted.iter().map(|(pattern, _)| *pattern).collect();
+        key.exempt.put("ips", networks(&exempt, &counted)?);
+        return Ok(());
+    }
+    let Some(field) = source.strip_prefix("http_") else {
+        return Err(format!("it has exemptions by ${source}"));
+    };
+    let [value] = exempt[..] else {
+        return Err(format!("it has exemptions by several values of ${source}"));
+    };
+    let field = field.replace('_', "-");
+    if is_secret(&field) || value.len() >= 16 {
+        key.secret = Some(field.clone());
+    }
+    if value.contains('$') {
+        return Err(format!("it has exemptions by variables in ${source}"));
+    }
+    key.exempt.put("headers", Map::default().with(&field, value));
+    Ok(())
+}
+
+fn networks<'a>(exempt: &[&'a str], counted: &[&str]) -> Result<Vec<&'a str>, String> {
+    let parse = |text: &str| network(text).ok_or_else(|| format!("{text} is no network"));
+    for text in exempt {
+        let wide = parse(text)?;
+        for inner in counted {
+            if contains(wide, parse(inner)?) {
+                return Err(format!("{inner} is counted, and is a part of {text}, which is not"));
+            }
+        }
+    }
+    Ok(exempt.to_vec())
+}
+
+/// An address with the length of its prefix.
+pub fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = prefix.unwrap_or(most);
+    (prefix <= most).then_some((address, prefix))
+}
+
+fn contains(wide: (IpAddr, u8), inner: (IpAddr, u8)) -> bool {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(it) => u128::from(it.to_bits()) << 96,
+        IpAddr::V6(it) => it.to_bits(),
+    };
+    let shift = 128 - u32::from(wide.1);
+    let cut = |address| bits(address).checked_shr(shift).unwrap_or(0);
+    wide.0.is_ipv4() == inner.0.is_ipv4() && wide.1 <= inner.1 && cut(wide.0) == cut(inner.0)
+}
+
+/// The key of one variable.
+fn single(name: &str) -> Result<Key, String> {
+    let (word, is_optional) = word(name)?;
+    let difference = match name {
+        "request_uri" => {
+            Some("nginx counts each query apart; here all of a path count together".to_owned())
+        }
+        _ => None,
+    };
+    Ok(Key { value: Some(word.into()), skips: is_optional, difference, ..Key::default() })
+}
+
+/// The key of several variables.
+fn joined(names: &[&str]) -> Result<Key, String> {
+    let words: Result<Vec<(String, bool)>, String> = names.iter().map(|name| word(name)).collect();
+    let words = words?;
+    let has_optional = words.iter().any(|(_, is_optional)| *is_optional);
+    let mut list: Vec<String> = words.into_iter().map(|(word, _)| word).collect();
+    let all = list.len();
+    list.sort_unstable();
+    list.dedup();
+    let words = list.into_iter().map(Value::from).collect();
+    let value = match all {
+        1 => Value::from("ip"),
+        _ => Map::default().with("all", Value::List(words)).into(),
+    };
+    let what = "nginx joins the parts that are there; here a request without one of them counts by \
+                its address";
+    let difference = has_optional.then(|| what.to_owned());
+    Ok(Key { value: Some(value), difference, ..Key::default() })
+}
+
+/// The word of a variable here, and whether a request may lack it.
+fn word(name: &str) -> Result<(String, bool), String> {
+    let fixed = match name {
+        "binary_remote_addr" | "remote_addr" | "realip_remote_addr" | "proxy_protocol_addr" => "ip",
+        "host" | "http_host" | "server_name" => "host",
+        "uri" | "request_uri" | "document_uri" => "path",
+        "request_method" => "method",
+        "ssl_client_s_dn" | "ssl_client_s_dn_legacy" => {
+            return Ok(("tls:subject".to_owned(), true));
+        }
+        _ => "",
+    };
+    if !fixed.is_empty() {
+        return Ok((fixed.to_owned(), false));
+    }
+    for (prefix, form) in [("http_", "header"), ("cookie_", "cookie"), ("arg_", "query")] {
+        if let Some(own) = name.strip_prefix(prefix).filter(|own| !own.is_empty()) {
+            let own = if form == "header" { own.replace('_', "-") } else { own.to_owned() };
+            return Ok((format!("{form}:{own}"), true));
+        }
+    }
+    Err(format!("${name} is no key here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::syntax::parse;
+    use super::*;
+    use crate::files::Source;
+    use crate::out::flow;
+
+    fn key(text: &str, maps: &str) -> Result<String, String> {
+        let directives = parse(&Source { file: 0, text: maps.to_owned() }, 0).unwrap();
+        let key = Maps::of(&directives).key(text)?;
+        let skips = if key.skips { " skip" } else { "" };
+        Ok(format!("{}{skips} {}", flow(&key.value.unwrap()), flow(&key.exempt.into())))
+    }
+
+    #[test]
+    fn variables_are_keys() {
+        for (text, is) in [
+            ("$binary_remote_addr", "ip {}"),
+            ("$http_x_api_key", "\"header:x-api-key\" skip {}"),
+            ("$cookie_sid", "\"cookie:sid\" skip {}"),
+            ("all", "global {}"),
+            ("$binary_remote_addr$uri", "{ all: [ip, path] } {}"),
+            ("${host}-$http_x", "{ all: [\"header:x\", host] } {}"),
+        ] {
+            assert_eq!(key(text, "").unwrap(), is, "{text}");
+        }
+        assert!(key("$body_bytes_sent", "").is_err());
+    }
+
+    #[test]
+    fn maps_to_nothing_are_exemptions() {
+        let geo = "geo $g { default 1; 10.0.0.0/8 0; 192.168.1.1 0; } \
+                   map $g $k { 0 \"\"; 1 $binary_remote_addr; }";
+        assert_eq!(key("$k", geo).unwrap(), "ip { ips: [10.0.0.0/8, \"192.168.1.1\"] }");
+        let header = "map $http_x_internal $k { default $remote_addr; yes ''; }";
+        assert_eq!(key("$k", header).unwrap(), "ip { headers: { x-internal: \"yes\" } }");
+        let method = "map $request_method $k { default ''; POST $remote_addr; }";
+        assert_eq!(
+            key("$k", method).unwrap(),
+            "ip { methods: [GET, HEAD, PUT, PATCH, DELETE, OPTIONS] }"
+        );
+    }
+
+    #[test]
+    fn maps_without_a_counterpart_are_told() {
+        for maps in [
+            "map $http_user_agent $k { default ''; ~bot $remote_addr; }",
+            "map $http_a $k { default $remote_addr; x $http_b; }",
+            "map $k $k { default $k; a ''; }",
+            "map $http_a $k { default ''; x $remote_addr; }",
+            "geo $g { default 0; 10.0.0.0/8 1; } map $g $k { 1 $remote_addr; }",
+            "geo $g { 10.0.0.0/8 0; 10.1.0.0/16 1; default 1; } map $g $k { 0 ''; 1 $remote_addr; }",
+            "geo $g { ranges; default 1; } map $g $k { 0 ''; 1 $remote_addr; }",
+        ] {
+            assert!(key("$k", maps).is_err(), "{maps}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Where the servers listen, and whose addresses are believed.
+
+use std::path::Path;
+
+use super::actions::Action;
+use super::keys::network;
+use super::levels::Levels;
+use super::servers::{Server, listens};
+use super::syntax::Directive;
+use crate::files::Files;
+use crate::notes::Notes;
+use crate::out::{Map, Value};
+use crate::plan::Plan;
+use crate::report::Loss;
+
+/// The servers whose routes can be told apart. A route here does not know the listener.
+pub fn served<'s, 'a>(servers: &'s [Server<'a>], notes: &mut Notes) -> Vec<&'s Server<'a>> {
+    let is_redirect = |server: &&Server<'_>| {
+        let levels = Levels::default().with(server.directive.inner());
+        matches!(Action::of(&levels), Action::Answer { fields, .. } if fields.get("redirect").is_some())
+    };
+    let all: Vec<&Server<'_>> = servers.iter().collect();
+    let (redirects, mains): (Vec<_>, Vec<_>) = all.into_iter().partition(is_redirect);
+    if mains.is_empty() {
+        return redirects;
+    }
+    let mut served: Vec<&Server<'_>> = Vec::new();
+    for server in mains {
+        let overlaps = served.iter().find(|other| {
+            let shares = server.names().iter().any(|name| other.names().contains(name));
+            let are_unnamed = server.names().is_empty() && other.names().is_empty();
+            other.addresses != server.addresses && (shares || are_unnamed)
+        });
+        match overlaps {
+            Some(_) => {
+                let what = "another server has its names at another address, and routes do not know \
+                            the address: run a second gateway for it";
+                notes.lost("server", server.directive.place, what);
+            }
+            None => served.push(server),
+        }
+    }
+    let addresses: Vec<&String> = served.iter().flat_map(|it| &it.addresses).collect();
+    let addresses: Vec<String> = addresses.into_iter().cloned().collect();
+    for server in redirects {
+        if server.addresses.iter().any(|address| addresses.contains(address)) {
+            served.push(server);
+            continue;
+        }
+        let own: Vec<&str> = server.addresses.iter().map(String::as_str).collect();
+        let what = format!(
+            "a redirect for {} alone: routes do not know the address; run a second gateway with it",
+            own.join(", ")
+        );
+        notes.lost("server", server.directive.place, what);
+    }
+    let differs = served.iter().any(|it| it.addresses != served[0].addresses);
+    if differs {
+        let what = "servers have different addresses; here each route is served at all addresses";
+        notes.different("server", served[0].directive.place, what);
+    }
+    served
+}
+
+/// The section `listeners`.
+pub fn write(servers: &[&Server<'_>], files: &Files, plan: &mut Plan, notes: &mut Notes) {
+    let mut written: Vec<(String, bool)> = Vec::new();
+    for server in servers {
+        for listen in listens(server.directive) {
+            let place = listen.by.map_or(server.directive.place, |it| it.place);
+            if let Some((_, has_tls)) = written.iter().find(|(own, _)| *own == listen.address) {
+                if *has_tls == listen.has_tls {
+                    notes.taken("listen", place, format!("listener {}", listen.address));
+                } else {
+                    notes.lost(
+                        "listen",
+                        place,
+                        "the address has TLS in one server and not in another",
+                    );
+                }
+                continue;
+            }
+            written.push((listen.address.clone(), listen.has_tls));
+            let mut address = listen.address.clone();
+            let mut listener = Map::default();
+            if listen.has_tls {
+                match certificates(servers, &listen.address, files, notes) {
+                    Some(tls) => listener.put("tls", tls),
+                    // Without certificates no other machine may reach it.
+                    None => address = loopback(&address),
+                }
+            }
+            if listen.is_proxied {
+                listener.put("proxy_protocol", true);
+            }
+            notes.taken("listen", place, format!("listener {address}"));
+            let mut whole = Map::default().with("address", address);
+            whole.0.extend(listener.0);
+            plan.listeners.push((place, whole));
+        }
+        for it in server.directive.inner().iter().filter(|it| it.name == "listen") {
+            if !notes.knows("listen", it.place) {
+                notes.lost(
+                    "listen",
+                    it.place,
+                    "the address cannot be read: write an address and a port",
+                );
+            }
+        }
+    }
+}
+
+/// The same port, for this machine only.
+fn loopback(address: &str) -> String {
+    match address.rsplit_once(':') {
+        Some((_, port)) if !address.starts_with("unix:") => format!("127.0.0.1:{port}"),
+        _ => address.to_owned(),
+    }
+}
+
+/// The certificates of all servers at an address. None if a file is not here.
+fn certificates(
+    servers: &[&Server<'_>],
+    address: &str,
+    files: &Files,
+    notes: &mut Notes,
+) -> Option<Map> {
+    let mut list = Vec::new();
+    let mut is_whole = true;
+    let mut min_version = None;
+    for server in servers.iter().filter(|it| it.has_tls && it.addresses.contains(address)) {
+        let inner = server.directive.inner();
+        let of = |name: &'static str| inner.iter().filter(move |it| it.name == name);
+        for (cert, key) in of("ssl_certificate").zip(of("ssl_certificate_key")) {
+            let path = |it: &Directive| files.directory(0).join(it.arg(0)).display().to_string();
+            if !files.has(Path::new(cert.arg(0))) || !files.has(Path::new(key.arg(0))) {
+                is_whole = false;
+                let what = format!(
+                    "{} or its key is not on this machine: the listener is {} without TLS; copy the \
+                     files, and write tls",
+                    cert.arg(0),
+                    loopback(address)
+                );
+                notes.lost("ssl_certificate", cert.place, what);
+                continue;
+            }
+            notes.taken("ssl_certificate", cert.place, "listeners[].tls");
+            notes.taken("ssl_certificate_key", key.place, "listeners[].tls");
+            let pair = Map::default().with("cert", path(cert)).with("key", path(key));
+            if !list.contains(&Value::from(pair.clone())) {
+                list.push(pair.into());
+            }
+        }
+        for it in of("ssl_protocols") {
+            let is_newest = it.args.iter().all(|arg| arg == "TLSv1.3");
+            if is_newest {
+                min_version = Some("1.3");
+            }
+            notes.taken(
+                "ssl_protocols",
+                it.place,
+                if is_newest { "TLS 1.3" } else { "TLS 1.2 and 1.3" },
+            );
+        }
+    }
+    if list.is_empty() || !is_whole {
+        return None;
+    }
+    let mut tls = Map::default().with("certificates", Value::List(list));
+    if let Some(version) = min_version {
+        tls.put("min_version", version);
+    }
+    Some(tls)
+}
+
+/// The section `client`.
+pub fn client(http: &[Directive], plan: &mut Plan, notes: &mut Notes) {
+    // nginx counts each IPv6 address apart.
+    plan.client.put("ipv6_prefix", 128);
+    let servers = http.iter().filter(|it| it.name == "server").flat_map(Directive::inner);
+    let all: Vec<&Directive> = http.iter().chain(servers).collect();
+    let of = |name: &'static str| all.iter().copied().filter(move |it| it.name == name);
+    let mut trusted: Vec<&str> = Vec::new();
+    for it in of("set_real_ip_from") {
+        if network(it.arg(0)).is_none() {
+            notes.not_taken(&it.name, it.place, Loss::Harmless, "it is no network");
+        } else {
+            notes.taken(&it.name, it.place, "client.trusted_proxies");
+            if !trusted.contains(&it.arg(0)) {
+                trusted.push(it.arg(0));
+            }
+        }
+    }
+    let is_proxied = plan.listeners.iter().any(|(_, it)| it.get("proxy_protocol").is_some());
+    if trusted.is_empty() {
+        if is_proxied {
+            let what = "proxy_protocol: set_real_ip_from names no balancer, so only this machine may connect: \
+                        write client.trusted_proxies";
+            let place = plan.listeners.first().map(|(place, _)| *place).unwrap_or_default();
+            notes.lost("listen", place, what);
+            plan.client.put("trusted_proxies", vec!["127.0.0.1"]);
+        }
+        return;
+    }
+    plan.client.put("trusted_proxies", trusted);
+    let header = of("real_ip_header").next_back();
+    let name = header.map_or("X-Real-IP", |it| it.arg(0)).to_ascii_lowercase();
+    let field = match &*name {
+        "proxy_protocol" => None,
+        "x-forwarded-for" => Some("x_forwarded_for".to_owned()),
+        "x-real-ip" => Some("x_real_ip".to_owned()),
+        other => Some(other.to_owned()),
+    };
+    if let Some(it) = header {
+        notes.taken(&it.name, it.place, format!("client.forwarded_header: {name}"));
+    }
+    if let Some(field) = field {
+        plan.client.put("forwarded_header", field);
+    }
+    for it in of("real_ip_recursive") {
+        match it.arg(0) {
+            "on" => notes.taken(&it.name, it.place, "trusted proxies are passed over"),
+            _ => notes.different(
+                &it.name,
+                it.place,
+                "nginx takes the last address; here trusted proxies in the list are passed over",
+            ),
+        }
+    }
+}

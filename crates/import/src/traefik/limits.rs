@@ -1,0 +1,152 @@
+//! `rateLimit` and `inFlightReq`. The counters of Traefik belong to a router.
+
+use crate::node::Node;
+use crate::notes::Notes;
+use crate::out::{Map, Value};
+use crate::plan::Plan;
+use crate::quantity::number_and_unit;
+
+/// A duration of Go, or a number of seconds, as the gateway writes it.
+pub fn duration(text: &str) -> Option<String> {
+    if text.parse::<u64>().is_ok_and(|it| it > 0) {
+        return Some(format!("{text}s"));
+    }
+    let mut rest = text;
+    let mut sum = 0_u64;
+    while !rest.is_empty() {
+        let (number, after) = number_and_unit(rest)?;
+        let (size, after) = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000_u64)]
+            .iter()
+            .find_map(|(unit, size)| Some((*size, after.strip_prefix(unit)?)))?;
+        sum = sum.checked_add(number.checked_mul(size)?)?;
+        rest = after;
+    }
+    (sum > 0).then(|| crate::quantity::period(sum))
+}
+
+/// The policy of a `rateLimit` for a router.
+pub fn rate(
+    router: &str,
+    name: &str,
+    node: &Node,
+    plan: &mut Plan,
+    notes: &mut Notes,
+) -> Option<String> {
+    let place = node.place;
+    let average = node.get("average").text().unwrap_or("0").parse::<u64>().ok();
+    let burst = node.get("burst").text().unwrap_or("1").parse::<u64>().ok();
+    let period = duration(node.get("period").text().unwrap_or("1s"));
+    let (Some(average), Some(burst), Some(period)) = (average, burst, period) else {
+        notes.lost("rateLimit", place, format!("{name}: its numbers cannot be read"));
+        return None;
+    };
+    if average == 0 {
+        notes.needless("rateLimit", place, format!("{name}: an average of 0 is no limit"));
+        return None;
+    }
+    let mut policy = key("rateLimit", "ip", node, notes);
+    let limit = format!("{average}/{period}");
+    let burst = burst.clamp(1, 1_000_000_000);
+    policy.put("algorithm", "token_bucket");
+    policy.put("limit", &*limit);
+    policy.put("burst", burst);
+    redis(node.get("redis"), plan, notes);
+    let about = format!("{limit}, {burst} at once");
+    let policy = plan.policies.add(&format!("{router}-{name}"), place, policy);
+    notes.taken("rateLimit", place, format!("router {router}: policy {policy:?}, {about}"));
+    Some(policy)
+}
+
+/// The policy of an `inFlightReq` for a router.
+pub fn in_flight(
+    router: &str,
+    name: &str,
+    node: &Node,
+    plan: &mut Plan,
+    notes: &mut Notes,
+) -> Option<String> {
+    let Some(amount) = node.number("amount").filter(|it| *it > 0) else {
+        notes.lost("inFlightReq", node.place, format!("{name}: its amount cannot be read"));
+        return None;
+    };
+    let mut policy = key("inFlightReq", "host", node, notes);
+    policy.put("algorithm", "concurrency");
+    policy.put("limit", amount);
+    let policy = plan.policies.add(&format!("{router}-{name}"), node.place, policy);
+    let what = format!("router {router}: policy {policy:?}, {amount} in progress");
+    notes.taken("inFlightReq", node.place, what);
+    Some(policy)
+}
+
+/// The fields of the key.
+fn key(kind: &str, standard: &str, node: &Node, notes: &mut Notes) -> Map {
+    let criterion = node.get("sourceCriterion");
+    let header = criterion.get("requestHeaderName");
+    if let Some(name) = header.text() {
+        let what =
+            "requests without the field share a counter there; here each counts by its address";
+        notes.different(
+            kind,
+            header.place,
+            format!("key header:{}; {what}", name.to_ascii_lowercase()),
+        );
+        return Map::default().with("key", format!("header:{}", name.to_ascii_lowercase()));
+    }
+    if criterion.is("requestHost", false) {
+        return Map::default().with("key", "host");
+    }
+    let strategy = criterion.get("ipStrategy");
+    if strategy.is_null() {
+        return Map::default().with("key", standard);
+    }
+    for field in ["depth", "excludedIPs"] {
+        let own = strategy.get(field);
+        if !own.is_null() && own.text() != Some("0") {
+            let what = format!(
+                "{field}: Traefik takes an address of X-Forwarded-For; here client.trusted_proxies must name \
+                 your proxies"
+            );
+            notes.different(kind, own.place, what);
+        }
+    }
+    Map::default().with("key", "ip")
+}
+
+/// The store that routers share.
+fn redis(node: &Node, plan: &mut Plan, notes: &mut Notes) {
+    let endpoints = node.get("endpoints").texts();
+    let Some(first) = endpoints
+        .first()
+        .filter(|it| it.chars().all(|c| c.is_ascii_alphanumeric() || ".-_:".contains(c)))
+    else {
+        return;
+    };
+    let scheme = if node.get("tls").is_null() { "redis" } else { "rediss" };
+    let mut store = Map::default().with("url", format!("{scheme}://{first}"));
+    if !node.str("password").is_empty() {
+        store.put("password", plan.variable("redis_password", "the password of Redis"));
+    }
+    if plan.others.get("store").is_none() {
+        plan.others.put("store", Map::default().with("redis", Value::from(store)));
+    }
+    notes.different(
+        "redis",
+        node.place,
+        "store.redis; routers shared counters in Redis by the middleware",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_go_are_read() {
+        let all = ["60", "1s", "1m30s", "500ms", "1h"].map(|text| duration(text).unwrap());
+        assert_eq!(all, ["60s", "1s", "90s", "500ms", "1h"]);
+        assert_eq!(
+            ["", "0", "x", "1", "1d"].map(duration),
+            [None, None, None, Some("1s".to_owned()), None]
+        );
+    }
+}

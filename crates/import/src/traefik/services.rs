@@ -1,0 +1,178 @@
+//! Services: upstreams, splits, mirrors and fallbacks.
+
+use super::middlewares::interval;
+use crate::node::Node;
+use crate::notes::Notes;
+use crate::out::{Map, Value};
+use crate::plan::Plan;
+use crate::report::Loss;
+
+/// Failures after which Traefik's failover goes to the second service.
+const FAILURES: [&str; 5] = ["connect", "reset", "502", "503", "504"];
+
+/// What services are read with.
+pub struct Services<'a> {
+    /// All services.
+    pub all: &'a Node,
+    /// What is made.
+    pub plan: &'a mut Plan,
+    /// What is said.
+    pub notes: &'a mut Notes,
+}
+
+impl Services<'_> {
+    /// The fields of a route to a service: `upstream` or `split`, and what belongs to it.
+    ///
+    /// # Errors
+    /// Why there is no such upstream.
+    pub fn action(&mut self, name: &str) -> Result<Map, String> {
+        let short = name.strip_suffix("@file").unwrap_or(name);
+        let node = self.all.get(short);
+        let mut map = Map::default();
+        if !node.get("weighted").is_null() {
+            let shares = self.weighted(node.get("weighted"))?;
+            map.put("split", Map::default().with("to", shares));
+            return Ok(map);
+        }
+        for (kind, field) in [("mirroring", "service"), ("failover", "service")] {
+            let inner = node.get(kind);
+            if inner.is_null() {
+                continue;
+            }
+            let (upstream, host) = self.upstream(inner.str(field))?;
+            map.put("upstream", upstream);
+            if kind == "mirroring" {
+                self.mirror(inner, &mut map)?;
+            } else {
+                let (other, _) = self.upstream(inner.str("fallback"))?;
+                let fallback = Map::default().with("upstream", other).with("on", FAILURES.to_vec());
+                map.put("fallback", fallback);
+                let what = "fallback, after a failure of a request; Traefik asks by health checks";
+                self.notes.different("failover", inner.place, what);
+            }
+            put_host(&mut map, host);
+            return Ok(map);
+        }
+        let (upstream, host) = self.upstream(short)?;
+        map.put("upstream", upstream);
+        put_host(&mut map, host);
+        Ok(map)
+    }
+
+    /// The name of the upstream of a service with servers, and the host that they get.
+    fn upstream(&mut self, name: &str) -> Result<(String, Option<String>), String> {
+        let short = name.strip_suffix("@file").unwrap_or(name);
+        let service = self.all.get(short);
+        let balancer = service.get("loadBalancer");
+        if balancer.is_null() {
+            return Err(format!("the service {name:?} has no servers in these files"));
+        }
+        let mut endpoints = Vec::new();
+        let mut host = None;
+        for server in balancer.get("servers").items() {
+            let url = server.str("url").trim_end_matches('/');
+            let rest = url
+                .split_once("://")
+                .filter(|(scheme, _)| ["http", "https", "h2c"].contains(scheme));
+            let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
+            let Some((_, rest)) =
+                rest.filter(|(_, rest)| !rest.is_empty() && rest.chars().all(is_host))
+            else {
+                return Err(format!("the server {url:?} has no counterpart"));
+            };
+            host = Some(rest.to_owned());
+            match server.number("weight") {
+                Some(weight @ 2..=1000) => {
+                    endpoints.push(Map::default().with("url", url).with("weight", weight).into());
+                }
+                _ => endpoints.push(Value::from(url)),
+            }
+        }
+        if endpoints.is_empty() {
+            return Err(format!("the service {name:?} has no server"));
+        }
+        let count = endpoints.len();
+        let mut map =
+            Map::default().with("endpoints", Value::List(endpoints)).with("balance", "round_robin");
+        let check = balancer.get("healthCheck");
+        if check.str("path").starts_with('/') {
+            let mut health = Map::default().with("path", check.str("path"));
+            let every = interval(check.get("interval").text()).unwrap_or_else(|| "30s".to_owned());
+            health.put("interval", every);
+            map.put("health", health);
+            self.notes.taken("healthCheck", check.place, "health");
+        }
+        for field in ["sticky", "serversTransport", "responseForwarding"] {
+            let node = balancer.get(field);
+            if !node.is_null() {
+                let what = "see balance, timeouts and tls of an upstream";
+                self.notes.not_taken(field, node.place, Loss::Harmless, what);
+            }
+        }
+        self.notes.taken("services", service.place, format!("{short}: {count} endpoints"));
+        let name = self.plan.upstreams.shared(short, service.place, map);
+        let passes = balancer.is("passHostHeader", true);
+        let host = host.filter(|_| !passes && count == 1);
+        if !passes && host.is_none() {
+            let what =
+                "passHostHeader: the servers have several names; they get the host of the client";
+            self.notes.not_taken("passHostHeader", balancer.place, Loss::Harmless, what);
+        }
+        Ok((name, host))
+    }
+
+    fn weighted(&mut self, node: &Node) -> Result<Map, String> {
+        let mut weights: Vec<(String, u64)> = Vec::new();
+        for it in node.get("services").items() {
+            let (name, _) = self.upstream(it.str("name"))?;
+            match weights.iter_mut().find(|(own, _)| *own == name) {
+                Some((_, weight)) => *weight += it.number("weight").unwrap_or(1),
+                None => weights.push((name, it.number("weight").unwrap_or(1).min(1_000_000))),
+            }
+        }
+        let sum: u64 = weights.iter().map(|(_, weight)| weight).sum();
+        if sum == 0 || weights.len() > 50 {
+            return Err("its weights have no counterpart".to_owned());
+        }
+        let is_exact = weights.iter().all(|(_, weight)| (weight * 100).is_multiple_of(sum));
+        let mut shares: Vec<(String, u64)> =
+            weights.into_iter().map(|(name, weight)| (name, weight * 100 / sum)).collect();
+        let rest = 100 - shares.iter().map(|(_, share)| share).sum::<u64>();
+        if let Some((_, share)) = shares.first_mut() {
+            *share += rest;
+        }
+        match is_exact {
+            true => self.notes.taken("weighted", node.place, "split"),
+            false => self.notes.different("weighted", node.place, "split, in whole percentages"),
+        }
+        Ok(shares.into_iter().fold(Map::default(), |map, (name, share)| map.with(&name, share)))
+    }
+
+    fn mirror(&mut self, node: &Node, map: &mut Map) -> Result<(), String> {
+        let mirrors = node.get("mirrors").items();
+        for (at, it) in mirrors.iter().enumerate() {
+            if at > 0 {
+                let what = "a route has one mirror";
+                self.notes.not_taken("mirrors", it.place, Loss::Harmless, what);
+                continue;
+            }
+            let (name, _) = self.upstream(it.str("name"))?;
+            let share = it.number("percent").unwrap_or(0).min(100);
+            let what = "mirror, of GET and HEAD; Traefik copies all methods";
+            self.notes.different("mirroring", it.place, what);
+            if share > 0 {
+                map.put(
+                    "mirror",
+                    Map::default().with("upstream", name).with("share", format!("{share}%")),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_host(map: &mut Map, host: Option<String>) {
+    if let Some(host) = host {
+        map.put("rewrite", Map::default().with("host", host));
+    }
+}
