@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 use super::explain::{EXAMPLES as EXPLAIN_EXAMPLES, ExplainArgs};
 use super::health::{EXAMPLES as HEALTH_EXAMPLES, HealthArgs};
+use super::import::{EXAMPLES as IMPORT_EXAMPLES, ImportArgs};
 use super::init::{EXAMPLES as INIT_EXAMPLES, InitArgs};
 use super::key::{EXAMPLES as KEY_EXAMPLES, KeyArgs};
 use super::keys::{TEAM_EXAMPLES, TeamArgs};
@@ -38,6 +39,9 @@ pub enum Command {
     /// Write a configuration to begin with
     #[command(after_help = INIT_EXAMPLES)]
     Init(InitArgs),
+    /// Translate a configuration of another gateway, and say what is lost
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
     /// Check a configuration: exit code 0, or 2 with a report of all mistakes
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),

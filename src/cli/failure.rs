@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::which::DEFAULT_CONFIG;
-use super::{explain, init, key, keys, overrides, policy, reload, replay, top, which};
+use super::{explain, import, init, key, keys, overrides, policy, reload, replay, top, which};
 use crate::app::RunError;
 use crate::config::{LoadError, Mistakes};
 use crate::proxy::TlsError;
@@ -60,6 +60,9 @@ pub enum Failure {
     /// No configuration is written.
     #[error(transparent)]
     Init(#[from] init::Problem),
+    /// Nothing is imported.
+    #[error(transparent)]
+    Import(#[from] import::Problem),
     /// A policy is not shown or changed.
     #[error(transparent)]
     Policy(#[from] policy::Problem),
@@ -102,6 +105,7 @@ impl Failure {
             | Self::Told
             | Self::Tls(_)
             | Self::Init(_)
+            | Self::Import(_)
             | Self::Key(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::StoredKeys(problem) if problem.is_usage() => ExitCode::from(2),

@@ -1,7 +1,7 @@
 //! The command line: arguments, output and exit codes.
 //!
 //! Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration, 3 the request
-//! that was explained is refused.
+//! that was explained is refused. `import` has exit codes of its own.
 
 mod admin_client;
 mod args;
@@ -11,6 +11,7 @@ mod console;
 mod explain;
 mod failure;
 mod health;
+mod import;
 mod init;
 mod key;
 mod keys;
@@ -41,6 +42,7 @@ use console::{load, say};
 use explain::ExplainArgs;
 use failure::{Failure, prefixed};
 use health::HealthArgs;
+use import::ImportArgs;
 use init::InitArgs;
 use key::{KeyArgs, KeyCommand};
 use keys::TeamArgs;
@@ -82,6 +84,10 @@ pub fn main() -> ExitCode {
         Command::Reset(args) => reset(&args),
         Command::Run(args) => run::run(&args),
         Command::Init(args) => init(&args),
+        Command::Import(args) => match import(&args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
         Command::Check(args) => check::run(&args),
         Command::Override(args) => override_limit(&args),
         Command::Key(args) => key(&args),
@@ -200,6 +206,13 @@ fn init(args: &InitArgs) -> Result<(), Failure> {
         init::Output::Written(next) => say(&next),
     }
     Ok(())
+}
+
+/// Returns the exit code.
+fn import(args: &ImportArgs) -> Result<u8, Failure> {
+    let import::Output { text, code } = import::run(args)?;
+    write!(io::stdout().lock(), "{text}")?;
+    Ok(code)
 }
 
 fn policy(args: &PolicyArgs) -> Result<(), Failure> {

@@ -26,6 +26,7 @@ mod failures;
 mod forwarding;
 mod geo;
 mod idle;
+mod import;
 mod inbound;
 mod interim;
 mod key_sets;

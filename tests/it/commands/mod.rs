@@ -73,6 +73,7 @@ fn every_example_of_the_help_is_accepted() {
     for command in [
         "run",
         "init",
+        "import",
         "check",
         "override",
         "explain",

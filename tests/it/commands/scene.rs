@@ -58,6 +58,9 @@ impl Scene {
             "docs/check-api.md" => scene.asked(page),
             "docs/commands.md" => scene.steered(),
             "docs/explain.md" | "docs/top.md" => scene.observed(),
+            "docs/import.md" => {
+                scene.file("nginx.conf", &page.block("nginx"));
+            }
             "docs/keys-api.md" => scene.with_keys(page),
             "docs/overrides.md" => scene.with_overrides(),
             "docs/ratelimit-service.md" => scene.descriptors(),

@@ -1,0 +1,144 @@
+//! `tollgate import`: translates a configuration of another gateway. What `tollgate check` would
+//! refuse is not written.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+use thiserror::Error;
+use tollgate_import::{Imported, Job, Kind, Unreadable, import};
+
+use super::console::say;
+use super::paint;
+use crate::config::{Config, Endpoint, Report, ScalarError};
+
+/// Examples for the help.
+pub const EXAMPLES: &str = "\
+The configuration goes to standard output, or to the file of -o; the report goes to
+standard error. Each construct is taken, different, not taken or needless here.
+Exit code 0: nothing is lost. 1: something harmless differs or is lost. 2: a limit,
+an access rule or a route is lost, or nothing is imported.
+
+Examples:
+  tollgate import nginx -o gateway.yaml /etc/nginx/nginx.conf
+  tollgate import nginx --rest http://127.0.0.1:8081 -o gateway.yaml /etc/nginx/nginx.conf
+  tollgate import ingress-nginx --nodes 3 -o gateway.yaml ingresses.yaml configmap.yaml
+  tollgate import kong --accept request-transformer -o gateway.yaml kong.yaml
+  tollgate import traefik --json -o gateway.yaml dynamic.yaml
+  tollgate import envoy-ratelimit -o gateway.yaml config.yaml";
+
+#[derive(Debug, ClapArgs)]
+pub struct ImportArgs {
+    /// Whose configuration it is: ingress-nginx, nginx, kong, traefik or envoy-ratelimit
+    #[arg(value_name = "KIND")]
+    kind: Kind,
+    /// The files; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Write the configuration to this file, which does not exist
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the report as JSON; without -o it contains the configuration
+    #[arg(long)]
+    json: bool,
+    /// Send what cannot be served here, such as files, to the old server at this address
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    rest: Option<String>,
+    /// Accept the losses of constructs with this name
+    #[arg(long, value_name = "NAME")]
+    accept: Vec<String>,
+    /// How many nodes or pods of the old gateway counted, each on its own
+    #[arg(long, visible_alias = "pods", value_name = "N")]
+    nodes: Option<u32>,
+}
+
+/// Why nothing is imported.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// A file cannot be read.
+    #[error("nothing is imported: {0}")]
+    Unreadable(#[from] Unreadable),
+    /// The configuration would have mistakes.
+    #[error("nothing is written, because the configuration would have mistakes:\n{0}")]
+    Mistakes(Report),
+    /// The file is there already.
+    #[error("{0} exists: name another file with -o")]
+    Exists(PathBuf),
+    /// The file cannot be written.
+    #[error("cannot write {path}: {error}", path = path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// The text of an endpoint.
+fn endpoint(text: &str) -> Result<String, ScalarError> {
+    text.parse::<Endpoint>().map(|_| text.to_owned())
+}
+
+/// What is printed to standard output, and the exit code.
+pub struct Output {
+    /// The configuration, or the report as JSON.
+    pub text: String,
+    /// 0, 1 or 2.
+    pub code: u8,
+}
+
+/// Imports the files. The report goes to standard error, unless it is JSON.
+///
+/// # Errors
+/// If nothing is imported.
+pub fn run(args: &ImportArgs) -> Result<Output, Problem> {
+    let job = Job {
+        kind: args.kind,
+        files: args.files.clone(),
+        rest: args.rest.clone(),
+        accept: args.accept.clone(),
+        nodes: args.nodes,
+    };
+    let Imported { yaml, report } = import(&job)?;
+    // The report says why the file has what it has.
+    let warnings = check(&yaml, args.output.as_deref()).inspect_err(|_| say(&report.text()))?;
+    if let Some(path) = &args.output {
+        write(path, &yaml)?;
+    }
+    let code = report.exit_code();
+    let text = if args.json {
+        let mut document = report.json();
+        if args.output.is_none() {
+            document["gateway"] = json!(yaml);
+        }
+        format!("{document:#}\n")
+    } else {
+        say(&report.text());
+        if args.output.is_none() { yaml } else { String::new() }
+    };
+    if !Report::is_empty(&warnings) {
+        say(&paint::report(&warnings.to_string()));
+    }
+    Ok(Output { text, code })
+}
+
+/// The warnings about the configuration.
+fn check(yaml: &str, path: Option<&Path>) -> Result<Report, Problem> {
+    // The variables of secrets are set later.
+    let env = |name: &str| std::env::var(name).ok().or_else(|| Some("0".repeat(64)));
+    let path = path.unwrap_or(Path::new("gateway.yaml")).to_string_lossy();
+    let compiled = Config::parse(yaml, &path, &env).map_err(Problem::Mistakes)?;
+    Ok(compiled.warnings)
+}
+
+fn write(path: &Path, yaml: &str) -> Result<(), Problem> {
+    let unwritable = |error: io::Error| match error.kind() {
+        ErrorKind::AlreadyExists => Problem::Exists(path.to_owned()),
+        _ => Problem::Unwritable { path: path.to_owned(), error },
+    };
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(unwritable)?;
+    file.write_all(yaml.as_bytes()).map_err(unwritable)
+}

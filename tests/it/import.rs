@@ -1,0 +1,93 @@
+//! `tollgate import`: files, exit codes, and that nothing is written which cannot be used.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::Program;
+
+/// A configuration whose limit is taken, and whose secret is not shown.
+const GOOD: &str = "limit_req_zone $binary_remote_addr zone=a:1m rate=10r/s;
+server {
+    listen 8080;
+    location / {
+        limit_req zone=a burst=5 nodelay;
+        proxy_set_header Authorization \"Bearer hunter2\";
+        proxy_pass http://127.0.0.1:9000;
+    }
+}
+";
+
+fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).expect("a file");
+    }
+    directory
+}
+
+fn path(directory: &tempfile::TempDir, name: &str) -> String {
+    directory.path().join(name).to_str().expect("the path is UTF-8").to_owned()
+}
+
+#[test]
+fn what_is_imported_passes_check_and_has_no_secret() {
+    let files = directory(&[("nginx.conf", GOOD)]);
+    let output = path(&files, "gateway.yaml");
+    let input = path(&files, "nginx.conf");
+    let ran = Program::run(&["import", "nginx", "-o", &output, &input]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), ""), "{}", ran.stderr);
+    let yaml = fs::read_to_string(&output).expect("it is written");
+    assert!(yaml.contains("\"${AUTHORIZATION}\"") && !yaml.contains("hunter2"), "{yaml}");
+    assert!(ran.stderr.contains("set the variable AUTHORIZATION"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    // The file is there now.
+    let again = Program::run(&["import", "nginx", "-o", &output, &input]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("exists: name another file"), "{}", again.stderr);
+    // Without a file the same bytes go to standard output, and JSON has them, too.
+    let ran = Program::run(&["import", "nginx", &input]);
+    assert_eq!(ran.stdout, yaml);
+    let ran = Program::run(&["import", "nginx", "--json", &input]);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(document["gateway"], yaml);
+    assert_eq!(document["exit_code"], 0);
+    assert_eq!(document["variables"][0]["name"], "AUTHORIZATION");
+}
+
+#[test]
+fn losses_have_exit_codes_and_can_be_accepted() {
+    let text = GOOD.replace("listen 8080;", "listen 8080; auth_jwt on;");
+    let files = directory(&[("nginx.conf", &text)]);
+    let input = path(&files, "nginx.conf");
+    assert_eq!(Program::run(&["import", "nginx", &input]).code, Some(2));
+    assert_eq!(Program::run(&["import", "nginx", "--accept", "auth_jwt", &input]).code, Some(1));
+    let ran = Program::run(&["import", "nginx", "--accept", "auth", &input]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("--accept auth: no construct"), "{}", ran.stderr);
+}
+
+#[test]
+fn nothing_is_written_if_a_file_cannot_be_read() {
+    let files = directory(&[
+        ("broken.conf", "server {"),
+        ("template.conf", "server { listen {{ port }}; }"),
+        ("mail.conf", "events { }"),
+        ("cycle.conf", "include more.inc;\nserver { listen 80; }"),
+        ("more.inc", "include more.inc;"),
+        ("odd.yaml", "a: [1, 2"),
+    ]);
+    for (kind, name, says) in [
+        ("nginx", "broken.conf", "has no end"),
+        ("nginx", "template.conf", "render it first"),
+        ("nginx", "mail.conf", "there is no server"),
+        ("nginx", "cycle.conf", "nested too deep"),
+        ("nginx", "absent.conf", "cannot be read"),
+        ("ingress-nginx", "odd.yaml", "no YAML"),
+    ] {
+        let output = path(&files, "gateway.yaml");
+        let ran = Program::run(&["import", kind, "-o", &output, &path(&files, name)]);
+        assert_eq!(ran.code, Some(2), "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{name}: {}", ran.stderr);
+        assert!(!Path::new(&output).exists(), "{name}");
+    }
+}
