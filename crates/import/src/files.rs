@@ -151,7 +151,8 @@ impl Files {
     }
 
     fn read(&mut self, path: &Path) -> Result<Source, Unreadable> {
-        let name = path.display().to_string();
+        // It is written into comments.
+        let name = path.display().to_string().replace(char::is_control, "?");
         let fail = |why: String| Unreadable { at: name.clone(), why };
         if self.names.len() >= MAX_FILES {
             return Err(fail(format!("there are more than {MAX_FILES} files")));

@@ -103,6 +103,26 @@ fn the_same_input_gives_the_same_bytes() {
     }
 }
 
+/// Secrets of the inputs have these texts.
+#[test]
+fn no_secret_is_in_a_configuration_or_a_report() {
+    let mut inputs_with_secrets = 0;
+    for kind in Kind::ALL {
+        for path in inputs(kind) {
+            let text = fs::read_to_string(&path).unwrap();
+            let (yaml, report) = imported(kind, &path);
+            for secret in
+                ["hunter2", "dXNlcjpwYXNz", "a-secret-of-our-own", "a-very-secret-key", "Basic abc"]
+            {
+                inputs_with_secrets += usize::from(text.contains(secret));
+                assert!(!yaml.contains(secret), "{}: {secret}", path.display());
+                assert!(!report.contains(secret), "{}: {secret}", path.display());
+            }
+        }
+    }
+    assert!(inputs_with_secrets > 5);
+}
+
 #[test]
 fn every_construct_of_a_report_has_a_line() {
     for kind in Kind::ALL {

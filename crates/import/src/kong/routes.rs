@@ -12,6 +12,7 @@ use crate::out::{Map, Value};
 use crate::plan::Plan;
 use crate::quantity::period;
 use crate::report::Loss;
+use crate::secret::is_secret;
 use crate::table;
 
 /// A route before it has its place among the others.
@@ -126,7 +127,13 @@ impl Reader<'_> {
             if values.iter().any(|it| it.starts_with("~*")) {
                 return Err(format!("the field {name} has a regular expression"));
             }
-            headers.put(&name.to_ascii_lowercase(), Map::default().with("any", values));
+            let name = name.to_ascii_lowercase();
+            let what = format!("a value of {name} of a route");
+            let values: Vec<String> = match is_secret(&name) {
+                true => values.iter().map(|_| self.plan.variable(&name, &what)).take(1).collect(),
+                false => values.into_iter().map(|it| it.replace("${", "$${")).collect(),
+            };
+            headers.put(&name, Map::default().with("any", values));
         }
         if !headers.is_empty() {
             map.put("headers", headers);

@@ -51,7 +51,7 @@ impl<'a> Target<'a> {
         let (host, path) = rest.split_at(end);
         let is_host = |c: char| c.is_ascii_alphanumeric() || "._-:[]".contains(c);
         if host.is_empty() || !host.chars().all(is_host) {
-            return Err(format!("the target {host:?} is no host"));
+            return Err("the target is no host with a port".to_owned());
         }
         Ok(Self { scheme, host, path: Some(path).filter(|path| !path.is_empty()) })
     }

@@ -15,6 +15,7 @@ use crate::node::{Node, Value as Yaml, documents};
 use crate::notes::Notes;
 use crate::out::{Map, Value};
 use crate::plan::Plan;
+use crate::secret::is_secret;
 use middlewares::{Made, Reader};
 use rule::{Case, PathRule, cases};
 use services::Services;
@@ -152,7 +153,7 @@ impl Context<'_> {
         let priority = router.number("priority").filter(|it| *it > 0).unwrap_or(length);
         let mut drafts = Vec::new();
         for case in &cases {
-            let route = route(case, &made, &action)?;
+            let route = route(case, &made, &action, plan)?;
             drafts.push(Draft { priority, name: name.to_owned(), place: router.place, route });
         }
         if drafts.is_empty() {
@@ -163,7 +164,7 @@ impl Context<'_> {
 }
 
 /// The route of a case.
-fn route(case: &Case, made: &Made, action: &Map) -> Result<Map, String> {
+fn route(case: &Case, made: &Made, action: &Map, plan: &mut Plan) -> Result<Map, String> {
     let (text, is_exact) = match &case.path {
         Some(PathRule::Exact(path)) => (written(path)?, true),
         Some(PathRule::Prefix(path)) => (written(path)?, false),
@@ -197,11 +198,16 @@ fn route(case: &Case, made: &Made, action: &Map) -> Result<Map, String> {
     if !case.methods.is_empty() {
         route.put("methods", case.methods.clone());
     }
-    for (name, list) in [("headers", &case.headers), ("query", &case.query)] {
-        if !list.is_empty() {
-            let map =
-                list.iter().fold(Map::default(), |map, (name, value)| map.with(name, &**value));
-            route.put(name, map);
+    for (section, list) in [("headers", &case.headers), ("query", &case.query)] {
+        let mut map = Map::default();
+        for (name, value) in list {
+            match is_secret(name) {
+                true => map.put(name, plan.variable(name, &format!("the {name} of a rule"))),
+                false => map.put(name, value.replace("${", "$${")),
+            }
+        }
+        if !map.is_empty() {
+            route.put(section, map);
         }
     }
     if made.redirect.is_some() {

@@ -78,7 +78,7 @@ impl Services<'_> {
             let Some((_, rest)) =
                 rest.filter(|(_, rest)| !rest.is_empty() && rest.chars().all(is_host))
             else {
-                return Err(format!("the server {url:?} has no counterpart"));
+                return Err(format!("a server of {name:?} is no URL of a host with a port"));
             };
             host = Some(rest.to_owned());
             match server.number("weight") {
