@@ -122,9 +122,13 @@ impl Files {
     /// # Errors
     /// If a file is outside of the directories of the files that were named, or cannot be read.
     pub fn include(&mut self, pattern: &str) -> Result<Vec<Source>, String> {
-        let base = self.directory(0);
+        let pattern_path = self.directory(0).join(pattern);
+        // Without this, a directory that is not on this machine would be one without files.
+        if !self.is_inside(&fixed(&pattern_path)) {
+            return Err("it is outside of the directories of the files that were named".to_owned());
+        }
         let mut found = Vec::new();
-        expand(&base.join(pattern), &mut found).map_err(|error| error.to_string())?;
+        expand(&pattern_path, &mut found).map_err(|error| error.to_string())?;
         found.sort();
         if found.is_empty() && !pattern.contains(['*', '?']) {
             return Err("there is no such file".to_owned());
@@ -134,7 +138,7 @@ impl Files {
         let mut sources = Vec::new();
         for path in found {
             let whole = path.canonicalize().map_err(|error| error.to_string())?;
-            if !self.roots.iter().any(|root| whole.starts_with(root)) {
+            if !self.is_inside(&whole) {
                 let why = "it is outside of the directories of the files that were named";
                 return Err(format!("{}: {why}", path.display()));
             }
@@ -143,6 +147,17 @@ impl Files {
             }
         }
         Ok(sources)
+    }
+
+    /// Whether a path, or the nearest directory above it that exists, is below a file that was named.
+    fn is_inside(&self, path: &Path) -> bool {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let mut ancestors = path.ancestors();
+        let existing = ancestors.find_map(|it| match it.as_os_str().is_empty() {
+            true => Path::new(".").canonicalize().ok(),
+            false => it.canonicalize().ok(),
+        });
+        existing.is_some_and(|it| self.roots.iter().any(|root| it.starts_with(root)))
     }
 
     /// Whether a file is there.
@@ -206,6 +221,13 @@ fn root_of(path: &Path) -> Option<PathBuf> {
 
 fn canonical(path: impl AsRef<Path>) -> Option<PathBuf> {
     path.as_ref().canonicalize().ok()
+}
+
+/// The directory of a path before its first `*` or `?`.
+fn fixed(pattern: &Path) -> PathBuf {
+    let has_sign = |it: &Component<'_>| it.as_os_str().to_string_lossy().contains(['*', '?']);
+    let parent = pattern.parent().unwrap_or(pattern);
+    parent.components().take_while(|it| !has_sign(it)).collect()
 }
 
 /// The files that a path with `*` and `?` names.
@@ -304,6 +326,7 @@ mod tests {
         std::os::unix::fs::symlink("../../secret.conf", inner.join("conf.d/c.conf")).unwrap();
         assert!(files.include("conf.d/c.conf").unwrap_err().contains("outside"));
         assert!(files.include("absent.conf").is_err());
+        assert!(files.include("/absent/nginx/*.conf").unwrap_err().contains("outside"));
         assert_eq!(files.include("absent/*.conf").unwrap().len(), 0);
     }
 

@@ -72,7 +72,7 @@ pub fn import(job: &Job) -> Result<Imported, Unreadable> {
 }
 
 fn finished(plan: Plan, notes: Notes, files: &Files, job: &Job) -> Imported {
-    let yaml = plan.text(job.kind, files.names());
+    let yaml = plan.text(job.kind, files.names(), files.sources().len());
     let report = notes.report(job.kind, files.names(), &job.accept, plan.variables());
     Imported { yaml, report }
 }

@@ -115,9 +115,10 @@ impl Plan {
         }
     }
 
-    /// The text of the file.
-    pub fn text(&self, kind: Kind, names: &[String]) -> String {
-        let mut text = format!("# Made by `tollgate import {kind}` from {}\n", names.join(", "));
+    /// The text of the file. Of the files that were read, the first ones are named in its title.
+    pub fn text(&self, kind: Kind, names: &[String], first: usize) -> String {
+        let title: Vec<&str> = names.iter().take(first).map(String::as_str).collect();
+        let mut text = format!("# Made by `tollgate import {kind}` from {}\n", title.join(", "));
         let write = Writer { names };
         write.list("listeners", &self.listeners, &mut text);
         if !self.client.is_empty() {

@@ -134,3 +134,52 @@ fn every_construct_of_a_report_has_a_line() {
         }
     }
 }
+
+/// The block of a page that begins with this fence, from the first one that contains the text.
+fn block(page: &str, fence: &str, contains: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = fs::read_to_string(path).expect("the project has this page");
+    let mut blocks = text.split("```").skip(1).step_by(2);
+    let found = blocks.find(|it| it.starts_with(fence) && it.contains(contains));
+    let found = found.unwrap_or_else(|| panic!("{page} has no {fence} with {contains}"));
+    found.split_once('\n').expect("a fence is a line").1.to_owned()
+}
+
+/// What is imported from a text under this name.
+fn of_text(kind: Kind, name: &str, text: &str) -> (String, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(name);
+    fs::write(&path, text).expect("a file");
+    imported(kind, &path)
+}
+
+#[test]
+fn the_pages_show_what_is_imported() {
+    for (page, kind, input, policy) in [
+        ("from-kong.md", Kind::Kong, "services:", "orders-minute: {"),
+        ("from-traefik.md", Kind::Traefik, "routers:", "api-limit: {"),
+    ] {
+        let (yaml, _) = of_text(kind, "input.yaml", &block(page, "yaml", input));
+        let shown = block(page, "yaml", "policies:");
+        let line = shown.lines().find(|line| line.contains(policy)).expect("its policy");
+        assert!(yaml.contains(line), "{page}: {line}\n{yaml}");
+        let path = shown.lines().find(|line| line.contains("- path:")).expect("its route");
+        assert!(yaml.contains(path), "{page}: {path}\n{yaml}");
+    }
+    let (_, report) = of_text(Kind::Nginx, "nginx.conf", &block("import.md", "nginx", "server"));
+    let console = block("import.md", "console", "tollgate import");
+    let shown: Vec<&str> = console.lines().filter(|line| !line.starts_with("$ ")).collect();
+    let report = report.replace("exit code 2\n", "");
+    assert_eq!(report.lines().collect::<Vec<_>>(), shown);
+    // The page on nginx has the same policies by hand.
+    let (yaml, _) =
+        of_text(Kind::Nginx, "nginx.conf", &block("from-nginx.md", "nginx", "limit_req"));
+    for policy in [
+        "pages: { key: ip, algorithm: token_bucket, limit: 10/s, burst: 21 }",
+        "open: { key: ip, algorithm: concurrency, limit: 5, response: { status: 503 } }",
+        "limit: 600/minute",
+        "max_delay: 5s",
+    ] {
+        assert!(yaml.contains(policy), "{policy}\n{yaml}");
+    }
+}
