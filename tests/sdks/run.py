@@ -40,14 +40,35 @@ def expect(condition, what):
         raise Failure(what)
 
 
+def tools(message):
+    """The answer of a server with one tool to a message of the Model Context Protocol, if it gets one."""
+    results = {
+        "initialize": lambda: {
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "s", "version": "1"},
+        },
+        "tools/list": lambda: {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
+        "tools/call": lambda: {"content": [{"type": "text", "text": "3"}]},
+    }
+    if "id" not in message:
+        return None
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] not in results:
+        return {**answer, "error": {"code": -32601, "message": "no such method"}}
+    return {**answer, "result": results[message["method"]]()}
+
+
 class Model(http.server.BaseHTTPRequestHandler):
     """Answers every call as its API does."""
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        if self.path.endswith("/messages"):
+        request = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("/mcp"):
+            answer = tools(json.loads(request))
+        elif self.path.endswith("/messages"):
             usage = {"input_tokens": 3, "output_tokens": 2}
             answer = {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
                       "content": [{"type": "text", "text": "Hi"}], "usage": usage}
@@ -59,12 +80,19 @@ class Model(http.server.BaseHTTPRequestHandler):
             usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
             answer = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice],
                       "usage": usage}
-        body = json.dumps(answer).encode()
-        self.send_response(200)
+        body = json.dumps(answer).encode() if answer else b""
+        self.send_response(200 if answer else 202)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_GET(self):
+        self.send_response(405)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_DELETE = do_GET
 
     def log_message(self, *_):
         pass
@@ -73,13 +101,13 @@ class Model(http.server.BaseHTTPRequestHandler):
 class Gateway:
     """A gateway with this limit and this form of refusals."""
 
-    def __init__(self, program, files, form, limit, upstream):
+    def __init__(self, program, files, form, limit, upstream, key="global"):
         [self.port] = ports.reserve(1)
-        self.log = files / f"{form}-{self.port}.log"
-        config = files / f"{form}-{self.port}.yaml"
+        self.log = files / f"{self.port}.log"
+        config = files / f"{self.port}.yaml"
         config.write_text(
             f'listeners: [{{ address: "127.0.0.1:{self.port}" }}]\n'
-            f"policies: {{ p: {{ key: global, limit: {limit} }} }}\n"
+            f"policies: {{ p: {{ key: {key}, limit: {limit}, missing_key: skip }} }}\n"
             f"routes: [{{ path: /*, policies: [p], upstream: model, refusals: {form} }}]\n"
             f"upstreams: {{ model: http://127.0.0.1:{upstream} }}\n"
             "runtime: { workers: 1 }\n"  # Several workers write the lines in any order.
@@ -107,6 +135,47 @@ class Gateway:
             if len(lines) >= count or time.monotonic() > end:
                 return [json.loads(line)["status"] for line in lines]
             time.sleep(0.05)
+
+
+def tool_in_python(port):
+    """What two calls of a tool return: whether each is an error, and its text; or the error that was raised."""
+    import anyio
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def call():
+        async with streamable_http_client(f"http://127.0.0.1:{port}/mcp") as streams:
+            async with ClientSession(streams[0], streams[1]) as session:
+                await session.initialize()
+                for _ in range(2):
+                    try:
+                        result = await session.call_tool("add", {})
+                        yield [bool(result.is_error), result.content[0].text]
+                    except Exception as error:
+                        yield [type(error).__name__, str(error)]
+
+    async def both():
+        return [outcome async for outcome in call()]
+
+    return anyio.run(both)
+
+
+def tool_in_node(library, port):
+    script = PROJECT / "tests/sdks/tool.mjs"
+    done = subprocess.run(["node", script, library, str(port)], capture_output=True, text=True, timeout=60, check=False)
+    expect(done.returncode == 0, f"{script}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def check_tools(program, files, upstream, library, call):
+    """A refused call of a tool is a result, which an agent shows to its model, or an error, if that is configured."""
+    text = "Quota Exceeded (p): Try again in "
+    for form, is_result in [("mcp", True), ("{ style: mcp, tool_errors: error }", False)]:
+        with Gateway(program, files, form, LONG, upstream, '"mcp:tool"') as gateway:
+            first, second = call(gateway.port)
+            expect(first == [False, "3"], f"{library}: the first call returns {first}")
+            expect((second[0] is True) == is_result and text in second[1], f"{library}: {form}: {second}")
+        print(f"ok  {library} mcp: a refused call is {'a result with the text' if is_result else second[0]}")
 
 
 def in_python(form, port):
@@ -151,6 +220,12 @@ def main():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for language in libraries:
+        if language == "python":
+            check_tools(program, files, server.server_port, "python", tool_in_python)
+        else:
+            for library in ["sdk", "client"]:
+                call = lambda port, library=library: tool_in_node(library, port)
+                check_tools(program, files, server.server_port, f"node {library}", call)
         call, errors = (in_node, NODE_ERRORS) if language == "node" else (in_python, ERRORS)
         for form, error in errors.items():
             with Gateway(program, files, form, LONG, server.server_port) as gateway:
