@@ -18,6 +18,8 @@ pub struct Named {
     taken: HashSet<String>,
     /// The names of items by what they are and what is in them.
     known: HashMap<(String, String), String>,
+    /// The last number behind a name.
+    numbers: HashMap<String, u32>,
 }
 
 impl Named {
@@ -25,10 +27,10 @@ impl Named {
     pub fn add(&mut self, wish: &str, place: Place, item: Map) -> String {
         let base = name_of(wish);
         let mut name = base.clone();
-        let mut number = 2_u32;
         while !self.taken.insert(name.clone()) {
+            let number = self.numbers.entry(base.clone()).or_insert(1);
+            *number += 1;
             name = format!("{base}-{number}");
-            number += 1;
         }
         self.items.push((name.clone(), place, item));
         name
@@ -79,22 +81,28 @@ pub struct Plan {
     /// The domains of `check.grpc`, with their rules.
     pub domains: Vec<(String, Vec<(Place, Map)>)>,
     variables: Vec<(String, String)>,
+    /// The names of variables by their beginning and what they hold.
+    known_variables: HashMap<(String, String), String>,
+    /// The last number behind the beginning of a variable.
+    numbers: HashMap<String, u32>,
 }
 
 impl Plan {
     /// A reference to a variable that holds a secret, which `what` describes.
     pub fn variable(&mut self, name: &str, what: &str) -> String {
         let base = secret::variable(name);
-        let mut name = base.clone();
-        let mut number = 2_u32;
-        while let Some((_, own)) = self.variables.iter().find(|(own, _)| *own == name) {
-            if own == what {
-                return format!("${{{name}}}");
+        let identity = (base.clone(), what.to_owned());
+        let name = match self.known_variables.get(&identity) {
+            Some(name) => name.clone(),
+            None => {
+                let number = self.numbers.entry(base.clone()).or_insert(0);
+                *number += 1;
+                let name = if *number == 1 { base } else { format!("{base}_{number}") };
+                self.known_variables.insert(identity, name.clone());
+                self.variables.push((name.clone(), what.to_owned()));
+                name
             }
-            name = format!("{base}_{number}");
-            number += 1;
-        }
-        self.variables.push((name.clone(), what.to_owned()));
+        };
         format!("${{{name}}}")
     }
 

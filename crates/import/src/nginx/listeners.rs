@@ -1,5 +1,6 @@
 //! Where the servers listen, and whose addresses are believed.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::actions::Action;
@@ -25,23 +26,28 @@ pub fn served<'s, 'a>(servers: &'s [Server<'a>], notes: &mut Notes) -> Vec<&'s S
         return redirects;
     }
     let mut served: Vec<&Server<'_>> = Vec::new();
+    let mut taken: HashMap<String, &BTreeSet<String>> = HashMap::new();
     for server in mains {
-        let overlaps = served.iter().find(|other| {
-            let shares = server.names().iter().any(|name| other.names().contains(name));
-            let are_unnamed = server.names().is_empty() && other.names().is_empty();
-            other.addresses != server.addresses && (shares || are_unnamed)
-        });
-        match overlaps {
+        let mut names = server.names();
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        let differs = |it: &&&BTreeSet<String>| ***it != server.addresses;
+        match names.iter().find_map(|name| taken.get(name).filter(differs)) {
             Some(_) => {
                 let what = "another server has its names at another address, and routes do not know \
                             the address: run a second gateway for it";
                 notes.lost("server", server.directive.place, what);
             }
-            None => served.push(server),
+            None => {
+                served.push(server);
+                for name in names {
+                    taken.entry(name).or_insert(&server.addresses);
+                }
+            }
         }
     }
-    let addresses: Vec<&String> = served.iter().flat_map(|it| &it.addresses).collect();
-    let addresses: Vec<String> = addresses.into_iter().cloned().collect();
+    let addresses: BTreeSet<String> = served.iter().flat_map(|it| &it.addresses).cloned().collect();
     for server in redirects {
         if server.addresses.iter().any(|address| addresses.contains(address)) {
             served.push(server);
@@ -64,11 +70,11 @@ pub fn served<'s, 'a>(servers: &'s [Server<'a>], notes: &mut Notes) -> Vec<&'s S
 
 /// The section `listeners`.
 pub fn write(servers: &[&Server<'_>], files: &Files, plan: &mut Plan, notes: &mut Notes) {
-    let mut written: Vec<(String, bool)> = Vec::new();
+    let mut written: HashMap<String, bool> = HashMap::new();
     for server in servers {
         for listen in listens(server.directive) {
             let place = listen.by.map_or(server.directive.place, |it| it.place);
-            if let Some((_, has_tls)) = written.iter().find(|(own, _)| *own == listen.address) {
+            if let Some(has_tls) = written.get(&listen.address) {
                 if *has_tls == listen.has_tls {
                     notes.taken("listen", place, format!("listener {}", listen.address));
                 } else {
@@ -80,7 +86,7 @@ pub fn write(servers: &[&Server<'_>], files: &Files, plan: &mut Plan, notes: &mu
                 }
                 continue;
             }
-            written.push((listen.address.clone(), listen.has_tls));
+            written.insert(listen.address.clone(), listen.has_tls);
             let mut address = listen.address.clone();
             let mut listener = Map::default();
             if listen.has_tls {

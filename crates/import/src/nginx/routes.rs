@@ -1,5 +1,7 @@
 //! The routes of a server.
 
+use std::collections::HashSet;
+
 use super::access::Access;
 use super::actions::Action;
 use super::fields;
@@ -57,9 +59,11 @@ impl<'a> Maker<'a, '_> {
         let all = locations(&levels, directive.inner());
         let root = all.iter().find(|it| it.matches == Match::Prefix && it.path == "/");
         let root_levels = root.map_or(&levels, |it| &it.levels);
+        let exact: HashSet<&str> =
+            all.iter().filter(|it| it.matches == Match::Exact).map(|it| it.path).collect();
         for location in &all {
             match location.matches {
-                Match::Exact | Match::Prefix => self.location(location, &all, root_levels, hosts),
+                Match::Exact | Match::Prefix => self.location(location, &exact, root_levels, hosts),
                 Match::Pattern => self.pattern(location, root_levels),
                 Match::Named => {
                     let what = "no request has it at first: what leads to it is not taken";
@@ -75,7 +79,7 @@ impl<'a> Maker<'a, '_> {
     fn location(
         &mut self,
         location: &Location<'a>,
-        all: &[Location<'a>],
+        exact: &HashSet<&str>,
         root: &Levels<'a>,
         hosts: Option<&[String]>,
     ) {
@@ -95,8 +99,7 @@ impl<'a> Maker<'a, '_> {
         match (is_exact, written.strip_suffix('/')) {
             (true, _) => paths.push(written.clone()),
             (false, Some(bare)) => {
-                let has_own = all.iter().any(|it| it.matches == Match::Exact && it.path == bare);
-                if !bare.is_empty() && !has_own {
+                if !bare.is_empty() && !exact.contains(bare) {
                     self.without_slash(bare, &action, &spot, root);
                 }
                 paths.push(format!("{written}*"));
