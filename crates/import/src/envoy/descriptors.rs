@@ -114,15 +114,11 @@ impl Reader<'_> {
         if is_shadow {
             self.notes.taken("shadow_mode", node.get("shadow_mode").place, "mode: shadow");
         }
-        match &*unit {
-            "month" | "year" => {
-                let what = format!(
-                    "{rate}; the original begins a new window at each multiple of its {unit}"
-                );
-                self.notes.different("rate_limit", place, what);
-            }
-            _ => self.notes.taken("rate_limit", place, format!("policy with {rate}")),
-        }
+        let about = match &*unit {
+            "month" | "year" => ", the length that it has in the original",
+            _ => "",
+        };
+        self.notes.taken("rate_limit", place, format!("policy with {rate}{about}"));
     }
 
     fn rule(

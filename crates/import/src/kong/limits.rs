@@ -15,7 +15,7 @@ const PERIODS: [(&str, &str); 6] = [
     ("minute", "minute"),
     ("hour", "hour"),
     ("day", "day"),
-    ("month", "30d"),
+    ("month", "month"),
     ("year", "365d"),
 ];
 
@@ -60,7 +60,8 @@ impl Limits<'_> {
             let wish = format!("{}-{period}", self.route);
             let name = self.plan.policies.add(&wish, node.place, policy);
             let mut what = format!("route {}: policy {name:?}, {limit}", self.route);
-            let is_calendar = matches!(period, "month" | "year");
+            // A month is one of the calendar in UTC, here as there.
+            let is_calendar = period == "year";
             if is_calendar {
                 what.push_str(&format!("; Kong begins at each {period} of the calendar"));
             }
