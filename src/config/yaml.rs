@@ -59,6 +59,8 @@ pub fn parse_advised(text: &str, if_empty: &str, problems: &Problems) -> Option<
         // The visitor below gets both entries.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        // Enough for 10,000 routes with their policies, as `tollgate import` may write them.
+        budget: serde_yaml::budget! { max_events: 4_000_000, max_nodes: 800_000 },
     };
     parsed(text, options, if_empty, problems)
 }
