@@ -49,6 +49,7 @@ impl Engine {
             now,
             store_us,
             is_preflight: false,
+            model: None,
             awaits_body: false,
         }
     }

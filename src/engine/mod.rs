@@ -38,8 +38,8 @@ use crate::telemetry::{
 
 pub use auth::{Authentication, Credential, SharedAuth};
 pub use explain::{
-    Asked, Description, DescriptionError, Explaining, Explanation, Fields, ListVerdict,
-    PolicyVerdict, Reason, Wait, explain, preset,
+    Asked, Description, DescriptionError, EstimatedTokens, Explaining, Explanation, Fields,
+    ListVerdict, PolicyVerdict, Reason, Wait, explain, preset,
 };
 pub use named_key::NamedKey;
 pub use passwords::Passwords;
@@ -103,6 +103,8 @@ pub struct Judgement<'r> {
     pub store_us: Option<u64>,
     /// Whether it is a preflight that the gateway answers.
     pub is_preflight: bool,
+    /// The model that it names, if a policy reserves units for a language model.
+    pub model: Option<Box<str>>,
     /// Whether its body must be read first. Nothing was decided then.
     pub awaits_body: bool,
 }
@@ -278,6 +280,7 @@ impl Engine {
             now,
             store_us,
             is_preflight,
+            model: if route.reads_body { subject.requested_model(&route.policies) } else { None },
             awaits_body: is_undecided,
         })
     }
@@ -307,6 +310,7 @@ impl Engine {
             now,
             store_us: None,
             is_preflight: false,
+            model: None,
             awaits_body: false,
         }
     }

@@ -74,13 +74,13 @@ pub fn describe<'r>(
 
 /// What policies find in the body of a request that is described. None: they need no body.
 pub fn body_values<'p>(
-    policies: impl IntoIterator<Item = &'p Arc<Policy>>,
+    policies: impl IntoIterator<Item = &'p Arc<Policy>, IntoIter: Clone>,
     headers: &HeaderMap,
     body: &str,
 ) -> Option<ContentValues> {
-    let words = BodyWords::of(policies.into_iter().flat_map(|policy| policy.keys()))?;
+    let words = BodyWords::of_policies(policies.into_iter().map(|policy| &**policy))?;
     if body.is_empty() {
-        return Some(words.all(Ok(None)));
+        return Some(words.in_nothing());
     }
     let found = words.begin(headers).map(|mut reading| {
         reading.read(body.as_bytes());

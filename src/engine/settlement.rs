@@ -67,7 +67,7 @@ impl Settlement {
             self.progress = Progress::Ended;
         }
         let headers = response.headers();
-        self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
+        self.meters = self.lease.begin_meters(headers).collect();
         if let Some(later) = &mut self.later {
             later.answered(response);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use tollgate_core::decision::Outcome;
-use tollgate_core::policy::{DenialCause, KeyExpr, Policy};
+use tollgate_core::policy::{DenialCause, Policy};
 use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
 
 use super::Undecidable;
@@ -72,8 +72,7 @@ pub fn failure_in<P: Borrow<Arc<Policy>>>(
     let fault = match (outcome, content) {
         (Outcome::Ambiguous(policy), Content::Read(values)) => {
             let policy: &Arc<Policy> = policy.borrow();
-            let words = policy.keys().flat_map(KeyExpr::body_words);
-            words.filter_map(|word| values.get(word).err()).next()
+            policy.body_words().filter_map(|word| values.get(word).err()).next()
         }
         _ => None,
     };

@@ -15,6 +15,7 @@ use hyper::body::Body as _;
 use tokio::time::timeout_at;
 use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
 use tollgate_core::policy::Policy;
+use tollgate_core::request::Content;
 use tollgate_core::time::{Moment, monotonic};
 
 use super::body::ResponseBody;
@@ -206,8 +207,12 @@ impl Gateway {
             may_forward: client.may_forward,
             identity: client.identity.as_deref(),
         };
+        let content = match exchange.values() {
+            Content::Unknown if !has_content => Content::Empty,
+            content => content,
+        };
         let view = match engine::view(head, peer, has_content) {
-            Ok(view) => view.authorized().with_values(exchange.values()),
+            Ok(view) => view.authorized().with_values(content),
             Err(failure) => {
                 exchange.give_back();
                 return Passed::Answered(Err(failure), LimitFields::default());

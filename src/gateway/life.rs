@@ -157,7 +157,7 @@ impl Gateway {
             identity: client.identity.as_deref(),
         };
         let view = engine::view(head, peer, has_content)?;
-        let view = if has_content { view.with_values(values) } else { view };
+        let view = view.with_values(if has_content { values } else { Content::Empty });
         let headroom = |destination| self.headroom(destination);
         let judged =
             self.engine.judge(&self.snapshot.rules, &view, moment, headroom, |_| true).await;

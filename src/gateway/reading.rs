@@ -180,7 +180,7 @@ impl Gateway {
             return Err(Unread::Beyond(failure, body));
         }
         if is_empty {
-            return Ok((settings.words.all(Ok(None)).into(), body));
+            return Ok((settings.words.in_nothing().into(), body));
         }
         match self.search(reading, (coding, blocks), settings, &head.headers).await {
             Ok(content) => Ok((content, body)),

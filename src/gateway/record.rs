@@ -13,6 +13,9 @@ use tollgate_core::routes::Route;
 use crate::engine::{Judgement, Settled};
 use crate::telemetry::{Name, PolicyRecord, Record, plan_name, source_word};
 
+/// The most characters of the name of a model, which a client chooses.
+const MAX_MODEL_CHARS: usize = 64;
+
 /// Adds the route to the record of a request.
 pub fn record_route(record: &mut Record, route: &Route) {
     if let Cow::Owned(masked) = route.path.masked(record.path()) {
@@ -34,6 +37,8 @@ pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement
         record.team = key.key.team.as_deref().map(Name::from);
     }
     record.class = judgement.class.map(Name::from);
+    let short = |model: &str| model.chars().take(MAX_MODEL_CHARS).collect::<String>().into();
+    record.model = judgement.model.as_deref().map(short);
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {
         Outcome::Admit => (false, None),

@@ -79,6 +79,8 @@ pub struct Record {
     pub store_us: Option<u64>,
     /// When units in flight were released and costs were settled, by the clock of decisions.
     pub settled: Option<Timestamp>,
+    /// The model that the request names: at most 64 characters of it.
+    pub model: Option<Box<str>>,
     /// The tokens that the answer of a language model states.
     pub usage: Option<Usage>,
     /// Why the response has not settled its cost under a policy.
@@ -219,6 +221,7 @@ impl Record {
             decided: None,
             store_us: None,
             settled: None,
+            model: None,
             usage: None,
             unsettled: None,
             upstream_us: None,

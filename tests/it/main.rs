@@ -20,6 +20,7 @@ mod connections;
 mod cors;
 mod costs;
 mod early_answers;
+mod estimates;
 mod evasion;
 mod expectations;
 mod failures;

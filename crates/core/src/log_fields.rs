@@ -67,6 +67,8 @@ pub enum Field {
     DeniedBy,
     /// The access list in shadow mode that would have denied it.
     ShadowDeniedBy,
+    /// The model that the request names.
+    Model,
     /// The tokens of the input, with those of caches.
     TokensIn,
     /// The tokens of the input that were read from a cache.
@@ -133,7 +135,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 39] = [
+pub const FIELDS: [Named; 40] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -165,6 +167,7 @@ pub const FIELDS: [Named; 39] = [
     named(Field::Class, "class", "tollgate.class", "tollgate.class"),
     named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
     named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
+    named(Field::Model, "model", "gen_ai.request.model", "gen_ai.request.model"),
     named(Field::TokensIn, "tokens_in", "gen_ai.usage.input_tokens", "gen_ai.usage.input_tokens"),
     named(Field::TokensCached, "tokens_cached", "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read.input_tokens"),
     named(Field::TokensOut, "tokens_out", "gen_ai.usage.output_tokens", "gen_ai.usage.output_tokens"),

@@ -188,6 +188,11 @@ fn of_cost(facts: &Facts, policy: &Policy) -> Option<String> {
             .then(|| format!("the log lacks the field {name}; each request costs {default}")),
         Cost::Body { .. } => (facts.with_body == 0)
             .then(|| "the log lacks the sizes of requests; each request costs one unit".to_owned()),
+        Cost::Metered { estimate: Some(_), .. } => Some(
+            "the log contains neither bodies nor the costs in responses; a request is estimated by \
+             its length"
+                .to_owned(),
+        ),
         Cost::Metered { reserve, .. } => Some(format!(
             "the log does not contain the costs in responses; each request costs the reserve of {reserve}"
         )),

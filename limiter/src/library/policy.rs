@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tollgate_core::policy::Left;
-use tollgate_core::policy::spec::{CostSpec, CountSpec, Field, KeyPlace, PolicySpec, Written};
+use tollgate_core::policy::spec::{
+    CostSpec, CountSpec, Field, KeyPlace, PolicySpec, ReserveSpec, Written,
+};
 
 use super::values::field_name;
 use super::{Algorithm, Counting, Key, Limit, Settle};
@@ -201,7 +203,7 @@ impl Policy {
     #[must_use]
     pub fn reserve(mut self, units: u64, settle: Settle) -> Self {
         let settle = self.read(Field::Settle, settle.compile());
-        let units = Written::Given(units);
+        let units = Written::Given(ReserveSpec::Units(units));
         self.spec.cost = Written::Given(CostSpec::Reserve { units, settle });
         self
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tollgate_top::texts::{source, wait};
 
-use crate::engine::{Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
+use crate::engine::{EstimatedTokens, Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
 
 /// The explanation in lines: the decision first.
 pub fn text(explanation: &Explanation) -> String {
@@ -89,6 +89,17 @@ fn list(it: &ListVerdict) -> String {
     format!("{name}: {} ({step})", verdict.replace('_', " "))
 }
 
+/// The tokens that the cost stands for.
+fn tokens(EstimatedTokens { input, output, model }: &EstimatedTokens) -> String {
+    let of = model.as_deref().map(|model| format!(" of {model:?}")).unwrap_or_default();
+    match (input, output) {
+        (Some(input), Some(output)) => {
+            format!("  reserves {input} tokens of input and {output} of output{of}")
+        }
+        _ => format!("  reserves the most{of}, because the size of the body is not known"),
+    }
+}
+
 fn policy(it: &PolicyVerdict) -> Vec<String> {
     let PolicyVerdict { name, verdict, limit, used, remaining, cost, limit_from, key, .. } = it;
     let window = it.window_s.as_ref().map(|it| format!(" in {it} s")).unwrap_or_default();
@@ -103,13 +114,14 @@ fn policy(it: &PolicyVerdict) -> Vec<String> {
         Some(kind) if key.from.split(':').next() == Some(kind) => String::new(),
         _ => format!(", from {}", key.from),
     };
-    vec![
+    let lines = [
         format!(
             "{name}: {verdict}{shadow}, {used} of {limit}{window} used ({limit_from}), {remaining} \
              left, costs {cost}{fits}"
         ),
         format!("  key {} ({}){from}", key.text, key.id),
-    ]
+    ];
+    lines.into_iter().chain(it.estimate.as_ref().map(tokens)).collect()
 }
 
 fn reasons(reasons: &[Reason]) -> Vec<String> {

@@ -123,6 +123,18 @@ pub struct ListVerdict {
     pub verdict: String,
 }
 
+/// What a request to a language model may use, by its body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EstimatedTokens {
+    /// Tokens of the input. Null: the size of the body is not known, so the most units are reserved.
+    pub input: Option<u64>,
+    /// Tokens of the output.
+    pub output: Option<u64>,
+    /// The model that the request names.
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
 /// What one policy says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyVerdict {
@@ -140,6 +152,9 @@ pub struct PolicyVerdict {
     pub limit_from: String,
     pub key: KeyText,
     pub cost: u64,
+    /// The tokens that the request may use, if they are the cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<EstimatedTokens>,
     /// Before the request, if it is refused; with it, if it is admitted.
     pub used: u64,
     pub remaining: u64,

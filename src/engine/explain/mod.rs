@@ -30,7 +30,7 @@ use crate::patches::Resolved;
 use crate::telemetry::source_word;
 
 pub use self::asked::{Asked, Description, DescriptionError, Fields};
-pub use self::document::{Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
+pub use self::document::{EstimatedTokens, Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
 pub use self::preset::preset;
 
 /// The configuration by which a request is explained.
@@ -88,7 +88,8 @@ pub async fn explain(
                 explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());
             }
             if route.reads_body && asked.body.is_none() {
-                let text = "the body is not known: keys in it are missing";
+                let text =
+                    "the body is not known: keys in it are missing, and estimates use its length";
                 explanation.warnings.push(text.to_owned());
             }
             let unproved = refusal(route, &subject);
@@ -234,6 +235,11 @@ impl Found<'_, '_, '_> {
                 id: PrincipalId::from(report.client).to_string(),
             },
             cost: report.cost,
+            estimate: self.subject.estimate(policy).map(|estimate| EstimatedTokens {
+                input: estimate.usage.map(|usage| usage.input),
+                output: estimate.usage.map(|usage| usage.output),
+                model: estimate.model.map(String::from),
+            }),
             used: report.used,
             remaining: verdict.remaining,
             earliest: earliest(verdict.retry, self.wall),

@@ -4,8 +4,11 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
-use tollgate_core::policy::{BodyWords, KeyExpr};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_core::meter::{MeterSpec, UsageApi, Weights};
+use tollgate_core::policy::{BodyWords, Cost, KeyExpr, Policy, Reservation, ReserveSettings};
 use tollgate_core::request::{ContentFault, ContentWord};
+use tollgate_core::time::Span;
 
 use super::{Coding, Decoder};
 use crate::message::fuzzing::pieces;
@@ -33,6 +36,7 @@ pub fn bodies(input: &[u8]) {
     if is_form {
         return;
     }
+    measure(&text, &headers, seed);
     let (Ok(found), Ok(document)) = (whole, serde_json::from_slice::<Value>(&text)) else { return };
     let expected = match document.pointer(name) {
         Some(Value::String(text)) => Some(text.clone()).filter(|text| text.len() <= 1024),
@@ -42,6 +46,28 @@ pub fn bodies(input: &[u8]) {
         _ => None,
     };
     assert_eq!(found, expected.map(String::into_bytes), "another parser finds another value");
+}
+
+/// The size of the body, by which tokens are estimated.
+fn measure(text: &[u8], headers: &HeaderMap, seed: u8) {
+    for api in [UsageApi::OpenAi, UsageApi::Gemini, UsageApi::Bedrock] {
+        let estimate = Some(Box::new(Reservation::new(api, ReserveSettings::default())));
+        let meter = MeterSpec::Usage { api, weights: Weights::default() };
+        let cost = Cost::Metered { reserve: 1000, estimate, meter };
+        let quota = Quota::new(1000, Span::DAY).expect("it is a quota");
+        let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
+        let policy = Policy { cost, ..Policy::new("p", KeyExpr::Ip, algorithm) };
+        let words = BodyWords::of_policies(std::iter::once(&policy)).expect("it needs the body");
+        let size = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let mut reading = words.begin(headers).expect("the body has the content type");
+            pieces.for_each(|piece| reading.read(piece));
+            reading.end(headers).size().expect("it is measured")
+        };
+        let whole = size(&mut std::iter::once(text));
+        assert_eq!(size(&mut pieces(text, seed)), whole, "pieces make a difference");
+        assert_eq!(usize::try_from(whole.bytes), Ok(text.len()));
+        assert!(whole.file_bytes <= whole.bytes && whole.files * 8192 <= whole.file_bytes);
+    }
 }
 
 /// The bytes of a body in this coding.

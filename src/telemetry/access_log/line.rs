@@ -141,6 +141,7 @@ impl<'a> Line<'a> {
         to.optional_text(Field::Class, record.class.as_deref());
         to.optional_text(Field::DeniedBy, record.denied_by.as_deref());
         to.optional_text(Field::ShadowDeniedBy, record.shadow_denied_by.as_deref());
+        to.optional_text(Field::Model, record.model.as_deref());
         if let Some(usage) = record.usage {
             to.number(Field::TokensIn, usage.all_input());
             to.number(Field::TokensCached, usage.cache_read);
@@ -251,6 +252,7 @@ impl<'a> Line<'a> {
             ("class", Field::Class),
             ("denied_by", Field::DeniedBy),
             ("shadow_denied_by", Field::ShadowDeniedBy),
+            ("model", Field::Model),
             ("tokens_in", Field::TokensIn),
             ("tokens_out", Field::TokensOut),
             ("unsettled", Field::Unsettled),

@@ -66,6 +66,12 @@ pub const BATCH: Bounds = Bounds { upper: &BATCH_SIZES, per_unit: 1 };
 /// Shares of a limit, in thousandths.
 pub const SHARE: Bounds = Bounds { upper: &[100, 250, 500, 750, 800, 900, 1_000], per_unit: 1_000 };
 
+/// What was reserved by what it has cost, in thousandths.
+pub const RATIO: Bounds = Bounds {
+    upper: &[250, 500, 750, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 100_000],
+    per_unit: 1_000,
+};
+
 /// The bounds of the times of decisions, in seconds.
 #[expect(clippy::cast_precision_loss, reason = "the bounds have few digits")]
 pub fn decision_bounds_s() -> Vec<f64> {

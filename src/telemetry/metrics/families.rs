@@ -1,6 +1,6 @@
 //! All metrics. docs/metrics.md is made from this file.
 
-use super::bounds::{BATCH, CALL, DECISION, OWN, REQUEST, SHARE, WAIT};
+use super::bounds::{BATCH, CALL, DECISION, OWN, RATIO, REQUEST, SHARE, WAIT};
 use super::family::Family;
 
 macro_rules! families {
@@ -99,9 +99,13 @@ families! {
     ).on_event();
     UNSETTLED_REQUESTS = Family::counter(
         "tollgate_unsettled_requests_total", &["policy", "cause"], "requests",
-        "Requests whose reserved units stay charged because their cost is not known. cause: absent \
-         (the response does not state it), encoded (the body is compressed), broken (the response \
-         broke off) or left (the client has left).",
+        "Requests whose cost is not known in the end. cause: absent (the response does not state \
+         it), encoded (the body is compressed), broken (the response broke off) or left (the client \
+         has left).",
+    ).on_event();
+    RESERVED_RATIO = Family::histogram(
+        "tollgate_reserved_ratio", RATIO, &["policy"], "ratio",
+        "Reserved units by the cost in the response. Below 1, the limit can be exceeded.",
     ).on_event();
     IN_FLIGHT_UNITS = Family::gauge(
         "tollgate_in_flight_units", &["policy"], "units",
@@ -269,8 +273,7 @@ families! {
     ).on_event();
     UPSTREAM_EXCESS = Family::counter(
         "tollgate_upstream_excess_total", &["upstream"], "connections",
-        "Connections that were closed because the endpoint has sent bytes behind the end of a \
-         response.",
+        "Connections that were closed because the endpoint has sent bytes behind a response.",
     );
     COMPRESSED = Family::counter(
         "tollgate_compressed_total", &["result"], "responses",
@@ -313,8 +316,7 @@ families! {
     );
     OTHER_LISTENERS = Family::gauge(
         "tollgate_other_listeners", &["listener"], "processes",
-        "Other processes that listen on the address of a listener. They get a part of its \
-         connections.",
+        "Other processes that listen on the address of a listener, and get connections of it.",
     ).on_event();
     UNBELIEVED_REQUESTS = Family::counter(
         "tollgate_unbelieved_requests_total", &[], "requests",
@@ -332,8 +334,7 @@ families! {
     ).on_event();
     MALFORMED_REQUESTS = Family::counter(
         "tollgate_malformed_requests_total", &["cause"], "requests",
-        "Requests that were refused because their bytes are not a request, or are too many or too \
-         late.",
+        "Requests that were refused because their bytes are no request, too many, or too late.",
     ).on_event();
     RECEIVED_BYTES = Family::counter(
         "tollgate_received_bytes_total", &["side"], "bytes",

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tollgate_core::decision::{Ending, Lease};
 use tollgate_core::meter::Unsettled;
-use tollgate_core::policy::Policy;
+use tollgate_core::policy::{Cost, Policy};
 
-use super::cell::Counter;
-use super::families::{IN_FLIGHT_UNITS, SETTLED_UNITS, UNSETTLED_REQUESTS};
+use super::cell::{Counter, Histogram};
+use super::families::{IN_FLIGHT_UNITS, RESERVED_RATIO, SETTLED_UNITS, UNSETTLED_REQUESTS};
 use super::worker::WorkerMetrics;
 
 /// The units of one worker's requests. Policies are known by their names, because requests
@@ -26,6 +26,7 @@ struct PolicyUnits {
     in_flight: Option<Counter>,
     charged: Option<Counter>,
     given_back: Option<Counter>,
+    reserved: Option<Histogram>,
 }
 
 impl UnitMetrics {
@@ -48,7 +49,21 @@ impl UnitMetrics {
         }
         for (policy, [charged, cost]) in lease.settlements(ending) {
             self.settled(policy, charged, cost);
+            let is_metered = matches!(policy.cost, Cost::Metered { .. });
+            let is_settled = || !lease.unsettled(ending).any(|(it, _)| Arc::ptr_eq(it, policy));
+            if is_metered && charged > 0 && cost > 0 && is_settled() {
+                self.reserved(policy, charged, cost);
+            }
         }
+    }
+
+    /// These units were reserved for a request that has cost `cost`.
+    fn reserved(&self, policy: &Policy, charged: u64, cost: u64) {
+        self.of(policy, |it| {
+            let make = || self.worker.histogram(&RESERVED_RATIO, &[&policy.name]);
+            let ratio = charged.saturating_mul(1000) / cost;
+            it.reserved.get_or_insert_with(make).observe(ratio);
+        });
     }
 
     /// A request with this lease was not processed, and all its units are given back.

@@ -7,15 +7,15 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
 use super::claim::Claim;
 use super::{Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
-use crate::meter::{MeterSpec, Metered, Unsettled};
-use crate::policy::{Beside, Cost, Count, Elastic, Left, Policy};
+use crate::meter::{Expected, Meter, MeterSpec, Metered, Unsettled, Usage};
+use crate::policy::{Beside, Cost, Count, Elastic, Estimate, Left, Policy};
 use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
 
@@ -44,6 +44,8 @@ struct Debt {
     algorithm: Algorithm,
     cost: u64,
     source: Source,
+    /// What the request is expected to use, if that has determined the cost.
+    estimate: Option<Box<Estimate>>,
 }
 
 /// The end of a request.
@@ -94,8 +96,8 @@ impl Lease {
             };
             let Charge { key, algorithm, cost, .. } = charge;
             let policy = Arc::clone(claim.policy());
-            let source = report.source;
-            Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source })
+            let (source, estimate) = (report.source, claim.estimate.clone());
+            Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source, estimate })
         });
         Self { debts: debts.collect(), ..none }
     }
@@ -123,7 +125,8 @@ impl Lease {
                 _ => continue,
             };
             let (policy, algorithm) = (Arc::clone(policy), algorithm.clone());
-            self.debts.push(Debt { policy, key, algorithm, cost: *cost, source: *source });
+            let (cost, source) = (*cost, *source);
+            self.debts.push(Debt { policy, key, algorithm, cost, source, estimate: None });
         }
     }
 
@@ -178,6 +181,19 @@ impl Lease {
             Cost::Metered { meter, .. } => Some(meter),
             Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } => None,
         })
+    }
+
+    /// The meters for the response with these fields, in the order of their readings.
+    pub fn begin_meters(&self, headers: &HeaderMap) -> impl Iterator<Item = Meter> {
+        self.debts.iter().filter_map(|debt| match &debt.policy.cost {
+            Cost::Metered { meter, .. } => Some(Meter::expecting(meter, headers, debt.expected())),
+            Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } => None,
+        })
+    }
+
+    /// What the request is expected to use, under the first policy that estimates it.
+    pub fn estimate(&self) -> Option<&Estimate> {
+        self.debts.iter().find_map(|debt| debt.estimate.as_deref())
     }
 
     /// The units that are in flight until the request has ended, by policy.
@@ -284,11 +300,29 @@ impl Debt {
                     // It has no body, and retrieves what was counted before. A request that is
                     // never refused must not cost anything in the end.
                     0 => 0,
-                    cost => reading.map_or(cost, |reading| reading.units(cost)),
+                    cost => {
+                        reading.map_or_else(|| self.unanswered(), |reading| reading.units(cost))
+                    }
                 }
             }
         };
         if self.counts(ending) { spent } else { 0 }
+    }
+
+    /// What counts if the answer does not tell the cost. None: what was reserved.
+    fn expected(&self) -> Option<Expected> {
+        let estimate = self.estimate.as_deref()?;
+        self.policy.cost.reservation()?.expected(estimate)
+    }
+
+    /// The units of a request without an answer: the client left before it.
+    fn unanswered(&self) -> u64 {
+        let input = |expected: Expected| {
+            let usage = Usage { input: expected.input, ..Usage::default() };
+            let estimate = Estimate { usage: Some(usage), model: None };
+            self.policy.cost.reserved(&estimate).min(self.cost)
+        };
+        self.expected().map_or(self.cost, input)
     }
 
     fn is_metered(&self) -> bool {

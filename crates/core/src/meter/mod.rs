@@ -8,6 +8,7 @@
 
 mod content;
 mod events;
+mod expected;
 mod field;
 mod files;
 mod follow;
@@ -18,6 +19,7 @@ mod messages;
 mod number;
 mod pointer;
 mod text;
+mod texts;
 mod trail;
 mod usage;
 mod values;
@@ -29,6 +31,7 @@ use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 pub use crate::price::Usage;
 use content::{Content, Form, form};
+pub use expected::Expected;
 use field::in_field;
 pub use files::FileStrings;
 use found::Found;
@@ -132,13 +135,15 @@ pub enum Metered {
     Cost(u64),
     /// The cost is not known. It is what was reserved, but at least these units.
     AtLeast(u64, Unsettled),
+    /// The cost is not known. It is estimated as these units.
+    Estimated(u64, Unsettled),
 }
 
 impl Metered {
     /// The units that a request counts for which `reserved` were charged.
     pub fn units(self, reserved: u64) -> u64 {
         match self {
-            Self::Cost(units) => units,
+            Self::Cost(units) | Self::Estimated(units, _) => units,
             Self::AtLeast(units, _) => units.max(reserved),
         }
     }
@@ -147,7 +152,7 @@ impl Metered {
     pub const fn unsettled(self) -> Option<Unsettled> {
         match self {
             Self::Cost(_) => None,
-            Self::AtLeast(_, cause) => Some(cause),
+            Self::AtLeast(_, cause) | Self::Estimated(_, cause) => Some(cause),
         }
     }
 }
@@ -167,16 +172,28 @@ enum Reading {
     Unread(Unsettled),
     Number(Content<Found>),
     // Boxed: it is larger than the others.
-    Usage(Box<(Content<Counted>, Weights)>),
+    Usage(Box<UsageReading>),
     Bytes {
         sent: u64,
         unit: NonZeroU64,
     },
 }
 
+#[derive(Clone, Debug)]
+struct UsageReading {
+    content: Content<Counted>,
+    weights: Weights,
+    expected: Option<Expected>,
+}
+
 impl Meter {
     /// A meter for the response with these fields.
     pub fn new(spec: &MeterSpec, headers: &HeaderMap) -> Self {
+        Self::expecting(spec, headers, None)
+    }
+
+    /// The same. With `expected`, tokens that the response does not state are estimated.
+    pub fn expecting(spec: &MeterSpec, headers: &HeaderMap, expected: Option<Expected>) -> Self {
         let number = |form, pointer: &Pointer| {
             Reading::Number(Content::new(form, Found::new(pointer.clone())))
         };
@@ -190,8 +207,9 @@ impl Meter {
             MeterSpec::SseJson(pointer) => number(Form::Events, pointer),
             MeterSpec::Body(pointer) => number(form(headers), pointer),
             MeterSpec::Usage { api, weights } => {
-                let content = Content::new(form(headers), Counted::new(*api, headers));
-                Reading::Usage(Box::new((content, *weights)))
+                let counted = Counted::new(*api, headers, expected.is_some());
+                let content = Content::new(form(headers), counted);
+                Reading::Usage(Box::new(UsageReading { content, weights: *weights, expected }))
             }
             MeterSpec::Bytes { unit } => Reading::Bytes { sent: 0, unit: *unit },
         })
@@ -202,7 +220,7 @@ impl Meter {
         match &mut self.0 {
             Reading::Known(_) | Reading::Unread(_) => {}
             Reading::Number(content) => content.read(chunk),
-            Reading::Usage(usage) => usage.0.read(chunk),
+            Reading::Usage(usage) => usage.content.read(chunk),
             Reading::Bytes { sent, .. } => {
                 *sent = sent.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
             }
@@ -220,9 +238,20 @@ impl Meter {
                 None => Metered::AtLeast(0, Unsettled::of(progress)),
             },
             Reading::Usage(usage) => {
-                let (content, weights) = *usage;
-                let usage = content.end().usage();
-                return (of_usage(usage, &weights, status, progress), usage);
+                let UsageReading { content, weights, expected } = *usage;
+                let counted = content.end();
+                let usage = counted.usage();
+                let metered = match of_usage(usage, &weights, status, progress) {
+                    Metered::AtLeast(units, cause) => match expected {
+                        Some(expected) => {
+                            let units = expected.units(usage, counted.text_bytes(), &weights);
+                            Metered::Estimated(units, cause)
+                        }
+                        None => Metered::AtLeast(units, cause),
+                    },
+                    metered => metered,
+                };
+                return (metered, usage);
             }
             Reading::Bytes { sent, unit } => Metered::Cost(sent.div_ceil(unit.get())),
         };

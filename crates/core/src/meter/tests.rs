@@ -43,7 +43,7 @@ fn fields(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
 fn stated(meter: Meter) -> Option<u64> {
     match meter.finish(StatusCode::OK, Progress::Ended).0 {
         Metered::Cost(units) => Some(units),
-        Metered::AtLeast(..) => None,
+        Metered::AtLeast(..) | Metered::Estimated(..) => None,
     }
 }
 

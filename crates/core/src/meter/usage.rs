@@ -9,6 +9,7 @@ use super::field::in_field;
 use super::follow::{Collect, Follow};
 use super::number::Number;
 use super::pointer::Pointer;
+use super::texts::Texts;
 use super::trail::Trail;
 use crate::price::Usage;
 
@@ -184,13 +185,16 @@ pub(super) struct Counted {
     places: Box<[(Trail, Counter)]>,
     /// The largest values so far.
     largest: [Option<u64>; COUNTERS],
+    /// The text that the answer has. None: it is not counted.
+    texts: Option<Texts>,
 }
 
 impl Counted {
-    /// Before the body of a response with these fields.
-    pub(super) fn new(api: UsageApi, headers: &HeaderMap) -> Self {
+    /// Before the body of a response with these fields, whose text is counted if `counts_text`.
+    pub(super) fn new(api: UsageApi, headers: &HeaderMap, counts_text: bool) -> Self {
         let places = api.pointers().map(|(pointer, counter)| (Trail::new(pointer), counter));
-        let mut counted = Self { api, places: places.collect(), largest: [None; COUNTERS] };
+        let texts = counts_text.then(Texts::default);
+        let mut counted = Self { api, places: places.collect(), largest: [None; COUNTERS], texts };
         for (name, counter) in api.fields() {
             counted.count(*counter, in_field(headers, &HeaderName::from_static(name)));
         }
@@ -201,6 +205,21 @@ impl Counted {
         let largest = &mut self.largest[counter as usize];
         // None is less than any value.
         *largest = (*largest).max(value);
+    }
+
+    /// The bytes of text in the answer, if they are counted.
+    pub(super) fn text_bytes(&self) -> u64 {
+        self.texts.as_ref().map_or(0, Texts::bytes)
+    }
+
+    fn reads_key(&self) -> bool {
+        self.places.iter().any(|(trail, _)| trail.reads_key())
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&mut Texts)) {
+        if let Some(texts) = &mut self.texts {
+            tell(texts);
+        }
     }
 
     /// The tokens, if the answer states any.
@@ -232,11 +251,19 @@ impl Collect for Counted {
 
 impl Follow for Counted {
     fn wants_text(&self) -> bool {
-        self.places.iter().any(|(trail, _)| trail.reads_key())
+        self.reads_key() || self.texts.as_ref().is_some_and(Texts::is_open)
     }
 
     fn byte(&mut self, byte: u8) {
         self.each(|trail| trail.key_byte(byte));
+        self.tell(|texts| texts.read(&[byte]));
+    }
+
+    fn plain(&mut self, run: &[u8]) {
+        if self.reads_key() {
+            run.iter().for_each(|byte| self.each(|trail| trail.key_byte(*byte)));
+        }
+        self.tell(|texts| texts.read(run));
     }
 
     fn lone_half(&mut self) {
@@ -261,17 +288,25 @@ impl Follow for Counted {
 
     fn begin_key(&mut self) {
         self.each(Trail::begin_key);
+        self.tell(Texts::begin_key);
     }
 
     fn end_key(&mut self) {
         self.each(Trail::end_key);
+        self.tell(Texts::end_key);
     }
 
-    fn begin_value(&mut self) {}
+    fn begin_value(&mut self) {
+        self.tell(Texts::begin_value);
+    }
 
-    fn begin_text(&mut self) {}
+    fn begin_text(&mut self) {
+        self.tell(Texts::begin_text);
+    }
 
-    fn end_text(&mut self) {}
+    fn end_text(&mut self) {
+        self.tell(Texts::end_text);
+    }
 
     fn number(&mut self, number: &Number) {
         for index in 0..self.places.len() {

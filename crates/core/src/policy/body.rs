@@ -95,10 +95,8 @@ impl BodyWords {
     /// The words in the keys and the costs of these policies. None: they need no body.
     pub fn of_policies<'p>(policies: impl Iterator<Item = &'p Policy> + Clone) -> Option<Self> {
         let reservations = policies.clone().filter_map(|policy| policy.cost.reservation());
-        let keys = policies.flat_map(Policy::keys);
-        let words = keys.flat_map(KeyExpr::body_words);
-        let words = words.chain(reservations.clone().flat_map(Reservation::words));
         let stored = reservations.clone().flat_map(Reservation::stored).map(Box::from);
+        let words = policies.flat_map(Policy::body_words);
         Self::new(words, stored.collect(), reservations.count() > 0)
     }
 

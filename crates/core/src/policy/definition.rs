@@ -12,6 +12,7 @@ use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::consistency::Consistency;
 use crate::digest::Counter;
 use crate::meter::{MeterSpec, Usage};
+use crate::request::ContentWord;
 use crate::time::Span;
 
 /// One limit.
@@ -123,6 +124,12 @@ impl Policy {
     /// Whether it judges a request only when the body of the request has been read.
     pub fn needs_body(&self) -> bool {
         self.cost.reservation().is_some() || self.keys().any(KeyExpr::needs_body)
+    }
+
+    /// What it reads in bodies.
+    pub fn body_words(&self) -> impl Iterator<Item = &ContentWord> {
+        let estimate = self.cost.reservation().into_iter().flat_map(Reservation::words);
+        self.keys().flat_map(KeyExpr::body_words).chain(estimate)
     }
 
     /// All counters that it may keep for a client, except those of single keys that have

@@ -1,5 +1,7 @@
 //! The estimate of one request, see [`Reservation`].
 
+use std::sync::Arc;
+
 use http::Method;
 
 use super::fields::Lack;
@@ -14,6 +16,12 @@ impl Subject<'_, '_> {
         let reservation = policy.cost.reservation()?;
         let usage = self.estimated_usage(reservation).unwrap_or_default();
         Some(Estimate { usage, model: self.model(reservation).ok().flatten() })
+    }
+
+    /// The model that the request names, if one of `policies` estimates what requests use.
+    pub fn requested_model(&self, policies: &[Arc<Policy>]) -> Option<Box<str>> {
+        let mut reservations = policies.iter().filter_map(|policy| policy.cost.reservation());
+        self.model(reservations.next()?).ok().flatten()
     }
 
     /// Whether backends may read another model or another maximum in the body.

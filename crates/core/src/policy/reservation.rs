@@ -8,7 +8,7 @@
 use std::num::NonZeroU64;
 
 use super::KeyExpr;
-use crate::meter::{Usage, UsageApi};
+use crate::meter::{Expected, Usage, UsageApi};
 use crate::request::{ContentFault, ContentSize, ContentValues, ContentWord};
 
 /// How tokens are estimated.
@@ -26,6 +26,9 @@ pub struct ReserveSettings {
     pub stored_input: u64,
     /// Where the request names the model. None: where its API does.
     pub model: Option<KeyExpr>,
+    /// Whether a request whose answer does not tell the cost counts what can be estimated of it,
+    /// and not what was reserved.
+    pub estimates_unsettled: bool,
 }
 
 impl Default for ReserveSettings {
@@ -37,6 +40,7 @@ impl Default for ReserveSettings {
             image: 1500,
             stored_input: 8192,
             model: None,
+            estimates_unsettled: false,
         }
     }
 }
@@ -91,13 +95,20 @@ impl Reservation {
     }
 
     /// The key that is the model; none if the path names it.
-    pub(super) const fn model(&self) -> Option<&KeyExpr> {
+    pub const fn model(&self) -> Option<&KeyExpr> {
         self.model.as_ref()
     }
 
     /// The settings.
     pub const fn settings(&self) -> &ReserveSettings {
         &self.settings
+    }
+
+    /// What counts for a request with this estimate, if its answer does not tell the cost. None:
+    /// what was reserved.
+    pub fn expected(&self, estimate: &Estimate) -> Option<Expected> {
+        let usage = estimate.usage.filter(|_| self.settings.estimates_unsettled)?;
+        Some(Expected { input: usage.input, bytes_per_token: self.settings.bytes_per_token })
     }
 
     /// What it reads in a body.

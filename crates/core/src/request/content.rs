@@ -121,6 +121,11 @@ impl ContentWord {
         matches!(self, Self::McpMethod | Self::McpTool)
     }
 
+    /// Whether it is a value at a JSON Pointer.
+    pub const fn is_json(&self) -> bool {
+        matches!(self, Self::Json(_))
+    }
+
     /// Its name, if it has one.
     pub fn name(&self) -> Option<&str> {
         match self {

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
+use crate::policy::{
+    ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, Reservation, UserSource,
+};
 use crate::request::{folded_name, is_plain_name};
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
@@ -96,6 +98,9 @@ fn add_policy(policy: &Policy, names: &mut Vec<HeaderName>) {
     }
     if let Cost::Field { name, .. } = &policy.cost {
         names.push(name.clone());
+    }
+    if let Some(key) = policy.cost.reservation().and_then(Reservation::model) {
+        add_key(key, names);
     }
     names.extend(policy.exempt.headers.iter().map(|(name, _)| name.clone()));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tollgate_core::algorithm::MAX_LIMIT;
 use tollgate_core::consistency::{OnFailure, StoreMode};
 use tollgate_core::policy::{self, MissingKey, Mode, Plan, Policy};
 
@@ -87,6 +88,22 @@ enum Cost {
     Body { body_unit_bytes: u64 },
     /// Reserved, and settled by the response.
     Metered { reserve: u64, settled: bool },
+    /// Reserved by what the body of the request states, and settled by the response.
+    Estimated { reserve: Estimate, settled: bool },
+}
+
+/// How the tokens are estimated that a request may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct Estimate {
+    output: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output: Option<u64>,
+    bytes_per_token: u64,
+    image: u64,
+    stored_input: u64,
+    /// The most units of a request, if it is not the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<u64>,
 }
 
 /// The limits of plans.
@@ -181,6 +198,20 @@ fn cost(cost: &policy::Cost) -> Cost {
             Cost::Field { header: name.as_str().to_owned(), default: *default, max: *max }
         }
         policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
-        policy::Cost::Metered { reserve, .. } => Cost::Metered { reserve: *reserve, settled: true },
+        policy::Cost::Metered { reserve, estimate: None, .. } => {
+            Cost::Metered { reserve: *reserve, settled: true }
+        }
+        policy::Cost::Metered { reserve, estimate: Some(estimate), .. } => {
+            let settings = estimate.settings();
+            let reserve = Estimate {
+                output: settings.output,
+                max_output: settings.max_output,
+                bytes_per_token: settings.bytes_per_token.get(),
+                image: settings.image,
+                stored_input: settings.stored_input,
+                max: Some(*reserve).filter(|max| *max < MAX_LIMIT),
+            };
+            Cost::Estimated { reserve, settled: true }
+        }
     }
 }

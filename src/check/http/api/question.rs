@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tollgate_core::meter::Usage;
 use tollgate_core::time::Span;
 use tollgate_limiter::Limit;
 
@@ -98,10 +99,32 @@ pub struct LeaseCall {
     pub lease: Option<String>,
     /// What the request has cost. Only for `/v1/settle`.
     pub actual: Option<u64>,
+    /// The tokens that the request has used, instead of `actual`. Only for `/v1/settle`.
+    #[serde(deserialize_with = "object")]
+    pub usage: Option<UsedTokens>,
+    /// The model that has used them.
+    pub model: Option<String>,
     /// How long the lease lasts from now on. Only for `/v1/renew`.
     pub ttl: Option<String>,
     #[serde(deserialize_with = "objects")]
     pub leases: Option<Vec<Self>>,
+}
+
+/// The tokens of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UsedTokens {
+    /// The input that was in no cache.
+    pub input: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub output: u64,
+}
+
+impl From<UsedTokens> for Usage {
+    fn from(UsedTokens { input, cache_read, cache_write, output }: UsedTokens) -> Self {
+        Self { input, cache_read, cache_write, output }
+    }
 }
 
 /// Reads a body.

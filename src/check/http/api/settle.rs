@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use http::{Response, StatusCode};
 use tollgate_core::decision::ChargedCounter;
 use tollgate_core::digest::Counter;
-use tollgate_core::policy::{Policy, Preflights};
+use tollgate_core::meter::{MeterSpec, Usage};
+use tollgate_core::policy::{Cost, Policy, Preflights};
 use tollgate_core::store::{Mark, Marked, Source};
 use tollgate_core::time::{Span, Timestamp};
 
@@ -40,8 +41,39 @@ pub struct Ending<'r> {
 /// What one element of a call asks.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
-    Settle(u64),
+    Settle(Spent),
     Renew(Span),
+}
+
+/// What a request has cost.
+#[derive(Clone, Copy, Debug)]
+enum Spent {
+    /// These units, under each policy.
+    Units(u64),
+    /// These tokens. Policies that count no tokens keep what they have charged.
+    Tokens(Usage),
+}
+
+impl Spent {
+    /// The units under a policy that has charged `charged` units.
+    fn units(&self, policy: &Policy, charged: u64) -> u64 {
+        match (self, &policy.cost) {
+            (Self::Units(units), _) => *units,
+            (
+                Self::Tokens(usage),
+                Cost::Metered { meter: MeterSpec::Usage { weights, .. }, .. },
+            ) => weights.units(usage),
+            (Self::Tokens(_), _) => charged,
+        }
+    }
+
+    /// By what settlements of one lease are compared.
+    const fn sum(&self) -> u64 {
+        match self {
+            Self::Units(units) => *units,
+            Self::Tokens(usage) => usage.all_input().saturating_add(usage.output),
+        }
+    }
 }
 
 /// A charge of a lease that can be ended.
@@ -89,15 +121,28 @@ impl Ending<'_> {
         let wish = match self.verb {
             Verb::Settle => {
                 surplus("ttl", call.ttl.is_some())?;
-                Wish::Settle(call.actual.ok_or_else(|| missing("actual"))?)
+                surplus("model", call.model.is_some() && call.usage.is_none())?;
+                match (call.actual, call.usage) {
+                    (Some(units), None) => Wish::Settle(Spent::Units(units)),
+                    (None, Some(tokens)) => Wish::Settle(Spent::Tokens(tokens.into())),
+                    (None, None) => return Err(missing("actual")),
+                    (Some(_), Some(_)) => {
+                        let detail = "beside \"usage\" there is \"actual\"";
+                        return Err(Problem::bad_request(detail).at("/actual"));
+                    }
+                }
             }
             Verb::Release => {
                 surplus("ttl", call.ttl.is_some())?;
                 surplus("actual", call.actual.is_some())?;
-                Wish::Settle(0)
+                surplus("usage", call.usage.is_some())?;
+                surplus("model", call.model.is_some())?;
+                Wish::Settle(Spent::Units(0))
             }
             Verb::Renew => {
                 surplus("actual", call.actual.is_some())?;
+                surplus("usage", call.usage.is_some())?;
+                surplus("model", call.model.is_some())?;
                 let max: Span = self.asking.leases.max_ttl.into();
                 match &call.ttl {
                     Some(text) => Wish::Renew(ttl(text, max)?),
@@ -114,7 +159,7 @@ impl Ending<'_> {
         let token = self.open(text).map_err(at_lease)?;
         let charges = self.charges(&token).map_err(at_lease)?;
         let done = match wish {
-            Wish::Settle(actual) => self.settle(&token, &charges, actual).await,
+            Wish::Settle(spent) => self.settle(&token, &charges, spent).await,
             Wish::Renew(ttl) => self.renew(token.clone(), &charges, ttl).await,
         };
         done.map_err(at_lease)
@@ -192,11 +237,14 @@ impl Ending<'_> {
         &self,
         token: &LeaseToken,
         charges: &[Open<'_>],
-        actual: u64,
+        spent: Spent,
     ) -> Result<LeaseDone, Problem> {
-        let end = End::Settled(actual);
+        let end = End::Settled(spent.sum());
         let mark = mark(token, end)?;
+        let mut most = None;
         for charge in charges {
+            let actual = spent.units(&charge.policy, charge.leased.charged.cost);
+            most = most.max(Some(actual));
             if let Marked::Before(found) = self.set(charge, &mark, (token.taken, actual)).await? {
                 check_same(found, end)?;
             }
@@ -209,6 +257,7 @@ impl Ending<'_> {
             GivenBack::Before(found) => check_same(found, end)?,
             GivenBack::Unknown => {}
         }
+        let actual = most.unwrap_or_else(|| spent.sum());
         Ok(LeaseDone { actual: Some(actual), ..LeaseDone::default() })
     }
 

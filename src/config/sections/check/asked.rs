@@ -30,6 +30,10 @@ pub fn warn_unsettled(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Con
 
 /// What happens without the end of the response, and what helps. None if it is not needed.
 fn needed(policy: &Policy) -> Option<(&'static str, &'static str)> {
+    if policy.cost.reservation().is_some() {
+        let what = "knows neither the body nor the cost in the response: it reserves by the length";
+        return Some((what, "let this gateway forward the requests, or ask with /v1/check"));
+    }
     if policy.needs_body() {
         let what = "has no values of the body: the other proxy does not send it";
         return Some((what, "use another key, or let this gateway forward the requests"));

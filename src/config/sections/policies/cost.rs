@@ -10,6 +10,7 @@ use crate::config::field::{Either, Field, List};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldName, Size};
 use crate::config::sections::context::Context;
+use crate::config::sections::policies::reserve::{self, ReserveForm};
 use crate::config::sections::policies::settle::RawSettle;
 use crate::config::words::{Word, words};
 
@@ -43,7 +44,7 @@ pub struct RawCost {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = 2000)]
     #[schemars(range(min = 1, max = MAX_LIMIT))]
-    reserve: Field<u64>,
+    reserve: Field<ReserveForm>,
     /// With `reserve`: where the response says what the request cost.
     #[schemars(extend("x-default" = "none, but `reserve` needs it"))]
     settle: Field<RawSettle>,
@@ -68,7 +69,8 @@ pub fn span_of(raw: &Field<CostForm>, field: &spec::Field) -> Option<TextSpan> {
         spec::Field::Reserve => cost.reserve.span(),
         spec::Field::Settle => cost.settle.span(),
         spec::Field::ResponseBytes => cost.settle.value()?.response_bytes_span(),
-        _ => None,
+        spec::Field::Unsettled => cost.settle.value()?.unsettled_span(),
+        other => reserve::span_of(&cost.reserve, other),
     }
 }
 
@@ -85,7 +87,7 @@ impl RawCost {
                 self.body_bytes.value().map(|Size(bytes)| CostSpec::Body(*bytes))
             }
             (true, true, false) => Some(CostSpec::Reserve {
-                units: self.reserve.written(|units| *units),
+                units: reserve::spec(&self.reserve),
                 settle: self.settle.read(|settle| settle.value.spec(settle.span, cx)),
             }),
             _ => {

@@ -6,6 +6,7 @@ pub mod elastic;
 pub mod exempt;
 pub mod penalty;
 pub mod plans;
+pub mod reserve;
 pub mod settle;
 
 use std::sync::Arc;
@@ -304,7 +305,15 @@ impl RawPolicy {
             | At::CostMax
             | At::BodyBytes
             | At::Reserve
+            | At::ReserveOutput
+            | At::ReserveMaxOutput
+            | At::ReserveBytesPerToken
+            | At::ReserveImage
+            | At::ReserveStored
+            | At::ReserveMax
+            | At::ReserveModel
             | At::Settle
+            | At::Unsettled
             | At::ResponseBytes => cost::span_of(&self.cost, field),
         }
     }

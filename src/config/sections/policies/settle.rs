@@ -33,6 +33,10 @@ pub struct RawSettle {
     /// With `usage`: how much a token of each kind counts.
     #[schemars(extend("x-default" = "each token is one unit"))]
     weights: Field<RawWeights>,
+    /// With `usage`: what a request counts whose answer does not state its tokens.
+    #[schemars(extend("default" = "keep"))]
+    #[schemars(example = &"estimate")]
+    unsettled: Field<Word<OnUnsettled>>,
     /// At this place in its body, which is a JSON document, whatever its `Content-Type` says.
     #[schemars(extend("x-default" = "none"))]
     json: Field<PointerText>,
@@ -98,9 +102,29 @@ words! {
     }
 }
 
+/// What a request counts whose answer does not state its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnUnsettled {
+    /// What was reserved.
+    Keep,
+    /// What can be estimated.
+    Estimate,
+}
+
+words! {
+    /// What a request counts whose answer does not state its tokens.
+    OnUnsettled as "unsettled" {
+        /// What was reserved, or the tokens that the answer has stated so far, if these are more.
+        "keep" => OnUnsettled::Keep,
+        /// The tokens that the answer has stated so far. If it has stated none: the estimated input,
+        /// and its text.
+        "estimate" => OnUnsettled::Estimate,
+    }
+}
+
 impl RawSettle {
     pub fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<SettleSpec> {
-        let Self { header, body, usage, weights, json, sse_json, response_bytes } = self;
+        let Self { header, body, usage, weights, unsettled, json, sse_json, response_bytes } = self;
         let sources = [
             header.is_absent(),
             body.is_absent(),
@@ -115,9 +139,11 @@ impl RawSettle {
             cx.error(span, message, "write exactly one of them");
             return None;
         }
-        if let Some(span) = weights.span().filter(|_| usage.is_absent()) {
-            let message = "\"weights\" belongs to \"usage\"";
-            cx.error(span, message, "leave it out, or write \"usage\" too");
+        for (span, field) in [(weights.span(), "weights"), (unsettled.span(), "unsettled")] {
+            if let Some(span) = span.filter(|_| usage.is_absent()) {
+                let message = format!("\"{field}\" belongs to \"usage\"");
+                cx.error(span, &message, "leave it out, or write \"usage\" too");
+            }
         }
         if let Some(Size(bytes)) = response_bytes.value() {
             return Some(SettleSpec::Bytes(*bytes));
@@ -131,7 +157,16 @@ impl RawSettle {
         let body = || body.value().map(|pointer| MeterSpec::Body(pointer.0.clone()));
         let json = || json.value().map(|pointer| MeterSpec::Json(pointer.0.clone()));
         let sse_json = || sse_json.value().map(|pointer| MeterSpec::SseJson(pointer.0.clone()));
-        header.or_else(body).or_else(usage).or_else(json).or_else(sse_json).map(SettleSpec::Meter)
+        let meter = header.or_else(body).or_else(usage).or_else(json).or_else(sse_json);
+        match unsettled.word() {
+            Some(OnUnsettled::Estimate) => meter.map(SettleSpec::Estimated),
+            Some(OnUnsettled::Keep) | None => meter.map(SettleSpec::Meter),
+        }
+    }
+
+    /// Where `unsettled` is written.
+    pub fn unsettled_span(&self) -> Option<TextSpan> {
+        self.unsettled.span()
     }
 
     /// Where `response_bytes` is written.

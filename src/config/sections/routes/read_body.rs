@@ -56,7 +56,7 @@ pub fn of_route(
         Some(max) => cx.within(max.value.0, max.span, "max", MAX),
         None => Some(USUAL_READ_BYTES),
     };
-    let words = BodyWords::of(policies?.iter().flat_map(|policy| policy.keys()));
+    let words = BodyWords::of_policies(policies?.iter().map(|policy| &**policy));
     let Some(words) = words else {
         if let Some(span) = raw.span().filter(|_| !needs_message) {
             let message = format!("\"read_body\" has no effect: no policy of {shown} needs a body");

@@ -6,8 +6,8 @@ use http::{HeaderName, StatusCode};
 
 use super::*;
 use crate::algorithm::Concurrency;
-use crate::meter::{MeterSpec, Metered, Unsettled};
-use crate::policy::{Count, Left};
+use crate::meter::{MeterSpec, Metered, Unsettled, Usage, UsageApi, Weights};
+use crate::policy::{Count, Estimate, Left, Reservation, ReserveSettings};
 
 fn metered(reserve: u64) -> Cost {
     let meter = MeterSpec::Header(HeaderName::from_static("x-used"));
@@ -176,4 +176,61 @@ async fn units_that_a_policy_in_shadow_refused_are_not_given_back_to_it() {
     assert_eq!(gate.remaining().await, [0]);
     gate.end(first.lease, &ended(200));
     assert_eq!(gate.remaining().await, [1]);
+}
+
+/// A policy that reserves what the body states. Its counters have a limit of 100.
+fn estimating(estimates_unsettled: bool) -> Policy {
+    let settings = ReserveSettings { estimates_unsettled, ..ReserveSettings::default() };
+    let estimate = Some(Box::new(Reservation::new(UsageApi::OpenAi, settings)));
+    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, weights: Weights::default() };
+    let cost = Cost::Metered { reserve: 90, estimate, meter };
+    Policy { cost, ..policy("p", 100, DAY) }
+}
+
+/// The remaining units after a request with this estimate and this ending.
+async fn left_of(policy: Policy, tokens: Option<[u64; 2]>, ending: &Ending<'_>) -> u64 {
+    let gate = Gate::new([policy]);
+    let usage = tokens.map(|[input, output]| Usage { input, output, ..Usage::default() });
+    let estimate = Estimate { usage, model: None };
+    let cost = gate.policies[0].cost.reserved(&estimate);
+    let mut list = gate.claims(&[cost]);
+    list[0].estimate = Some(Box::new(estimate));
+    let mut claims = Claims { list, lacking: Lacking::new(), settles: false };
+    let now = Timestamp::from_micros(0);
+    let decision = gate.limiter.judge().judge(&mut claims, gate.room, now).await;
+    assert!(matches!(decision.outcome, Outcome::Admit));
+    gate.end(decision.lease, ending);
+    gate.remaining().await[0]
+}
+
+#[tokio::test]
+async fn without_an_answer_the_reservation_or_the_estimated_input_counts() {
+    let gone = Ending::default();
+    assert_eq!(left_of(estimating(false), Some([20, 30]), &gone).await, 50);
+    assert_eq!(left_of(estimating(true), Some([20, 30]), &gone).await, 80);
+    // The size of the body is not known.
+    assert_eq!(left_of(estimating(true), None, &gone).await, 10);
+    let broken = [Metered::Estimated(33, Unsettled::Broken)];
+    let broken = Ending { metered: &broken, ..ended(200) };
+    assert_eq!(left_of(estimating(true), Some([20, 30]), &broken).await, 67);
+}
+
+/// Such a request is never refused, so it must cost nothing in the end, whatever its answer states.
+#[tokio::test]
+async fn a_request_that_has_reserved_nothing_costs_nothing() {
+    for reading in [Metered::Cost(50), Metered::AtLeast(50, Unsettled::Broken)] {
+        let ending = Ending { metered: &[reading], ..ended(200) };
+        assert_eq!(left_of(estimating(false), Some([0, 0]), &ending).await, 100);
+    }
+    assert_eq!(left_of(estimating(true), Some([0, 0]), &Ending::default()).await, 100);
+}
+
+#[tokio::test]
+async fn an_estimate_is_at_most_the_limit_of_the_client() {
+    let mut policy = estimating(false);
+    if let Cost::Metered { reserve, .. } = &mut policy.cost {
+        *reserve = 1_000_000;
+    }
+    assert_eq!(left_of(policy.clone(), Some([5_000, 9_000]), &ended(200)).await, 0);
+    assert_eq!(left_of(policy, None, &ended(200)).await, 0);
 }

@@ -1,13 +1,10 @@
 //! What a request costs, and which outcomes are counted.
 
-use std::num::NonZeroU64;
-
 use http::{HeaderName, StatusCode};
 
 use super::fault::Faults;
-use super::{ClientFacts, CostSpec, CountSpec, Field, PolicySpec, SettleSpec, Written};
+use super::{ClientFacts, CostSpec, CountSpec, Field, PolicySpec, ReserveSpec, Written, reserve};
 use crate::algorithm::{Algorithm, MAX_LIMIT};
-use crate::meter::MeterSpec;
 use crate::policy::{Cost, Count};
 
 impl PolicySpec {
@@ -27,23 +24,10 @@ impl PolicySpec {
                 Some(cost_by_header(name, [default, max], own, has, faults))
             }
             CostSpec::Body(bytes) => {
-                let unit_bytes = unit(*bytes, Field::BodyBytes, faults)?;
+                let unit_bytes = reserve::unit(*bytes, Field::BodyBytes, faults)?;
                 Some(Cost::Body { unit_bytes })
             }
-            CostSpec::Reserve { units, settle } => {
-                // With nothing reserved, a request would be admitted however high the debt is.
-                let reserve = faults.number(units, Field::Reserve, 1..=MAX_LIMIT);
-                let message = "the reserved cost is never settled, because there is no \"settle\"";
-                let advice =
-                    "like settle: { header: x-tokens-used }; a fixed cost is written cost: 4";
-                let meter = match faults.required(settle, Field::Cost, message, advice)? {
-                    SettleSpec::Meter(meter) => meter.clone(),
-                    SettleSpec::Bytes(bytes) => {
-                        MeterSpec::Bytes { unit: unit(*bytes, Field::ResponseBytes, faults)? }
-                    }
-                };
-                Some(Cost::Metered { reserve: reserve?, estimate: None, meter })
-            }
+            CostSpec::Reserve { units, settle } => reserve::cost(units, settle, faults),
         }
     }
 
@@ -75,7 +59,11 @@ impl PolicySpec {
                 default.copied().map(|units| (units, Field::CostDefault))
             }
             Some(CostSpec::Reserve { units, .. }) => {
-                units.copied().map(|units| (units, Field::Reserve))
+                // An estimate is never more than the limit.
+                match units.given() {
+                    Some(ReserveSpec::Units(units)) => Some((*units, Field::Reserve)),
+                    Some(ReserveSpec::Estimate(_)) | None => None,
+                }
             }
             Some(CostSpec::Body(_)) | None => None,
         };
@@ -108,13 +96,4 @@ fn cost_by_header(
     }
     let max = max.unwrap_or_else(|| own.map_or(default, Algorithm::capacity).max(default));
     Cost::Field { name: name.clone(), default, max }
-}
-
-/// How many bytes cost one unit.
-fn unit(bytes: u64, field: Field, faults: &Faults) -> Option<NonZeroU64> {
-    let unit = NonZeroU64::new(bytes);
-    if unit.is_none() {
-        faults.error(field, "a unit cannot have 0 bytes", "write a size, like 1KiB");
-    }
-    unit
 }

@@ -15,6 +15,7 @@ mod field;
 mod key;
 mod limits;
 mod penalty;
+mod reserve;
 #[cfg(test)]
 mod tests;
 mod written;
@@ -140,10 +141,38 @@ pub enum CostSpec {
     /// Units that the response corrects.
     Reserve {
         /// The units that a request costs at first.
-        units: Written<u64>,
+        units: Written<ReserveSpec>,
         /// Where the response says what the request cost. It is required.
         settle: Written<SettleSpec>,
     },
+}
+
+/// The units that a request costs at first.
+#[derive(Clone, Debug)]
+pub enum ReserveSpec {
+    /// This number.
+    Units(u64),
+    /// The units of the tokens that the request may use.
+    Estimate(Box<EstimateSpec>),
+}
+
+/// How the tokens are estimated that a request may use.
+#[derive(Clone, Debug, Default)]
+pub struct EstimateSpec {
+    /// Tokens of the output, if the request states no maximum.
+    pub output: Written<u64>,
+    /// The most tokens of the output for each choice.
+    pub max_output: Written<u64>,
+    /// Bytes of the body for each token of the input.
+    pub bytes_per_token: Written<u64>,
+    /// Tokens of an image.
+    pub image: Written<u64>,
+    /// Tokens of input that the backend has stored.
+    pub stored_input: Written<u64>,
+    /// The most units.
+    pub max: Written<u64>,
+    /// The key that is the model.
+    pub model: Written<KeyExpr>,
 }
 
 /// Where a response says what its request cost.
@@ -151,6 +180,8 @@ pub enum CostSpec {
 pub enum SettleSpec {
     /// In this part of it.
     Meter(MeterSpec),
+    /// In its tokens, and if these are not known, the cost is estimated.
+    Estimated(MeterSpec),
     /// The length of its body: one unit for each started piece of so many bytes.
     Bytes(u64),
 }
