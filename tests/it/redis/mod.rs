@@ -1,6 +1,7 @@
 //! Several gateways on one Redis: the guarantees across all of them, and the behaviour
 //! while it is unavailable.
 
+mod budgets;
 mod clocks;
 mod closing;
 mod conformance;
