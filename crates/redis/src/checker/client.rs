@@ -114,7 +114,7 @@ async fn live(
         // The response takes its time; then nobody is here who could be asked.
         sleep(Duration::from_millis(hold_ms)).await;
     }
-    settle(fleet, node, worker, client, &decided, &mut random);
+    settle(fleet, (node, worker), client, (request, &decided), &mut random);
     world.tell(|| format!("request {request} has ended"));
 }
 
@@ -257,10 +257,9 @@ fn note(world: &World, request: usize, charges: &[Charge<'_>], decided: &Decided
 /// Tells what the request has cost, as the limiter does at the end of a response.
 fn settle(
     fleet: &Fleet,
-    node: &Node,
-    worker: usize,
+    (node, worker): (&Node, usize),
     client: &Client,
-    decided: &Decided,
+    (request, decided): (usize, &Decided),
     random: &mut Rng,
 ) {
     let (world, counters) = (&fleet.world, &fleet.scenario.counters);
@@ -287,6 +286,7 @@ fn settle(
         corrections.push(Correction { charge, source: answer.source, op });
         let (at_us, node, source) = (world.now_us(), node.number, answer.source);
         world.journal.borrow_mut().correct(Corrected {
+            request,
             at_us,
             order: (0, 0),
             node,

@@ -25,6 +25,26 @@ pub(super) fn draw(seed: u64) -> Scenario {
     scenario
 }
 
+/// The scenario of this seed, whose counters are budgets: fixed windows in `exact`, and requests that
+/// turn out to cost nothing, less than they reserve, or up to many times as much.
+pub(super) fn draw_budgets(seed: u64) -> Scenario {
+    let mut scenario = draw_plain(seed);
+    let mut random = Rng::with_seed(seed ^ 0xB1);
+    for counted in &mut scenario.counters {
+        let window = Span::from_secs(random.u64(1..=6));
+        let quota = Quota::new(random.u64(5..=200), window).expect("a small limit");
+        counted.algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
+        let on_failure = if random.bool() { OnFailure::Deny } else { OnFailure::Local };
+        counted.consistency = consistency(StoreMode::Exact, on_failure);
+        counted.binding = true;
+    }
+    for client in &mut scenario.clients {
+        client.settling = Settling::UpTo(random.choice([3, 10, 100]).expect("one of them"));
+        client.hold_ms = random.u64(0..=1500);
+    }
+    scenario
+}
+
 /// The scenario of this seed, without crowds, plans, bans and refused calls.
 pub(super) fn draw_plain(seed: u64) -> Scenario {
     let mut random = Rng::with_seed(seed);

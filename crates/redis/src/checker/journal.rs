@@ -100,6 +100,8 @@ pub(super) struct Charged {
 
 /// What became of a charge after its request.
 pub(super) struct Corrected {
+    /// The request, by its number.
+    pub(super) request: usize,
     pub(super) at_us: u64,
     pub(super) order: Order,
     pub(super) node: usize,

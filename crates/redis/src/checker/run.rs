@@ -12,7 +12,7 @@ use tollgate_core::time::Span;
 use super::client::{self, Departure};
 use super::journal::{Probe, Sample};
 use super::node::Fleet;
-use super::oracle::{self, Broken};
+use super::oracle::{self, Broken, budgets};
 use super::scenario::{Client, Scenario};
 use super::server::Servers;
 use super::world::{self, World};
@@ -43,6 +43,8 @@ pub(super) struct Ran {
     pub(super) story: String,
     /// Requests whose waits can be probed.
     pub(super) waits: Vec<usize>,
+    /// Windows of which the cost in the end is judged, and those that cost more than the limit.
+    pub(super) windows: [u64; 2],
 }
 
 /// Runs a scenario, and judges it.
@@ -59,6 +61,7 @@ pub(super) fn run(scenario: &Scenario, is_told: bool) -> Ran {
         digest: if is_told { journal.digest() } else { 0 },
         story: world.story.text(),
         waits: fork::candidates(scenario, &journal),
+        windows: budgets::exceeded(scenario, &journal),
     }
 }
 

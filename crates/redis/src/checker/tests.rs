@@ -15,10 +15,10 @@ use fastrand::Rng;
 use tollgate_core::consistency::StoreMode;
 
 use super::directed::{ALL, Defect};
-use super::draw::{draw, draw_plain};
+use super::draw::{draw, draw_budgets, draw_plain};
 use super::fork;
 use super::memory;
-use super::oracle::Broken;
+use super::oracle::{Broken, budgets};
 use super::run::{Ran, run};
 use super::scenario::{Scenario, Trouble};
 use super::shrink::shrink;
@@ -198,6 +198,34 @@ fn no_promise_is_broken() {
             format!("TOLLGATE_CHECKER_SEED={seed} scripts/test --lib checker -- --nocapture");
         panic!("{}", tale(&what, &scenario, &ran));
     }
+}
+
+/// The runs whose counters are budgets: TOLLGATE_CHECKER_RUNS says how many, and
+/// TOLLGATE_CHECKER_SEED with which seed they begin.
+#[test]
+fn a_budget_is_exceeded_by_what_is_in_flight_at_most() {
+    let first = number("TOLLGATE_CHECKER_SEED").unwrap_or(1);
+    let runs = number("TOLLGATE_CHECKER_RUNS").unwrap_or(RUNS);
+    let sum = Mutex::new(([0; 2], None::<(Scenario, Ran)>));
+    for_all(first..first + runs, |seed| {
+        let scenario = draw_budgets(seed);
+        let ran = run(&scenario, false);
+        let mut sum = sum.lock().expect("no run panics");
+        let [judged, above] = ran.windows;
+        sum.0 = [sum.0[0] + judged, sum.0[1] + above];
+        let is_first = sum.1.as_ref().is_none_or(|(it, _)| it.seed > seed);
+        if is_first && ran.broken.iter().any(|it| it.promise == budgets::PROMISE) {
+            sum.1 = Some((scenario, ran));
+        }
+    });
+    let ([judged, above], worst) = sum.into_inner().expect("no run panics");
+    println!("{runs} runs, {judged} windows are judged, {above} windows cost more than the limit");
+    if let Some((scenario, mut ran)) = worst {
+        ran.broken.retain(|it| it.promise == budgets::PROMISE);
+        panic!("{}", tale(&format!("draw_budgets({})", scenario.seed), &scenario, &ran));
+    }
+    // Otherwise the runs would show nothing.
+    assert!(runs < RUNS || judged > runs && above > runs / 10, "{judged} windows, {above} above");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! what was admitted, when it was admitted (`ledger`).
 
 mod bounds;
+pub(super) mod budgets;
 mod ledger;
 mod promises;
 mod upkeep;
@@ -45,6 +46,7 @@ pub(super) fn judge(scenario: &Scenario, journal: &Journal) -> Vec<Broken> {
         broken.extend(bounds::at_once(scenario, journal, counted, &ledger));
         broken.extend(bounds::in_the_long_run(scenario, counted, &ledger));
         broken.extend(bounds::over_outages(scenario, counted, &ledger));
+        broken.extend(budgets::b1(scenario, journal, (counter, counted)));
         if !counted.is_plain {
             continue;
         }
