@@ -56,7 +56,7 @@ fn backend(record: &Record, seed: u64) -> Origin {
             for _ in 0..3 {
                 let event = "data: {\"choices\":[{\"delta\":{\"content\":\"word\"}}]}\n\n";
                 let _ = write!(stream, "{:x}\r\n{event}\r\n", event.len());
-                thread::sleep(Duration::from_millis(random.u64(1..100)));
+                thread::sleep(Duration::from_millis(random.u64(1..300)));
             }
             let event = format!(
                 "data: {{\"usage\":{{\"prompt_tokens\":1,\"completion_tokens\":{}}}}}\n\n",
@@ -91,7 +91,7 @@ fn gateway(redis: &Redis, origin: &Origin) -> Gateway {
 fn spend(mut client: Client, seed: u64) {
     let mut random = Rng::with_seed(seed);
     loop {
-        let max_tokens = random.u64(500..3000);
+        let max_tokens = random.u64(50..300);
         let uses = 1 + random.u64(max_tokens / 10..max_tokens * 3);
         let body = format!("{{\"stream\":true,\"max_tokens\":{max_tokens},\"uses\":{uses}}}");
         let fields = ["Content-Type: application/json"];
