@@ -1,8 +1,9 @@
-//! The stream of events: figures and refusals once a second, and the state when it changes.
+//! The stream of events: figures, refusals and warnings of budgets once a second, and the state when
+//! it changes.
 //!
 //! Guarantees: what a stream sends is made when the client has room for it, from the newest
-//! figures. Nothing is queued for a client that reads slowly: it loses figures and refusals, and
-//! is told how many. A stream ends when its credential is no longer valid, and when the node drains.
+//! figures. Nothing is queued for a client that reads slowly: it loses figures, refusals and
+//! warnings, and is told how many. A stream ends when its credential is no longer valid, and when the node drains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,14 @@ use super::call::Call;
 use super::node::Phase;
 use super::problem::Problem;
 use super::refusals::ShownRefusal;
-use crate::telemetry::RefusalRings;
+use crate::telemetry::{BudgetWarning, BudgetWarnings, RefusalRings};
 
 /// The most streams at a time.
 const MAX_STREAMS: usize = 16;
 /// The most refusals that a stream sends in a second.
 const MAX_REFUSALS: usize = 100;
+/// The most warnings of budgets that a stream sends in a second.
+const MAX_WARNINGS: usize = 100;
 /// The longest time in which a stream sends nothing.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A comment, which clients ignore.
@@ -38,12 +41,33 @@ const HEARTBEAT_TEXT: &str = ": still here\n\n";
 pub struct Lost {
     summaries: u64,
     refusals: u64,
+    budgets: u64,
 }
 
 /// The refusals of the last second: the event `refusals`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NewRefusals {
     items: Vec<ShownRefusal>,
+}
+
+/// The shares of limits that clients have passed in the last second: the event `budgets`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NewWarnings {
+    items: Vec<ShownWarning>,
+}
+
+/// A share of a limit that a client has passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ShownWarning {
+    time: String,
+    policy: String,
+    /// The id of the client's key, as in the access log.
+    id: String,
+    /// The share of the limit, in percent.
+    share: u8,
+    /// The units that were counted.
+    used: u64,
+    limit: u64,
 }
 
 /// Why a stream ends: the event `end`.
@@ -74,6 +98,7 @@ struct Topics {
     summary: bool,
     state: bool,
     refusals: bool,
+    budgets: bool,
 }
 
 /// One stream.
@@ -87,6 +112,9 @@ struct Subscription {
     refusals: Arc<RefusalRings>,
     /// The sequence of the next refusal to send.
     next_refusal: u64,
+    budgets: Arc<BudgetWarnings>,
+    /// The sequence of the next warning to send.
+    next_warning: u64,
     has_ended: bool,
     heartbeat: Interval,
     may_read: MayRead,
@@ -121,6 +149,7 @@ impl Events {
         &self,
         call: &Call,
         refusals: &Arc<RefusalRings>,
+        budgets: &Arc<BudgetWarnings>,
         may_read: MayRead,
     ) -> Result<EventBody, Problem> {
         let topics = Topics::of(&call.words("topics"));
@@ -134,6 +163,8 @@ impl Events {
             state: Arc::default(),
             refusals: Arc::clone(refusals),
             next_refusal: refusals.next_sequence(),
+            budgets: Arc::clone(budgets),
+            next_warning: budgets.next_sequence(),
             has_ended: false,
             heartbeat: interval(HEARTBEAT),
             may_read,
@@ -155,7 +186,26 @@ impl Events {
 impl Topics {
     fn of(names: &[&str]) -> Self {
         let has = |topic: &str| names.contains(&topic);
-        Self { summary: has("summary"), state: has("state"), refusals: has("refusals") }
+        Self {
+            summary: has("summary"),
+            state: has("state"),
+            refusals: has("refusals"),
+            budgets: has("budgets"),
+        }
+    }
+}
+
+impl ShownWarning {
+    fn of(warning: &BudgetWarning) -> Self {
+        let BudgetWarning { time, policy, id, share, used, limit } = warning;
+        Self {
+            time: time.to_string(),
+            policy: policy.to_string(),
+            id: id.to_string(),
+            share: *share,
+            used: *used,
+            limit: *limit,
+        }
     }
 }
 
@@ -190,8 +240,10 @@ impl Subscription {
         }
         let passed = if self.topics.summary { passed } else { 0 };
         let (refusals, lost) = self.new_refusals();
-        if passed > 0 || lost > 0 {
-            text += &event("lost", &Lost { summaries: passed, refusals: lost });
+        let (warnings, untold) = self.new_warnings();
+        if passed > 0 || lost > 0 || untold > 0 {
+            let lost = Lost { summaries: passed, refusals: lost, budgets: untold };
+            text += &event("lost", &lost);
         }
         if self.topics.state && self.state != tick.state {
             text += &tick.state;
@@ -202,6 +254,9 @@ impl Subscription {
         }
         if !refusals.is_empty() {
             text += &event("refusals", &NewRefusals { items: refusals });
+        }
+        if !warnings.is_empty() {
+            text += &event("budgets", &NewWarnings { items: warnings });
         }
         if tick.is_draining {
             return self.end("this node finishes its last requests", text);
@@ -219,6 +274,16 @@ impl Subscription {
         let end = self.refusals.next_sequence().max(next);
         self.next_refusal = end;
         (refusals.iter().map(ShownRefusal::of).collect(), lost + (end - next))
+    }
+
+    /// The warnings since the last look, and how many were lost.
+    fn new_warnings(&mut self) -> (Vec<ShownWarning>, u64) {
+        if !self.topics.budgets {
+            return (Vec::new(), 0);
+        }
+        let (warnings, next, lost) = self.budgets.since(self.next_warning, MAX_WARNINGS);
+        self.next_warning = next;
+        (warnings.iter().map(ShownWarning::of).collect(), lost)
     }
 
     fn end(&mut self, because: &str, text: String) -> String {

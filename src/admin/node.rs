@@ -24,7 +24,7 @@ use crate::engine::StoreCall;
 use crate::patches::{PatchCall, Resolved};
 use crate::platform::OtherListener;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Forwarders, History, Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{BudgetWarnings, Forwarders, History, Metrics, RefusalRings, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +158,8 @@ pub struct Node {
     pub cluster: ClusterFigures,
     /// The last refusals of all workers.
     pub refusals: Arc<RefusalRings>,
+    /// Shares of limits that clients have passed.
+    pub budgets: Arc<BudgetWarnings>,
     /// Peers that name clients and are not trusted.
     pub forwarders: Arc<Forwarders>,
     /// The other processes that listen on an address of this one.

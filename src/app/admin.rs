@@ -133,6 +133,7 @@ impl BoundAdmin {
             history: Rc::clone(&history),
             cluster: ClusterFigures::default(),
             refusals: supervisor.refusals(),
+            budgets: supervisor.budgets(),
             forwarders: supervisor.forwarders(),
             other_listeners: Rc::new(move || observed.other_listeners()),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),

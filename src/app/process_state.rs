@@ -18,7 +18,7 @@ use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::server::BodyMemory;
 use crate::snapshot::{Handling, Snapshot};
 use crate::telemetry::{
-    Forwarders, RefusalRings, TelemetrySettings, TopHistory, UnsettledWarnings,
+    BudgetWarnings, Forwarders, RefusalRings, TelemetrySettings, TopHistory, UnsettledWarnings,
 };
 
 use super::error::RunError;
@@ -46,6 +46,8 @@ pub struct ProcessState {
     pub auth: SharedAuth,
     /// When the log has warned of requests whose cost is not known.
     pub unsettled: UnsettledWarnings,
+    /// Shares of limits that clients have passed.
+    pub budgets: Arc<BudgetWarnings>,
     /// The memory of the bodies that are read before they are forwarded.
     pub body_memory: Arc<BodyMemory>,
     secret: Arc<SharedSecret>,
@@ -95,6 +97,7 @@ impl ProcessState {
             forwarders,
             auth: SharedAuth::default(),
             unsettled: UnsettledWarnings::default(),
+            budgets: Arc::default(),
             body_memory,
             secret,
             echo,

@@ -110,6 +110,7 @@ impl Worker {
             refusals: WorkerRefusals::new(&Arc::new(RefusalRings::default())),
             forwarders: WorkerForwarders::new(&Forwarders::default(), &metrics),
             unsettled: UnsettledWarnings::default(),
+            budgets: Arc::default(),
         };
         let auth = Authentication::new(SharedAuth::default(), None, AuthMetrics::new(&metrics));
         let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));

@@ -201,6 +201,7 @@ impl Supervisor {
                 forwarders: Arc::clone(&self.state.forwarders),
                 auth: self.state.auth.clone(),
                 unsettled: self.state.unsettled.clone(),
+                budgets: Arc::clone(&self.state.budgets),
                 body_memory: Arc::clone(&self.state.body_memory),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,

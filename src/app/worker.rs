@@ -29,8 +29,8 @@ use crate::server::{
 };
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
-    AuthMetrics, Forwarders, RefusalRings, Sinks, TopHistory, Tracer, UnsettledWarnings,
-    WorkerForwarders, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
+    AuthMetrics, BudgetWarnings, Forwarders, RefusalRings, Sinks, TopHistory, Tracer,
+    UnsettledWarnings, WorkerForwarders, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
 use super::worker_load::WorkerLoad;
@@ -63,6 +63,7 @@ pub struct Worker {
     pub forwarders: Arc<Forwarders>,
     pub auth: SharedAuth,
     pub unsettled: UnsettledWarnings,
+    pub budgets: Arc<BudgetWarnings>,
     pub body_memory: Arc<BodyMemory>,
     pub drain: Drain,
     pub drain_limit: Duration,
@@ -109,6 +110,7 @@ impl Worker {
             refusals: WorkerRefusals::new(&self.refusals),
             forwarders: WorkerForwarders::new(&self.forwarders, &metrics),
             unsettled: self.unsettled,
+            budgets: self.budgets,
         };
         let directory = directory.map(|keys| Box::new(keys) as Box<dyn KeyDirectory>);
         let auth = Authentication::new(self.auth, directory, AuthMetrics::new(&metrics));

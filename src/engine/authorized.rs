@@ -33,9 +33,10 @@ impl Engine {
             auth.look_up_key(&subject, now).await;
         }
         let second = route.policies.iter().filter(|policy| policy.needs_authorizer());
-        let decision = limiter.decide(second, &subject, headroom, now).await;
+        let mut decision = limiter.decide(second, &subject, headroom, now).await;
         let store_us = timer.end(begun);
         seen.observe(&decision, &subject, route, request, wall);
+        self.warn(&mut decision);
         let client_ip = subject.client_ip();
         Judgement {
             route: index,

@@ -14,6 +14,7 @@ mod refusal;
 mod settlement;
 mod store_call;
 mod view;
+mod warnings;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -32,8 +33,8 @@ use tollgate_core::routes::{Destination, Route, Rules, Unmatched};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::telemetry::{
-    DecisionTimer, StoreMetrics, UnitMetrics, UnsettledWarnings, WorkerForwarders, WorkerMetrics,
-    WorkerRefusals, WorkerTop,
+    BudgetWarnings, DecisionTimer, StoreMetrics, UnitMetrics, UnsettledWarnings, WorkerForwarders,
+    WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
 pub use auth::{Authentication, Credential, SharedAuth};
@@ -76,6 +77,8 @@ pub struct Seen {
     pub forwarders: WorkerForwarders,
     /// Requests whose cost is not known in the end.
     pub unsettled: UnsettledWarnings,
+    /// Shares of limits that clients have passed.
+    pub budgets: Arc<BudgetWarnings>,
 }
 
 /// The decision on a request, and further results from its view.
@@ -243,7 +246,7 @@ impl Engine {
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
         let mut is_undecided = false;
         // Boxed, because few requests are refused here, and few routes have an authorizer.
-        let decision = match refusal {
+        let mut decision = match refusal {
             None if awaits_body => {
                 let policies = policies.filter(|policy| !policy.needs_body());
                 let known = Box::pin(limiter.refuse_known(policies, &subject, now)).await;
@@ -264,6 +267,7 @@ impl Engine {
                 seen.forwarders.observe(&unbelieved);
             }
             seen.observe(&decision, &subject, route, request, wall);
+            self.warn(&mut decision);
         }
         let Destination { branch, .. } = destination;
         let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
@@ -334,11 +338,12 @@ impl Engine {
         let Deciding { limiter, timer, .. } = &*self.deciding;
         let begun = timer.begin();
         let now = self.clock.now();
-        let decision = match counts_all {
+        let mut decision = match counts_all {
             true => limiter.count_known_by(claims, now, until).await,
             false => limiter.decide_known_by(claims, Headroom::default(), now, until).await,
         };
         timer.end(begun);
+        self.warn(&mut decision);
         decision
     }
 
@@ -371,7 +376,7 @@ impl Engine {
     fn end(&self, lease: &Lease, ending: &Ending<'_>) -> Timestamp {
         let now = self.clock.now();
         self.deciding.units.ends(lease, ending);
-        self.deciding.limiter.end(lease, ending, now);
+        self.settle(lease, ending, now);
         now
     }
 

@@ -101,9 +101,10 @@ impl Engine {
         let top = &self.deciding.seen.top;
         let begun = timer.begin();
         let limiter = &self.deciding.limiter;
-        let decision = limiter.decide_claims(claims, headroom, self.clock.now()).await;
+        let mut decision = limiter.decide_claims(claims, headroom, self.clock.now()).await;
         timer.end(begun);
         top.observe_as(&decision, shown, self.clock.wall());
+        self.warn(&mut decision);
         decision
     }
 

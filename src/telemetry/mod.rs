@@ -5,6 +5,7 @@
 //! them.
 
 mod access_log;
+mod budgets;
 mod digest_hasher;
 mod forwarders;
 mod history;
@@ -26,6 +27,7 @@ mod whole_key;
 mod writer;
 
 pub use access_log::{AccessLog, WorkerLog};
+pub use budgets::{BudgetWarning, BudgetWarnings};
 pub use forwarders::{Forwarder, Forwarders, WorkerForwarders};
 pub use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
 pub use log::{ProcessLog, lost_process_lines};

@@ -64,4 +64,5 @@ mod traces;
 mod traffic;
 mod trailers;
 mod upstreams;
+mod warnings;
 mod websocket;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tokio::time::timeout;
 use tollgate_core::algorithm::{Algorithm, Op};
 use tollgate_core::digest::Key;
-use tollgate_core::store::Charge;
+use tollgate_core::store::{Charge, Told};
 use tollgate_core::time::{Clock, Timestamp};
 
 use super::batch::Repeat;
@@ -34,8 +34,15 @@ const MAX_DEBTS: usize = 64;
 const MAX_LAST: usize = 1024;
 
 impl RedisStore {
-    /// Corrects a charge that the store has counted.
-    pub(super) fn correct_in_store(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+    /// Corrects a charge that the store has counted. `told` learns how an excess has changed the
+    /// counter.
+    pub(super) fn correct_in_store(
+        &self,
+        charge: &Charge<'_>,
+        op: Op,
+        now: Timestamp,
+        told: Option<Told>,
+    ) {
         if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm)
             && self.in_flight.borrow_mut().give(charge.key, cost, now) == 0
         {
@@ -48,7 +55,7 @@ impl RedisStore {
             (Some(encoder), Ask::Charge(units)) => {
                 // The client may be banned by this charge.
                 self.denied.borrow_mut().forget(&charge.key);
-                self.charge_in_store(&encoder, charge, units, now);
+                self.charge_in_store(&encoder, charge, units, now, told);
             }
             (Some(encoder), _) => {
                 self.post(&encoder, self.destination(&encoder, &charge.key), &[asked], now);
@@ -68,6 +75,7 @@ impl RedisStore {
         charge: &Charge<'_>,
         units: u64,
         now: Timestamp,
+        told: Option<Told>,
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
@@ -77,7 +85,7 @@ impl RedisStore {
         self.background.begin(async move {
             let charge = Charge { key, algorithm: &algorithm, cost, binding, consistency };
             match call.final_reply(|| {}).await {
-                Ok(answer) => node.charged(&charge, ask, &answer),
+                Ok(answer) => node.charged(&charge, ask, told, &answer),
                 Err(error) if error.may_have_counted() => {}
                 Err(_) => node.fallback.settle(&charge, units, nodes, store_now),
             }
@@ -330,15 +338,20 @@ impl RedisStore {
 }
 
 impl NodeState {
-    /// Records the end of a ban that this node has imposed: another node may have imposed it a
-    /// moment before.
-    fn charged(&self, charge: &Charge<'_>, ask: Ask, answer: &[u8]) {
+    /// Tells how units have changed a counter. Records the end of a ban that this node has imposed:
+    /// another node may have imposed it a moment before.
+    fn charged(&self, charge: &Charge<'_>, ask: Ask, told: Option<Told>, answer: &[u8]) {
         let Charge { key, algorithm, .. } = *charge;
-        if !matches!(algorithm, Algorithm::Ban(_)) {
+        let is_ban = matches!(algorithm, Algorithm::Ban(_));
+        if !is_ban && told.is_none() {
             return;
         }
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        if let Ok(answered) = self.decode(&asked, answer) {
+        let Ok(answered) = self.decode(&asked, answer) else { return };
+        if let Some(told) = told {
+            told(answered.moved(&asked[0], 0));
+        }
+        if is_ban {
             let state = answered.after(&asked[0], 0);
             self.local.learn_reply(charge, ask, state.as_ref(), (false, false), answered.at);
         }

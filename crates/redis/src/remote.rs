@@ -15,7 +15,7 @@ use tollgate_core::store::overrides::{Marks, Override, ReadOverrides, Stored};
 use tollgate_core::store::{
     Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark, Marked,
     MemoryStore, Outage, OverrideFault, RemoteNode, RemoteOverrides, RemoteStore, ServerState,
-    Standing, StoreUnavailable, Trial, Units,
+    Standing, StoreUnavailable, Told, Trial, Units,
 };
 use tollgate_core::time::{Clock, Timestamp};
 
@@ -107,6 +107,10 @@ impl RemoteStore for WorkerStore {
 
     fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
         self.0.correct(corrections, now);
+    }
+
+    fn correct_told(&self, correction: &Correction<'_>, now: Timestamp, told: Told) {
+        self.0.correct_told(correction, now, told);
     }
 
     fn correct_once<'a>(

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tollgate_core::digest::{Key, SharedSecret};
 use tollgate_core::store::{
-    Charge, Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing,
+    Charge, Correction, HoldingTimes, MemoryStore, Outage, ServerState, Source, Standing, Told,
 };
 use tollgate_core::time::{Clock, Span, Timestamp};
 
@@ -273,8 +274,19 @@ impl RedisStore {
                     self.node.fallback.correct(correction, nodes, store_now);
                 }
                 Source::Policy | Source::Unasked => {}
-                Source::Store => self.correct_in_store(charge, *op, now),
+                Source::Store => self.correct_in_store(charge, *op, now, None),
             }
+        }
+    }
+
+    /// See [`StoreRef::correct_told`](tollgate_core::store::StoreRef::correct_told). What this node
+    /// counts by itself is not told.
+    pub fn correct_told(&self, correction: &Correction<'_>, now: Timestamp, told: Told) {
+        match correction.source {
+            Source::Store => {
+                self.correct_in_store(&correction.charge, correction.op, now, Some(told));
+            }
+            _ => self.correct(slice::from_ref(correction), now),
         }
     }
 

@@ -24,18 +24,22 @@ struct Bench {
     events: Events,
     may_read: Rc<Cell<bool>>,
     refusals: Arc<RefusalRings>,
+    budgets: Arc<BudgetWarnings>,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { events: Events::new(), may_read: Rc::new(Cell::new(true)), refusals: Arc::default() }
+        let may_read = Rc::new(Cell::new(true));
+        let (refusals, budgets) = (Arc::default(), Arc::default());
+        Self { events: Events::new(), may_read, refusals, budgets }
     }
 
     fn open(&self, topics: &str) -> Result<EventBody, Problem> {
         let may_read = Rc::clone(&self.may_read);
         let query = format!("topics={topics}");
         let call = read(&query).expect("it is a call");
-        self.events.stream(&call, &self.refusals, Box::new(move || may_read.get()))
+        let may_read = Box::new(move || may_read.get());
+        self.events.stream(&call, &self.refusals, &self.budgets, may_read)
     }
 
     fn publish(&self, number: u64, state: &str) {
@@ -80,7 +84,7 @@ async fn a_stuck_reader_queues_nothing_and_is_told_what_it_has_lost() {
     for number in 2..=100_000 {
         bench.publish(number, "ok");
     }
-    let lost = "event: lost\ndata: {\"summaries\":99998,\"refusals\":0}\n\n";
+    let lost = "event: lost\ndata: {\"summaries\":99998,\"refusals\":0,\"budgets\":0}\n\n";
     let expected = format!("{lost}event: summary\ndata: 100000\n\n");
     assert_eq!(next(&mut stuck).await, Some(expected));
     assert_eq!(first, "event: summary\ndata: 1\n\n");
@@ -118,7 +122,7 @@ async fn refusals_are_sent_as_they_come_and_a_flood_is_cut_and_told() {
     (0..10_000).for_each(keep);
     bench.publish(2, "ok");
     let flood = next(&mut stream).await.expect("an event");
-    assert!(flood.starts_with("event: lost\ndata: {\"summaries\":0,\"refusals\":9900}"), "{flood}");
+    assert!(flood.starts_with("event: lost\ndata: {\"summaries\":0,\"refusals\":9900,"), "{flood}");
     assert_eq!(flood.matches("\"policy\":\"each\"").count(), MAX_REFUSALS);
     keep(3);
     bench.publish(3, "ok");

@@ -37,6 +37,9 @@ pub fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) 
         ("banned", policy.mode == Mode::Enforce && policy.penalty.is_some()),
         ("failed_open", is_shared),
     ];
+    for share in policy.warn.iter().flat_map(|shares| shares.iter()) {
+        samples.begin(&families::WARNED, &[&policy.name, &share.to_string()]);
+    }
     for plan in plans.map(|(name, _)| &**name).chain(own).chain(of_key) {
         for (outcome, _) in outcomes.iter().filter(|(_, can_be)| *can_be) {
             samples.begin(&families::DECISIONS, &[&policy.name, plan, outcome]);

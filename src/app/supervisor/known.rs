@@ -20,7 +20,7 @@ use crate::api_keys::Keys;
 use crate::config::{self, HeldFiles};
 use crate::server::ListenAddress;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Forwarders, Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{BudgetWarnings, Forwarders, Metrics, RefusalRings, TopHistory};
 
 impl Supervisor {
     /// The configuration in use.
@@ -91,6 +91,11 @@ impl Supervisor {
     /// The last refusals of all workers.
     pub fn refusals(&self) -> Arc<RefusalRings> {
         Arc::clone(&self.state.refusals)
+    }
+
+    /// Shares of limits that clients have passed.
+    pub fn budgets(&self) -> Arc<BudgetWarnings> {
+        Arc::clone(&self.state.budgets)
     }
 
     /// The metrics of the process.

@@ -107,6 +107,8 @@ families! {
         "tollgate_reserved_ratio", RATIO, &["policy"], "ratio",
         "Reserved units by the cost in the response. Below 1, the limit can be exceeded.",
     ).on_event();
+    WARNED = Family::counter("tollgate_warned_total", &["policy", "share"], "keys",
+        "Clients that have passed this share of their limit, in percent.").on_event();
     IN_FLIGHT_UNITS = Family::gauge(
         "tollgate_in_flight_units", &["policy"], "units",
         "Units of a concurrency limit that requests of this node hold.",
@@ -480,9 +482,7 @@ families! {
     PROCESS_CPU = Family::counter(
         "process_cpu_seconds_total", &[], "seconds", "Processor time of the process.",
     );
-    PROCESS_OPEN_FDS = Family::gauge(
-        "process_open_fds", &[], "files", "Open file descriptors.",
-    );
+    PROCESS_OPEN_FDS = Family::gauge("process_open_fds", &[], "files", "Open file descriptors.");
     PROCESS_MAX_FDS = Family::gauge(
         "process_max_fds", &[], "files", "Most file descriptors that may be open.",
     );

@@ -10,7 +10,7 @@ use tollgate_core::meter::Unsettled;
 use tollgate_core::policy::{Cost, Policy};
 
 use super::cell::{Counter, Histogram};
-use super::families::{IN_FLIGHT_UNITS, RESERVED_RATIO, SETTLED_UNITS, UNSETTLED_REQUESTS};
+use super::families::{IN_FLIGHT_UNITS, RESERVED_RATIO, SETTLED_UNITS, UNSETTLED_REQUESTS, WARNED};
 use super::worker::WorkerMetrics;
 
 /// The units of one worker's requests. Policies are known by their names, because requests
@@ -94,6 +94,11 @@ impl UnitMetrics {
     pub fn unsettled(&self, policy: &Policy, cause: Unsettled) {
         // Such requests are few, so nothing is kept for the next one.
         self.worker.counter(&UNSETTLED_REQUESTS, &[&policy.name, cause.word()]).increment();
+    }
+
+    /// A client has passed this share of the limit of a policy.
+    pub fn warned(&self, policy: &Policy, share: u8) {
+        self.worker.counter(&WARNED, &[&policy.name, &share.to_string()]).increment();
     }
 
     fn of(&self, policy: &Policy, count: impl FnOnce(&mut PolicyUnits)) {

@@ -36,6 +36,9 @@ pub const X_RATELIMIT_SOFT: HeaderName = HeaderName::from_static("x-ratelimit-so
 /// The value of the field.
 const OVER: HeaderValue = HeaderValue::from_static("over");
 
+/// The share of a limit, in percent, that the request has passed, if its policy warns of it.
+const X_RATELIMIT_WARN: HeaderName = HeaderName::from_static("x-ratelimit-warn");
+
 /// Marks a response for which this node alone has counted, because the store that the nodes
 /// share is unavailable. Its value is `local`.
 const X_RATELIMIT_SOURCE: HeaderName = HeaderName::from_static("x-ratelimit-source");
@@ -111,6 +114,7 @@ impl HeaderWriter {
             }
         }
         fields.exposed = self.exposed.clone().filter(|_| cross_origin);
+        fields.warned = decision.warned;
         fields.is_soft = decision.is_soft();
         fields.is_local = decision.told().any(|report| report.source == Source::Local);
         fields
@@ -127,6 +131,7 @@ pub struct LimitFields {
     retry_after_s: Option<u64>,
     /// The names of the fields, if a script of another origin may read them.
     exposed: Option<HeaderValue>,
+    warned: Option<u8>,
     is_soft: bool,
     is_local: bool,
 }
@@ -160,6 +165,9 @@ impl LimitFields {
                 fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, name.into());
             }
         };
+        if let Some(share) = self.warned {
+            mark(X_RATELIMIT_WARN, digits(share.into()));
+        }
         if self.is_soft {
             mark(X_RATELIMIT_SOFT, OVER);
         }
@@ -198,6 +206,9 @@ impl LimitFields {
                 line(&ACCESS_CONTROL_EXPOSE_HEADERS, name.as_str().as_bytes(), head);
             }
         };
+        if let Some(share) = self.warned {
+            mark(X_RATELIMIT_WARN, digits(share.into()));
+        }
         if self.is_soft {
             mark(X_RATELIMIT_SOFT, OVER);
         }

@@ -11,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
 use super::claim::Claim;
+use super::watch::Watch;
 use super::{Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
@@ -43,6 +44,8 @@ struct Debt {
     key: Key,
     algorithm: Algorithm,
     cost: u64,
+    /// The limit that the response named.
+    limit: u64,
     source: Source,
     /// What the request is expected to use, if that has determined the cost.
     estimate: Option<Box<Estimate>>,
@@ -96,8 +99,10 @@ impl Lease {
             };
             let Charge { key, algorithm, cost, .. } = charge;
             let policy = Arc::clone(claim.policy());
-            let (source, estimate) = (report.source, claim.estimate.clone());
-            Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source, estimate })
+            let (algorithm, source, limit) =
+                (algorithm.clone(), report.source, report.verdict.limit);
+            let estimate = claim.estimate.clone();
+            Some(Debt { policy, key, algorithm, cost, limit, source, estimate })
         });
         Self { debts: debts.collect(), ..none }
     }
@@ -125,8 +130,8 @@ impl Lease {
                 _ => continue,
             };
             let (policy, algorithm) = (Arc::clone(policy), algorithm.clone());
-            let (cost, source) = (*cost, *source);
-            self.debts.push(Debt { policy, key, algorithm, cost, source, estimate: None });
+            let (limit, cost, source) = (report.verdict.limit, *cost, *source);
+            self.debts.push(Debt { policy, key, algorithm, cost, limit, source, estimate: None });
         }
     }
 
@@ -258,6 +263,19 @@ impl Lease {
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
         let spent: SmallVec<[u64; 2]> = self.spent(ending).map(|(_, units)| units).collect();
         self.due_for(&spent)
+    }
+
+    /// The corrections for this end, each with a watch if it may pass a share of a limit.
+    pub(super) fn due_watched<'l>(
+        &'l self,
+        ending: &Ending<'_>,
+    ) -> SmallVec<[(Correction<'l>, Option<Watch>); 1]> {
+        let due = self.debts.iter().zip(self.spent(ending)).filter_map(|(debt, (_, units))| {
+            let correction = debt.correction(units, self.taken)?;
+            let watch = Watch::new(&debt.policy, debt.limit, &correction);
+            Some((correction, watch))
+        });
+        due.collect()
     }
 
     /// The corrections, if the policies have cost these units.

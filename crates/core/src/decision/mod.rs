@@ -30,11 +30,13 @@ mod lists;
 mod moment;
 mod outcome;
 mod overrides;
+mod passage;
 mod peek;
 mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use charged::{Charged, ChargedCounter, ChargedLimit};
 pub use claims::{Claims, MAX_POLICIES, Skip};
@@ -48,3 +50,4 @@ pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use peek::Peeked;
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
+pub use watch::Passage;

@@ -87,6 +87,8 @@ pub struct Decision<P> {
     pub lacking: Lacking<P>,
     /// The settlement after the response, if the request is admitted.
     pub lease: Lease,
+    /// The share of a limit, in percent, that the request has passed, if a policy reports it.
+    pub warned: Option<u8>,
 }
 
 /// A decision that owns its policies.
@@ -95,7 +97,7 @@ pub type OwnedDecision = Decision<Arc<Policy>>;
 impl Decision<&Arc<Policy>> {
     /// The same decision, which owns its policies.
     pub fn into_owned(self) -> OwnedDecision {
-        let Self { outcome, delay, binding, reports, lacking, lease } = self;
+        let Self { outcome, delay, binding, reports, lacking, lease, warned } = self;
         Decision {
             outcome: outcome.into_owned(),
             delay,
@@ -103,6 +105,7 @@ impl Decision<&Arc<Policy>> {
             reports: reports.into_iter().map(Report::into_owned).collect(),
             lacking: lacking.into_iter().map(Arc::clone).collect(),
             lease,
+            warned,
         }
     }
 }
@@ -119,7 +122,8 @@ impl OwnedDecision {
         }
         reports.extend(later.reports);
         lacking.extend(later.lacking);
-        Self::combine(reports, lacking, later.lease)
+        let warned = self.warned.max(later.warned);
+        Self { warned, ..Self::combine(reports, lacking, later.lease) }
     }
 }
 
@@ -137,18 +141,19 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
         if let Some((index, report)) = refused {
             let outcome = Outcome::Refuse(report.verdict.retry);
             let (delay, binding) = (Span::ZERO, Some(index));
-            return Self { outcome, delay, binding, reports, lacking, lease };
+            return Self { outcome, delay, binding, reports, lacking, lease, warned: None };
         }
         if reports.iter().any(|report| report.ruling == Ruling::FailedClosed && report.refuses()) {
             let outcome = Outcome::Unavailable(RETRY_STORE);
             let (delay, binding) = (Span::ZERO, None);
-            return Self { outcome, delay, binding, reports, lacking, lease };
+            return Self { outcome, delay, binding, reports, lacking, lease, warned: None };
         }
         let binding = told()
             .max_by_key(|(_, report)| (Reverse(report.requests_left()), report.precedence()))
             .map(|(index, _)| index);
         let delay = told().map(|(_, report)| report.verdict.delay).max().unwrap_or_default();
-        Self { outcome: Outcome::Admit, delay, binding, reports, lacking, lease }
+        let outcome = Outcome::Admit;
+        Self { outcome, delay, binding, reports, lacking, lease, warned: None }
     }
 
     /// The decision on a request that lacks a key or token, before anything is counted.
@@ -160,6 +165,7 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
             reports: Reports::new(),
             lacking: Lacking::new(),
             lease: Lease::default(),
+            warned: None,
         }
     }
 

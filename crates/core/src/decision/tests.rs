@@ -5,6 +5,7 @@ mod endings;
 mod holding;
 mod model;
 mod open;
+mod passages;
 mod penalty;
 mod requests;
 mod soft;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::{Beside, Estimate, GeoCode, KeyExpr, MissingKey, Reservation, Template, counter};
+use super::{
+    Beside, Estimate, GeoCode, KeyExpr, MissingKey, Reservation, Template, WarnShares, counter,
+};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::consistency::Consistency;
 use crate::digest::Counter;
@@ -54,6 +56,8 @@ pub struct Policy {
     pub penalty: Option<Penalty>,
     /// The additional limit while the upstream has room.
     pub elastic: Option<Elastic>,
+    /// The shares of its limit whose passing is reported.
+    pub warn: Option<Box<WarnShares>>,
     /// The identity under which the limits of single keys are stored, if keys may have
     /// their own limits.
     pub overrides: Option<Overridable>,
@@ -99,6 +103,7 @@ impl Policy {
             plans: None,
             penalty: None,
             elastic: None,
+            warn: None,
             overrides: None,
             preflights: Preflights::default(),
         }

@@ -53,6 +53,7 @@ mod tests;
 mod token;
 mod token_fault;
 mod value;
+mod warn;
 
 pub use access::{
     AccessEffect, AccessList, AccessMode, AccessRule, AccessStep, AccessVerdict, AccessVerdicts,
@@ -95,3 +96,4 @@ pub use subject::{Clients, RouteView, Subject};
 pub use template::Template;
 pub use token::{Claims, Fault, VerifyToken};
 pub use token_fault::TokenFault;
+pub use warn::{MAX_SHARES, WarnShares};

@@ -18,6 +18,7 @@ mod remote;
 mod server_state;
 #[cfg(any(feature = "keys-file", feature = "overrides-file"))]
 mod shared_file;
+mod told;
 mod trial;
 mod units;
 
@@ -37,6 +38,7 @@ pub use self::remote::{OverrideFault, RemoteNode, RemoteOverrides, RemoteStore};
 pub use self::server_state::{
     BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,
 };
+pub use self::told::{Moved, Told};
 pub use self::trial::{Alone, Trial};
 pub use self::units::{DebtUnits, LeaseUnits, Units};
 
@@ -358,6 +360,18 @@ impl<'s> StoreRef<'s> {
             }
             Self::Remote(remote) => remote.correct(corrections, now),
             Self::Trial(trial) => corrections.iter().for_each(|it| trial.correct(it)),
+        }
+    }
+
+    /// Makes one correction, and says how it has changed the counter, if the store has counted it in
+    /// one step. `told` is then called once: at once, or when the store has answered.
+    pub fn correct_told(self, correction: &Correction<'_>, now: Timestamp, told: Told) {
+        match self {
+            Self::Memory(memory) => {
+                told(memory.correct_told(&correction.charge, correction.op, now));
+            }
+            Self::Remote(remote) => remote.correct_told(correction, now, told),
+            Self::Trial(trial) => trial.correct(correction),
         }
     }
 

@@ -15,7 +15,7 @@ use super::keys::ReadKeys;
 use super::overrides::{Marks, Override, ReadOverrides};
 use super::{
     Charge, Correction, Decided, HoldingTimes, Inspected, Inspection, Losses, Mark, Marked,
-    MemoryStore, Outage, ServerState, Standing, StoreUnavailable, Trial, Units,
+    MemoryStore, Outage, ServerState, Standing, StoreUnavailable, Told, Trial, Units,
 };
 use crate::digest::{Counter, Key};
 use crate::time::{Clock, Timestamp};
@@ -82,6 +82,9 @@ pub trait RemoteStore: Debug {
 
     /// See [`StoreRef::correct`](super::StoreRef::correct).
     fn correct(&self, corrections: &[Correction<'_>], now: Timestamp);
+
+    /// See [`StoreRef::correct_told`](super::StoreRef::correct_told).
+    fn correct_told(&self, correction: &Correction<'_>, now: Timestamp, told: Told);
 
     /// See [`StoreRef::correct_once`](super::StoreRef::correct_once).
     fn correct_once<'a>(

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
+use tollgate_core::store::Moved;
 use tollgate_core::time::{Span, Timestamp};
 
 use super::body::{head, step_us};
@@ -82,6 +83,14 @@ impl Answered {
         for (reply, asked) in self.replies.iter_mut().zip(asked) {
             reply.withdraw(asked, self.at);
         }
+    }
+
+    /// How the operation `asked`, which has this position, has changed its counter.
+    pub fn moved(&self, asked: &Asked<'_>, position: usize) -> Moved {
+        let CounterReply { before, verdict, .. } = &self.replies[position];
+        let (_, peeked) = asked.algorithm.apply(before.as_ref(), Op::Peek, self.at);
+        let remaining = [peeked.remaining, verdict.remaining];
+        Moved { remaining, reset_after: verdict.reset_after }
     }
 
     /// The state after the operation `asked`, which has this position.

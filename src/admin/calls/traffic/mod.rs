@@ -3,7 +3,7 @@
 mod explain;
 mod top;
 
-use crate::admin::events::{End, Lost, NewRefusals};
+use crate::admin::events::{End, Lost, NewRefusals, NewWarnings};
 use crate::admin::figures::{self, Figures, HistoryAnswer};
 use crate::admin::openapi::{either, of};
 use crate::admin::parameter::{
@@ -115,20 +115,21 @@ const CALLS: [CallSpec; 6] = [
     },
     CallSpec {
         id: "getEvents",
-        summary: "a stream of figures, refusals and the state",
+        summary: "a stream of figures, refusals, warnings of budgets and the state",
         about: "`x-events` has the schemas of the data of events. A comment is sent after 15 s of \
                 silence. A slow client loses events, and `lost` says how many. `end` is the last \
                 event.",
         query: &[Parameter {
             name: "topics",
             about: "the events of the stream",
-            values: Values::Words(&["summary", "state", "refusals"]),
+            values: Values::Words(&["summary", "state", "refusals", "budgets"]),
         }],
         done: "the stream, until the client closes it, its credential ends, or the node drains",
         answer: Content::Events(&[
             ("summary", of::<Figures>),
             ("state", of::<State>),
             ("refusals", of::<NewRefusals>),
+            ("budgets", of::<NewWarnings>),
             ("lost", of::<Lost>),
             ("end", of::<End>),
         ]),
@@ -136,7 +137,8 @@ const CALLS: [CallSpec; 6] = [
             "/v1/events",
             READ,
             Run::Stream(|state, call, may_read| {
-                state.events.stream(call, &state.node.refusals, may_read)
+                let node = &state.node;
+                state.events.stream(call, &node.refusals, &node.budgets, may_read)
             }),
         )
     },

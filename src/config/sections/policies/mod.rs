@@ -18,7 +18,7 @@ use tollgate_core::consistency::{OnFailure, StoreMode};
 use tollgate_core::policy::spec::{self, Compiled, Facts, Fault, PolicySpec};
 use tollgate_core::policy::{MissingKey, Mode, Policy};
 
-use crate::config::field::{Entries, Field, Spanned};
+use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, Percent, Period};
 use crate::config::sections::answers::RawResponse;
@@ -95,6 +95,14 @@ pub struct RawPolicy {
     /// How much is admitted beyond the limit. Such requests are marked with a header.
     #[schemars(extend("default" = "0%"))]
     soft: Field<Percent>,
+    /// Up to four shares of the limit. The request that passes one of them is reported: in its response,
+    /// the log, the events of the admin API and a metric.
+    #[schemars(extend(
+        "x-default" = "none",
+        "x-algorithms" = ["sliding_window", "sliding_log", "fixed_window"]
+    ))]
+    #[schemars(example = serde_json::json!(["80%", "95%"]))]
+    warn: List<Percent>,
     /// What happens to a request without the key.
     #[schemars(extend("default" = "ip"))]
     #[schemars(example = &"deny")]
@@ -263,6 +271,10 @@ impl RawPolicy {
             plans: self.plans.written(|plans| plans.spec(cx)),
             penalty: self.penalty.written(RawPenalty::spec),
             elastic: self.elastic.written(RawElastic::spec),
+            warn: self.warn.written(|shares| {
+                let share = |it: &Field<Percent>| it.written(|Percent(percent)| *percent);
+                shares.iter().map(share).collect()
+            }),
             overrides: self.overrides_span().is_some(),
             response: self.response.written(|response| response.compile(cx)),
         }
@@ -286,6 +298,8 @@ impl RawPolicy {
             At::StoreMode => self.store_mode.span(),
             At::OnStoreFailure => self.on_store_failure.span(),
             At::Soft => self.soft.span(),
+            At::Warn => self.warn.span(),
+            At::WarnShare(index) => self.warn.value()?.get(*index)?.span(),
             At::MissingKey => self.missing_key.span(),
             At::Exempt => self.exempt.span(),
             At::Plans => self.plans.span(),

@@ -29,6 +29,7 @@ const ENDS: &str = "a request gives its units back when it ends, whatever its ou
 const MAX_IN_FLIGHT: &str = "an upstream limits its requests in progress with \"max_in_flight\"";
 const SLOTS: &str = "the slots of a request cannot be given back, because later requests wait \
                      behind them";
+const STEADY: &str = "its units come back all the time, so no share of them is used up";
 const EVEN: &str = "requests beyond the limit would not be forwarded at even intervals";
 
 /// The fields that correct the cost after the response.
@@ -51,19 +52,27 @@ static RULES: [Rules; 6] = [
     Rules {
         kind: AlgorithmKind::TokenBucket,
         own: &[Field::Burst],
-        not_with: &[],
+        not_with: &[(&[Field::Warn], STEADY)],
         is_always_exact: false,
     },
     Rules {
         kind: AlgorithmKind::LeakyBucket,
         own: &[Field::Burst, Field::MaxDelay],
-        not_with: &[(CORRECTING, SLOTS), (&[Field::Soft, Field::Elastic], EVEN)],
+        not_with: &[
+            (CORRECTING, SLOTS),
+            (&[Field::Soft, Field::Elastic], EVEN),
+            (&[Field::Warn], STEADY),
+        ],
         is_always_exact: true,
     },
     Rules {
         kind: AlgorithmKind::Concurrency,
         own: &[],
-        not_with: &[(CORRECTING, ENDS), (&[Field::Elastic], MAX_IN_FLIGHT)],
+        not_with: &[
+            (CORRECTING, ENDS),
+            (&[Field::Elastic], MAX_IN_FLIGHT),
+            (&[Field::Warn], STEADY),
+        ],
         is_always_exact: true,
     },
 ];

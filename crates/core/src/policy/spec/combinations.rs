@@ -19,7 +19,7 @@ static CONFLICTS: [(Field, &[Field], &str); 3] = [
 static OF_THE_LIMIT: [Field; 3] = [Field::Burst, Field::Elastic, Field::Overrides];
 
 /// Fields without an effect in a policy that counts nothing.
-static OF_A_COUNT: [Field; 10] = [
+static OF_A_COUNT: [Field; 11] = [
     Field::Algorithm,
     Field::Buckets,
     Field::Cost,
@@ -27,6 +27,7 @@ static OF_A_COUNT: [Field; 10] = [
     Field::Soft,
     Field::Plans,
     Field::Penalty,
+    Field::Warn,
     Field::Response,
     Field::StoreMode,
     Field::OnStoreFailure,
@@ -54,6 +55,7 @@ impl PolicySpec {
             Field::Plans => self.plans.is_given(),
             Field::Penalty => self.penalty.is_given(),
             Field::Elastic => self.elastic.is_given(),
+            Field::Warn => self.warn.is_given(),
             Field::Overrides => self.overrides,
             Field::Response => self.response.is_given(),
             _ => false,

@@ -36,6 +36,7 @@ impl PolicySpec {
         }
         let plans = self.plans(own, facts, faults);
         let elastic = self.elastic.given().and_then(|elastic| elastic.compile(own, faults));
+        let warn = self.warn(faults);
         let penalty = self.penalty.given().and_then(|penalty| penalty.compile(faults));
         let cost = self.cost(own, facts.has, faults);
         let count = self.counted(faults);
@@ -55,6 +56,7 @@ impl PolicySpec {
             plans,
             penalty,
             elastic,
+            warn,
             consistency,
             overrides,
             ..base

@@ -64,6 +64,9 @@ pub enum Field {
     When,
     LatencyBelow,
     InFlightBelow,
+    Warn,
+    /// The share with this index.
+    WarnShare(usize),
     Overrides,
     Response,
 }
@@ -115,6 +118,7 @@ impl Field {
             Self::When => "elastic.when",
             Self::LatencyBelow => "elastic.when.upstream_latency_below",
             Self::InFlightBelow => "elastic.when.upstream_in_flight_below",
+            Self::Warn | Self::WarnShare(_) => "warn",
             Self::Overrides => "overrides",
             Self::Response => "response",
         }

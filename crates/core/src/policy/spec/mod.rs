@@ -18,6 +18,7 @@ mod penalty;
 mod reserve;
 #[cfg(test)]
 mod tests;
+mod warn;
 mod written;
 
 use std::str::FromStr;
@@ -78,6 +79,8 @@ pub struct PolicySpec {
     pub penalty: Written<PenaltySpec>,
     /// A higher limit while the upstream has room.
     pub elastic: Written<ElasticSpec>,
+    /// The shares of the limit, in percent, whose passing is reported.
+    pub warn: Written<Vec<Written<u8>>>,
     /// Whether single keys may have limits of their own.
     pub overrides: bool,
     /// The response to a refused request.

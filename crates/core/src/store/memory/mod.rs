@@ -39,7 +39,7 @@ use self::counter::{judge, keep, unspent};
 use self::locked::Locked;
 use self::place::Place;
 use self::shard::{Shard, WAYS};
-use super::{Charge, HoldingTimes, Verdicts};
+use super::{Charge, HoldingTimes, Moved, Verdicts};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::{Counter, Key};
 use crate::time::{SLOWEST, Span, Timestamp};
@@ -145,6 +145,18 @@ impl MemoryStore {
     /// [`Op::Cancel`], [`Op::Settle`] or [`Op::Peek`].
     pub fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         self.change(charge, op, now);
+    }
+
+    /// The same. Says how it has changed the counter.
+    pub(super) fn correct_told(&self, charge: &Charge<'_>, op: Op, now: Timestamp) -> Moved {
+        let place = self.place(charge.key);
+        let mut shard = self.shards[place.shard].lock();
+        let slot = shard.find(&place);
+        let (_, before) = judge(&shard, &place, slot, charge, Op::Peek, now);
+        let (next, verdict) = judge(&shard, &place, slot, charge, op, now);
+        keep(&mut shard, &place, slot, charge.algorithm, next, verdict.remaining, now);
+        let remaining = [before.remaining, verdict.remaining];
+        Moved { remaining, reset_after: verdict.reset_after }
     }
 
     fn change(&self, charge: &Charge<'_>, op: Op, now: Timestamp) -> Verdict {
