@@ -207,8 +207,34 @@ impl Engine {
         headroom: impl FnOnce(Destination) -> Headroom,
         applies: impl Fn(&Policy) -> bool,
     ) -> Result<Judgement<'r>, Undecidable> {
+        let (index, subject) = place(rules, request, moment.wall)?;
+        Ok(self.judge_placed(rules, (index, subject), request, moment, headroom, applies).await)
+    }
+
+    /// The same for the route with this index, which another route hands the request to.
+    pub async fn judge_on<'r>(
+        &self,
+        rules: &'r Rules,
+        index: usize,
+        request: &RequestView<'_>,
+        moment: Moment,
+        headroom: impl FnOnce(Destination) -> Headroom,
+        applies: impl Fn(&Policy) -> bool,
+    ) -> Judgement<'r> {
+        let subject = rules.subject(request, index, moment.wall);
+        self.judge_placed(rules, (index, subject), request, moment, headroom, applies).await
+    }
+
+    async fn judge_placed<'r>(
+        &self,
+        rules: &'r Rules,
+        (index, subject): (usize, Subject<'r, '_>),
+        request: &RequestView<'_>,
+        moment: Moment,
+        headroom: impl FnOnce(Destination) -> Headroom,
+        applies: impl Fn(&Policy) -> bool,
+    ) -> Judgement<'r> {
         let Moment { now, wall, .. } = moment;
-        let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
         let is_preflight = route.answers_preflights && request.is_preflight();
         let awaits_body =
@@ -216,7 +242,7 @@ impl Engine {
         let mut access = AccessVerdicts::default();
         if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, &subject) {
             let denied = (access, denial, Credential::default());
-            return Ok(self.denied((index, &subject), denied, now));
+            return self.denied((index, &subject), denied, now);
         }
         let destination = rules.destination(index, &subject, || fastrand::u64(..));
         let headroom = headroom(destination);
@@ -240,7 +266,7 @@ impl Engine {
             && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, &subject)
         {
             let denied = (access, denial, credential);
-            return Ok(self.denied((index, &subject), denied, now));
+            return self.denied((index, &subject), denied, now);
         }
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
@@ -272,7 +298,7 @@ impl Engine {
         let Destination { branch, .. } = destination;
         let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
-        Ok(Judgement {
+        Judgement {
             route: index,
             branch,
             client_ip,
@@ -286,7 +312,7 @@ impl Engine {
             is_preflight,
             model: if route.reads_body { subject.requested_model(&route.policies) } else { None },
             awaits_body: is_undecided,
-        })
+        }
     }
 
     /// The judgement of a request that an access list denies. No policy is asked.

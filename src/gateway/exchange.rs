@@ -38,7 +38,7 @@ use crate::message::{
 use crate::proxy::RequestBody;
 use crate::server::{ClientBody, HeadLines};
 use crate::snapshot::Handling;
-use crate::telemetry::{Attempts, Measurement, Record, Recording, RequestTrace};
+use crate::telemetry::{Attempts, Measurement, Name, Record, Recording, RequestTrace};
 
 /// The outcome of a request that passes because no route matches it.
 pub const UNMATCHED: &str = "unmatched";
@@ -264,6 +264,14 @@ impl Exchange {
             && self.error_format != ErrorFormat::Grpc
         {
             self.error_format = ErrorFormat::Api(form);
+        }
+    }
+
+    /// Remembers that the limits of the route with this index hand it to another route.
+    pub fn overflows(&mut self, route: usize) {
+        if let Some(recording) = &mut self.closing.recording {
+            let route = self.gateway.snapshot.rules.route(route);
+            recording.record.overflow = Some(Name::from(&*route.name));
         }
     }
 

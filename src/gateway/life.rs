@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
 use tollgate_core::decision::{LimitFields, Outcome};
-use tollgate_core::request::Content;
+use tollgate_core::request::{Content, RequestView};
 use tollgate_core::time::Moment;
 
 use super::authorized::{First, part};
@@ -80,6 +80,12 @@ impl Gateway {
             return Either::Right(Box::pin(reading));
         }
         self.count(judgement);
+        if let Some(route) = self.overflow_of(judgement) {
+            exchange.overflows(judgement.route);
+            let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+            let overflowing = gateway.overflow(route, client, head, body, exchange);
+            return Either::Right(Box::pin(overflowing));
+        }
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
         exchange.negotiate(&head);
@@ -151,16 +157,42 @@ impl Gateway {
         values: Content<'_>,
         moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {
-        let peer = PeerView {
-            address: client.peer,
-            may_forward: client.may_forward,
-            identity: client.identity.as_deref(),
-        };
-        let view = engine::view(head, peer, has_content)?;
-        let view = view.with_values(if has_content { values } else { Content::Empty });
+        let view = view(client, head, has_content, values)?;
         let headroom = |destination| self.headroom(destination);
         let judged =
             self.engine.judge(&self.snapshot.rules, &view, moment, headroom, |_| true).await;
         judged.map_err(Failure::from)
     }
+
+    /// The same for the route with this index.
+    pub async fn judge_on(
+        &self,
+        route: usize,
+        client: &Client,
+        head: &Parts,
+        has_content: bool,
+        values: Content<'_>,
+        moment: Moment,
+    ) -> Result<Judgement<'_>, Failure> {
+        let view = view(client, head, has_content, values)?;
+        let headroom = |destination| self.headroom(destination);
+        let rules = &self.snapshot.rules;
+        Ok(self.engine.judge_on(rules, route, &view, moment, headroom, |_| true).await)
+    }
+}
+
+/// The request as the policies see it.
+fn view<'q>(
+    client: &'q Client,
+    head: &'q Parts,
+    has_content: bool,
+    values: Content<'q>,
+) -> Result<RequestView<'q>, Failure> {
+    let peer = PeerView {
+        address: client.peer,
+        may_forward: client.may_forward,
+        identity: client.identity.as_deref(),
+    };
+    let view = engine::view(head, peer, has_content)?;
+    Ok(view.with_values(if has_content { values } else { Content::Empty }))
 }

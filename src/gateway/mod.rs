@@ -15,6 +15,7 @@ mod exchange;
 mod filters;
 mod life;
 mod negotiated;
+mod overflow;
 mod queue;
 mod reading;
 mod record;

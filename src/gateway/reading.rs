@@ -93,7 +93,8 @@ impl Gateway {
         exchange.has_read(content);
         // It counts when it is decided, which may be long after it has begun.
         let moment = self.engine.clock().moment();
-        let mut judged = self.judge(&client, &head, true, exchange.values(), moment).await;
+        let mut judged =
+            self.judge_on(route, &client, &head, true, exchange.values(), moment).await;
         self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
     }
 

@@ -85,6 +85,8 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Why the response has not settled its cost under a policy.
     pub unsettled: Option<Unsettled>,
+    /// The route that has handed it to its own route, because its limits refused it.
+    pub overflow: Option<Name>,
     /// How long its client was told to wait.
     pub wait: Option<Span>,
     /// The attempts to reach an endpoint of the upstream.
@@ -224,6 +226,7 @@ impl Record {
             model: None,
             usage: None,
             unsettled: None,
+            overflow: None,
             upstream_us: None,
             status: None,
             bytes: 0,

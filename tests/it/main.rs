@@ -39,6 +39,7 @@ mod modes;
 mod monitoring;
 mod operating;
 mod ordinary;
+mod overflow;
 mod overrides;
 mod own_fields;
 mod packaging;

@@ -77,6 +77,8 @@ pub enum Field {
     TokensOut,
     /// Why the response has not settled the cost.
     Unsettled,
+    /// The route whose limits handed it to another route.
+    Overflow,
     /// How many of 100 such requests are written.
     Sample,
     /// When the request was decided.
@@ -135,7 +137,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 40] = [
+pub const FIELDS: [Named; 41] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -172,6 +174,7 @@ pub const FIELDS: [Named; 40] = [
     named(Field::TokensCached, "tokens_cached", "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read.input_tokens"),
     named(Field::TokensOut, "tokens_out", "gen_ai.usage.output_tokens", "gen_ai.usage.output_tokens"),
     named(Field::Unsettled, "unsettled", "tollgate.unsettled", "tollgate.unsettled"),
+    named(Field::Overflow, "overflow", "tollgate.overflow", "tollgate.overflow"),
     named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),
     named(Field::TimeUs, "time_us", "tollgate.time_us", "tollgate.time_us"),
     named(Field::SettledUs, "settled_us", "tollgate.settled_us", "tollgate.settled_us"),

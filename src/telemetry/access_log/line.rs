@@ -150,6 +150,7 @@ impl<'a> Line<'a> {
         if let Some(cause) = record.unsettled {
             to.word(Field::Unsettled, cause.word());
         }
+        to.optional_text(Field::Overflow, record.overflow.as_ref().map(Name::as_str));
         to.optional_number(Field::Sample, self.sample.map(u64::from));
         if self.lines.settings.has_keys {
             to.number(Field::TimeUs, record.decided().as_micros());
@@ -256,6 +257,7 @@ impl<'a> Line<'a> {
             ("tokens_in", Field::TokensIn),
             ("tokens_out", Field::TokensOut),
             ("unsettled", Field::Unsettled),
+            ("overflow", Field::Overflow),
             ("upstream", Field::Upstream),
             ("endpoint", Field::Endpoint),
             ("attempts", Field::Attempts),

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use super::usage::{Usage, Weights};
+use super::usage::Weights;
+use crate::price::Usage;
 
 /// What counts for a request whose answer does not state its tokens: this input, and the text that
 /// the answer has.

@@ -6,6 +6,7 @@ pub mod cors;
 pub mod fallback;
 mod matches;
 pub mod mirror;
+mod overflow;
 pub mod path_match;
 pub mod read_body;
 mod refusals;
@@ -43,6 +44,7 @@ use cors::RawCors;
 use fallback::RawFallback;
 use matches::Matches;
 use mirror::RawMirror;
+use overflow::RawOverflow;
 use path_match::RawPathMatch;
 use read_body::RawReadBody;
 use refusals::RefusalsForm;
@@ -131,6 +133,10 @@ pub struct RawRoute {
     /// Copies of some requests, which go to another upstream. Its answers are thrown away.
     #[schemars(extend("x-default" = "none"))]
     mirror: Field<RawMirror>,
+    /// A later route for requests that only some of the policies refuse.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "policies": ["team"], "route": "cheap" }))]
+    overflow: Field<RawOverflow>,
     /// Which responses are compressed, for clients that accept it; `none` removes the section of
     /// `defaults`.
     #[schemars(extend("x-default" = "that of `defaults`"))]
@@ -194,13 +200,17 @@ pub fn compile(
 ) -> Vec<Option<Route>> {
     cx.not_empty(raw, "there are no routes", "write - { path: /*, upstream: app }");
     let mut taken: HashMap<String, usize> = HashMap::new();
-    let routes = raw.value().into_iter().flatten().enumerate();
-    let routes = routes.map(|(index, route)| {
+    let (mut names, mut routes) = (Vec::new(), Vec::new());
+    for (index, route) in raw.value().into_iter().flatten().enumerate() {
         let name = route_name(route.given(), index + 1, &mut taken, cx);
-        let route = route.given()?;
-        route.value.compile(route.span, &name, client, known, cx)
-    });
-    routes.collect()
+        let compile = |it: &Spanned<RawRoute>| it.value.compile(it.span, &name, client, known, cx);
+        routes.push(route.given().and_then(compile));
+        names.push(name);
+    }
+    let overflows = raw.value().into_iter().flatten();
+    let overflows: Vec<_> = overflows.map(|it| Some(&it.value()?.overflow)).collect();
+    overflow::connect(&overflows, &names, &mut routes, cx);
+    routes
 }
 
 /// The given name, or the number of the route. Each name may occur once.
@@ -297,6 +307,7 @@ impl RawRoute {
             compress: compress::of_route(&self.compress, known.compress.as_ref(), cx),
             fallback,
             mirror,
+            overflow: None,
             max_body_bytes: self.max_body.value().map(|size| size.0),
             max_response_bytes: self.max_response.value().map(|size| size.0),
             refusals,

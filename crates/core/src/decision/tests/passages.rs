@@ -78,7 +78,7 @@ async fn settled(gate: &Gate, tokens: u64) -> Vec<(u8, u64)> {
 async fn a_settlement_passes_shares_by_what_it_charges_beyond_the_reservation() {
     let meter = MeterSpec::Header(HeaderName::from_static("x-used"));
     let metered = || Policy {
-        cost: Cost::Metered { reserve: 10, meter: meter.clone() },
+        cost: Cost::Metered { reserve: 10, meter: meter.clone(), estimate: None },
         ..policy("p", 100, DAY)
     };
     let gate = Gate::new([warning(metered(), &[50, 100]), metered()]);

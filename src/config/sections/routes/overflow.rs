@@ -1,0 +1,135 @@
+//! `overflow` of a route: a later route for requests that some policies refuse.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_core::policy::{BodyWords, MAX_POINTERS};
+
+use crate::config::field::{Field, List, Spanned};
+use crate::config::model::Route;
+use crate::config::sections::context::Context;
+use crate::snapshot::Overflow;
+
+/// A later route for requests that some policies refuse.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "overflow", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["policies", "route"]))]
+pub struct RawOverflow {
+    /// The policies of this route whose refusals lead to the other route. If another policy refuses,
+    /// too, the request is refused.
+    #[schemars(example = ["team"])]
+    policies: List<String>,
+    /// The name of the other route, which comes later in the file. Its access lists, credentials and
+    /// policies judge the request; its hosts, path and methods are not compared.
+    #[schemars(example = &"cheap")]
+    route: Field<String>,
+}
+
+/// Connects the routes with their targets. `all` has what each route writes, and `names` the names of
+/// all routes.
+pub fn connect(
+    all: &[Option<&Field<RawOverflow>>],
+    names: &[String],
+    routes: &mut [Option<Route>],
+    cx: &Context<'_>,
+) {
+    for (index, written) in all.iter().enumerate() {
+        let Some(given) = written.and_then(Field::given) else { continue };
+        let Some(overflow) = given.value.compile(given, (index, all), (names, routes), cx) else {
+            continue;
+        };
+        let target = routes[overflow.route].as_ref();
+        let keys = target.into_iter().flat_map(|it| &it.rule.policies).cloned().collect::<Vec<_>>();
+        let Some(route) = &mut routes[index] else { continue };
+        if let Some(read) = &mut route.handling.read_body {
+            // The body is read once, for the policies of both routes.
+            let policies = route.rule.policies.iter().chain(&keys);
+            let words = BodyWords::of(policies.flat_map(|policy| policy.keys()));
+            read.words = words.unwrap_or_else(|| read.words.clone());
+            if read.words.pointers() > MAX_POINTERS {
+                let message = format!(
+                    "the policies of both routes search a body for {} values, and at most \
+                     {MAX_POINTERS} are possible",
+                    read.words.pointers()
+                );
+                let advice = "use fewer keys with json: and mcp:, of which mcp: counts for two";
+                cx.error(given.span, &message, advice);
+            }
+        }
+        route.handling.overflow = Some(Box::new(overflow));
+    }
+}
+
+impl RawOverflow {
+    /// The overflow of the route with this index.
+    fn compile(
+        &self,
+        given: &Spanned<Self>,
+        (index, all): (usize, &[Option<&Field<Self>>]),
+        (names, routes): (&[String], &[Option<Route>]),
+        cx: &Context<'_>,
+    ) -> Option<Overflow> {
+        let message = "the overflow has no \"policies\"";
+        cx.required(&self.policies, given.span, message, "like policies: [team]");
+        let message = "the overflow has no \"route\"";
+        cx.required(&self.route, given.span, message, "like route: cheap");
+        let message = "the list is empty, so no request overflows";
+        cx.not_empty(&self.policies, message, "like policies: [team]");
+        let own = routes[index].as_ref();
+        for policy in self.policies.items() {
+            check_policy(policy, own?, cx);
+        }
+        let name = self.route.given()?;
+        let shown = name.shown();
+        let target = names.iter().position(|it| *it == name.value);
+        let Some(target) = target else {
+            let message = format!("there is no route \"{shown}\"");
+            let later = names[index + 1..].iter().find(|name| name.parse::<u64>().is_err());
+            let advice = match later {
+                Some(later) => format!("write the name of a later route, such as {later}"),
+                None => "write the name of a later route: name: cheap".to_owned(),
+            };
+            cx.error(name.span, &message, &advice);
+            return None;
+        };
+        if target <= index {
+            let message = match target == index {
+                true => "the route overflows into itself".to_owned(),
+                false => format!("the route \"{shown}\" comes before this one"),
+            };
+            cx.error(
+                name.span,
+                &message,
+                "name a later route, so that no request goes in a circle",
+            );
+            return None;
+        }
+        if all[target].is_some_and(|overflow| !overflow.is_absent()) {
+            let message = format!("the route \"{shown}\" overflows itself");
+            let advice = "a request is judged twice at most: name a route without an overflow";
+            cx.error(name.span, &message, advice);
+            return None;
+        }
+        if routes[target].as_ref().is_some_and(|route| route.rule.policies.is_empty()) {
+            let message =
+                format!("the route \"{shown}\" has no policies: what overflows is not limited");
+            cx.warning(name.span, &message, "give that route a limit of its own");
+        }
+        let policies = self.policies.items().map(|it| it.value.as_str().into()).collect();
+        Some(Overflow { policies, route: target })
+    }
+}
+
+/// Reports a policy whose refusals cannot lead to another route.
+fn check_policy(name: &Spanned<String>, own: &Route, cx: &Context<'_>) {
+    let shown = name.shown();
+    let Some(policy) = own.rule.policies.iter().find(|it| *it.name == *name.value) else {
+        let message = format!("the route has no policy \"{shown}\"");
+        cx.error(name.span, &message, "name policies of this route that are in force");
+        return;
+    };
+    if policy.needs_authorizer() {
+        let message = format!("the policy \"{shown}\" needs the answer of the authorizer");
+        let advice = "only policies that judge before the authorizer is asked can overflow";
+        cx.error(name.span, &message, advice);
+    }
+}

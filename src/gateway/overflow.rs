@@ -1,0 +1,60 @@
+//! The life of a request that overflows: the policies that refuse it hand it to a later route, whose
+//! policies judge it once more.
+//!
+//! The refused decision has consumed nothing. A route that takes what overflows has no overflow of
+//! its own, so a request is judged twice at most.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::Response;
+use http::request::Parts;
+use hyper::body::Body as _;
+use tollgate_core::decision::{Decision, Outcome};
+use tollgate_core::policy::Policy;
+use tollgate_core::request::Content;
+
+use super::body::ResponseBody;
+use super::exchange::Exchange;
+use super::{Client, Gateway};
+use crate::engine::Judgement;
+use crate::server::ClientBody;
+use crate::snapshot::Overflow;
+
+impl Gateway {
+    /// The index of the route that judges this refused request once more, if there is one.
+    pub fn overflow_of(&self, judgement: &Judgement<'_>) -> Option<usize> {
+        let overflow = self.snapshot.routes[judgement.route].overflow.as_deref()?;
+        overflow.takes(&judgement.decision).then_some(overflow.route)
+    }
+
+    /// The rest of the life of a request that the route with this index judges.
+    pub async fn overflow(
+        self: Rc<Self>,
+        route: usize,
+        client: Rc<Client>,
+        head: Parts,
+        body: ClientBody,
+        exchange: Exchange,
+    ) -> Response<ResponseBody> {
+        let values = match exchange.values() {
+            Content::Read(values) => Content::Read(values),
+            Content::Empty => Content::Empty,
+            Content::Unread | Content::Unknown => Content::Unread,
+        };
+        // A body that was read is there, even if it has no bytes.
+        let has_content = matches!(values, Content::Read(_)) || !body.is_end_stream();
+        let moment = self.engine.clock().moment();
+        let mut judged = self.judge_on(route, &client, &head, has_content, values, moment).await;
+        self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
+    }
+}
+
+impl Overflow {
+    /// Whether only its policies refuse the request.
+    fn takes(&self, decision: &Decision<&Arc<Policy>>) -> bool {
+        let has = |policy: &Policy| self.policies.iter().any(|name| *name == policy.name);
+        matches!(decision.outcome, Outcome::Refuse(_))
+            && decision.reports.iter().filter(|it| it.refuses()).all(|it| has(it.policy))
+    }
+}
