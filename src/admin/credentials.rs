@@ -186,6 +186,7 @@ mod tests {
             probe: None,
             write_config: false,
             reveal_keys: false,
+            is_probe_alone: false,
             is_temporary: false,
         }
     }

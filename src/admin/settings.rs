@@ -28,6 +28,8 @@ pub struct AdminSettings {
     pub write_config: bool,
     /// Whether whole keys are kept, and shown to operators that ask for them.
     pub reveal_keys: bool,
+    /// Whether there is only the listener for health checks, whose address `listener` has too.
+    pub is_probe_alone: bool,
     /// Whether no file has them: they are for the terminal that has started the process.
     pub is_temporary: bool,
 }

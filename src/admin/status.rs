@@ -7,6 +7,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 mod window;
+mod xds_rules;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -39,7 +39,8 @@ const MAX_STORE_CALLS: usize = 64;
 /// The sockets of the admin listener, before it serves.
 pub struct BoundAdmin {
     settings: AdminSettings,
-    listener: (Listener, ListenerHandle),
+    /// None: there is only the probe.
+    listener: Option<(Listener, ListenerHandle)>,
     probe: Option<(Listener, ListenerHandle)>,
 }
 
@@ -47,7 +48,8 @@ pub struct BoundAdmin {
 pub struct AdminListener {
     view: watch::Sender<View>,
     tags: Tags,
-    handle: ListenerHandle,
+    /// None: there is only the probe.
+    handle: Option<ListenerHandle>,
     address: ListenAddress,
     top: Arc<TopHistory>,
     refusals: Arc<RefusalRings>,
@@ -62,7 +64,8 @@ impl BoundAdmin {
     /// # Errors
     /// If an address or TLS cannot be used.
     pub fn bind(settings: AdminSettings) -> Result<Self, RunError> {
-        let listener = bind(settings.listener.clone())?;
+        let full = Some(&settings.listener).filter(|_| !settings.is_probe_alone);
+        let listener = full.map(|it| bind(it.clone())).transpose()?;
         let probe = settings.probe.as_ref().map(|probe| {
             let bounds = settings.listener.clone();
             bind(ListenerSettings {
@@ -78,7 +81,9 @@ impl BoundAdmin {
 
     /// Its address.
     pub fn address(&self) -> &ListenAddress {
-        self.listener.0.address()
+        let listeners = self.listener.iter().chain(&self.probe);
+        let address = listeners.map(|(listener, _)| listener.address()).next();
+        address.unwrap_or(&self.settings.listener.address)
     }
 
     /// Begins to serve. `file` is the file of the configuration, and `document` what it
@@ -94,6 +99,7 @@ impl BoundAdmin {
         configs: mpsc::Sender<ConfigCall>,
     ) -> Result<AdminListener, RunError> {
         let tags = Tags::random();
+        let address = self.address().clone();
         let reveal_keys = self.settings.reveal_keys;
         let metrics_for_all = self.settings.probe.as_ref().is_some_and(|probe| probe.metrics);
         let (sender, view) = watch::channel(View {
@@ -115,8 +121,8 @@ impl BoundAdmin {
         let totals = supervisor.metrics().totals();
         let history = Rc::new(History::new(Clock::System.now(), totals));
         publish_figures(supervisor, Some(Rc::clone(&history)));
-        let handles = [Some(&self.listener.1), self.probe.as_ref().map(|(_, handle)| handle)];
-        let sockets = handles.into_iter().flatten().filter_map(ListenerHandle::sockets);
+        let handles = self.listener.iter().chain(&self.probe).map(|(_, handle)| handle);
+        let sockets = handles.filter_map(ListenerHandle::sockets);
         let observed = supervisor.observed();
         observed.set_admin_sockets(sockets.cloned().collect());
         let node = Node {
@@ -141,10 +147,13 @@ impl BoundAdmin {
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));
         spawn_local(Rc::clone(&admin).watch());
         spawn_local(Rc::clone(&admin).observe());
-        let (listener, handle) = self.listener;
-        let address = listener.address().clone();
-        info!(%address, "listening for the admin API");
-        let stop = spawn(listener, &admin, Access::Full);
+        let (stop, handle) = match self.listener {
+            Some((listener, handle)) => {
+                info!(%address, "listening for the admin API");
+                (spawn(listener, &admin, Access::Full), Some(handle))
+            }
+            None => (drain::channel().0, None),
+        };
         let (probe_stop, probe) = spawn_probe(self.probe, &admin, metrics_for_all);
         let listener = AdminListener {
             view: sender,
@@ -226,6 +235,7 @@ impl AdminListener {
         let is_fixed = [
             ("admin.address", address_of(&new) == address_of(&old)),
             ("admin.probe", probe(&new) == probe(&old)),
+            ("admin.address", new.is_probe_alone == old.is_probe_alone),
             ("admin.uids", new.listener.socket_mode == old.listener.socket_mode),
         ];
         for (name, _) in is_fixed.iter().filter(|(_, is_same)| !is_same) {
@@ -234,9 +244,12 @@ impl AdminListener {
         }
         new.listener.address = address_of(&old);
         new.probe.clone_from(&old.probe);
-        match ListenerConfig::new(new.listener.clone()) {
-            Ok(config) => self.handle.change(config),
-            Err(error) => warn!("admin.tls: not changed: {error}"),
+        new.is_probe_alone = old.is_probe_alone;
+        if let Some(handle) = &self.handle {
+            match ListenerConfig::new(new.listener.clone()) {
+                Ok(config) => handle.change(config),
+                Err(error) => warn!("admin.tls: not changed: {error}"),
+            }
         }
         Arc::new(new)
     }
@@ -282,6 +295,7 @@ impl AdminListener {
     /// The address of the page, and a command to try.
     pub fn how_to_ask(&self) -> String {
         // The terminal shows the link with the token.
+        let Some(handle) = &self.handle else { return self.address.to_string() };
         if self.view.borrow().settings.is_temporary {
             return self.address.to_string();
         }
@@ -294,7 +308,7 @@ impl AdminListener {
                 )
             }
             ListenAddress::Tcp(_) => {
-                let scheme = if self.handle.settings().tls.is_some() { "https" } else { "http" };
+                let scheme = if handle.settings().tls.is_some() { "https" } else { "http" };
                 let page = format!("{scheme}://{}/", self.address.reachable());
                 format!(
                     "{}, page {page}, try: curl -H \"Authorization: Bearer \

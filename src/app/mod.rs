@@ -33,11 +33,13 @@ mod traces;
 mod watch;
 mod worker;
 mod worker_load;
+mod xds;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -48,7 +50,7 @@ use tollgate_core::time::monotonic;
 use tracing::{info, warn};
 
 use crate::admin::{ConfigCall, Refused};
-use crate::config::{Config, Document, NamedFile};
+use crate::config::{Config, Document, NamedFile, Variables};
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
 use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
@@ -82,6 +84,8 @@ pub struct ConfigFiles {
     pub others: Vec<NamedFile>,
     /// What the file contains.
     pub document: Document,
+    /// The variables of a configuration that is in no file. `file` is then only its name.
+    pub given: Option<Arc<Variables>>,
 }
 
 /// Where a gateway serves.
@@ -157,7 +161,7 @@ async fn supervise(
     let mut signals = Signals::new()?;
     let file = source.as_ref().map(|source| source.file.clone());
     let document = source.as_ref().map(|source| source.document.clone());
-    let mut loaded = source.map(|it| Loaded::new(&it.file, it.others, it.document.text));
+    let mut loaded = source.map(|it| Loaded::new(&it.file, it.others, it.document.text, it.given));
     let (configs, mut config_calls) = mpsc::channel(MAX_CONFIG_CALLS);
     let (echo_stop, echo) = start_echo()?;
     let admin = config.admin.clone().map(BoundAdmin::bind).transpose()?;

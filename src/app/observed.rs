@@ -2,6 +2,7 @@
 //! It is read at each scrape, without the workers.
 
 mod policy;
+mod xds;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tollgate_core::time::{Clock, Span, monotonic};
 
 use super::key_set::Condition;
 use super::process_state::ProcessState;
+use crate::check::XdsCondition;
 use crate::config::HeldFiles;
 use crate::engine::Passwords;
 use crate::platform::{OtherListener, OwnSockets, process_usage};
@@ -60,6 +62,8 @@ struct Current {
     others: Arc<[OtherListener]>,
     /// The certificates that the gateway shows.
     certificates: Arc<[CertificateDates]>,
+    /// How the stream to the server of the rate limit service is, if there is one.
+    xds: Option<Arc<XdsCondition>>,
     /// How the set of keys for tokens is, if there is one.
     key_set: Option<Arc<Condition>>,
     /// The file of the API keys, and whether it could be read at the last reload.
@@ -100,6 +104,7 @@ impl Observed {
             admin_sockets: Vec::new(),
             others: Arc::default(),
             certificates: Arc::default(),
+            xds: None,
             key_set: None,
             key_file: None,
             class_file: None,
@@ -170,6 +175,11 @@ impl Observed {
     /// The keys for tokens are those of this set now.
     pub fn set_key_set(&self, key_set: Option<Arc<Condition>>) {
         self.current.lock().key_set = key_set;
+    }
+
+    /// The stream of the rate limit service is this one now.
+    pub fn set_xds(&self, xds: Option<Arc<XdsCondition>>) {
+        self.current.lock().xds = xds;
     }
 
     /// The API keys, the users and the classes are those of these files now.
@@ -326,9 +336,7 @@ impl Source for Observed {
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
         if current.serves_rate_limits {
-            let [loaded, failed] = current.reloads;
-            samples.set_whole(&families::RATE_LIMIT_CONFIG_SUCCESS, &[], loaded);
-            samples.set_whole(&families::RATE_LIMIT_CONFIG_ERROR, &[], failed);
+            xds::collect(current.xds.as_deref(), current.reloads, samples);
         }
         // Several listeners may have port 0, which means any free port.
         let mut connections = BTreeMap::<String, usize>::new();

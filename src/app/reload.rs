@@ -14,7 +14,7 @@ use super::shown_config::problems;
 use super::supervisor::Supervisor;
 use super::watch::{Changed, FileWatch};
 use crate::admin::{ConfigProblem, PutBy, Replaced};
-use crate::config::{self, Compiled, LoadError, Mistakes, NamedFile, Report};
+use crate::config::{self, Compiled, LoadError, Mistakes, NamedFile, Report, Variables};
 
 /// How long reading the files of a configuration may take. A database of locations with some hundred
 /// megabytes takes some seconds.
@@ -26,6 +26,8 @@ pub struct Loaded {
     pub work: FileWork,
     /// The text in use.
     pub text: Arc<str>,
+    /// The text and the variables of a configuration that is in no file.
+    given: Option<(Arc<str>, Arc<Variables>)>,
     /// What was tried last. It is tried again when a file changes that it names.
     pub tried: Source,
 }
@@ -33,7 +35,7 @@ pub struct Loaded {
 /// Where a configuration comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// The file.
+    /// The file, or the text that stands in its place.
     File,
     /// A call, with this text.
     Call(Arc<str>, PutBy),
@@ -65,10 +67,16 @@ pub enum Demand {
 
 impl Loaded {
     /// The configuration with this text, which was read from `file` and `others`.
-    pub fn new(file: &Path, others: Vec<NamedFile>, text: Arc<str>) -> Self {
+    pub fn new(
+        file: &Path,
+        others: Vec<NamedFile>,
+        text: Arc<str>,
+        given: Option<Arc<Variables>>,
+    ) -> Self {
         let watch = FileWatch::new(file, others);
         let work = FileWork::default();
-        Self { watch, work, text, tried: Source::File }
+        let given = given.map(|variables| (Arc::clone(&text), variables));
+        Self { watch, work, text, given, tried: Source::File }
     }
 
     /// Returns when a file has changed, or does not answer. A changed configuration file replaces
@@ -143,9 +151,15 @@ async fn load(
 ) -> Result<Compiled, NotReloaded> {
     let file = loaded.watch.file().to_owned();
     let held = supervisor.held_files();
-    let source = source.clone();
+    let (source, given) = (source.clone(), loaded.given.clone());
     let compiled = loaded.work.run(READ_LIMIT, move |progress| match source {
-        Source::File => config::load_again(&file, &held, progress),
+        Source::File => match given {
+            None => config::load_again(&file, &held, progress),
+            Some((text, variables)) => {
+                let name = file.to_string_lossy();
+                Ok(config::load_given(&text, &name, &variables, &held, progress)?)
+            }
+        },
         Source::Call(text, _) => Ok(config::load_text(&text, &file, &held, progress)?),
     });
     let compiled = compiled.await.map_err(|unfinished| match unfinished {

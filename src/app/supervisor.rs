@@ -29,6 +29,7 @@ use super::sockets::{ListenerId, Purpose, Sockets, by_worker, matching, wanted};
 use super::store_access::StoreAccess;
 use super::systemd::InheritedSockets;
 use super::worker::{Command, Reload, Worker};
+use super::xds::Xds;
 use crate::check::{CheckSettings, SharedState};
 use crate::config::{Config, HeldFiles};
 use crate::proxy::{self, UpstreamShared};
@@ -52,6 +53,7 @@ pub struct Supervisor {
     patches: Rc<PatchKeeper>,
     check: Arc<CheckSettings>,
     check_state: Arc<SharedState>,
+    xds: Xds,
     held_files: HeldFiles,
     keys: Option<Fetched>,
     store_access: StoreAccess,
@@ -139,6 +141,7 @@ impl Supervisor {
             patches: PatchKeeper::new(state.redis.as_ref(), Clock::System),
             check,
             check_state: Arc::default(),
+            xds: Xds::default(),
             metrics: Arc::new(metrics),
             observed: Arc::new(observed),
             inherited,
@@ -169,6 +172,7 @@ impl Supervisor {
         spawn_local(certificates::watch(Arc::clone(&supervisor.observed)));
         supervisor.watch_keys();
         supervisor.start_workers(opened, workers, outputs, drain)?;
+        supervisor.renew_xds();
         Ok(supervisor)
     }
 
@@ -264,6 +268,7 @@ impl Supervisor {
         self.observe_listeners();
         (self.held_files, self.keys) = (held_files, keys);
         self.reload_workers(opened, &closed).await;
+        self.renew_xds();
         self.state.forwarders.clear();
         Ok(needs_restart)
     }

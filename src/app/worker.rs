@@ -20,6 +20,7 @@ use tracing::{error, warn};
 
 use super::runtime::local_runtime;
 use super::sockets::{ListenerId, Purpose, Share};
+use crate::check::rls::Domains;
 use crate::check::{CheckSettings, Services, SharedState};
 use crate::engine::{Authentication, Engine, Seen, SharedAuth, StoreCall};
 use crate::gateway::{BodyRoom, CurrentGateway, Gateway};
@@ -75,6 +76,8 @@ pub enum Command {
     Reload(Reload, oneshot::Sender<()>),
     /// Answer a question to the store, while requests go on.
     Store(StoreCall),
+    /// Use these domains of another server from now on, and then reply.
+    Domains(Option<Arc<Domains>>, oneshot::Sender<()>),
 }
 
 /// Another configuration for a worker.
@@ -135,6 +138,11 @@ impl Worker {
                         listeners.open(reload.open);
                         listeners.close(|id| reload.close.contains(&id), self.drain_limit);
                         // The supervisor may have stopped waiting.
+                        let _ = reply.send(());
+                    }
+                    Command::Domains(told, reply) => {
+                        check.set_told(told);
+                        // The control thread may have stopped waiting.
                         let _ = reply.send(());
                     }
                     Command::Store(call) => {

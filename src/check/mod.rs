@@ -14,10 +14,13 @@ pub mod rls;
 mod services;
 mod settings;
 mod wildcard;
+mod xds;
 
 pub use http::Shared as SharedState;
 pub use services::Services;
 pub use settings::{
     CheckSettings, CheckToken, GrpcSettings, HttpSettings, LeaseSettings, RpcServices, Statuses,
+    XdsSettings,
 };
 pub use wildcard::Wildcard;
+pub use xds::{Client as XdsClient, Condition as XdsCondition};

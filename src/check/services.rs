@@ -6,13 +6,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{Request, Response};
+use tokio::sync::watch;
 use tollgate_core::drain::Drain;
 use tower::Service;
 
-use super::grpc::AnswerBody;
+use super::grpc::{AnswerBody, Readiness};
 use super::http::{ApiState, RateLimitService, Shared as SharedState};
 use super::metrics::ServiceMetrics;
-use super::settings::CheckSettings;
+use super::rls::{Domains, InUse};
+use super::settings::{CheckSettings, GrpcSettings};
 use super::{grpc, http as over_http};
 use crate::gateway::{CurrentGateway, ResponseBody};
 use crate::server::{ClientBody, Peer};
@@ -25,6 +27,10 @@ pub struct Services {
     settings: RefCell<Arc<CheckSettings>>,
     api: Rc<ApiState>,
     rate_limits: ServiceMetrics,
+    /// The domains that another server has told. None: none yet.
+    told: RefCell<Option<Rc<Arc<Domains>>>>,
+    /// Whether there are any.
+    configured: watch::Sender<bool>,
     drain: Drain,
 }
 
@@ -41,6 +47,8 @@ impl Services {
             rate_limits: ServiceMetrics::default(),
             gateway: Rc::clone(gateway),
             settings: RefCell::new(settings),
+            told: RefCell::default(),
+            configured: watch::Sender::new(false),
             drain,
         }
     }
@@ -48,6 +56,24 @@ impl Services {
     /// New questions see these settings from now on.
     pub fn reload(&self, settings: Arc<CheckSettings>) {
         self.settings.replace(settings);
+    }
+
+    /// Another server has told these domains. New questions see them from now on.
+    pub fn set_told(&self, told: Option<Arc<Domains>>) {
+        self.configured.send_replace(told.is_some());
+        self.told.replace(told.map(Rc::new));
+    }
+
+    /// What another server has told. A question keeps it, without a count that workers share.
+    fn told(&self) -> Option<Rc<Arc<Domains>>> {
+        self.told.borrow().clone()
+    }
+
+    /// Whether calls are taken.
+    fn readiness(&self, settings: &GrpcSettings) -> Readiness {
+        let waits = settings.xds.as_ref().is_some_and(|xds| xds.wait);
+        let configured = waits.then(|| self.configured.subscribe());
+        Readiness { drain: self.drain.clone(), configured }
     }
 
     /// The service for one connection over HTTP.
@@ -65,22 +91,16 @@ impl Services {
             let (services, settings) = (Rc::clone(&services), services.settings.borrow().clone());
             Box::pin(async move {
                 let Some(http) = &settings.http else { return Ok(over_http::closed()) };
-                let rate_limits = services.rate_limit_service(&settings);
+                let grpc = settings.grpc.as_ref().filter(|it| it.services.ratelimit);
+                let (told, readiness) = (services.told(), grpc.map(|it| services.readiness(it)));
+                let rate_limits = grpc.zip(readiness.as_ref()).map(|(grpc, readiness)| {
+                    let in_use = in_use(grpc, told.as_deref());
+                    RateLimitService { in_use, metrics: &services.rate_limits, readiness }
+                });
                 let api = &services.api;
                 Ok(over_http::answer(api, &gateway, http, rate_limits, &peer, request).await)
             })
         })
-    }
-
-    /// The rate limit service for questions over HTTP, if it is served over gRPC.
-    fn rate_limit_service<'s>(
-        &'s self,
-        settings: &'s CheckSettings,
-    ) -> Option<RateLimitService<'s>> {
-        let grpc = settings.grpc.as_ref().filter(|it| it.services.ratelimit)?;
-        let limits = &grpc.rate_limits;
-        let metrics = &self.rate_limits;
-        Some(RateLimitService { limits, metrics, drain: &self.drain })
     }
 
     /// The service for one connection over gRPC.
@@ -98,17 +118,31 @@ impl Services {
             let peer = Rc::clone(&peer);
             let settings = services.settings.borrow().grpc.clone();
             let metrics = Rc::clone(&metrics);
-            let drain = services.drain.clone();
+            let told = services.told();
+            let readiness = settings.as_ref().map(|it| services.readiness(it));
             Box::pin(async move {
-                let Some(settings) = settings else { return Ok(grpc::closed()) };
+                let (Some(settings), Some(readiness)) = (settings, readiness) else {
+                    return Ok(grpc::closed());
+                };
                 let called = grpc::Called {
                     gateway: &gateway,
                     settings: &settings,
                     metrics: &metrics,
-                    drain: &drain,
+                    domains: in_use(&settings, told.as_deref()).domains,
+                    readiness: &readiness,
                 };
                 Ok(called.answer(&peer, request).await)
             })
         })
     }
+}
+
+/// What the rate limit service knows, if another server has told these domains.
+fn in_use<'l>(settings: &'l GrpcSettings, told: Option<&'l Arc<Domains>>) -> InUse<'l> {
+    let limits = &settings.rate_limits;
+    let domains = match &settings.xds {
+        Some(_) => told.map(|it| &**it),
+        None => Some(&limits.domains),
+    };
+    InUse { limits, domains }
 }

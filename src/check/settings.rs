@@ -1,5 +1,6 @@
 //! The settings of the listeners that answer questions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use http::StatusCode;
 use super::rls::RateLimits;
 use super::wildcard::Wildcard;
 use crate::admin::TokenDigest;
+use crate::proxy::{Target, TlsSettings};
 use crate::server::ListenerSettings;
 
 /// The listeners that answer questions.
@@ -24,6 +26,11 @@ impl CheckSettings {
     pub fn listeners(&self) -> impl Iterator<Item = &ListenerSettings> {
         let http = self.http.iter().map(|it| &it.listener);
         http.chain(self.grpc.iter().map(|it| &it.listener))
+    }
+
+    /// The server that gives domains, if there is one.
+    pub fn xds(&self) -> Option<&Arc<XdsSettings>> {
+        self.grpc.as_ref()?.xds.as_ref()
     }
 
     /// Whether the rate limit service is served.
@@ -56,6 +63,29 @@ pub struct GrpcSettings {
     pub reflection: bool,
     /// What the rate limit service knows.
     pub rate_limits: RateLimits,
+    /// The server that gives domains instead of files. None: there is none.
+    pub xds: Option<Arc<XdsSettings>>,
+}
+
+/// A server that gives domains of the rate limit service, by the protocol xDS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdsSettings {
+    /// Its address.
+    pub server: Target,
+    /// The TLS settings, if it is reached over TLS.
+    pub tls: Option<TlsSettings>,
+    /// The id by which it knows this node.
+    pub node: String,
+    /// What this node tells about itself.
+    pub metadata: Vec<(String, String)>,
+    /// The largest message that it may send.
+    pub max_bytes: usize,
+    /// Whether this node is ready only when it has limits.
+    pub wait: bool,
+    /// Whether several resources may be about one domain.
+    pub merge_domains: bool,
+    /// The domains that the configuration itself contains.
+    pub own_domains: BTreeSet<Box<str>>,
 }
 
 /// The services of the listener for gRPC.

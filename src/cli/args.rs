@@ -13,6 +13,7 @@ use super::key::{EXAMPLES as KEY_EXAMPLES, KeyArgs};
 use super::keys::{TEAM_EXAMPLES, TeamArgs};
 use super::paint::Colour;
 use super::policy::{EXAMPLES as POLICY_EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
+use super::ratelimit::{EXAMPLES as RATELIMIT_EXAMPLES, RatelimitArgs};
 use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
 use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
 use super::top::TopArgs;
@@ -36,6 +37,9 @@ pub enum Command {
     /// Run the gateway until SIGTERM or SIGINT
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Run as the rate limit service of Envoy, with the environment of envoyproxy/ratelimit
+    #[command(after_help = RATELIMIT_EXAMPLES)]
+    Ratelimit(RatelimitArgs),
     /// Write a configuration to begin with
     #[command(after_help = INIT_EXAMPLES)]
     Init(InitArgs),

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::which::DEFAULT_CONFIG;
-use super::{explain, import, init, key, keys, overrides, policy, reload, replay, top, which};
+use super::{
+    explain, import, init, key, keys, overrides, policy, ratelimit, reload, replay, top, which,
+};
 use crate::app::RunError;
 use crate::config::{LoadError, Mistakes};
 use crate::proxy::TlsError;
@@ -36,6 +38,9 @@ pub enum Failure {
     /// The gateway could not start.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The rate limit service does not run.
+    #[error(transparent)]
+    Ratelimit(#[from] ratelimit::Problem),
     /// An override could not be read or changed.
     #[error(transparent)]
     Override(#[from] overrides::Problem),
@@ -104,6 +109,7 @@ impl Failure {
             | Self::Shown(_)
             | Self::Told
             | Self::Tls(_)
+            | Self::Ratelimit(ratelimit::Problem::Mistakes(_))
             | Self::Init(_)
             | Self::Import(_)
             | Self::Key(_) => ExitCode::from(2),
@@ -115,6 +121,7 @@ impl Failure {
             Self::Gateway(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Policy(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Run(_)
+            | Self::Ratelimit(_)
             | Self::Top(_)
             | Self::Reload(_)
             | Self::Gateway(_)
@@ -135,7 +142,9 @@ impl Failure {
 /// The text of a failure. In a report each line has its own prefix.
 pub fn prefixed(failure: &Failure) -> String {
     match failure {
-        Failure::Shown(report) => report.clone(),
+        Failure::Shown(report) | Failure::Ratelimit(ratelimit::Problem::Mistakes(report)) => {
+            report.clone()
+        }
         Failure::Config(LoadError::Unreadable { path, error })
             if path == Path::new(DEFAULT_CONFIG) && error.kind() == ErrorKind::NotFound =>
         {

@@ -18,6 +18,7 @@ mod keys;
 mod overrides;
 mod paint;
 mod policy;
+mod ratelimit;
 mod reload;
 mod replay;
 mod routes;
@@ -57,7 +58,8 @@ const REFUSED: u8 = 3;
 /// Runs the command of the process arguments.
 pub fn main() -> ExitCode {
     ignore_log_rotation();
-    let Args { command, color } = match Args::try_parse() {
+    let arguments = ratelimit::arguments(std::env::args_os());
+    let Args { command, color } = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => match tips::of(&error) {
             Some(tip) => {
@@ -83,6 +85,7 @@ pub fn main() -> ExitCode {
         Command::Policy(args) => policy(&args),
         Command::Reset(args) => reset(&args),
         Command::Run(args) => run::run(&args),
+        Command::Ratelimit(args) => ratelimit::run(&args).map_err(Failure::from),
         Command::Init(args) => init(&args),
         Command::Import(args) => match import(&args) {
             Ok(code) => return ExitCode::from(code),

@@ -33,7 +33,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         None => {
             let file = args.config.path();
             let Compiled { config, files, document, .. } = load(file)?;
-            let files = ConfigFiles { file: file.to_owned(), others: files, document };
+            let files = ConfigFiles { file: file.to_owned(), others: files, document, given: None };
             // What came from standard input cannot be read again.
             (config, Some(files).filter(|it| it.file != Path::new("-")))
         }

@@ -21,6 +21,7 @@ mod field;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod geo_file;
+mod given;
 mod held_files;
 mod held_text;
 mod key_forms;
@@ -62,6 +63,7 @@ pub(crate) use edit::{NotInPlace, edited};
 pub(crate) use effective::Effective;
 use excerpt::Excerpts;
 pub use geo_file::{FileStamp, GeoFile};
+pub(crate) use given::Variables;
 pub(crate) use held_files::{HeldFiles, NO_FILES};
 pub(crate) use key_forms::{foreign_document, imported_keys, key_readers};
 pub(crate) use model::AdminAccess;
@@ -173,6 +175,22 @@ pub(crate) fn needs_restart(document: &Document) -> serde_json::Value {
         "except": restart::EXCEPT,
         "digest": restart::digest(&document.written),
     })
+}
+
+/// Compiles `text`, which is in no file and which messages call `name`, with these variables besides
+/// the environment of the process, while a configuration with these files is in use. Relative paths
+/// begin in the directory of the process.
+///
+/// # Errors
+/// If the text has mistakes.
+pub(crate) fn load_given(
+    text: &str,
+    name: &str,
+    variables: &Variables,
+    held: &HeldFiles,
+    progress: &Progress,
+) -> Result<Compiled, Mistakes> {
+    compiled(text, name, &|variable: &str| variables.get(variable), held, progress)
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).

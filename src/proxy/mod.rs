@@ -49,7 +49,7 @@ pub use fetch::{Document, DocumentSource, FetchError, fetch};
 pub use interim::InterimRelay;
 pub use mirror::{MirrorSettings, Mirrored};
 pub use probe::{EndpointReport, probe};
-pub use resolve::resolve;
+pub use resolve::{lookup, resolve};
 pub use response_body::{BrokenResponse, ResponseBody};
 pub use settings::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,

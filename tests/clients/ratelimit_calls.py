@@ -453,4 +453,5 @@ def main():
     check_envoy(files, tollgate, seconds)
 
 
-main()
+if __name__ == "__main__":
+    main()

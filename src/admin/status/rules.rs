@@ -13,6 +13,7 @@ use super::key_rules;
 use super::present::Present;
 pub use super::rule::{Bound, Rule};
 use super::window::Counted;
+use super::xds_rules;
 use crate::proxy::{EndpointState, UpstreamShared};
 
 const FIVE_MINUTES: Span = Span::from_secs(300);
@@ -352,6 +353,8 @@ pub const RULES: &[Rule] = &[
     key_rules::KEY_STORE_AWAY,
     key_rules::KEY_IN_FILE_AND_STORE,
     key_rules::KEY_LEFT_OUT,
+    xds_rules::XDS_AWAY,
+    xds_rules::XDS_REJECTED,
     Rule {
         code: "replica_away",
         alert: Some("TollgateReplicaAway"),

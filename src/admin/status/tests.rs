@@ -190,6 +190,8 @@ fn what_is_wrong_now_ends_with_its_cause() {
         (("key_store_away", "no_sign"), "keys_away", 1.0, 0.0),
         (("key_in_file_and_store", ""), "duplicates", 2.0, 0.0),
         (("replica_away", ""), "replicas", 1.0, 0.0),
+        (("xds_away", "https://eg:18001"), "xds", 0.0, 1.0),
+        (("xds_rejected", "https://eg:18001"), "xds_taken", 0.0, 1.0),
     ] {
         let begins = |it: &mut Node| set(it, name, begin);
         let ends = |it: &mut Node| set(it, name, end);

@@ -100,6 +100,10 @@ pub struct Gauges {
     pub password_files: Vec<(String, f64)>,
     /// 1 for each cause for which the store of the API keys cannot be read, otherwise 0.
     pub key_store_away: Vec<(String, f64)>,
+    /// 1 if there is a connection to the xDS server, otherwise 0, by its address.
+    pub xds_connected: Vec<(String, f64)>,
+    /// 1 if its last limits were taken, otherwise 0.
+    pub xds_last_taken: Vec<(String, f64)>,
     /// How many API keys are both in the file and in the store.
     pub duplicate_keys: f64,
     /// How many keys of a key set cannot be used.
@@ -335,6 +339,8 @@ fn gauges_of(samples: &Samples) -> Gauges {
         (&families::PASSWORD_FILE_LAST_LOAD, &mut gauges.password_files),
         (&families::KEY_STORE_AWAY, &mut gauges.key_store_away),
         (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),
+        (&families::XDS_CONNECTED, &mut gauges.xds_connected),
+        (&families::XDS_LAST_TAKEN, &mut gauges.xds_last_taken),
     ] {
         samples.each(family, |labels, numbers| values.push((labels[0].to_string(), numbers[0])));
     }

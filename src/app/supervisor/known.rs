@@ -43,6 +43,12 @@ impl Supervisor {
         self.state.overrides_file.clone()
     }
 
+    /// Asks the server of the rate limit service as the configuration says.
+    pub fn renew_xds(&mut self) {
+        let condition = self.xds.renew(&self.check, self.workers());
+        self.observed.set_xds(condition);
+    }
+
     /// The API keys in the store, if there is a store for them.
     pub fn keys_for_operators(&self) -> Option<Keys> {
         Some(Keys::new(self.key_storage()?, config::key_readers()))

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use prost::Message;
@@ -112,10 +113,9 @@ pub fn reply(message: &impl Message) -> Response<AnswerBody> {
     success(AnswerBody::message(frame(message)))
 }
 
-/// The answer with a message in its frame, and another one later.
-pub fn stream(first: Bytes, later: impl Future<Output = Bytes> + 'static) -> Response<AnswerBody> {
-    let later = async { Ok(later.await) };
-    success(AnswerBody::stream(first, futures_util::stream::once(later)))
+/// The answer with a message in its frame, and others later.
+pub fn stream(first: Bytes, later: impl Stream<Item = Bytes> + 'static) -> Response<AnswerBody> {
+    success(AnswerBody::stream(first, later.map(Ok)))
 }
 
 /// The response that begins an answer.

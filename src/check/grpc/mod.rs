@@ -12,9 +12,9 @@ mod stream;
 use std::rc::Rc;
 
 use http::{Request, Response};
-use tollgate_core::drain::Drain;
 use tollgate_core::refusal::grpc::Code as GrpcCode;
 
+use super::rls::{Domains, InUse};
 use super::settings::GrpcSettings;
 use crate::gateway::Gateway;
 use crate::server::{ClientBody, Peer};
@@ -22,6 +22,7 @@ use crate::telemetry::RateLimitMetrics;
 
 pub use body::AnswerBody;
 use framing::Failed;
+pub use health::Readiness;
 #[cfg(test)]
 pub use reflection::DESCRIPTORS;
 
@@ -31,7 +32,9 @@ pub struct Called<'c> {
     pub gateway: &'c Rc<Gateway>,
     pub settings: &'c GrpcSettings,
     pub metrics: &'c RateLimitMetrics,
-    pub drain: &'c Drain,
+    /// The domains of the rate limit service, if they are known.
+    pub domains: Option<&'c Domains>,
+    pub readiness: &'c Readiness,
 }
 
 impl Called<'_> {
@@ -56,16 +59,17 @@ impl Called<'_> {
         peer: &Peer,
         request: Request<ClientBody>,
     ) -> Result<Response<AnswerBody>, Failed> {
-        let Self { gateway, settings, metrics, drain } = self;
+        let Self { gateway, settings, metrics, domains, readiness } = self;
         match request.uri().path() {
             ratelimit::PATH if settings.services.ratelimit => {
-                ratelimit::answer(gateway, &settings.rate_limits, metrics, request).await
+                let in_use = InUse { limits: &settings.rate_limits, domains };
+                ratelimit::answer(gateway, in_use, metrics, request).await
             }
             reflection::V1 | reflection::V1_ALPHA if settings.reflection => {
-                Ok(reflection::answer(settings.services, drain, request))
+                Ok(reflection::answer(settings.services, &readiness.drain, request))
             }
-            health::CHECK => health::check(settings.services, drain, request).await,
-            health::WATCH => health::watch(settings.services, drain, request).await,
+            health::CHECK => health::check(settings.services, readiness, request).await,
+            health::WATCH => health::watch(settings.services, readiness, request).await,
             authorization::PATH if settings.services.authorization => {
                 authorization::answer(gateway, peer, request).await
             }

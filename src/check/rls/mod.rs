@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `unit` | the windows of limits |
 //! | `wildcard` | values with `*` |
+//! | `written` | a descriptor in a configuration, and its mistakes |
 //! | `tree` | the rules of a domain, and the search in them |
 //! | `series` | the labels of a descriptor in metrics |
 //! | `descriptor` | what a request asks |
@@ -32,13 +33,15 @@ mod tally;
 mod tests;
 mod tree;
 mod unit;
+mod written;
 
 pub use answer::{Answer, Status, answer};
 pub use descriptor::{Descriptor, Entry, Hits, Override};
 pub use native::{EntryMatch, NativeRule, Policies, plan as native_plan};
 pub use plan::{Counted, Matched, Plan, Rules, Slot, Switches};
 pub use series::Series;
-pub use settings::{Dialect, RateLimits};
+pub use settings::{Dialect, InUse, RateLimits};
 pub use tally::Tally;
 pub use tree::{Amount, Domains, Duplicate, Level, Node, Rule};
 pub use unit::Unit;
+pub use written::{Findings, Place, Written, WrittenLimit};

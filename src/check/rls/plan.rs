@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, Verdict};
+use tollgate_core::consistency::Consistency;
 use tollgate_core::digest::{Counter, Principal, Secret};
 use tollgate_core::policy::{KeyExpr, OverrideLimit, Policy};
 
@@ -39,6 +40,8 @@ pub struct Switches {
     pub sliding: bool,
     /// A request counts on all of its limits, or on none.
     pub together: bool,
+    /// How exact the counters are that nodes share, and what happens without their store.
+    pub consistency: Consistency,
 }
 
 /// The rules under which requests are planned.
@@ -165,7 +168,7 @@ impl<'d> Rules<'d> {
                 return Matched::None;
             }
             let mut series = Series::builder();
-            descriptor.entries.iter().for_each(|it| series.level(it.key, it.value));
+            descriptor.entries.iter().for_each(|it| series.level_of_request(it.key, it.value));
             return Matched::Limited(Limited {
                 requests,
                 unit: Some(unit),
@@ -235,7 +238,9 @@ impl<'d> Rules<'d> {
             digest.value(unit.name().as_bytes());
         });
         let name = if limited.name.is_empty() { domain } else { limited.name };
-        Arc::new(Policy { counter, ..Policy::new(name, KeyExpr::Global, algorithm) })
+        let consistency = self.switches.consistency;
+        let usual = Policy::new(name, KeyExpr::Global, algorithm);
+        Arc::new(Policy { counter, consistency, ..usual })
     }
 }
 

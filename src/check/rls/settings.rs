@@ -17,6 +17,15 @@ pub struct RateLimits {
     pub fields: Vec<Dialect>,
 }
 
+/// What a rate limit service knows at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct InUse<'l> {
+    /// What the configuration says.
+    pub limits: &'l RateLimits,
+    /// The domains of files or of another server. None: that server has not told any yet.
+    pub domains: Option<&'l Domains>,
+}
+
 /// Header fields about limits. Envoy itself writes those with names in `x-ratelimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {

@@ -82,10 +82,7 @@ pub struct Node {
 impl Node {
     /// The name by which it is found.
     pub fn name(&self) -> String {
-        match &*self.value {
-            "" => self.key.to_string(),
-            value => format!("{}_{value}", self.key),
-        }
+        Level::name(&self.key, &self.value)
     }
 }
 
@@ -103,6 +100,11 @@ pub struct Level {
 pub struct Duplicate(pub String);
 
 impl Level {
+    /// The name of the node of this key and this value.
+    pub fn name(key: &str, value: &str) -> String {
+        if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") }
+    }
+
     /// Adds a node behind those that were added before.
     ///
     /// # Errors
@@ -205,12 +207,13 @@ impl<'d> Step<'d> {
     }
 
     fn label(&self, entry: Entry<'_>, is_detailed: bool, series: &mut SeriesBuilder) {
-        let value = match self.shared() {
-            Some(pattern) => pattern,
-            None if is_detailed || self.is_labelled_by_value() => entry.value,
-            None => &self.node.value,
-        };
-        series.level(entry.key, value);
+        match self.shared() {
+            Some(pattern) => series.level(entry.key, pattern),
+            None if is_detailed || self.is_labelled_by_value() => {
+                series.level_of_request(entry.key, entry.value);
+            }
+            None => series.level(entry.key, &self.node.value),
+        }
     }
 }
 
@@ -244,20 +247,27 @@ impl<'d> Found<'d> {
 
 /// The rules of all domains.
 #[derive(Clone, Debug, Default)]
-pub struct Domains(HashMap<Box<str>, Level>);
+pub struct Domains(HashMap<Box<str>, Arc<Level>>);
 
 impl Domains {
     /// The domains of these names, with their rules.
     pub fn new(domains: impl IntoIterator<Item = (Box<str>, Level)>) -> Self {
         let label = |(name, mut level): (_, Level)| {
             level.label(&mut Vec::new());
-            (name, level)
+            (name, Arc::new(level))
         };
         Self(domains.into_iter().map(label).collect())
     }
 
+    /// These domains, and those of `others` whose names are not among them.
+    #[must_use]
+    pub fn with_missing(&self, others: &Self) -> Self {
+        let mut all = others.0.clone();
+        all.extend(self.0.iter().map(|(name, level)| (name.clone(), Arc::clone(level))));
+        Self(all)
+    }
+
     /// The names of the domains.
-    #[cfg(test)]
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }
@@ -269,7 +279,7 @@ impl Domains {
 
     /// The number of nodes in all trees.
     pub fn len(&self) -> usize {
-        self.0.values().map(Level::len).sum()
+        self.0.values().map(|level| level.len()).sum()
     }
 
     /// The limit of a descriptor with these entries.

@@ -7,7 +7,7 @@
 use serde_json::{Map, Number, Value as Json};
 
 use super::Reading;
-use crate::check::rls::{Amount, Duplicate, Level, Node as Descriptor, Rule, Unit};
+use crate::check::rls::{Findings, Level, Place, Unit, Written, WrittenLimit};
 use crate::config::node::{Entry, Node, TextSpan, Value};
 use crate::config::problem::Problems;
 use crate::config::{suggest, yaml};
@@ -154,97 +154,80 @@ impl<'f> Fields<'f> {
     /// Adds the descriptors of the map to `level`. `above` is the path to them.
     fn descriptors(&self, level: &mut Level, above: &str) {
         for node in self.list("descriptors") {
-            let Some(fields) = Self::read(node, "descriptor", IN_DESCRIPTOR, self.problems) else {
-                continue;
-            };
-            let Some((descriptor, span)) = fields.descriptor(node.span, above) else { continue };
-            if let Err(Duplicate(name)) = level.add(descriptor) {
-                let message = format!("there is a second descriptor {above}{name}");
-                self.error(span, &message, "remove or change one of them");
+            if let Some(fields) = Self::read(node, "descriptor", IN_DESCRIPTOR, self.problems) {
+                fields.descriptor(node.span, level, above);
             }
         }
     }
 
-    /// A descriptor with those below it, and the position of its key.
-    fn descriptor(&self, span: TextSpan, above: &str) -> Option<(Descriptor, TextSpan)> {
-        let Some((key, key_span)) = self.text("key").filter(|(key, _)| !key.is_empty()) else {
-            self.error(span, "the descriptor has no key", "like key: remote_address");
-            return None;
+    /// Adds a descriptor, which is written at `span`, with those below it.
+    fn descriptor(&self, span: TextSpan, level: &mut Level, above: &str) {
+        let key = self.text("key");
+        let limit_node = self.value("rate_limit");
+        let limit_fields =
+            limit_node.and_then(|node| Self::read(node, "rate_limit", IN_LIMIT, self.problems));
+        let replaced = limit_fields.map(|fields| fields.replaced()).unwrap_or_default();
+        let limit = limit_fields.and_then(|fields| fields.limit(&replaced));
+        let key_span = key.map_or(span, |(_, span)| span);
+        let limit_span = limit_node.map_or(span, |node| node.span);
+        let unit = limit_fields.and_then(|it| it.value("unit"));
+        let found = Found {
+            problems: self.problems,
+            descriptor: span,
+            key: key_span,
+            limit: limit_span,
+            unit: unit.map_or(limit_span, |node| node.span),
+            replaced: &replaced,
+            above,
         };
-        let mut descriptor = Descriptor {
-            key: key.into(),
-            value: self.text("value").map_or("", |(value, _)| value).into(),
-            rule: self.value("rate_limit").and_then(|node| self.limit(node)),
-            value_to_metric: self.is_set("value_to_metric"),
-            share_threshold: self.is_set("share_threshold"),
-            below: Level::default(),
-        };
-        let name = descriptor.name();
-        if descriptor.share_threshold && !name.contains('*') {
-            let message = "only the values of a wildcard can share a threshold";
-            self.error(key_span, message, "write a value with * in it");
-        }
-        self.descriptors(&mut descriptor.below, &format!("{above}{name}."));
-        Some((descriptor, key_span))
-    }
-
-    /// The limit of a descriptor, which is written at `node`.
-    fn limit(&self, node: &'f Node) -> Option<Rule> {
-        let fields = Self::read(node, "rate_limit", IN_LIMIT, self.problems)?;
-        let name = fields.text("name").map_or("", |(name, _)| name);
-        Some(Rule {
-            name: name.into(),
-            replaces: fields.replaces(name),
+        let written = Written {
+            key: key.map_or("", |(key, _)| key),
+            value: self.text("value").map_or("", |(value, _)| value),
+            limit,
             shadow: self.is_set("shadow_mode"),
             quota: self.is_set("quota_mode"),
             detailed_metric: self.is_set("detailed_metric"),
+            value_to_metric: self.is_set("value_to_metric"),
+            share_threshold: self.is_set("share_threshold"),
             metadata: self.metadata(),
-            ..Rule::new(fields.amount(node.span)?)
+        };
+        let name = Level::name(written.key, written.value);
+        written.add(level, &found, |below| self.descriptors(below, &format!("{above}{name}.")));
+    }
+
+    /// The limit with these fields, which replaces the limits of these names.
+    fn limit(&self, replaced: &[(&'f str, TextSpan)]) -> Option<WrittenLimit<'f>> {
+        let unlimited = self.is_set("unlimited");
+        let unit = self.text("unit").map(|(name, _)| Unit::of_name(name).ok_or(name.into()));
+        let requests = self.text("requests_per_unit").filter(|_| !unlimited);
+        let requests = requests.map(|(text, span)| self.requests(text, span));
+        Some(WrittenLimit {
+            unit,
+            requests: match requests {
+                None => None,
+                // The mistake is reported.
+                Some(number) => Some(number?),
+            },
+            unlimited,
+            name: self.text("name").map_or("", |(name, _)| name),
+            replaces: replaced.iter().map(|(name, _)| *name).collect(),
         })
     }
 
-    fn amount(&self, span: TextSpan) -> Option<Amount> {
-        let unit = self.text("unit");
-        let known = unit.and_then(|(name, _)| Unit::of_name(name));
-        if self.is_set("unlimited") {
-            if let (Some(_), Some((_, span))) = (known, unit) {
-                self.error(span, "an unlimited limit has no unit", "remove one of them");
-            }
-            return Some(Amount::Unlimited);
-        }
-        let Some(known) = known else {
-            let (message, span) = match unit {
-                Some((name, span)) => (format!("{name:?} is not a unit"), span),
-                None => ("the limit has no unit".to_owned(), span),
-            };
-            let names = Unit::ALL.map(Unit::name).join(", ");
-            self.error(span, &message, &format!("one of: {names}"));
-            return None;
-        };
-        let Some((requests, span)) = self.text("requests_per_unit") else {
-            let advice = "write requests_per_unit, or unlimited: true";
-            self.problems.warning(span, "the limit is 0, so that no request passes", advice);
-            return Some(Amount::PerUnit(0, known));
-        };
-        let parsed = requests.replace('_', "").parse();
+    fn requests(&self, text: &str, span: TextSpan) -> Option<u32> {
+        let parsed = text.replace('_', "").parse();
         if parsed.is_err() {
-            let message = format!("{requests:?} is not a number of requests");
+            let message = format!("{text:?} is not a number of requests");
             self.error(span, &message, &format!("write a number from 0 to {}", u32::MAX));
         }
-        Some(Amount::PerUnit(parsed.ok()?, known))
+        parsed.ok()
     }
 
-    /// The names of the limits that the limit `own` replaces.
-    fn replaces(&self, own: &str) -> Vec<Box<str>> {
+    /// The names of the limits that the limit replaces, with their positions.
+    fn replaced(&self) -> Vec<(&'f str, TextSpan)> {
         let name = |node| {
             let fields = Self::read(node, "replaced limit", IN_REPLACES, self.problems)?;
-            let (name, span) = fields.text("name").unwrap_or(("", node.span));
-            if name.is_empty() {
-                self.error(span, "the replaced limit has no name", "like name: per-client");
-            } else if name == own {
-                self.error(span, "a limit cannot replace itself", "name another one");
-            }
-            Some(name.into())
+            Some(fields.text("name").unwrap_or(("", node.span)))
         };
         self.list("replaces").iter().filter_map(name).collect()
     }
@@ -259,6 +242,43 @@ impl<'f> Fields<'f> {
                 Map::new()
             }
         }
+    }
+}
+
+/// Takes what is found in a descriptor, and where its parts are written.
+struct Found<'f> {
+    problems: &'f Problems,
+    descriptor: TextSpan,
+    key: TextSpan,
+    limit: TextSpan,
+    unit: TextSpan,
+    replaced: &'f [(&'f str, TextSpan)],
+    above: &'f str,
+}
+
+impl Found<'_> {
+    fn span(&self, place: Place) -> TextSpan {
+        match place {
+            Place::Descriptor => self.descriptor,
+            Place::Key => self.key,
+            Place::Limit => self.limit,
+            Place::Unit => self.unit,
+            Place::Replaced(index) => self.replaced[index].1,
+        }
+    }
+}
+
+impl Findings for Found<'_> {
+    fn error(&self, place: Place, message: &str, advice: &str) {
+        self.problems.error(self.span(place), message, advice);
+    }
+
+    fn warning(&self, place: Place, message: &str, advice: &str) {
+        self.problems.warning(self.span(place), message, advice);
+    }
+
+    fn above(&self) -> String {
+        self.above.to_owned()
     }
 }
 

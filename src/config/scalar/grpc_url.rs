@@ -1,4 +1,4 @@
-//! The address of an authorizer that is asked over gRPC: `h2c://127.0.0.1:9000`.
+//! The address of a server that is asked over gRPC: `h2c://127.0.0.1:9000`.
 
 use std::str::FromStr;
 
@@ -10,13 +10,13 @@ use crate::proxy::Target;
 
 const ADVICE: &str = "write h2c://host:port, or https://host:port for TLS";
 
-/// Where an authorizer is asked over gRPC.
+/// Where a server is asked over gRPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcUrl(pub Target);
 
 written_as_text!(
     GrpcUrl, text GRPC_URL,
-    "The address of an authorizer that is asked over gRPC: h2c://host:port, or https://host:port with TLS",
+    "The address of a server that is asked over gRPC: h2c://host:port, or https://host:port with TLS",
     "h2c://127.0.0.1:9000",
     "https://auth.example.com"
 );
@@ -26,7 +26,7 @@ impl FromStr for GrpcUrl {
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         if !["h2c://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
-            let message = "an authorizer is asked over gRPC with h2c or https";
+            let message = "a server is asked over gRPC with h2c or https";
             return Err(ScalarError::new(message, ADVICE));
         }
         let parsed = text.parse::<Endpoint>();

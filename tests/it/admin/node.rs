@@ -126,6 +126,26 @@ fn the_probe_tells_health_without_a_token_and_nothing_else() {
 }
 
 #[test]
+fn a_probe_stands_alone() {
+    let gateway = Gateway::start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\nroutes: [{ path: /*, respond: { body: ok } }]\n\
+         admin: { probe: { address: \"127.0.0.1:0\", metrics: true } }\n",
+    );
+    let probe = AdminClient { address: gateway.addresses()[1], token: None, is_probe: true };
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 200), ("/", 404)] {
+        assert_eq!(probe.get(path).status, status, "{path}");
+    }
+    assert_eq!(probe.get("/v1/status").status, 404);
+    assert_eq!(gateway.addresses().len(), 2);
+    // A reload leaves it as it is.
+    gateway.reload(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\nroutes: [{ path: /*, respond: { body: other } }]\n\
+         admin: { probe: { address: \"127.0.0.1:0\", metrics: true } }\n",
+    );
+    assert_eq!(probe.get("/metrics").status, 200);
+}
+
+#[test]
 fn the_first_lines_say_what_listens_where_and_what_to_try() {
     let gateway = gateway("", "");
     let address = gateway.addresses()[1];

@@ -106,6 +106,25 @@ pub(super) fn ask(address: SocketAddr, domain: &str, descriptors: Vec<Descriptor
     Answer::decode(&message[5..]).expect("an answer")
 }
 
+/// The status of a call about descriptors in a domain.
+pub(super) fn status_of_call(
+    address: SocketAddr,
+    domain: &str,
+    descriptors: Vec<Descriptor>,
+) -> String {
+    let question = Question { domain: domain.into(), descriptors, hits: 0 };
+    let (status, _) = call(address, SHOULD_RATE_LIMIT, &question);
+    status["grpc-status"].to_str().expect("ASCII").to_owned()
+}
+
+/// What the service for health says of all services.
+pub(super) fn status_of_health(address: SocketAddr) -> u8 {
+    let all = Entry::default();
+    let (status, message) = call(address, "/grpc.health.v1.Health/Check", &all);
+    assert_eq!(status["grpc-status"], "0");
+    message[message.len() - 1]
+}
+
 /// Whether single hits are over their limit.
 fn over(address: SocketAddr, domain: &str, entries: &[(&str, &str)], times: usize) -> Vec<bool> {
     let hit = || ask(address, domain, vec![descriptor(entries, None)]).code == 2;

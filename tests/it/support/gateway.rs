@@ -240,6 +240,12 @@ impl Gateway {
         Self::start_program(Program::by_shell(script), arguments)
     }
 
+    /// Starts a program with its own arguments, which has so many listeners.
+    pub(crate) fn start_command(command: Command, listeners: usize) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        Self::spawn(command, listeners, directory.path().join("access.log"), directory)
+    }
+
     fn start_program(mut command: Command, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         command.arg("run").args(arguments);

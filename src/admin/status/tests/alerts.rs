@@ -23,7 +23,12 @@ fn comparison(expression: &str) -> Bound {
 fn span(expression: &str) -> Option<Span> {
     let text = match expression.split_once("[") {
         Some((_, rest)) => rest.split_once("]").expect("a span").0,
-        None => expression.split_once("_rate")?.1.split([' ', ')']).next().expect("a span"),
+        None => {
+            // `_ratelimit` is the name of a metric.
+            let is_recorded = |it: &&str| it.starts_with(|c: char| c.is_ascii_digit());
+            let rest = expression.split("_rate").skip(1).find(is_recorded)?;
+            rest.split([' ', ')']).next().expect("a span")
+        }
     };
     Some(Span::from_secs(
         60 * text.strip_suffix('m').expect("minutes").parse::<u64>().expect("a number"),

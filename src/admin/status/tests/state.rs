@@ -34,6 +34,10 @@ impl Source for State {
                 "keys_away" => samples.set(&families::KEY_STORE_AWAY, &["no_sign"], *value),
                 "duplicates" => samples.set(&families::KEYS_IN_FILE_AND_STORE, &[], *value),
                 "left_out" => samples.set(&families::KEYS_LEFT_OUT, &["http://i/keys"], *value),
+                "xds" => samples.set(&families::XDS_CONNECTED, &["https://eg:18001"], *value),
+                "xds_taken" => {
+                    samples.set(&families::XDS_LAST_TAKEN, &["https://eg:18001"], *value)
+                }
                 "replicas" => samples.set(&families::REPLICAS_AWAY, &[], *value),
                 "open" => samples.set(&families::PROCESS_OPEN_FDS, &[], *value),
                 "files" => samples.set(&families::PROCESS_MAX_FDS, &[], *value),

@@ -75,3 +75,23 @@ impl From<&serde_json::Map<String, serde_json::Value>> for Struct {
         Self { fields }
     }
 }
+
+impl From<Value> for serde_json::Value {
+    fn from(value: Value) -> Self {
+        match value.kind {
+            None | Some(Kind::Null(_)) => Self::Null,
+            // JSON has no number that is infinite or none.
+            Some(Kind::Number(number)) => number.into(),
+            Some(Kind::String(text)) => Self::String(text),
+            Some(Kind::Bool(value)) => Self::Bool(value),
+            Some(Kind::Struct(map)) => Self::Object(map.into()),
+            Some(Kind::List(list)) => list.values.into_iter().map(Self::from).collect(),
+        }
+    }
+}
+
+impl From<Struct> for serde_json::Map<String, serde_json::Value> {
+    fn from(map: Struct) -> Self {
+        map.fields.into_iter().map(|(name, value)| (name, value.into())).collect()
+    }
+}

@@ -11,6 +11,7 @@ use std::time::Instant;
 use http::{Request, Response};
 use tollgate_core::digest::Principal;
 use tollgate_core::policy::{KeyExpr, KeyTextError, Policy};
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 use tollgate_core::time::monotonic;
 use tracing::warn;
 
@@ -28,7 +29,7 @@ pub use crate::grpc::core::HeaderValue;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub use self::question::descriptors;
-use crate::check::rls::{self, Answer, Matched, Plan, Policies, RateLimits, Rules};
+use crate::check::rls::{self, Answer, InUse, Matched, Plan, Policies, Rules};
 use crate::gateway::Gateway;
 use crate::server::ClientBody;
 use crate::snapshot::Snapshot;
@@ -42,7 +43,7 @@ pub const MAX_BYTES: usize = 256 * 1024;
 /// Answers one call.
 pub async fn answer(
     gateway: &Gateway,
-    limits: &RateLimits,
+    in_use: InUse<'_>,
     metrics: &RateLimitMetrics,
     request: Request<ClientBody>,
 ) -> Result<Response<AnswerBody>, Failed> {
@@ -51,7 +52,7 @@ pub async fn answer(
     let answer = async {
         let deadline = deadline?;
         let question: RateLimitRequest = read(request, MAX_BYTES).await?;
-        decide(gateway, limits, metrics, &question, deadline).await
+        decide(gateway, in_use, metrics, &question, deadline).await
     };
     let answer = answer.await;
     metrics.called(begun.elapsed(), answer.is_err());
@@ -61,10 +62,10 @@ pub async fn answer(
 /// The answer to one question. The store has until `deadline`, or until its own.
 ///
 /// # Errors
-/// If the question has a mistake.
+/// If the question has a mistake, or the domains are not known yet.
 pub async fn decide(
     gateway: &Gateway,
-    limits: &RateLimits,
+    InUse { limits, domains }: InUse<'_>,
     metrics: &RateLimitMetrics,
     question: &RateLimitRequest,
     deadline: Option<Instant>,
@@ -80,10 +81,11 @@ pub async fn decide(
             rls::native_plan(rules, &descriptors, &Known { snapshot, metrics, domain }, secret)
         }
         None => {
-            if !limits.domains.contains(domain) {
+            let domains = domains.ok_or_else(not_known_yet)?;
+            if !domains.contains(domain) {
                 metrics.domain_not_found();
             }
-            Rules { domains: &limits.domains, switches, secret }.plan(domain, &descriptors)
+            Rules { domains, switches, secret }.plan(domain, &descriptors)
         }
     };
     let is_native = limits.native.contains_key(domain);
@@ -92,6 +94,11 @@ pub async fn decide(
     count(metrics, domain, &plan, &answer);
     let metadata = switches.metadata.then(|| response::metadata(question, &plan, &answer));
     Ok(response::response(limits, snapshot, &plan, &answer, metadata))
+}
+
+/// Envoy decides by its own settings what becomes of a request without an answer.
+fn not_known_yet() -> Failed {
+    Failed::new(GrpcCode::Unavailable, "the xDS server has not told any limits yet")
 }
 
 /// Counts the descriptors that have a limit.

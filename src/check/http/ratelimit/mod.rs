@@ -12,13 +12,14 @@ mod reply;
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ORIGIN};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use tollgate_core::drain::Drain;
+use tollgate_core::refusal::grpc::Code as GrpcCode;
 use tollgate_core::time::monotonic;
 
 use super::api::{Caller, Problem, json, read_body};
+use crate::check::grpc::Readiness;
 use crate::check::grpc::ratelimit::{Code, MAX_BYTES, RateLimitResponse, decide};
 use crate::check::metrics::ServiceMetrics;
-use crate::check::rls::RateLimits;
+use crate::check::rls::InUse;
 use crate::check::settings::HttpSettings;
 use crate::gateway::Gateway;
 use crate::server::ClientBody;
@@ -27,9 +28,9 @@ use crate::telemetry::RateLimitMetrics;
 /// The rate limit service of `check.grpc`.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimitService<'s> {
-    pub limits: &'s RateLimits,
+    pub in_use: InUse<'s>,
     pub metrics: &'s ServiceMetrics,
-    pub drain: &'s Drain,
+    pub readiness: &'s Readiness,
 }
 
 /// What a path is for.
@@ -59,7 +60,7 @@ impl RateLimitService<'_> {
         request: Request<ClientBody>,
     ) -> Response<Bytes> {
         match path {
-            Path::Health => health(request.method(), self.drain.is_requested()),
+            Path::Health => health(request.method(), self.readiness.is_ready()),
             Path::Json => {
                 let begun = monotonic();
                 let metrics = self.metrics.of(gateway);
@@ -91,8 +92,11 @@ impl RateLimitService<'_> {
         }
         Caller::of(settings, &head.headers)?.may_charge_all()?;
         let question = question::read(&read_body(body, MAX_BYTES).await?)?;
-        let decided = decide(gateway, self.limits, metrics, &question, None).await;
-        decided.map_err(|failed| Problem::bad_request(failed.message))
+        let decided = decide(gateway, self.in_use, metrics, &question, None).await;
+        decided.map_err(|failed| match failed.code {
+            GrpcCode::Unavailable => Problem::new(StatusCode::SERVICE_UNAVAILABLE, failed.message),
+            _ => Problem::bad_request(failed.message),
+        })
     }
 }
 
@@ -105,11 +109,12 @@ fn status_of(response: &RateLimitResponse) -> StatusCode {
     }
 }
 
-/// Whether this node takes questions. It does until it stops, also without its store.
-fn health(method: &Method, is_stopping: bool) -> Response<Bytes> {
-    let (status, body) = match (method, is_stopping) {
-        (&Method::GET | &Method::HEAD, false) => (StatusCode::OK, "OK"),
-        (&Method::GET | &Method::HEAD, true) => (StatusCode::INTERNAL_SERVER_ERROR, ""),
+/// Whether this node takes questions. It does until it stops, also without its store; but if the
+/// configuration says so, only when it has limits.
+fn health(method: &Method, is_ready: bool) -> Response<Bytes> {
+    let (status, body) = match (method, is_ready) {
+        (&Method::GET | &Method::HEAD, true) => (StatusCode::OK, "OK"),
+        (&Method::GET | &Method::HEAD, false) => (StatusCode::INTERNAL_SERVER_ERROR, ""),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "use GET\n"),
     };
     let mut response = Response::new(Bytes::from_static(body.as_bytes()));
@@ -141,8 +146,8 @@ mod tests {
 
     #[test]
     fn a_node_that_stops_is_not_healthy() {
-        let health = |method, is_stopping| {
-            let response = health(&method, is_stopping);
+        let health = |method, is_stopping: bool| {
+            let response = health(&method, !is_stopping);
             (response.status().as_u16(), response.into_body())
         };
         assert_eq!(health(Method::GET, false), (200, "OK".into()));

@@ -43,9 +43,11 @@ const NAME_OF_TERMINAL: &str = "terminal";
 /// a token or a certificate. See docs/admin.md.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "admin", default)]
-#[schemars(deny_unknown_fields, extend("required" = ["address"]))]
+#[schemars(deny_unknown_fields, extend("minProperties" = 1))]
 pub struct RawAdmin {
-    /// An IP address with a port, or a Unix socket. A change needs a restart.
+    /// An IP address with a port, or a Unix socket. It may be left out if there is only a `probe`. A
+    /// change needs a restart.
+    #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"127.0.0.1:9901")]
     address: Field<scalar::ListenAddress>,
     /// The names that requests may have in Host, besides those of the loopback and the address of
@@ -109,6 +111,13 @@ pub fn compile(
     cx: &Context<'_>,
 ) -> Option<AdminSettings> {
     let Spanned { value: raw, span, .. } = raw.given()?;
+    if raw.is_probe_alone() {
+        let probe = raw.probe.given()?;
+        if let Some(address) = probe.value.address.given() {
+            check_taken(address, taken, cx);
+        }
+        return probe.value.compile(probe.span, cx).map(alone);
+    }
     let message = "the admin listener has no \"address\"";
     let advice = "write one, like address: 127.0.0.1:9901";
     cx.required(&raw.address, *span, message, advice);
@@ -133,8 +142,25 @@ pub fn compile(
         probe,
         write_config: raw.write_config.copied().unwrap_or(false),
         reveal_keys: raw.reveal_keys.copied().unwrap_or(false),
+        is_probe_alone: false,
         is_temporary: false,
     })
+}
+
+/// A listener for health checks alone.
+fn alone(probe: ProbeSettings) -> AdminSettings {
+    AdminSettings {
+        listener: listener(probe.address.clone()),
+        hosts: Vec::new(),
+        tokens: Vec::new(),
+        clients: Vec::new(),
+        uids: Vec::new(),
+        probe: Some(probe),
+        write_config: false,
+        reveal_keys: false,
+        is_probe_alone: true,
+        is_temporary: false,
+    }
 }
 
 /// An admin listener that no file has, for the terminal that starts the process. `token` allows
@@ -156,6 +182,7 @@ pub fn temporary(address: SocketAddr, token: &str) -> AdminSettings {
         probe: None,
         write_config: false,
         reveal_keys: false,
+        is_probe_alone: false,
         is_temporary: true,
     }
 }
@@ -181,12 +208,24 @@ impl RawAdmin {
     /// How a command reaches the listener, as far as the section says it.
     pub fn access(&self) -> Option<AdminAccess> {
         let given = |token: &Field<String>| token.given().map(|it| it.value.clone());
+        let probe = self.probe.value().and_then(|probe| probe.address.value());
+        let address = self.address.value().or(probe.filter(|_| self.is_probe_alone()));
         Some(AdminAccess {
-            address: self.address.value()?.0.clone(),
+            address: address?.0.clone(),
             is_encrypted: !self.tls.is_absent(),
             token: given(&self.token).or_else(|| credentials::strongest(&self.tokens)),
             probe: self.probe.value().and_then(|it| it.address.value()).map(|it| it.0.clone()),
         })
+    }
+
+    /// Whether nothing but the listener for health checks is written.
+    fn is_probe_alone(&self) -> bool {
+        let Self { address, hosts, token, tokens, tls, clients, uids, probe, insecure, .. } = self;
+        let Self { write_config, reveal_keys, .. } = self;
+        let switches = [insecure, write_config, reveal_keys].iter().all(|it| it.is_absent());
+        let lists = hosts.is_absent() && tokens.is_absent() && clients.is_absent();
+        let rest = token.is_absent() && tls.is_absent() && uids.is_absent();
+        !probe.is_absent() && address.is_absent() && switches && lists && rest
     }
 
     /// Two listeners cannot have the same address, and a token must not be sent in the clear.
@@ -197,16 +236,8 @@ impl RawAdmin {
         cx: &Context<'_>,
     ) {
         let probe = self.probe.value().and_then(|probe| probe.address.given());
-        for (wanted, span) in
-            [Some(address), probe].into_iter().flatten().map(|it| (&it.value.0, it.span))
-        {
-            if taken
-                .iter()
-                .any(|other| crate::config::sections::listeners::overlap(&other.address, wanted))
-            {
-                let message = "the address is taken by another listener";
-                cx.error(span, message, "choose another one");
-            }
+        for wanted in [Some(address), probe].into_iter().flatten() {
+            check_taken(wanted, taken, cx);
         }
         if let Some(probe) = probe
             .filter(|it| crate::config::sections::listeners::overlap(&it.value.0, &address.value.0))
@@ -305,6 +336,21 @@ impl RawProbe {
         let address =
             cx.required(&self.address, span, "the probe has no \"address\"", advice)?.0.clone();
         Some(ProbeSettings { address, metrics: self.metrics.copied().unwrap_or(false) })
+    }
+}
+
+/// Reports an address that another listener has.
+fn check_taken(
+    wanted: &Spanned<scalar::ListenAddress>,
+    taken: &[&ListenerSettings],
+    cx: &Context<'_>,
+) {
+    let is_same = |other: &&ListenerSettings| {
+        crate::config::sections::listeners::overlap(&other.address, &wanted.value.0)
+    };
+    if taken.iter().any(is_same) {
+        let message = "the address is taken by another listener";
+        cx.error(wanted.span, message, "choose another one");
     }
 }
 

@@ -1,5 +1,6 @@
 //! `check.grpc`: questions over gRPC.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,6 +9,7 @@ use serde::Deserialize;
 use super::askers::Askers;
 use super::grpc_limits::{RawEnvoy, RawLimits};
 use super::grpc_rules::RawNativeRule;
+use super::grpc_xds::RawXds;
 use crate::check::rls::Dialect;
 use crate::check::{GrpcSettings, RpcServices};
 use crate::config::field::{Entries, Field, List, Spanned};
@@ -57,7 +59,10 @@ pub struct RawCheckGrpc {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"ratelimit/")]
     envoy_config: Field<String>,
-    /// How the limits of `envoy_config` apply.
+    /// A server that gives the limits instead of files, by the protocol xDS, such as Envoy Gateway.
+    #[schemars(extend("x-default" = "none"))]
+    xds: Field<RawXds>,
+    /// How the limits of `envoy_config` and `xds` apply.
     envoy: Field<RawEnvoy>,
     /// Domains of the rate limit service, and the policies that judge their descriptors. The first
     /// rule that matches a descriptor applies.
@@ -105,6 +110,16 @@ impl RawCheckGrpc {
         let mut listener = askers.listener(usual, cx);
         let age = cx.timeout(&self.max_connection_age, "max_connection_age", AGE);
         listener.timeouts.age = Some(age);
+        let rate_limits = RawLimits {
+            directory: &self.envoy_config,
+            has_server: !self.xds.is_absent(),
+            envoy: &self.envoy,
+            domains: &self.domains,
+            headers: &self.headers,
+        }
+        .compile(known, cx);
+        let xds = self.xds.given().and_then(|it| it.value.compile(it.span, &rate_limits, cx));
+        self.check_xds(cx);
         Some(GrpcSettings {
             listener,
             services: RpcServices {
@@ -112,14 +127,23 @@ impl RawCheckGrpc {
                 authorization: serves(RpcService::Authorization),
             },
             reflection: self.reflection.copied().unwrap_or(false),
-            rate_limits: RawLimits {
-                directory: &self.envoy_config,
-                envoy: &self.envoy,
-                domains: &self.domains,
-                headers: &self.headers,
-            }
-            .compile(known, cx),
+            rate_limits,
+            xds: xds.map(Arc::new),
         })
+    }
+
+    /// Limits come from one place.
+    fn check_xds(&self, cx: &Context<'_>) {
+        let Some(span) = self.xds.span() else { return };
+        if !self.envoy_config.is_absent() {
+            let message = "\"xds\" cannot be combined with \"envoy_config\"";
+            cx.error(span, message, "write one of them");
+        }
+        let serves = |it: &Spanned<Word<RpcService>>| it.value.0 == RpcService::RateLimit;
+        if !self.services.is_absent() && !self.services.items().any(serves) {
+            let message = "\"xds\" has no effect without the service ratelimit";
+            cx.error(span, message, "add it to \"services\", or leave xds out");
+        }
     }
 }
 

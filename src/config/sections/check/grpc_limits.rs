@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
 
 use super::grpc_rules::RawNativeRule;
 use crate::check::rls::{Dialect, NativeRule, RateLimits, Switches};
@@ -17,7 +18,7 @@ use crate::config::words::{Word, words};
 /// All rules of a domain are compared with each descriptor.
 const MAX_RULES: usize = 1000;
 
-/// How the limits of `envoy_config` apply.
+/// How the limits of `envoy_config` and `xds` apply.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "envoy", default)]
 #[schemars(deny_unknown_fields)]
@@ -31,7 +32,13 @@ pub struct RawEnvoy {
     #[schemars(extend("x-default" = "fixed_window, which is that of envoyproxy/ratelimit"))]
     #[schemars(example = &"fixed_window")]
     algorithm: Field<Word<Windows>>,
-    /// Whether several files may be about one domain.
+    /// How exact the counters are on several nodes.
+    #[schemars(extend("default" = "exact"))]
+    store_mode: Field<Word<StoreMode>>,
+    /// What happens to requests while the store is not available.
+    #[schemars(extend("default" = "local"))]
+    on_store_failure: Field<Word<OnFailure>>,
+    /// Whether several files or resources may be about one domain.
     #[schemars(extend("default" = false))]
     merge_domains: Field<bool>,
     /// Whether all requests are admitted, and only counted.
@@ -92,6 +99,8 @@ words! {
 /// What the section says of the rate limit service.
 pub struct RawLimits<'f> {
     pub directory: &'f Field<String>,
+    /// Whether another server gives the limits.
+    pub has_server: bool,
     pub envoy: &'f Field<RawEnvoy>,
     pub domains: &'f Field<Entries<Vec<Field<RawNativeRule>>>>,
     pub headers: &'f List<Word<Dialect>>,
@@ -114,8 +123,9 @@ impl RawLimits<'_> {
                 limits.domains = report(path, read, cx);
             }
             None => {
-                if let (Some(span), true) = (self.envoy.span(), self.directory.is_absent()) {
-                    let message = "\"envoy\" has no effect without \"envoy_config\"";
+                let is_absent = self.directory.is_absent() && !self.has_server;
+                if let (Some(span), true) = (self.envoy.span(), is_absent) {
+                    let message = "\"envoy\" has no effect without \"envoy_config\" or \"xds\"";
                     cx.warning(span, message, "name the directory, like envoy_config: ratelimit/");
                 }
             }
@@ -208,6 +218,10 @@ impl RawEnvoy {
             metadata: is_set(&self.metadata),
             sliding: self.algorithm.word() == Some(Windows::Sliding),
             together: self.counting.word() == Some(Counting::Together),
+            consistency: Consistency {
+                mode: self.store_mode.word().unwrap_or_default(),
+                on_failure: self.on_store_failure.word().unwrap_or_default(),
+            },
         }
     }
 }

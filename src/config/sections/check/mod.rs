@@ -5,6 +5,7 @@ pub mod askers;
 pub mod grpc;
 pub mod grpc_limits;
 pub mod grpc_rules;
+pub mod grpc_xds;
 pub mod http;
 
 use std::sync::Arc;
