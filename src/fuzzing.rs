@@ -8,6 +8,7 @@ pub use crate::check::fuzzing::{descriptors, families, leases, pointers, questio
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets, verdicts};
 pub use crate::message::read_body::fuzzing::bodies;
+pub use crate::message::rpc_fuzzing::{event_streams, messages};
 pub use crate::proxy::fuzzing::responses;
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
 pub use tollgate_core::policy::fuzzing::jwt;

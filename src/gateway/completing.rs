@@ -59,7 +59,7 @@ pub fn add_fields(
     let has_own = |headers: &HeaderMap| {
         headers.keys().any(|it| *it == X_REQUEST_ID || LimitFields::may_have(it))
     };
-    match lines.filter(|_| !has_own(headers)).and_then(HeadLines::open) {
+    match lines.filter(|_| limits.are_lines() && !has_own(headers)).and_then(HeadLines::open) {
         Some(mut head) => {
             write_field(X_REQUEST_ID.as_str(), request_id.as_bytes(), &mut head);
             limits.write_lines(&mut head);

@@ -15,7 +15,7 @@ use http_body::Body as _;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::algorithm::Retry;
-use tollgate_core::decision::{Decision, LimitFields, Outcome, OwnedDecision};
+use tollgate_core::decision::{ApiFields, Decision, LimitFields, Outcome, OwnedDecision};
 use tollgate_core::meter::RpcMessage;
 use tollgate_core::policy::{BodyContent, Policy, Unit};
 use tollgate_core::refusal::ErrorFormat;
@@ -387,7 +387,15 @@ impl Exchange {
 
     /// The fields about limits for its response.
     pub fn limits<P: Borrow<Arc<Policy>>>(&self, decision: &Decision<P>) -> LimitFields {
-        self.gateway.snapshot.headers.fields(decision, self.is_cross_origin)
+        let limits = self.gateway.snapshot.headers.fields(decision, self.is_cross_origin);
+        let refusals = self.handling().and_then(|handling| handling.refusals.as_ref());
+        match refusals.and_then(|refusals| refusals.fields) {
+            None => limits,
+            Some(api) => {
+                let wall = self.gateway.engine.clock().wall();
+                limits.with_api(ApiFields::of(api, decision, wall))
+            }
+        }
     }
 
     /// The response for the client, with these fields about limits: a failure becomes a

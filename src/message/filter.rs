@@ -62,7 +62,8 @@ const OF_HEAD: [&str; 41] = [
 ];
 
 /// Fields that the gateway itself writes for the backend or for the client.
-const OF_GATEWAY: [&str; 9] = [
+const OF_GATEWAY: [&str; 10] = [
+    "anthropic-ratelimit-*",
     "forwarded",
     "ratelimit",
     "ratelimit-*",

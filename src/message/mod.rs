@@ -20,6 +20,8 @@ mod redirect;
 mod refusals;
 mod respond;
 mod rewrite;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod rpc_fuzzing;
 mod spare;
 mod template;
 #[cfg(test)]

@@ -122,3 +122,59 @@ fn failures_of_a_route_have_the_form_of_its_api_too() {
     assert_eq!(call.field("grpc-status"), Some("14"));
     assert!(client.get("/elsewhere", &[]).json()["error"].is_null());
 }
+
+/// A gateway with a limit of requests and one of tokens, whose upstream answers this.
+fn with_fields(form: &str, answer: &'static str) -> (Origin, Gateway) {
+    let origin = Origin::answering(move |_| answer.to_owned());
+    let gateway = Gateway::forwarding(
+        &origin,
+        &format!("policies: [requests, tokens], refusals: {form}"),
+        "",
+        "policies:\n  requests: { key: ip, limit: 2/20s }\n  \
+         tokens: { key: ip, limit: 500/hour, algorithm: fixed_window, \
+         cost: { reserve: 100, settle: { usage: openai } } }\n",
+    );
+    (origin, gateway)
+}
+
+#[test]
+fn all_responses_have_the_fields_of_the_api() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 53\r\n\
+                  X-Ratelimit-Remaining-Requests: 9\r\nX-Ratelimit-Limit-Tokens: 40\r\n\
+                  X-Ratelimit-Remaining-Tokens: 7\r\nX-Ratelimit-Reset-Tokens: 6m0s\r\n\r\n\
+                  {\"usage\":{\"prompt_tokens\":20,\"completion_tokens\":30}}";
+    let (_origin, gateway) = with_fields("openai", answer);
+    let mut client = gateway.client();
+    let first = client.get("/v1/chat", &[]);
+    assert_eq!(first.status, 200);
+    let numbers = |names: [&str; 4]| names.map(|name| first.number(name));
+    let [limit, remaining, token_limit, token_rest] = numbers([
+        "X-Ratelimit-Limit-Requests",
+        "X-Ratelimit-Remaining-Requests",
+        "X-Ratelimit-Limit-Tokens",
+        "X-Ratelimit-Remaining-Tokens",
+    ]);
+    assert_eq!((limit, remaining, token_limit, token_rest), (2, 1, 40, 7), "the smaller rest");
+    assert_eq!(first.field("X-Ratelimit-Reset-Tokens"), Some("6m0s"));
+    let reset = first.field("X-Ratelimit-Reset-Requests").expect("a duration");
+    assert!(reset.ends_with('s') && !reset.contains('.'), "{reset}");
+    assert_eq!(client.get("/v1/chat", &[]).status, 200);
+    let refused = client.get("/v1/chat", &[]);
+    assert_eq!((refused.status, refused.number("X-Ratelimit-Remaining-Requests")), (429, 0));
+    // Both answers have cost 50 tokens. A refused request reserves none.
+    assert_eq!(refused.number("X-Ratelimit-Remaining-Tokens"), 400);
+
+    let (_origin, gateway) = with_fields("anthropic", answer);
+    let response = gateway.client().get("/v1/messages", &[]);
+    assert_eq!(response.number("Anthropic-Ratelimit-Requests-Remaining"), 1);
+    assert_eq!(response.number("Anthropic-Ratelimit-Tokens-Remaining"), 400);
+    let reset = response.field("Anthropic-Ratelimit-Tokens-Reset").expect("a time");
+    assert!(reset.ends_with('Z') && reset.len() == "2026-11-27T03:00:00Z".len(), "{reset}");
+
+    for form in ["{ style: openai, fields: false }", "gemini", "mcp"] {
+        let (_origin, gateway) = with_fields(form, answer);
+        let response = gateway.client().get("/v1/chat", &[]);
+        assert_eq!(response.field("X-Ratelimit-Limit-Requests"), None, "{form}");
+        assert_eq!(response.field("Anthropic-Ratelimit-Requests-Limit"), None, "{form}");
+    }
+}

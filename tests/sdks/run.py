@@ -21,6 +21,8 @@ sys.path.append(str(PROJECT / "scripts"))
 
 import ports
 
+import settle
+
 SHORT, LONG = "1/2s", "1/day"
 # What each library raises, and what it says of the code of the error.
 ERRORS = {
@@ -98,16 +100,32 @@ class Model(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Stating(Model):
+    """Answers every call with what it costs."""
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status, content_type, coding, body, breaks_off = settle.answer(self.path, request)
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        if coding:
+            self.send_header("Content-Encoding", coding)
+        self.send_header("Content-Length", str(len(body) + breaks_off))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = breaks_off
+
+
 class Gateway:
     """A gateway with this limit and this form of refusals."""
 
-    def __init__(self, program, files, form, limit, upstream, key="global"):
+    def __init__(self, program, files, form, limit, upstream, key="global", cost="1"):
         [self.port] = ports.reserve(1)
         self.log = files / f"{self.port}.log"
         config = files / f"{self.port}.yaml"
         config.write_text(
             f'listeners: [{{ address: "127.0.0.1:{self.port}" }}]\n'
-            f"policies: {{ p: {{ key: {key}, limit: {limit}, missing_key: skip }} }}\n"
+            f"policies: {{ p: {{ key: {key}, limit: {limit}, missing_key: skip, cost: {cost} }} }}\n"
             f"routes: [{{ path: /*, policies: [p], upstream: model, refusals: {form} }}]\n"
             f"upstreams: {{ model: http://127.0.0.1:{upstream} }}\n"
             "runtime: { workers: 1 }\n"  # Several workers write the lines in any order.
@@ -128,13 +146,16 @@ class Gateway:
         self.process.terminate()
         self.process.wait()
 
-    def statuses(self, count):
+    def lines(self, count):
         end = time.monotonic() + 10
         while True:
             lines = self.log.read_text().splitlines() if self.log.exists() else []
             if len(lines) >= count or time.monotonic() > end:
-                return [json.loads(line)["status"] for line in lines]
+                return [json.loads(line) for line in lines]
             time.sleep(0.05)
+
+    def statuses(self, count):
+        return [line["status"] for line in self.lines(count)]
 
 
 def tool_in_python(port):
@@ -176,6 +197,25 @@ def check_tools(program, files, upstream, library, call):
             expect(first == [False, "3"], f"{library}: the first call returns {first}")
             expect((second[0] is True) == is_result and text in second[1], f"{library}: {form}: {second}")
         print(f"ok  {library} mcp: a refused call is {'a result with the text' if is_result else second[0]}")
+
+
+def check_settlements(program, files):
+    """The gateway reads the tokens of each answer, or says why it does not."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stating)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name, api, call, raises, expected in settle.CASES:
+        cost = f"{{ reserve: 100, settle: {{ usage: {api} }} }}"
+        with Gateway(program, files, "problem", "1000000/day", server.server_port, cost=cost) as gateway:
+            try:
+                call(gateway.port)
+                raised = None
+            except Exception as error:
+                raised = error
+            expect((raised is not None) == raises, f"{api}: {name}: {raised!r}")
+            lines = gateway.lines(1)
+            found = [lines[0].get(field) for field in ["tokens_in", "tokens_out", "unsettled"]]
+            expect(len(lines) == 1 and found == expected, f"{api}: {name}: {found} instead of {expected}")
+        print(f"ok  {api}: {name}: {found[0]} and {found[1]} tokens, {found[2] or 'settled'}")
 
 
 def in_python(form, port):
@@ -221,6 +261,7 @@ def main():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for language in libraries:
         if language == "python":
+            check_settlements(program, files)
             check_tools(program, files, server.server_port, "python", tool_in_python)
         else:
             for library in ["sdk", "client"]:

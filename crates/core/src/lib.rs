@@ -26,6 +26,7 @@
 pub mod algorithm;
 pub mod api_keys;
 pub mod consistency;
+mod crc;
 pub mod decision;
 pub mod digest;
 pub mod drain;

@@ -188,6 +188,9 @@ fn of_cost(facts: &Facts, policy: &Policy) -> Option<String> {
             .then(|| format!("the log lacks the field {name}; each request costs {default}")),
         Cost::Body { .. } => (facts.with_body == 0)
             .then(|| "the log lacks the sizes of requests; each request costs one unit".to_owned()),
+        Cost::Calls => Some(
+            "the log does not contain the messages in bodies; each request costs one".to_owned(),
+        ),
         Cost::Metered { estimate: Some(_), .. } => Some(
             "the log contains neither bodies nor the costs in responses; a request is estimated by \
              its length"

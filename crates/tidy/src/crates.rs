@@ -74,7 +74,7 @@ pub(crate) const CRATES: &[Crate] = &[
         folder: "crates/core/",
         uses: &[],
         layers: &[
-            &["time", "price"],
+            &["time", "crc", "price"],
             &[
                 "drain",
                 "request",

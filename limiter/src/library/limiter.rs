@@ -91,7 +91,7 @@ impl Limiter {
         let units = match policy.0.cost {
             Cost::Fixed(units) => units,
             Cost::Field { default, .. } => default,
-            Cost::Body { .. } => 1,
+            Cost::Body { .. } | Cost::Calls => 1,
             Cost::Metered { reserve, .. } => reserve,
         };
         self.check_n(policy, value, units)

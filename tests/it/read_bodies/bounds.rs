@@ -33,7 +33,7 @@ fn slow_bodies_stay_within_the_memory_for_bodies() {
     let top = format!("{ADMIN}\nruntime: {{ body_memory: 1MiB, workers: 2 }}");
     let gateway = with_top(&origin, "key: \"json:/model\"", "", &top);
     let beginning = [b"{\"x\":\"", &[b'y'; 3000][..]].concat();
-    let clients: Vec<Client> = (0..600).map(|_| slow(&gateway, &beginning)).collect();
+    let clients: Vec<Client> = (0..1000).map(|_| slow(&gateway, &beginning)).collect();
     // A block of 1 KiB and one of 2 KiB for each: most of them find no room.
     eventually("the memory is in use", || body_memory(&gateway) > 1_000_000);
     assert!(body_memory(&gateway) <= 1024 * 1024);

@@ -194,3 +194,18 @@ fn a_used_up_limit_by_address_refuses_before_the_body_comes() {
     assert!(refused.text().contains("\"a\""), "{}", refused.text());
     assert_eq!(origin.received().len(), 2);
 }
+
+#[test]
+fn each_call_of_a_batch_may_cost_one() {
+    let origin = Origin::hello();
+    let gateway = once_a_day(&origin, "key: ip, limit: 3/day, cost: { messages: true }", "");
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
+    let note = r#"{"jsonrpc":"2.0","method":"b"}"#;
+    let batch = format!("[{call},{note},{call}]");
+    let bodies = [note, &*batch, &*batch, call, call, note];
+    assert_eq!(statuses(&gateway, &[JSON], bodies), [200, 200, 429, 200, 429, 200]);
+    assert_eq!(gateway.client().get("/", &[]).status, 200, "it has no message");
+    let twice = r#"{"id":1,"method":"a","id":2}"#;
+    assert_eq!(statuses(&gateway, &[JSON], [twice, "{"]), [400, 400]);
+    assert_eq!(statuses(&gateway, &["Content-Type: text/plain"], [call]), [429]);
+}

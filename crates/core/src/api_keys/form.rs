@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::crc::crc32;
 use super::id::{ID_CHARS, KeyId};
+use crate::crc::crc32;
 
 /// The usual prefix.
 pub const PREFIX: &str = "tg";

@@ -8,7 +8,6 @@
 //! A [`KeyDirectory`] finds the record of a key, at once or after a call.
 
 mod bounds;
-mod crc;
 mod digest;
 mod directory;
 mod form;

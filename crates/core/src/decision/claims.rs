@@ -93,6 +93,7 @@ impl<'r> Claims<&'r Arc<Policy>> {
         for policy in policies {
             let policy = subject.judging(policy);
             let outcome = match subject.key(policy) {
+                KeyFor::Key(_) if subject.has_ambiguous_cost(policy) => Outcome::Ambiguous(policy),
                 KeyFor::Key(key) => {
                     match Claim::new(subject, policy, key) {
                         Some(claim) => list.push(claim),

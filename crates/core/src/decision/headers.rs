@@ -18,6 +18,7 @@ use std::sync::Arc;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::api_fields::ApiFields;
 use super::{Decision, Dialect, HeaderSettings, Outcome, lists};
 use crate::algorithm::Verdict;
 use crate::policy::Policy;
@@ -134,9 +135,22 @@ pub struct LimitFields {
     warned: Option<u8>,
     is_soft: bool,
     is_local: bool,
+    /// Those of an API, if the route has them. Boxed, because few routes do.
+    of_api: Option<Box<ApiFields>>,
 }
 
 impl LimitFields {
+    /// The same fields, and those of an API.
+    #[must_use]
+    pub fn with_api(self, of_api: Option<ApiFields>) -> Self {
+        Self { of_api: of_api.map(Box::new), ..self }
+    }
+
+    /// Whether the fields can be written as lines.
+    pub const fn are_lines(&self) -> bool {
+        self.of_api.is_none()
+    }
+
     /// The same fields, which scripts of other origins may not read.
     #[must_use]
     pub fn unexposed(self) -> Self {
@@ -156,6 +170,9 @@ impl LimitFields {
             fields.insert(RETRY_AFTER, digits(secs));
         }
         let is_exposed = self.exposed.is_some();
+        if let Some(of_api) = self.of_api {
+            of_api.write(is_exposed, fields);
+        }
         if let Some(exposed) = self.exposed {
             fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
@@ -185,7 +202,7 @@ impl LimitFields {
 
     /// Appends the fields as lines of the head of a response in HTTP/1.1 (RFC 9112, section 5).
     /// They are those that [`Self::write`] adds to a response that has no field which
-    /// [`Self::may_have`] names.
+    /// [`Self::may_have`] names, if [they are lines](Self::are_lines).
     pub fn write_lines(&self, head: &mut Vec<u8>) {
         if let Some(numbers) = self.numbers {
             numbers.each(|name, number| number_line(&name, number, head));

@@ -184,7 +184,7 @@ impl Lease {
     pub fn meters(&self) -> impl Iterator<Item = &MeterSpec> {
         self.debts.iter().filter_map(|debt| match &debt.policy.cost {
             Cost::Metered { meter, .. } => Some(meter),
-            Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } => None,
+            Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } | Cost::Calls => None,
         })
     }
 
@@ -192,7 +192,7 @@ impl Lease {
     pub fn begin_meters(&self, headers: &HeaderMap) -> impl Iterator<Item = Meter> {
         self.debts.iter().filter_map(|debt| match &debt.policy.cost {
             Cost::Metered { meter, .. } => Some(Meter::expecting(meter, headers, debt.expected())),
-            Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } => None,
+            Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } | Cost::Calls => None,
         })
     }
 
@@ -308,7 +308,7 @@ impl Debt {
     /// The actual cost in units. Consumes the next of the readings if the cost is metered.
     fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Metered>) -> u64 {
         let spent = match &self.policy.cost {
-            Cost::Fixed(_) | Cost::Field { .. } => self.cost,
+            Cost::Fixed(_) | Cost::Field { .. } | Cost::Calls => self.cost,
             Cost::Body { unit_bytes } => {
                 ending.request_bytes.map_or(self.cost, |bytes| bytes.div_ceil(unit_bytes.get()))
             }

@@ -14,6 +14,7 @@
 //!    more. What the elastic policies refused is then counted beyond their limits.
 //! 3. A refusal by a policy with a penalty is counted, and may lead to a ban.
 
+mod api_fields;
 mod charged;
 mod claim;
 mod claims;
@@ -38,6 +39,7 @@ mod settings;
 mod tests;
 mod watch;
 
+pub use api_fields::{ApiFields, FieldApi};
 pub use charged::{Charged, ChargedCounter, ChargedLimit};
 pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, LimitFields, X_RATELIMIT_SOFT, varying};

@@ -68,7 +68,7 @@ impl Gate {
             let policy: &Arc<Policy> = policy;
             let own = match policy.cost {
                 Cost::Fixed(units) | Cost::Metered { reserve: units, .. } => units,
-                Cost::Field { .. } | Cost::Body { .. } => 1,
+                Cost::Field { .. } | Cost::Body { .. } | Cost::Calls => 1,
             };
             let cost = costs.get(usize::from(n)).copied().unwrap_or(own);
             Claim {

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
+use super::event_stream::EventStream;
 use super::events::Events;
 use super::follow::Collect;
 use super::json::Document;
@@ -17,6 +18,8 @@ pub(super) enum Form {
     Events,
     /// Lines that are documents.
     Lines,
+    /// An event stream of AWS.
+    EventStream,
 }
 
 /// A body of which some bytes have been read.
@@ -25,6 +28,7 @@ pub(super) enum Content<F> {
     Document(Document<F>),
     Events(Events<F>),
     Lines(Lines<F>),
+    EventStream(EventStream<F>),
 }
 
 impl<F: Collect> Content<F> {
@@ -34,6 +38,7 @@ impl<F: Collect> Content<F> {
             Form::Document => Self::Document(Document::new(follower)),
             Form::Events => Self::Events(Events::new(follower)),
             Form::Lines => Self::Lines(Lines::new(follower)),
+            Form::EventStream => Self::EventStream(EventStream::new(follower)),
         }
     }
 
@@ -43,7 +48,13 @@ impl<F: Collect> Content<F> {
             Self::Document(document) => document.read(bytes),
             Self::Events(events) => events.read(bytes),
             Self::Lines(lines) => lines.read(bytes),
+            Self::EventStream(stream) => stream.read(bytes),
         }
+    }
+
+    /// Whether the body, which has ended, breaks off or is not what its type says.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self, Self::EventStream(stream) if stream.is_broken())
     }
 
     /// The body has ended. Returns what follows it.
@@ -55,6 +66,7 @@ impl<F: Collect> Content<F> {
             }
             Self::Events(events) => events.end(),
             Self::Lines(lines) => lines.end(),
+            Self::EventStream(stream) => stream.end(),
         }
     }
 }
@@ -76,6 +88,9 @@ pub(super) fn form(headers: &HeaderMap) -> Form {
     let name = value[..end.unwrap_or(value.len())].trim_ascii();
     if name.eq_ignore_ascii_case(b"text/event-stream") {
         return Form::Events;
+    }
+    if name.eq_ignore_ascii_case(b"application/vnd.amazon.eventstream") {
+        return Form::EventStream;
     }
     let is_lines = LINES.iter().any(|lines| name.eq_ignore_ascii_case(lines.as_bytes()));
     if is_lines { Form::Lines } else { Form::Document }
@@ -100,6 +115,8 @@ mod tests {
             ("application/x-ndjson", Form::Lines),
             ("application/jsonl;charset=utf-8", Form::Lines),
             ("application/JSONLines", Form::Lines),
+            ("application/vnd.amazon.EventStream", Form::EventStream),
+            ("application/vnd.amazon.event", Form::Document),
         ];
         for (value, expected) in cases {
             let mut headers = HeaderMap::new();

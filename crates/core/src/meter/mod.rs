@@ -7,6 +7,7 @@
 //! The same reader of JSON finds [values](ValueScanner) in the bodies of requests.
 
 mod content;
+mod event_stream;
 mod events;
 mod expected;
 mod field;
@@ -59,7 +60,7 @@ pub enum MeterSpec {
     /// In the body, whose `Content-Type` says what it is. `text/event-stream` is read as
     /// [`SseJson`](Self::SseJson). `application/x-ndjson`, `application/jsonl` and their
     /// like are lines with one JSON document each, and the last line that contains the
-    /// number counts. Any other body is read as [`Json`](Self::Json).
+    /// number counts. So does the last message of `application/vnd.amazon.eventstream`. Any other body is read as [`Json`](Self::Json).
     Body(Pointer),
     /// The tokens that the answer of a language model states in its body, which is read as by
     /// [`Body`](Self::Body). Each token counts its weight.
@@ -239,6 +240,7 @@ impl Meter {
             },
             Reading::Usage(usage) => {
                 let UsageReading { content, weights, expected } = *usage;
+                let progress = if content.is_broken() { Progress::Broken } else { progress };
                 let counted = content.end();
                 let usage = counted.usage();
                 let metered = match of_usage(usage, &weights, status, progress) {

@@ -2,6 +2,7 @@
 //! difference.
 
 mod documents;
+mod event_streams;
 mod files;
 mod streams;
 mod values;

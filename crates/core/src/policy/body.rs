@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use super::fields::{Lack, header};
 use super::{KeyExpr, Policy, Reservation, pairs};
 use crate::meter::{
-    DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Pointer, RpcMessage,
+    DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Messages, Pointer, RpcMessage,
     ValueScanner,
 };
 use crate::request::{ContentFault, ContentSize, ContentValue, ContentValues, ContentWord, Fields};
@@ -86,6 +86,9 @@ enum Kind {
     Other,
 }
 
+/// The word of a cost by calls.
+pub(super) static CALLS: ContentWord = ContentWord::Calls;
+
 impl BodyWords {
     /// The words in these keys. None: they need no body.
     pub fn of<'k>(keys: impl IntoIterator<Item = &'k KeyExpr>) -> Option<Self> {
@@ -123,7 +126,7 @@ impl BodyWords {
                 ContentWord::McpMethod | ContentWord::McpTool => {
                     [METHOD, TOOL].into_iter().for_each(&mut search)
                 }
-                ContentWord::Form(_) => {}
+                ContentWord::Form(_) | ContentWord::Calls => {}
             }
         }
         stored.iter().for_each(|pointer| search(pointer));
@@ -168,12 +171,12 @@ impl BodyWords {
         };
         let is_form = |word: &ContentWord| matches!(word, ContentWord::Form(_));
         let form = match kind {
-            Kind::Json if self.measures || self.reads_message || !self.pointers.is_empty() => {
+            Kind::Json if self.measures || self.reads_messages() || !self.pointers.is_empty() => {
                 let values = match self.measures {
                     true => ValueScanner::with_files(&self.pointers),
                     false => ValueScanner::new(&self.pointers),
                 };
-                let messages = self.reads_message.then(MessageScanner::default);
+                let messages = self.reads_messages().then(MessageScanner::default);
                 Form::Json(Box::new(Json { values, messages }))
             }
             Kind::Parameters if self.words.iter().any(is_form) => Form::Parameters(Vec::new()),
@@ -187,6 +190,11 @@ impl BodyWords {
         self.all(Ok(None)).with_size(self.measures.then(ContentSize::default))
     }
 
+    /// Whether the body is read as messages of JSON-RPC.
+    fn reads_messages(&self) -> bool {
+        self.reads_message || self.words.contains(&CALLS)
+    }
+
     /// The same value for all words: none, or one that cannot be used.
     pub fn all(&self, value: ContentValue) -> ContentValues {
         let values = self.words.iter().map(|word| (word.clone(), value.clone()));
@@ -194,7 +202,12 @@ impl BodyWords {
     }
 
     /// What the words have in a document.
-    fn in_document(&self, found: &DocumentValues, headers: &HeaderMap) -> ContentValues {
+    fn in_document(
+        &self,
+        found: &DocumentValues,
+        messages: Option<&Result<Messages, DocumentFault>>,
+        headers: &HeaderMap,
+    ) -> ContentValues {
         let at = |pointer: &str| {
             let index = self.written.iter().position(|own| **own == *pointer)?;
             found.values[index].as_deref()
@@ -210,6 +223,11 @@ impl BodyWords {
             ContentWord::Json(pointer) => Ok(bytes(at(pointer))),
             ContentWord::McpMethod => of_mcp(method),
             ContentWord::McpTool => of_mcp(tool),
+            ContentWord::Calls => match messages {
+                Some(Ok(found)) => Ok(Some(found.calls.to_string().into_bytes().into())),
+                Some(Err(fault)) => Err((*fault).into()),
+                None => Ok(None),
+            },
             ContentWord::Form(_) => Ok(None),
         };
         let values = self.words.iter().map(|word| (word.clone(), value(word)));
@@ -269,17 +287,18 @@ impl BodyReading<'_> {
         let mut message = None;
         let values = match form {
             Form::Json(json) => {
-                let messages = json.messages.and_then(|messages| messages.end().ok());
-                message = messages.and_then(|found| found.message);
-                match json.values.end() {
+                let messages = json.messages.map(MessageScanner::end);
+                let values = match json.values.end() {
                     Ok(found) => {
                         size.files = found.files.count;
                         size.file_bytes = found.files.bytes;
                         size.names_stored_input = words.is_stored_named(&found);
-                        words.in_document(&found, headers)
+                        words.in_document(&found, messages.as_ref(), headers)
                     }
                     Err(fault) => words.all(Err(fault.into())),
-                }
+                };
+                message = messages.and_then(|found| found.ok()?.message);
+                values
             }
             Form::Parameters(form) => words.in_form(&form),
         };

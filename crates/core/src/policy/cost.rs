@@ -5,6 +5,7 @@ use http::header::CONTENT_LENGTH;
 
 use super::fields;
 use super::{Cost, Policy, Subject};
+use crate::request::{Content, ContentWord};
 
 impl Subject<'_, '_> {
     /// The units that `policy` charges for this request at first. A request that costs 0
@@ -19,12 +20,32 @@ impl Subject<'_, '_> {
                 // A body of unknown length, or no body, costs one unit.
                 bytes.div_ceil(unit_bytes.get())
             }),
+            Cost::Calls => self.calls(),
             cost @ Cost::Metered { reserve, .. } => match self.estimate(policy) {
                 Some(estimate) => cost.reserved(&estimate),
                 // A reservation of 0 units would never be refused, whatever the response costs.
                 None => (*reserve).max(1),
             },
         }
+    }
+
+    /// The calls in the body. A body that was not read, or cannot be, has one.
+    fn calls(&self) -> u64 {
+        match self.request.values() {
+            Content::Read(values) => {
+                let read = values.get(&ContentWord::Calls).ok().flatten();
+                read.and_then(number).unwrap_or(1)
+            }
+            Content::Empty => 0,
+            Content::Unknown | Content::Unread => u64::from(self.request.has_content()),
+        }
+    }
+
+    /// Whether programs read other calls in the body, on which the cost under this policy depends.
+    pub(crate) fn has_ambiguous_cost(&self, policy: &Policy) -> bool {
+        policy.cost == Cost::Calls
+            && matches!(self.request.values(), Content::Read(values)
+                if values.get(&ContentWord::Calls).is_err())
     }
 
     /// The cost that a trusted peer names. None if the peer is not trusted, or the value is

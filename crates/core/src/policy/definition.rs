@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
+use super::body::CALLS;
 use super::{
     Beside, Estimate, GeoCode, KeyExpr, MissingKey, Reservation, Template, WarnShares, counter,
 };
@@ -128,13 +129,16 @@ impl Policy {
 
     /// Whether it judges a request only when the body of the request has been read.
     pub fn needs_body(&self) -> bool {
-        self.cost.reservation().is_some() || self.keys().any(KeyExpr::needs_body)
+        self.cost.reservation().is_some()
+            || self.cost == Cost::Calls
+            || self.keys().any(KeyExpr::needs_body)
     }
 
     /// What it reads in bodies.
     pub fn body_words(&self) -> impl Iterator<Item = &ContentWord> {
         let estimate = self.cost.reservation().into_iter().flat_map(Reservation::words);
-        self.keys().flat_map(KeyExpr::body_words).chain(estimate)
+        let calls = (self.cost == Cost::Calls).then_some(&CALLS);
+        self.keys().flat_map(KeyExpr::body_words).chain(estimate).chain(calls)
     }
 
     /// All counters that it may keep for a client, except those of single keys that have
@@ -203,6 +207,8 @@ pub enum Cost {
         /// Bytes.
         unit_bytes: NonZeroU64,
     },
+    /// One unit for each message of JSON-RPC in the body that calls a method.
+    Calls,
     /// The cost is known after the response: units are reserved, and the cost in the
     /// response settles them.
     Metered {
@@ -222,7 +228,7 @@ impl Cost {
     pub fn reservation(&self) -> Option<&Reservation> {
         match self {
             Self::Metered { estimate, .. } => estimate.as_deref(),
-            Self::Fixed(_) | Self::Field { .. } | Self::Body { .. } => None,
+            Self::Fixed(_) | Self::Field { .. } | Self::Body { .. } | Self::Calls => None,
         }
     }
 

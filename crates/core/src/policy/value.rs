@@ -212,7 +212,8 @@ impl Subject<'_, '_> {
 /// The value of a word in the body.
 pub(super) fn of_body<'a>(word: &'a ContentWord, value: Cow<'a, [u8]>) -> Single<'a> {
     let tag = match word {
-        ContentWord::Json(_) => Tag::Json,
+        // The calls are a cost, and never a key.
+        ContentWord::Json(_) | ContentWord::Calls => Tag::Json,
         ContentWord::Form(_) => Tag::Form,
         ContentWord::McpMethod => Tag::McpMethod,
         ContentWord::McpTool => Tag::McpTool,

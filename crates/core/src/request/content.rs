@@ -27,6 +27,8 @@ pub enum ContentWord {
     McpMethod,
     /// `mcp:tool`: the name of the tool, in a call of a tool.
     McpTool,
+    /// The number of calls in a message of JSON-RPC or in a batch. It is a cost, and not a key.
+    Calls,
 }
 
 /// Why a value cannot be used: backends may read another one.
@@ -130,7 +132,7 @@ impl ContentWord {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Json(name) | Self::Form(name) => Some(name),
-            Self::McpMethod | Self::McpTool => None,
+            Self::McpMethod | Self::McpTool | Self::Calls => None,
         }
     }
 }
@@ -143,6 +145,7 @@ impl fmt::Display for ContentWord {
             Self::Form(name) => write!(f, "form:{name}"),
             Self::McpMethod => f.write_str("mcp:method"),
             Self::McpTool => f.write_str("mcp:tool"),
+            Self::Calls => f.write_str("messages"),
         }
     }
 }

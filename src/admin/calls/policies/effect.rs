@@ -86,6 +86,8 @@ enum Cost {
     Field { header: String, default: u64, max: u64 },
     /// By the length of the body.
     Body { body_unit_bytes: u64 },
+    /// By the messages in the body.
+    Calls { messages: bool },
     /// Reserved, and settled by the response.
     Metered { reserve: u64, settled: bool },
     /// Reserved by what the body of the request states, and settled by the response.
@@ -198,6 +200,7 @@ fn cost(cost: &policy::Cost) -> Cost {
             Cost::Field { header: name.as_str().to_owned(), default: *default, max: *max }
         }
         policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
+        policy::Cost::Calls => Cost::Calls { messages: true },
         policy::Cost::Metered { reserve, estimate: None, .. } => {
             Cost::Metered { reserve: *reserve, settled: true }
         }

@@ -51,6 +51,6 @@ fn needed(policy: &Policy) -> Option<(&'static str, &'static str)> {
             let what = "charges its reserve: the cost in the response is not known";
             Some((what, "reserve what a request costs on average"))
         }
-        (Count::All, Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. }) => None,
+        (Count::All, Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } | Cost::Calls) => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::config::words::{Word, words};
 /// A number of units, or the section with more fields.
 pub type CostForm = Either<u64, RawCost>;
 
-/// How many units a request costs: exactly one of `header`, `body_bytes` and `reserve`.
+/// How many units a request costs: exactly one of `header`, `body_bytes`, `messages` and `reserve`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "cost", default)]
 #[schemars(deny_unknown_fields)]
@@ -40,6 +40,12 @@ pub struct RawCost {
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = &"1KiB")]
     body_bytes: Field<Size>,
+    /// One unit for each message of JSON-RPC in the body that has a `method` and an `id`, also in a
+    /// batch. Other messages and requests without a body cost nothing. A body that is not JSON
+    /// costs one unit.
+    #[schemars(extend("default" = false))]
+    #[schemars(example = true)]
+    messages: Field<bool>,
     /// The units that a request costs at first. The response corrects them, see `settle`.
     #[schemars(extend("x-default" = "none"))]
     #[schemars(example = 2000)]
@@ -77,21 +83,30 @@ pub fn span_of(raw: &Field<CostForm>, field: &spec::Field) -> Option<TextSpan> {
 impl RawCost {
     fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<CostSpec> {
         self.check_companions(cx);
-        match (self.header.is_absent(), self.body_bytes.is_absent(), self.reserve.is_absent()) {
-            (false, true, true) => Some(CostSpec::Header {
+        let by_messages = !self.messages.is_absent() && self.messages.copied() != Some(false);
+        let kinds = [
+            !self.header.is_absent(),
+            !self.body_bytes.is_absent(),
+            by_messages,
+            !self.reserve.is_absent(),
+        ];
+        match kinds {
+            [true, false, false, false] => Some(CostSpec::Header {
                 name: self.header.value()?.0.clone(),
                 default: self.default.written(|units| *units),
                 max: self.max.written(|units| *units),
             }),
-            (true, false, true) => {
+            [false, true, false, false] => {
                 self.body_bytes.value().map(|Size(bytes)| CostSpec::Body(*bytes))
             }
-            (true, true, false) => Some(CostSpec::Reserve {
+            [false, false, true, false] => Some(CostSpec::Calls),
+            [false, false, false, true] => Some(CostSpec::Reserve {
                 units: reserve::spec(&self.reserve),
                 settle: self.settle.read(|settle| settle.value.spec(settle.span, cx)),
             }),
             _ => {
-                let message = "a cost is one of \"header\", \"body_bytes\" and \"reserve\"";
+                let message =
+                    "a cost is one of \"header\", \"body_bytes\", \"messages\" and \"reserve\"";
                 cx.error(span, message, "write exactly one of them");
                 None
             }

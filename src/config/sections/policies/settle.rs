@@ -95,7 +95,7 @@ words! {
         "anthropic" => UsageApi::Anthropic,
         /// Gemini.
         "gemini" => UsageApi::Gemini,
-        /// `Converse` and `InvokeModel` of Amazon Bedrock, without event streams.
+        /// `Converse`, `ConverseStream` and `InvokeModel` of Amazon Bedrock.
         "bedrock" => UsageApi::Bedrock,
         /// The own API of Ollama.
         "ollama" => UsageApi::Ollama,

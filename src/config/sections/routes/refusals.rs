@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_core::decision::FieldApi;
 use tollgate_core::refusal::{ApiForm, ToolErrors};
 
 use super::read_body::{RawReadBody, of_refusals};
@@ -60,6 +61,11 @@ pub struct RawRefusals {
     #[schemars(extend("x-default" = "429; 200 with jsonrpc and mcp, if the call has an identifier"))]
     #[schemars(example = 503)]
     status: Field<u64>,
+    /// With `openai` and `anthropic`: whether all responses have the fields about limits as the API
+    /// has them, such as `x-ratelimit-remaining-tokens`.
+    #[schemars(extend("default" = true))]
+    #[schemars(example = false)]
+    fields: Field<bool>,
     /// With `mcp`: how a refused call of a tool is answered.
     #[schemars(extend("default" = "result"))]
     #[schemars(example = &"error")]
@@ -77,14 +83,28 @@ pub fn of_route(
         Either::Short(style) => RefusalSettings { form: style.0, ..RefusalSettings::default() },
         Either::Long(long) => long.settings(given.span, cx)?,
     };
+    let with_fields = match &given.value {
+        Either::Short(_) => true,
+        Either::Long(long) => long.with_fields(settings.form, cx),
+    };
+    settings.fields = api_of(settings.form).filter(|_| with_fields);
     let needs_message = settings.form.is_some_and(ApiForm::needs_message);
     settings.read_body = needs_message.then(|| of_refusals(read_body));
     (settings.form.is_some() || settings.status.is_some()).then(|| Box::new(settings))
 }
 
+/// The API whose fields about limits belong to a form.
+const fn api_of(form: Option<ApiForm>) -> Option<FieldApi> {
+    match form {
+        Some(ApiForm::OpenAi) => Some(FieldApi::OpenAi),
+        Some(ApiForm::Anthropic) => Some(FieldApi::Anthropic),
+        _ => None,
+    }
+}
+
 impl RawRefusals {
     fn settings(&self, span: TextSpan, cx: &Context<'_>) -> Option<RefusalSettings> {
-        let Self { style, status, tool_errors } = self;
+        let Self { style, status, tool_errors, .. } = self;
         let advice = "like style: mcp";
         let form = cx.required(style, span, "\"refusals\" has no \"style\"", advice)?.0;
         let form = match form {
@@ -107,6 +127,14 @@ impl RawRefusals {
             }
             None => None,
         };
-        Some(RefusalSettings { form, status, read_body: None })
+        Some(RefusalSettings { form, status, ..RefusalSettings::default() })
+    }
+
+    fn with_fields(&self, form: Option<ApiForm>, cx: &Context<'_>) -> bool {
+        if let Some(span) = self.fields.span().filter(|_| api_of(form).is_none()) {
+            let message = "\"fields\" belongs to the styles \"openai\" and \"anthropic\"";
+            cx.error(span, message, "leave it out, or write style: openai");
+        }
+        self.fields.copied().unwrap_or(true)
     }
 }

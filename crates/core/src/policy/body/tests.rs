@@ -185,6 +185,45 @@ fn a_policy_counts_by_a_value_of_the_body() {
     assert!(policy.needs_body() && !policy_of(key("ip")).needs_body());
 }
 
+#[test]
+fn a_policy_may_count_the_calls_in_a_body() {
+    let policy = Policy { cost: Cost::Calls, ..policy_of(key("ip")) };
+    assert!(policy.needs_body() && policy.body_words().eq([&ContentWord::Calls]));
+    let words = || BodyWords::of_policies([&policy].into_iter()).expect("it needs the body");
+    let values = |content_type, body: &str| {
+        let (words, headers) = (words(), headers(&[content_type]));
+        match words.begin(&headers) {
+            Ok(mut reading) => {
+                reading.read(body.as_bytes());
+                reading.end(&headers)
+            }
+            Err(values) => values,
+        }
+    };
+    let cost = |content_type, body: &str| {
+        let values = values(content_type, body);
+        let case = with(&[content_type, ("content-length", "7")]);
+        case.ask_with(&policy, Content::Read(&values), |subject| {
+            (!subject.has_ambiguous_cost(&policy)).then(|| subject.cost(&policy))
+        })
+    };
+    assert_eq!(cost(JSON, r#"{"id":1,"method":"a"}"#), Some(1));
+    assert_eq!(
+        cost(JSON, r#"[{"id":1,"method":"a"},{"method":"b"},{"id":2,"method":"c"}]"#),
+        Some(2)
+    );
+    assert_eq!(cost(JSON, r#"{"method":"a"}"#), Some(0));
+    assert_eq!(cost(("content-type", "text/plain"), r#"{"method":"a"}"#), Some(1));
+    for body in ["{", r#"{"id":1,"id":2,"method":"a"}"#, r#"{"ID":1,"method":"a"}"#] {
+        assert_eq!(cost(JSON, body), None, "{body}");
+    }
+    let unread = |has_content| {
+        let case = crate::policy::tests::Case { has_content, ..with(&[]) };
+        case.ask(&policy, |subject| subject.cost(&policy))
+    };
+    assert_eq!((unread(true), unread(false)), (1, 0));
+}
+
 proptest! {
     #[test]
     fn the_ends_of_chunks_make_no_difference(

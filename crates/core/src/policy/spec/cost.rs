@@ -27,6 +27,7 @@ impl PolicySpec {
                 let unit_bytes = reserve::unit(*bytes, Field::BodyBytes, faults)?;
                 Some(Cost::Body { unit_bytes })
             }
+            CostSpec::Calls => Some(Cost::Calls),
             CostSpec::Reserve { units, settle } => reserve::cost(units, settle, faults),
         }
     }
@@ -65,7 +66,7 @@ impl PolicySpec {
                     Some(ReserveSpec::Estimate(_)) | None => None,
                 }
             }
-            Some(CostSpec::Body(_)) | None => None,
+            Some(CostSpec::Body(_) | CostSpec::Calls) | None => None,
         };
         if let Some((_, field)) = least.filter(|(units, _)| *units > admitting.capacity()) {
             let message =

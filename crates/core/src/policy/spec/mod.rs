@@ -141,6 +141,8 @@ pub enum CostSpec {
     },
     /// One unit for each started piece of the body of so many bytes.
     Body(u64),
+    /// One unit for each message of JSON-RPC in the body that calls a method.
+    Calls,
     /// Units that the response corrects.
     Reserve {
         /// The units that a request costs at first.

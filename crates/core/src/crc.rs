@@ -19,12 +19,36 @@ const fn remainders() -> [u32; 256] {
     remainders
 }
 
+/// The checksum of bytes that arrive in pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crc32(u32);
+
+impl Default for Crc32 {
+    fn default() -> Self {
+        Self(u32::MAX)
+    }
+}
+
+impl Crc32 {
+    /// Adds further bytes.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |crc, byte| {
+            let [low, ..] = crc.to_le_bytes();
+            crc >> 8 ^ REMAINDERS[usize::from(low ^ byte)]
+        });
+    }
+
+    /// The checksum of all bytes so far.
+    pub(crate) const fn value(self) -> u32 {
+        !self.0
+    }
+}
+
 /// The checksum of `bytes`.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        let [low, ..] = crc.to_le_bytes();
-        crc >> 8 ^ REMAINDERS[usize::from(low ^ byte)]
-    })
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = Crc32::default();
+    crc.add(bytes);
+    crc.value()
 }
 
 #[cfg(test)]
