@@ -126,7 +126,7 @@ pub fn keys(path: impl AsRef<Path>, prefix: &str) -> Result<Keys, KeysError> {
 }
 
 fn limiter(config: Config) -> Result<Limiter, EmbedError> {
-    if let Some(source) = &config.key_source {
+    if let Some(source) = config.key_source.iter().chain(&config.agent_sources).next() {
         return Err(EmbedError::FetchedKeys(source.shown.clone()));
     }
     if let Some(command) = config.store.password_command {

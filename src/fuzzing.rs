@@ -11,7 +11,7 @@ pub use crate::message::read_body::fuzzing::bodies;
 pub use crate::message::rpc_fuzzing::{event_streams, messages};
 pub use crate::proxy::fuzzing::responses;
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
-pub use tollgate_core::policy::fuzzing::jwt;
+pub use tollgate_core::policy::fuzzing::{agents, jwt};
 pub use tollgate_core::price::fuzzing::prices;
 pub use tollgate_core::routes::fuzzing::{hosts, paths};
 pub use tollgate_import::fuzzing::{import_nginx, import_yaml};

@@ -64,8 +64,8 @@ struct Current {
     certificates: Arc<[CertificateDates]>,
     /// How the stream to the server of the rate limit service is, if there is one.
     xds: Option<Arc<XdsCondition>>,
-    /// How the set of keys for tokens is, if there is one.
-    key_set: Option<Arc<Condition>>,
+    /// How the sets of keys for tokens and of agents are.
+    key_sets: Vec<Arc<Condition>>,
     /// The file of the API keys, and whether it could be read at the last reload.
     key_file: Option<(String, bool)>,
     /// The same of the file of the classes.
@@ -105,7 +105,7 @@ impl Observed {
             others: Arc::default(),
             certificates: Arc::default(),
             xds: None,
-            key_set: None,
+            key_sets: Vec::new(),
             key_file: None,
             class_file: None,
             password_file: None,
@@ -172,9 +172,9 @@ impl Observed {
         Arc::clone(&self.current.lock().certificates)
     }
 
-    /// The keys for tokens are those of this set now.
-    pub fn set_key_set(&self, key_set: Option<Arc<Condition>>) {
-        self.current.lock().key_set = key_set;
+    /// The keys for tokens and of agents are those of these sets now.
+    pub fn set_key_sets(&self, key_sets: Vec<Arc<Condition>>) {
+        self.current.lock().key_sets = key_sets;
     }
 
     /// The stream of the rate limit service is this one now.
@@ -352,7 +352,7 @@ impl Source for Observed {
             samples.set_whole(&families::OTHER_LISTENERS, &labels, whole(others));
         }
         collect_certificates(&current.certificates, samples);
-        if let Some(key_set) = &current.key_set {
+        for key_set in &current.key_sets {
             collect_key_set(key_set, samples);
         }
         if let Some((file, is_current)) = &current.key_file {

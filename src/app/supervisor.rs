@@ -56,6 +56,8 @@ pub struct Supervisor {
     xds: Xds,
     held_files: HeldFiles,
     keys: Option<Fetched>,
+    /// The key sets of agents, which are fetched.
+    agents: Vec<Fetched>,
     store_access: StoreAccess,
     listeners: Vec<(ListenerId, Purpose, ListenerHandle)>,
     next_listener: u64,
@@ -109,6 +111,7 @@ impl Supervisor {
         let store_access = StoreAccess::keep(state.redis.as_ref(), &config.store, password);
         let metrics = Metrics::new(config.telemetry.max_series);
         let (keys, first_keys) = key_set::begin(&mut config, None);
+        let agents = key_set::begin_agents(&mut config, &[]);
         let listeners = wanted(&config);
         let check = Arc::new(std::mem::take(&mut config.check));
         let files = open_files::raise();
@@ -116,12 +119,12 @@ impl Supervisor {
         let drain_limit = config.runtime.drain;
         let held_files = std::mem::take(&mut config.files);
         let certificates = Arc::clone(&config.certificates);
-        let key_set = key_set::condition(&config, keys.as_ref());
+        let key_sets = key_set::conditions(&config, keys.as_ref(), &agents);
         let snapshot = Arc::new(state.snapshot(config, &[]));
         let log_lost = outputs.log.map(AccessLog::lost_lines);
         let observed = Observed::new(&state, &snapshot, log_lost);
         observed.set_certificates(certificates);
-        observed.set_key_set(key_set);
+        observed.set_key_sets(key_sets);
         observed.set_files(&held_files);
         let mut supervisor = Self {
             listeners: Vec::new(),
@@ -135,6 +138,7 @@ impl Supervisor {
             drain_limit,
             held_files,
             keys,
+            agents,
             store_access,
             base: Arc::clone(&snapshot),
             snapshot,
@@ -241,7 +245,8 @@ impl Supervisor {
         let check = Arc::new(std::mem::take(&mut config.check));
         let held_files = std::mem::take(&mut config.files);
         let certificates = Arc::clone(&config.certificates);
-        let key_set = key_set::condition(&config, keys.as_ref());
+        let agents = key_set::begin_agents(&mut config, &self.agents);
+        let key_sets = key_set::conditions(&config, keys.as_ref(), &agents);
         let before = &self.snapshot.upstreams;
         let mut snapshot = self.state.snapshot(config, before);
         snapshot.continue_mirrors(&self.snapshot);
@@ -263,10 +268,10 @@ impl Supervisor {
         self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
         self.observed.set_certificates(certificates);
-        self.observed.set_key_set(key_set);
+        self.observed.set_key_sets(key_sets);
         self.observed.set_files(&held_files);
         self.observe_listeners();
-        (self.held_files, self.keys) = (held_files, keys);
+        (self.held_files, self.keys, self.agents) = (held_files, keys, agents);
         self.reload_workers(opened, &closed).await;
         self.renew_xds();
         self.state.forwarders.clear();

@@ -68,7 +68,7 @@ pub(crate) use held_files::{HeldFiles, NO_FILES};
 pub(crate) use key_forms::{foreign_document, imported_keys, key_readers};
 pub(crate) use model::AdminAccess;
 pub use model::{
-    Config, KeySource, PasswordCommand, Route, RuntimeSettings, StoreSettings, Written,
+    Config, KeySource, PasswordCommand, Route, RuntimeSettings, Signed, StoreSettings, Written,
 };
 pub use password_file::PasswordFile;
 pub use problem::{Report, Reported};

@@ -42,6 +42,8 @@ pub struct Config {
     pub files: HeldFiles,
     /// Where the keys for tokens are fetched from, if they are fetched.
     pub key_source: Option<KeySource>,
+    /// Where the keys of the agents are fetched from, in the order of the agents.
+    pub agent_sources: Vec<KeySource>,
     /// The set of keys for tokens that is in a file, if there is one.
     pub key_file: Option<KeyFile>,
     /// Where the counters are kept.
@@ -139,6 +141,7 @@ impl Config {
             client: default_client(),
             files: HeldFiles::default(),
             key_source: None,
+            agent_sources: Vec::new(),
             store: StoreSettings::default(),
             keys_on_failure: KEYS_ON_FAILURE,
             policies: vec![policy],
@@ -165,6 +168,8 @@ pub struct Client {
     pub settings: ClientSettings,
     pub files: HeldFiles,
     pub key_source: Option<KeySource>,
+    /// In the order of the agents of `settings`.
+    pub agent_sources: Vec<KeySource>,
 }
 
 /// Where browsers look for the icon of a site.
@@ -212,6 +217,17 @@ pub struct KeySource {
     pub refresh: Duration,
     /// The URL in a form that logs may show.
     pub shown: String,
+    /// What its keys sign: tokens, or requests of an agent.
+    pub signed: Signed,
+}
+
+/// What the keys of a set sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed {
+    /// Tokens of users.
+    Tokens,
+    /// Requests of an agent.
+    Requests,
 }
 
 /// A set of keys for tokens that is in a file.

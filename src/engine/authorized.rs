@@ -43,6 +43,7 @@ impl Engine {
             branch: 0,
             client_ip,
             class: subject.class(),
+            agent: subject.agent(),
             affinity: None,
             access: AccessVerdicts::default(),
             credential: Credential::default(),

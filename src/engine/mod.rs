@@ -92,6 +92,8 @@ pub struct Judgement<'r> {
     pub client_ip: IpAddr,
     /// The client's class, if it is in one.
     pub class: Option<&'r str>,
+    /// The agent that has signed the request.
+    pub agent: Option<&'r str>,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
     /// What the access lists of its route have said.
@@ -303,6 +305,7 @@ impl Engine {
             branch,
             client_ip,
             class: subject.class(),
+            agent: subject.agent(),
             affinity,
             access,
             credential,
@@ -333,6 +336,7 @@ impl Engine {
             branch: 0,
             client_ip,
             class: subject.class(),
+            agent: subject.agent(),
             affinity: None,
             access,
             credential,

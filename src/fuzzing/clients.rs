@@ -47,6 +47,7 @@ fn classes() -> Vec<ClientClass> {
         user_agent: texts.iter().map(|text| (*text).to_owned()).collect(),
         ips: ips.iter().map(|block| block.parse().expect("a network")).collect(),
         asns: Vec::new(),
+        agents: Vec::new(),
     };
     vec![
         class("own", &["bot", "robot"], &["10.0.0.0/8"]),

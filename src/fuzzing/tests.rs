@@ -140,9 +140,9 @@ macro_rules! targets {
 }
 
 targets! {
-    api_keys bodies certificate chunks config descriptors event_streams families forwarding frames
-    guard head hops hosts import_nginx import_yaml jwt keys leases logs messages meters origins
-    passwords paths pointers prices proxied questions redis responses targets verdicts
+    agents api_keys bodies certificate chunks config descriptors event_streams families forwarding
+    frames guard head hops hosts import_nginx import_yaml jwt keys leases logs messages meters
+    origins passwords paths pointers prices proxied questions redis responses targets verdicts
 }
 
 #[test]

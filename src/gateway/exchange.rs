@@ -8,9 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{ORIGIN, SET_COOKIE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body::Body as _;
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -39,6 +40,9 @@ use crate::proxy::RequestBody;
 use crate::server::{ClientBody, HeadLines};
 use crate::snapshot::Handling;
 use crate::telemetry::{Attempts, Measurement, Name, Record, Recording, RequestTrace};
+
+/// Asks a client to sign its requests (RFC 9421, section 5.1).
+const ACCEPT_SIGNATURE: HeaderName = HeaderName::from_static("accept-signature");
 
 /// The outcome of a request that passes because no route matches it.
 pub const UNMATCHED: &str = "unmatched";
@@ -370,7 +374,17 @@ impl Exchange {
         {
             *response.status_mut() = status;
         }
-        response.map(ResponseBody::local)
+        self.invited(response).map(ResponseBody::local)
+    }
+
+    /// Asks the client to sign its requests, if the configuration says so.
+    fn invited(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+        let agents = self.gateway.snapshot.rules.clients().settings().agents.as_ref();
+        if let Some(invitation) = agents.and_then(|agents| agents.invitation()) {
+            let value = HeaderValue::from_static(invitation);
+            response.headers_mut().insert(ACCEPT_SIGNATURE, value);
+        }
+        response
     }
 
     /// The response to a request that failed.

@@ -67,6 +67,8 @@ pub struct Record {
     pub team: Option<Name>,
     /// The class of its client.
     pub class: Option<Name>,
+    /// The agent that has signed it.
+    pub agent: Option<Name>,
     /// Whether the limiter refused it.
     pub is_refused: bool,
     /// The access list that denied it.
@@ -215,6 +217,7 @@ impl Record {
             key_id: None,
             team: None,
             class: None,
+            agent: None,
             is_refused: false,
             denied_by: None,
             shadow_denied_by: None,

@@ -6,6 +6,7 @@ mod abuse;
 mod access;
 mod access_log;
 mod admin;
+mod agents;
 mod algorithms;
 mod answers;
 mod api_keys;

@@ -63,6 +63,8 @@ pub enum Field {
     Team,
     /// The class of the client.
     Class,
+    /// The agent that has signed the request.
+    Agent,
     /// The access list that denied the request.
     DeniedBy,
     /// The access list in shadow mode that would have denied it.
@@ -137,7 +139,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 41] = [
+pub const FIELDS: [Named; 42] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -167,6 +169,7 @@ pub const FIELDS: [Named; 41] = [
     named(Field::KeyId, "key_id", "tollgate.key_id", "tollgate.key_id"),
     named(Field::Team, "team", "tollgate.team", "tollgate.team"),
     named(Field::Class, "class", "tollgate.class", "tollgate.class"),
+    named(Field::Agent, "agent", "tollgate.agent", "tollgate.agent"),
     named(Field::DeniedBy, "denied_by", "tollgate.denied_by", "tollgate.denied_by"),
     named(Field::ShadowDeniedBy, "shadow_denied_by", "tollgate.shadow_denied_by", "tollgate.shadow_denied_by"),
     named(Field::Model, "model", "gen_ai.request.model", "gen_ai.request.model"),

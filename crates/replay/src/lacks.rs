@@ -227,6 +227,7 @@ fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String>
                 let needs_field = client.classes.as_ref().is_some_and(|it| it.has_texts());
                 (needs_field && !facts.has(&USER_AGENT)).then(|| "class".to_owned())
             }
+            KeyExpr::Agent => Some("agent".to_owned()),
             KeyExpr::Cookie(name) => (!facts.has(&COOKIE)).then(|| format!("cookie:{name}")),
             KeyExpr::Header(name) => (!facts.has(name)).then(|| format!("header:{name}")),
             KeyExpr::Query(name) => (facts.with_query == 0).then(|| format!("query:{name}")),

@@ -153,6 +153,7 @@ impl LimiterBuilder {
             place: false,
             keys: client.keys.is_some(),
             classes: false,
+            agents: false,
             trusted_proxy: !client.trusted_proxies.is_empty(),
         };
         let facts = Facts {

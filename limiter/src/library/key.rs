@@ -99,6 +99,7 @@ impl FromStr for Key {
             | KeyExpr::Region
             | KeyExpr::Asn
             | KeyExpr::Class
+            | KeyExpr::Agent
             | KeyExpr::Custom
             | KeyExpr::First(_)
             | KeyExpr::All(_) => return Err(ParseKeyError::new(text, None)),

@@ -35,6 +35,7 @@ function explained(it) {
    ["Passed over", because(it.route.passed_over)],
    ["Client", [it.client.ip, it.client.because].filter(Boolean).join(": ")],
    ["Class", it.client.class],
+   ["Agent", it.client.agent],
    ["Judged by", it.source],
    ["Skipped", because(it.skipped)],
    ["Delayed", it.delay_ms && wait(it.delay_ms)],

@@ -1,5 +1,5 @@
-//! A key set for tokens that is fetched from a server. A task on the control thread keeps
-//! it up to date, and all workers see a change at once.
+//! Key sets for tokens and of agents that are fetched from servers. A task on the control thread keeps
+//! each up to date, and all workers see a change at once.
 //!
 //! A set stays in use until another one is fetched, however long its server is unavailable
 //! or sends something else.
@@ -18,10 +18,12 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
-use tollgate_core::policy::{KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys};
+use tollgate_core::policy::{
+    Agent, Agents, KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys,
+};
 use tracing::{info, warn};
 
-use crate::config::{Config, KeySource};
+use crate::config::{Config, KeySource, Signed};
 use crate::proxy::{Document, FetchError, fetch};
 pub use condition::Condition;
 pub use probe::{KeyCount, count_keys};
@@ -66,6 +68,34 @@ pub fn begin(config: &mut Config, before: Option<&Fetched>) -> (Option<Fetched>,
         *set = Arc::clone(&same.set);
         return (Some(same.clone()), FirstAttempt(None));
     }
+    let (fetched, first) = start(source, set);
+    (Some(fetched), first)
+}
+
+/// The sets of agents, which are fetched in the background: a start or a reload does not wait for them.
+/// The set of an agent in `before` that has the same source is kept.
+pub fn begin_agents(config: &mut Config, before: &[Fetched]) -> Vec<Fetched> {
+    let sources = std::mem::take(&mut config.agent_sources);
+    let Some(agents) = config.client.agents.take() else { return Vec::new() };
+    let fetched: Vec<_> = agents
+        .iter()
+        .zip(sources)
+        .map(|(agent, source)| match before.iter().find(|it| it.source == source) {
+            Some(same) => same.clone(),
+            None => start(source, &agent.keys).0,
+        })
+        .collect();
+    let with_sets = agents.iter().zip(&fetched).map(|(agent, fetched)| Agent {
+        name: Arc::clone(&agent.name),
+        keys: Arc::clone(&fetched.set),
+    });
+    config.client.agents =
+        Some(Arc::new(Agents::new(with_sets.collect(), agents.invitation().is_some())));
+    fetched
+}
+
+/// Begins to fetch a set.
+fn start(source: KeySource, set: &Arc<KeySet>) -> (Fetched, FirstAttempt) {
     let (ended, first) = oneshot::channel();
     let condition = Arc::new(Condition::unknown(&source.shown));
     let fetched =
@@ -74,13 +104,19 @@ pub fn begin(config: &mut Config, before: Option<&Fetched>) -> (Option<Fetched>,
         Refresher { set: Arc::downgrade(set), condition, current: Bytes::new(), source };
     let fetch = async |source: &KeySource| fetch(&source.document, MAX_BYTES, FETCH_TIMEOUT).await;
     spawn_local(refresher.run(fetch, ended));
-    (Some(fetched), FirstAttempt(Some(first)))
+    (fetched, FirstAttempt(Some(first)))
 }
 
-/// How the key set of a configuration is, whose set that is fetched is `keys`.
-pub fn condition(config: &Config, keys: Option<&Fetched>) -> Option<Arc<Condition>> {
+/// How the key sets of a configuration are, whose sets that are fetched are `keys` and `agents`.
+pub fn conditions(
+    config: &Config,
+    keys: Option<&Fetched>,
+    agents: &[Fetched],
+) -> Vec<Arc<Condition>> {
     let of_file = config.key_file.as_ref().map(|it| Condition::of_file(&it.name, it.left_out));
-    keys.map(|keys| Arc::clone(&keys.condition)).or_else(|| of_file.map(Arc::new))
+    let of_tokens = keys.map(|keys| Arc::clone(&keys.condition));
+    let of_tokens = of_tokens.or_else(|| of_file.map(Arc::new));
+    of_tokens.into_iter().chain(agents.iter().map(|it| Arc::clone(&it.condition))).collect()
 }
 
 /// Keeps a set up to date as long as a configuration uses it.
@@ -138,7 +174,14 @@ impl Refresher {
             self.condition.set_left_out(&left_out);
             info!(url, keys = count, passed_over, "a new key set is in use");
             for LeftOut { name, error } in left_out {
-                let message = "a key of the set is left out: no token that it has signed is valid";
+                let message = match self.source.signed {
+                    Signed::Tokens => {
+                        "a key of the set is left out: no token that it has signed is valid"
+                    }
+                    Signed::Requests => {
+                        "a key of an agent is left out: no request that it has signed has an agent"
+                    }
+                };
                 warn!(url, key = name, %error, "{message}");
             }
         }
@@ -148,11 +191,12 @@ impl Refresher {
 
     fn failed(&self, error: &str) -> Outcome {
         let url = &self.source.shown;
-        if self.current.is_empty() {
-            warn!(url, error, "the key set cannot be fetched: until then, no token is valid");
-        } else {
-            warn!(url, error, "the key set cannot be fetched: the previous one stays in use");
-        }
+        let meanwhile = match (self.current.is_empty(), self.source.signed) {
+            (false, _) => "the previous one stays in use",
+            (true, Signed::Tokens) => "until then, no token is valid",
+            (true, Signed::Requests) => "until then, no request has this agent",
+        };
+        warn!(url, error, "the key set cannot be fetched: {meanwhile}");
         Outcome::Failed
     }
 }

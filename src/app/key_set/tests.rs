@@ -25,6 +25,7 @@ fn source(refresh: Duration) -> KeySource {
         algorithms: vec![Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA],
         refresh,
         shown: "http://127.0.0.1:1/keys".into(),
+        signed: crate::config::Signed::Tokens,
     }
 }
 

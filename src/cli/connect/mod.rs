@@ -10,12 +10,13 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::join_all;
 use futures_util::stream;
 use tokio::join;
 use tollgate_core::time::Clock;
 
 use crate::app::{KeyCount, count_keys, local_runtime};
-use crate::config::{Config, GeoFile, KeySource};
+use crate::config::{Config, GeoFile, KeySource, Signed};
 use crate::proxy::{self, EndpointReport, EndpointSettings, UpstreamSettings};
 use outcome::{Outcome, ms};
 
@@ -42,19 +43,26 @@ pub fn run(config: &Config) -> io::Result<Vec<Outcome>> {
 }
 
 async fn keys(config: &Config) -> Vec<Outcome> {
-    let Some(source) = &config.key_source else { return Vec::new() };
-    vec![key_set(source, count_keys(source).await)]
+    let sources = config.key_source.iter().chain(&config.agent_sources);
+    join_all(sources.map(async |source| key_set(source, count_keys(source).await))).await
 }
 
 fn key_set(source: &KeySource, found: Result<KeyCount, String>) -> Outcome {
-    let mut outcome = Outcome::new("client.user.jwt.jwks", &source.shown);
+    let (field, advice) = match source.signed {
+        Signed::Tokens => (
+            "client.user.jwt.jwks",
+            "until it can be fetched, no token is valid: see whether the issuer runs",
+        ),
+        Signed::Requests => (
+            "client.agents",
+            "until it can be fetched, no request has this agent: see whether it publishes its keys",
+        ),
+    };
+    let mut outcome = Outcome::new(field, &source.shown);
     let KeyCount { usable, passed_over, left_out } = match found {
         Ok(count) => count,
         Err(why) => {
-            outcome.error(
-                format!("the key set cannot be used: {why}"),
-                "until it can be fetched, no token is valid: see whether the issuer runs",
-            );
+            outcome.error(format!("the key set cannot be used: {why}"), advice);
             return outcome;
         }
     };
@@ -65,7 +73,11 @@ fn key_set(source: &KeySource, found: Result<KeyCount, String>) -> Outcome {
     outcome.facts = Some(facts);
     for (name, why) in left_out {
         let what = format!("the key {name} cannot be used: {why}");
-        outcome.warning(what, "no token that it has signed is valid");
+        let effect = match source.signed {
+            Signed::Tokens => "no token that it has signed is valid",
+            Signed::Requests => "no request that it has signed has an agent",
+        };
+        outcome.warning(what, effect);
     }
     outcome
 }

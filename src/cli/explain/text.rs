@@ -20,7 +20,9 @@ pub fn text(explanation: &Explanation) -> String {
     let because = Some(&client.because).filter(|it| !it.is_empty());
     let because = because.map(|it| format!(" ({it})")).unwrap_or_default();
     let class = client.class.iter().map(|class| format!("class {class}"));
-    part("Client", [format!("{}{because}", client.ip)].into_iter().chain(class).collect());
+    let agent = client.agent.iter().map(|agent| format!("agent {agent}"));
+    let names = class.chain(agent);
+    part("Client", [format!("{}{because}", client.ip)].into_iter().chain(names).collect());
     part("Access", explanation.access.iter().map(list).collect());
     part("Policies", explanation.policies.iter().flat_map(policy).collect());
     part("Skipped", reasons(&explanation.skipped));

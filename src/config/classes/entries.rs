@@ -23,6 +23,7 @@ pub struct RawClass {
     user_agent: List<String>,
     ips: List<Cidr>,
     asns: List<PlaceCode>,
+    agents: List<String>,
 }
 
 /// How much the classes have together.
@@ -31,6 +32,7 @@ struct Sum {
     texts: usize,
     blocks: usize,
     networks: usize,
+    agents: usize,
 }
 
 /// All classes that have no mistake.
@@ -71,19 +73,22 @@ impl RawClass {
             user_agent: self.user_agent.items().map(|text| text.value.clone()).collect(),
             ips: self.ips.items().map(|block| block.value.0).collect(),
             asns: self.asns.items().map(|code| code.value.0).collect(),
+            agents: self.agents.items().map(|name| name.value.as_str().into()).collect(),
         })
     }
 
     /// A class needs a condition, and a list without values is none.
     fn check_conditions(&self, span: TextSpan, problems: &Problems) {
         let (texts, blocks) = (&self.user_agent, &self.ips);
-        if texts.is_absent() && blocks.is_absent() && self.asns.is_absent() {
+        let is_other = self.asns.is_absent() && self.agents.is_absent();
+        if texts.is_absent() && blocks.is_absent() && is_other {
             let message = "the class has no condition, so every client would be in it";
-            problems.error(span, message, "write user_agent, ips or asns");
+            problems.error(span, message, "write user_agent, ips, asns or agents");
         }
         let lists = [
             ("user_agent", texts.given().filter(|it| it.value.is_empty()).map(|it| it.span)),
             ("ips", blocks.given().filter(|it| it.value.is_empty()).map(|it| it.span)),
+            ("agents", self.agents.given().filter(|it| it.value.is_empty()).map(|it| it.span)),
             ("asns", self.asns.given().filter(|it| it.value.is_empty()).map(|it| it.span)),
         ];
         for (field, at) in lists.iter().filter_map(|(field, at)| Some((field, (*at)?))) {
@@ -98,6 +103,7 @@ impl RawClass {
             (&mut sum.texts, self.user_agent.items().count(), MAX_TEXTS, "texts"),
             (&mut sum.blocks, self.ips.items().count(), MAX_PLACES, "blocks of addresses"),
             (&mut sum.networks, self.asns.items().count(), MAX_PLACES, "networks"),
+            (&mut sum.agents, self.agents.items().count(), MAX_PLACES, "agents"),
         ];
         for (all, own, most, what) in parts {
             let fitted = *all <= most;

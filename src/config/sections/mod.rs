@@ -174,7 +174,8 @@ impl RawConfig {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let raw_client = self.client.value().unwrap_or(&absent);
-        let Client { settings: mut client, files, key_source } = raw_client.compile(&cx);
+        let Client { settings: mut client, files, key_source, agent_sources } =
+            raw_client.compile(&cx);
         client.geo = files.databases.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
         let keeps_keys = self.store.is_broken() || store.keeps_keys();
@@ -216,6 +217,7 @@ impl RawConfig {
             client,
             files,
             key_source,
+            agent_sources,
             store,
             keys_on_failure,
             headers: self.headers.value().map(|it| it.compile(&cx)).unwrap_or_default(),

@@ -102,7 +102,7 @@ pub struct Reason {
     pub because: String,
 }
 
-/// The masked address of the client, and its class.
+/// The masked address of the client, its class, and what agent it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientAddress {
     pub ip: String,
@@ -110,6 +110,9 @@ pub struct ClientAddress {
     /// Its class, if it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The agent that has signed the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// What one access list says.

@@ -336,6 +336,7 @@ fn client(rules: &Rules, request: &RequestView<'_>, subject: &Subject<'_, '_>) -
         ip: MaskedAddress(subject.client_ip()).to_string(),
         because: texts::address(rules, request, subject.address_origin()),
         class: subject.class().map(str::to_owned),
+        agent: subject.agent().map(str::to_owned),
     }
 }
 

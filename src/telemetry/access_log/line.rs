@@ -139,6 +139,7 @@ impl<'a> Line<'a> {
         to.optional_text(Field::KeyId, record.key_id.as_ref().map(KeyId::as_str));
         to.optional_text(Field::Team, record.team.as_deref());
         to.optional_text(Field::Class, record.class.as_deref());
+        to.optional_text(Field::Agent, record.agent.as_deref());
         to.optional_text(Field::DeniedBy, record.denied_by.as_deref());
         to.optional_text(Field::ShadowDeniedBy, record.shadow_denied_by.as_deref());
         to.optional_text(Field::Model, record.model.as_deref());
@@ -251,6 +252,7 @@ impl<'a> Line<'a> {
             ("key_id", Field::KeyId),
             ("team", Field::Team),
             ("class", Field::Class),
+            ("agent", Field::Agent),
             ("denied_by", Field::DeniedBy),
             ("shadow_denied_by", Field::ShadowDeniedBy),
             ("model", Field::Model),

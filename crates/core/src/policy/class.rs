@@ -20,6 +20,7 @@ impl<'r> Subject<'r, '_> {
             table.class_of(
                 |networks| networks.contains(self.client_ip()),
                 |places| self.is_in_one_of(places),
+                |agents| self.agent().is_some_and(|it| agents.iter().any(|name| **name == *it)),
                 || fields::header(self.request.fields(), &USER_AGENT),
             )
         };

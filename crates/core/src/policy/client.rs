@@ -30,6 +30,9 @@ pub struct ClientSettings {
     pub geo: Vec<Arc<dyn Places>>,
     /// The classes of clients. None: no client has a class.
     pub classes: Option<Arc<ClassTable>>,
+    /// The agents that sign their requests. None: no client is one.
+    #[cfg(feature = "agents")]
+    pub agents: Option<Arc<super::Agents>>,
     /// How API keys are known. None: every text is an API key.
     pub keys: Option<Box<KeySettings>>,
     /// How many wrong credentials an address may send. None: any number.
@@ -49,6 +52,8 @@ impl Default for ClientSettings {
             user: None,
             geo: Vec::new(),
             classes: None,
+            #[cfg(feature = "agents")]
+            agents: None,
             keys: None,
             failures: None,
         }

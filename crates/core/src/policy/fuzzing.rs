@@ -9,6 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
 use serde_json::Value;
 
+#[cfg(feature = "agents")]
+pub use super::agent::fuzzing::agents;
 use crate::digest::Secret;
 use crate::policy::jwt::TokenVerifier;
 use crate::policy::{JwtSettings, TokenKeys, VerifyToken, VerifyingKey};

@@ -55,6 +55,8 @@ pub enum KeyExpr {
     Asn,
     /// `class`: the name of the client's class.
     Class,
+    /// `agent`: the origin of the agent that has signed the request.
+    Agent,
     /// `global`: one counter for all.
     Global,
     /// `{ fold: KEY }`: the value of a word without the differences between spellings of one name.
@@ -74,7 +76,7 @@ pub enum KeyExprError {
     #[error(
         "there is no key `{0}`: keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
          jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, authorizer:FIELD, param:NAME, path, \
-         method, host, route, country, region, asn, class and global"
+         method, host, route, country, region, asn, class, agent and global"
     )]
     Unknown(String),
     /// `cookie`
@@ -136,6 +138,7 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "region" => KeyExpr::Region,
         "asn" => KeyExpr::Asn,
         "class" => KeyExpr::Class,
+        "agent" => KeyExpr::Agent,
         "global" => KeyExpr::Global,
         "cookie" | "header" | "query" | "jwt" | "json" | "form" | "mcp" | "tls" | "authorizer"
         | "param" => {
@@ -216,6 +219,7 @@ impl KeyExpr {
             | Self::Region
             | Self::Asn
             | Self::Class
+            | Self::Agent
             | Self::Global
             | Self::Custom => false,
         }
@@ -415,6 +419,7 @@ mod tests {
             ("region", KeyExpr::Region),
             ("asn", KeyExpr::Asn),
             ("class", KeyExpr::Class),
+            ("agent", KeyExpr::Agent),
             ("global", KeyExpr::Global),
         ];
         for (text, key) in cases {

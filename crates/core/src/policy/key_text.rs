@@ -234,6 +234,7 @@ impl KeyTexts<'_> {
                     .ok_or("write a region with its country, like DE-BE")?,
             ),
             KeyExpr::Class => Single::new(Tag::Class, plain()),
+            KeyExpr::Agent => Single::new(Tag::Agent, plain()),
             KeyExpr::Asn => Single::new(
                 Tag::Asn,
                 code(text, GeoCode::is_asn).ok_or("write the number of a network, like AS64500")?,
@@ -359,6 +360,7 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Region => f.write_str("region"),
             KeyExpr::Asn => f.write_str("asn"),
             KeyExpr::Class => f.write_str("class"),
+            KeyExpr::Agent => f.write_str("agent"),
             KeyExpr::Global => f.write_str("global"),
             KeyExpr::Body(word) => write!(f, "{word}"),
             KeyExpr::Fold(word) => write!(f, "{}", Word(word)),

@@ -9,6 +9,8 @@
 //! differently.
 
 mod access;
+#[cfg(feature = "agents")]
+mod agent;
 mod api_key;
 mod auth;
 mod body;
@@ -45,6 +47,7 @@ mod preflight;
 mod replaced_key;
 mod reservation;
 mod shown_key;
+mod signer;
 pub mod spec;
 mod subject;
 mod template;
@@ -59,6 +62,8 @@ pub use access::{
     AccessEffect, AccessList, AccessMode, AccessRule, AccessStep, AccessVerdict, AccessVerdicts,
     Denial, DenialAnswer, DenialCause, exact_value,
 };
+#[cfg(feature = "agents")]
+pub use agent::{Agent, AgentFault, Agents, MAX_AGENTS};
 pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
 pub use body::{BodyContent, BodyReading, BodyWords, MAX_POINTERS};
 pub use classes::{

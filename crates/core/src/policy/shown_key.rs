@@ -201,6 +201,7 @@ const fn kind(tag: Tag) -> (&'static str, bool) {
         Tag::Region => ("region", true),
         Tag::Asn => ("asn", true),
         Tag::Class => ("class", true),
+        Tag::Agent => ("agent", true),
         Tag::Global => ("all clients", true),
         Tag::All => ("", true),
     }

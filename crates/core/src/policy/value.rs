@@ -45,6 +45,7 @@ pub(super) enum Tag {
     Form = 27,
     McpMethod = 28,
     McpTool = 29,
+    Agent = 30,
 }
 
 /// One value of a request.
@@ -141,6 +142,9 @@ impl Subject<'_, '_> {
             KeyExpr::Asn => code(Tag::Asn, &self.place().asn),
             KeyExpr::Class => {
                 self.class_or_lack().map(|name| Single::new(Tag::Class, name.as_bytes()))
+            }
+            KeyExpr::Agent => {
+                self.agent_or_lack().map(|name| Single::new(Tag::Agent, name.as_bytes()))
             }
             KeyExpr::Global => Ok(Single::new(Tag::Global, &b""[..])),
             KeyExpr::First(keys) => self.first(keys, |key| self.single(key)),

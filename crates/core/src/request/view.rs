@@ -25,6 +25,8 @@ pub struct RequestView<'a> {
     method: &'a Method,
     /// The host, in lower case and without a port. Empty if the request names none.
     host: Cow<'a, str>,
+    /// The authority of the target: all requests over HTTP/2 have one, and few over HTTP/1.
+    target_authority: Option<&'a str>,
     /// The path in the form that routes compare, see [`normal_path`].
     path: Cow<'a, str>,
     /// The query: the text after the first `?`, as sent.
@@ -103,6 +105,7 @@ impl<'a> RequestView<'a> {
         Self {
             method: &parts.method,
             host,
+            target_authority: parts.uri.authority().map(http::uri::Authority::as_str),
             path,
             query: parts.uri.query(),
             fields,
@@ -179,6 +182,12 @@ impl<'a> RequestView<'a> {
     /// The host, in lower case and without a port. Empty if the request names none.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// The authority as sent, with its port. Empty if the request names none.
+    pub fn authority(&self) -> &'a str {
+        let field = || self.fields.get(&HOST).and_then(|host| host.to_str().ok());
+        self.target_authority.or_else(field).unwrap_or_default()
     }
 
     /// The path in the form that routes compare, see [`normal_path`].

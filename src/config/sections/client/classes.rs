@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::policy::KeyExpr;
+use tollgate_core::policy::{Agents, KeyExpr};
 
 use super::keys::tell;
 use crate::config::api_keys::Unusable;
@@ -22,11 +22,13 @@ pub struct RawClasses {
 }
 
 impl RawClasses {
-    /// The classes. The section is written at `span`; `knows_places` says whether there is `geo`.
+    /// The classes. The section is written at `span`; `knows_places` says whether there is `geo`, and
+    /// `agents` are those that are listed.
     pub fn compile(
         &self,
         span: TextSpan,
         knows_places: bool,
+        agents: Option<&Agents>,
         cx: &Context<'_>,
     ) -> Option<ClassFile> {
         let advice = "like classes: { file: classes.yaml }";
@@ -38,6 +40,15 @@ impl RawClasses {
             let message =
                 format!("a class in {:?} has \"asns\", but {}", path.shown(), remark.message);
             cx.error(path.span, &message, &remark.advice);
+        }
+        let is_known =
+            |name: &str| agents.is_some_and(|it| it.iter().any(|agent| *agent.name == *name));
+        if let Some(name) = file.table.agents().find(|name| !is_known(name)) {
+            let message = format!(
+                "a class in {:?} has the agent {name:?}, which is not listed",
+                path.shown()
+            );
+            cx.error(path.span, &message, "add it to client: { agents: { allow: [...] } }");
         }
         Some(file)
     }

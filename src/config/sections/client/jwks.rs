@@ -78,6 +78,11 @@ impl RawJwks {
         Some((raw.url.given()?.clone(), raw.clone()))
     }
 
+    /// A set behind a URL that is fetched again after this time.
+    pub fn fetched_each(refresh: &Field<Period>) -> Self {
+        Self { refresh: refresh.clone(), ..Self::default() }
+    }
+
     /// The document behind `url`, and how often it is fetched again.
     pub fn document(
         &self,

@@ -10,7 +10,7 @@ use tollgate_core::time::Span;
 
 use super::jwks::{JwksForm, RawJwks};
 use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
-use crate::config::model::{KeyFile, KeySource};
+use crate::config::model::{KeyFile, KeySource, Signed};
 use crate::config::node::TextSpan;
 use crate::config::scalar::Period;
 use crate::config::sections::context::Context;
@@ -162,7 +162,13 @@ impl RawJwt {
         let (document, refresh) = raw.document(&url, cx)?;
         // The query of a URL may contain a secret too.
         let shown = url.shown().split('?').next().unwrap_or_default().to_owned();
-        Some(KeySource { document, algorithms: self.algorithms(), refresh, shown })
+        Some(KeySource {
+            document,
+            algorithms: self.algorithms(),
+            refresh,
+            shown,
+            signed: Signed::Tokens,
+        })
     }
 }
 

@@ -1,11 +1,14 @@
 //! `client`: how the gateway identifies the client of a request.
 
+pub mod agents;
 pub mod basic;
 pub mod classes;
 pub mod geo;
 pub mod jwks;
 pub mod jwt;
 pub mod keys;
+
+use std::sync::Arc;
 
 use http::HeaderName;
 use schemars::JsonSchema;
@@ -21,6 +24,7 @@ use crate::config::node::TextSpan;
 use crate::config::password_file::PasswordFile;
 use crate::config::scalar::{Cidr, FieldName, Rate};
 use crate::config::sections::context::Context;
+use agents::RawAgents;
 use basic::{Basic, RawBasic};
 use classes::RawClasses;
 use geo::RawGeo;
@@ -74,6 +78,10 @@ pub struct RawClient {
     #[schemars(extend("x-default" = "clients have no class"))]
     #[schemars(example = serde_json::json!({ "file": "classes.yaml" }))]
     classes: Field<RawClasses>,
+    /// The agents that are known by their signatures. They give the key `agent`.
+    #[schemars(extend("x-default" = "no client is an agent"))]
+    #[schemars(example = serde_json::json!({ "allow": ["https://bot.example"] }))]
+    agents: Field<RawAgents>,
 }
 
 /// Where a request has its API key. A request with two different keys is refused with 400.
@@ -163,8 +171,13 @@ impl RawClient {
         self.warn_of_sources(&settings, cx);
         let geo = self.geo.given().map(|geo| geo.value.compile(geo.span, cx));
         let knows_places = !self.geo.is_absent();
+        let agents = self.agents.given().map(|it| it.value.compile(it.span, cx));
+        let (agents, agent_sources) =
+            agents.map_or((None, Vec::new()), |it| (Some(it.agents), it.sources));
+        settings.agents = agents.map(Arc::new);
         let classes = self.classes.given();
-        let class_file = classes.and_then(|it| it.value.compile(it.span, knows_places, cx));
+        let class_file = classes
+            .and_then(|it| it.value.compile(it.span, knows_places, settings.agents.as_deref(), cx));
         settings.classes = class_file.as_ref().map(|file| file.table.clone());
         let jwt = self.user.value().and_then(|user| user.jwt.value());
         let key_source = jwt.and_then(|jwt| jwt.key_source(cx));
@@ -174,7 +187,7 @@ impl RawClient {
             classes: class_file,
             passwords: password_file,
         };
-        Client { settings, files, key_source }
+        Client { settings, files, key_source, agent_sources }
     }
 
     /// What is done with known API keys while their store cannot be read. The keys must be in a
@@ -261,6 +274,7 @@ impl RawClient {
             place: !self.geo.is_absent(),
             keys: !self.keys.is_absent(),
             classes: !self.classes.is_absent(),
+            agents: !self.agents.is_absent(),
             trusted_proxy,
         }
     }

@@ -17,6 +17,7 @@ fn class(name: &str, user_agent: &[&str], ips: &[&str]) -> ClientClass {
         user_agent: user_agent.iter().map(|text| (*text).to_owned()).collect(),
         ips: ips.iter().map(|block| block.parse().expect("a network")).collect(),
         asns: Vec::new(),
+        agents: Vec::new(),
     }
 }
 

@@ -38,6 +38,8 @@ pub struct ClientClass {
     pub ips: Vec<IpNet>,
     /// Networks by their numbers.
     pub asns: Vec<GeoCode>,
+    /// Agents that sign their requests.
+    pub agents: Vec<Box<str>>,
 }
 
 /// All classes, in a form that is searched fast.
@@ -53,6 +55,7 @@ struct Entry {
     has_texts: bool,
     networks: Option<CidrSet>,
     asns: Vec<GeoCode>,
+    agents: Vec<Box<str>>,
 }
 
 impl ClassTable {
@@ -64,6 +67,7 @@ impl ClassTable {
             has_texts: !class.user_agent.is_empty(),
             networks: (!class.ips.is_empty()).then(|| CidrSet::new(&class.ips)),
             asns: class.asns.clone(),
+            agents: class.agents.clone(),
         };
         let texts = classes.iter().enumerate().flat_map(|(index, class)| {
             class.user_agent.iter().map(move |text| (text.as_str(), index))
@@ -86,8 +90,14 @@ impl ClassTable {
         self.entries.iter().any(|entry| !entry.asns.is_empty())
     }
 
+    /// The agents that classes name.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().flat_map(|entry| &entry.agents).map(|name| &**name)
+    }
+
     /// The class of a client, or why it has none. `is_at` says whether its address is in these
-    /// networks; `agent` is its `User-Agent`, and is asked at most once.
+    /// networks, and `is_signed` whether one of these agents has signed its request; `agent` is its
+    /// `User-Agent`, and is asked at most once.
     ///
     /// If backends may read different values of the field, only an entry that depends on it is in
     /// doubt.
@@ -95,6 +105,7 @@ impl ClassTable {
         &self,
         is_at: impl Fn(&CidrSet) -> bool,
         is_in: impl Fn(&[GeoCode]) -> bool,
+        is_signed: impl Fn(&[Box<str>]) -> bool,
         agent: impl Fn() -> Result<&'a [u8], Lack>,
     ) -> Result<&str, Lack> {
         let search =
@@ -102,7 +113,8 @@ impl ClassTable {
         let mut found: Option<Result<ClassSet, Lack>> = None;
         for (index, entry) in self.entries.iter().enumerate() {
             let is_near = entry.networks.as_ref().is_none_or(&is_at)
-                && (entry.asns.is_empty() || is_in(&entry.asns));
+                && (entry.asns.is_empty() || is_in(&entry.asns))
+                && (entry.agents.is_empty() || is_signed(&entry.agents));
             if !is_near {
                 continue;
             }
@@ -121,7 +133,9 @@ impl ClassTable {
     /// Whether a client can put itself into this class, because an entry of the class has no other
     /// condition than the value of `User-Agent`.
     pub fn can_be_chosen(&self, name: &str) -> bool {
-        let is_open = |entry: &Entry| entry.networks.is_none() && entry.asns.is_empty();
+        let is_open = |entry: &Entry| {
+            entry.networks.is_none() && entry.asns.is_empty() && entry.agents.is_empty()
+        };
         self.entries.iter().any(|entry| &*entry.name == name && is_open(entry))
     }
 }

@@ -25,10 +25,10 @@ pub struct KeySet {
 
 /// The keys at one time.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(in crate::policy) struct Keys {
     /// The number of sets so far, including this one. 0: no set has been fetched yet.
-    pub(super) generation: u64,
-    pub(super) keys: Vec<VerifyingKey>,
+    pub(in crate::policy) generation: u64,
+    pub(in crate::policy) keys: Vec<VerifyingKey>,
 }
 
 /// Whether a token has named a key that the set lacks.
@@ -67,7 +67,7 @@ impl KeySet {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(super) fn keys(&self) -> Arc<Keys> {
+    pub(in crate::policy) fn keys(&self) -> Arc<Keys> {
         Arc::clone(&self.current.read())
     }
 

@@ -18,7 +18,7 @@ pub struct VerifyingKey {
 impl VerifyingKey {
     /// Whether the key is used with this algorithm. The kind of the key is compared too, so
     /// that a public key is never used as a secret, whatever its algorithms are.
-    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+    pub(in crate::policy) fn fits(&self, algorithm: Algorithm) -> bool {
         self.algorithms.contains(&algorithm) && self.key.family() == algorithm.family()
     }
 }

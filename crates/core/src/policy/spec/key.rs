@@ -22,6 +22,8 @@ pub struct ClientFacts {
     pub keys: bool,
     /// Whether there are classes of clients.
     pub classes: bool,
+    /// Whether agents are known.
+    pub agents: bool,
     /// Whether there are proxies whose fields are believed.
     pub trusted_proxy: bool,
 }
@@ -77,6 +79,7 @@ impl KeyExpr {
                 Some(Remark::new(message, "add client: { keys: { file: keys.yaml } }"))
             }
             Self::Class if !has.classes => Some(Self::without_classes()),
+            Self::Agent if !has.agents => Some(Self::without_agents()),
             _ if self.is_place() && !has.place => Some(self.without_places()),
             Self::Fold(word) if !word.can_be_folded() => {
                 let message = "only the text of one word can be folded";
@@ -101,6 +104,12 @@ impl KeyExpr {
     pub fn without_classes() -> Remark {
         let message = "no client has a class, since there is no \"client.classes\"";
         Remark::new(message, "add client: { classes: { file: classes.yaml } }")
+    }
+
+    /// Why no request has an agent.
+    pub fn without_agents() -> Remark {
+        let message = "no client is an agent, since there is no \"client.agents\"";
+        Remark::new(message, "add client: { agents: { allow: [\"https://bot.example\"] } }")
     }
 
     /// Whether the key is one word that has several spellings.

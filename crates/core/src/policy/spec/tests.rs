@@ -26,6 +26,7 @@ fn compile(spec: &PolicySpec) -> Compiled {
         place: true,
         keys: true,
         classes: true,
+        agents: true,
         trusted_proxy: true,
     };
     let usual_mode = StoreMode::Leased;

@@ -18,6 +18,7 @@ impl<'a> RequestView<'a> {
         Self {
             method: &Method::GET,
             host: host_of_field(host).expect("a host that has one meaning"),
+            target_authority: None,
             path: normal_path(path).expect("a path that has one meaning"),
             query: None,
             fields: Fields::of(headers),
