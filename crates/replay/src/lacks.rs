@@ -2,6 +2,7 @@
 //! results.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use http::HeaderName;
 use http::header::{COOKIE, USER_AGENT};
@@ -9,6 +10,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::meter::MeterSpec;
 use tollgate_core::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
 use tollgate_core::routes::{Part, PartMatch, Wanted};
+use tollgate_core::time::{Span, Timestamp};
 
 use super::facts::Facts;
 use super::trial::Setup;
@@ -17,6 +19,7 @@ use super::trial::Setup;
 pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
     let mut notes = of_log(facts);
     notes.extend(of_keys(facts));
+    notes.extend(of_months(facts, setup));
     if facts.has_keys() {
         return notes;
     }
@@ -31,6 +34,23 @@ pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
         notes.extend(of_policy(facts, setup, policy));
     }
     notes
+}
+
+/// What budgets per month have counted before the log begins.
+fn of_months(facts: &Facts, setup: &Setup) -> Vec<String> {
+    let Some(first) = facts.first_us.map(Timestamp::from_micros) else { return Vec::new() };
+    let has_begun = |policy: &&Arc<Policy>| match &policy.algorithm {
+        Algorithm::FixedWindow(months) if months.is_monthly() => {
+            months.window_at(first) == months.window_at(first.minus(Span::SECOND))
+        }
+        _ => false,
+    };
+    let begun = setup.policies.iter().filter(has_begun);
+    let note = |policy: &Arc<Policy>| {
+        let name = &policy.name;
+        format!("{name}: the log begins within a month; what was counted before it is not known")
+    };
+    begun.map(note).collect()
 }
 
 /// What keeps access lists from being applied.

@@ -63,6 +63,7 @@ const COLUMNS = [
  { title: "Refused, 5 min", cell: refused },
  { title: "Decisions", class: "num", cell: (it) => [rate(it.last.all / (it.seconds || 1)), el("span", { class: "unit" }, " /s")] },
  { title: "Near limit", class: "num", cell: (it) => (it.use?.measured ? percent(it.use.near, 1) : "–") },
+ { title: "Unsettled", class: "num wider-only", cell: (it) => (it.unsettled ? count(Object.values(it.unsettled).reduce((sum, one) => sum + one, 0)) : "–") },
  { title: "Changed", class: "loose", cell: inForce },
  { title: "Act", class: "act", cell: (it) => opener("policy-table", it.name, "Change", `Change ${it.name}`, () => changeForm(it)) },
 ];

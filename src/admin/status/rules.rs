@@ -95,6 +95,21 @@ pub const RULES: &[Rule] = &[
                  to 0",
     },
     Rule {
+        code: "costs_not_known",
+        alert: Some("TollgateCostsNotKnown"),
+        over: Some(QUARTER_OF_AN_HOUR),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::Unsettled, QUARTER_OF_AN_HOUR),
+        text: |_, about, _| {
+            format!(
+                "responses do not state what requests under the policy {about:?} have cost, so \
+                 these count only what was reserved"
+            )
+        },
+        advice: "compare settle of the policy with a response; the log and \
+                 tollgate_unsettled_requests_total have the cause",
+    },
+    Rule {
         code: "authorizer_fails",
         alert: Some("TollgateAuthorizerFails"),
         over: Some(FIVE_MINUTES),

@@ -58,6 +58,8 @@ pub enum Counted {
     AuthorizerFailures,
     /// Connections of an upstream on which bytes came behind a response.
     Excess,
+    /// Requests under a policy whose response does not state their cost, or hides it.
+    Unsettled,
     /// Calls to a server of the store without memory to send them.
     Overloads,
     /// Calls to the store that failed while it decided others, by their cause.
@@ -301,6 +303,11 @@ fn counts_of(samples: &Samples) -> Counts {
     samples.each(&families::DECISION_DURATION, |_, numbers| {
         for (index, count) in numbers[..numbers.len() - 1].iter().enumerate() {
             add(Counted::DecisionTimes, &index.to_string(), *count);
+        }
+    });
+    samples.each(&families::UNSETTLED_REQUESTS, |labels, numbers| {
+        if matches!(&*labels[1], "absent" | "encoded") {
+            add(Counted::Unsettled, &labels[0], numbers[0]);
         }
     });
     samples.each(&families::PROMISES, |labels, numbers| {

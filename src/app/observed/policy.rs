@@ -1,6 +1,6 @@
 //! What a scrape says of a policy, whatever requests it has judged.
 
-use tollgate_core::policy::{Mode, Plan, Policy};
+use tollgate_core::policy::{Mode, Plan, Policy, Unit};
 
 use crate::telemetry::{Samples, families};
 
@@ -37,6 +37,11 @@ pub fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) 
         ("banned", policy.mode == Mode::Enforce && policy.penalty.is_some()),
         ("failed_open", is_shared),
     ];
+    if policy.unit() == Unit::Tokens {
+        for cause in ["absent", "encoded"] {
+            samples.begin(&families::UNSETTLED_REQUESTS, &[&policy.name, cause]);
+        }
+    }
     for share in policy.warn.iter().flat_map(|shares| shares.iter()) {
         samples.begin(&families::WARNED, &[&policy.name, &share.to_string()]);
     }

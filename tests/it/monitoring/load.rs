@@ -139,11 +139,13 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
            candidate: {{ key: \"header:x-key\", limit: 1/day, mode: shadow }}\n  \
            queue: {{ key: global, limit: 50/second, algorithm: leaky_bucket, max_delay: 2s }}\n  \
            held: {{ key: global, algorithm: concurrency, limit: 9 }}\n  \
-           failed: {{ key: global, limit: 900k/day, count: {{ status: [401] }} }}\n\
+           failed: {{ key: global, limit: 900k/month, count: {{ status: [401] }}, warn: [80%] }}\n  \
+           tokens: {{ key: global, limit: 900k/month, cost: {{ reserve: 1, \
+             settle: {{ body: /usage/total_tokens }} }} }}\n\
          routes:\n\
          - {{ name: limited, path: /limited, policies: [limited, candidate], respond: {{ body: ok }} }}\n\
          - {{ name: queue, path: /queue, policies: [queue], respond: {{ body: ok }} }}\n\
-         - {{ name: held, path: /held, policies: [held, failed], upstream: app }}\n\
+         - {{ name: held, path: /held, policies: [held, failed, tokens], upstream: app }}\n\
          - {{ name: flaky, path: /flaky, upstream: app, retries: {{ attempts: 1, on: [\"503\"], \
              budget: 100% }} }}\n\
          - {{ name: asked, path: /asked, authorizer: sso, respond: {{ body: ok }} }}\n\

@@ -63,6 +63,11 @@ impl FixedWindow {
         self.quota.window()
     }
 
+    /// Whether its windows are months of a calendar.
+    pub const fn is_monthly(&self) -> bool {
+        self.quota.is_monthly()
+    }
+
     /// The time zone of its calendar windows, if it has one.
     pub fn zone(&self) -> Option<&str> {
         self.calendar.as_deref().map(Calendar::zone)

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tollgate_core::algorithm::WindowText;
 use tollgate_core::time::Span;
 
 use super::super::figures::{Figures, items, number as count, word};
@@ -112,6 +113,6 @@ fn limit(limit: &Value) -> String {
     let Some(units) = limit["units"].as_u64() else { return word(limit) };
     match count(&limit["window_ms"]) {
         0 => units.to_string(),
-        ms => format!("{units}/{}", Span::from_micros(ms.saturating_mul(1000))),
+        ms => format!("{units}/{}", WindowText(Span::from_millis(ms))),
     }
 }

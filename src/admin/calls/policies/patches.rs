@@ -48,6 +48,10 @@ pub struct ShownPolicy {
     /// plan without a name is the policy's own limit.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     by_plan: BTreeMap<String, Counted>,
+    /// The requests of this node since the process began whose cost is not known in the end, by
+    /// cause.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unsettled: Counted,
 }
 
 /// A policy with its outcomes on all nodes that share the store.
@@ -261,7 +265,15 @@ fn with_changes(
         outcomes: Outcomes::of(&outcomes),
         r#use: Use::of(&outcomes),
         by_plan: by_plan(node, policy),
+        unsettled: unsettled(node, name),
     }
+}
+
+/// The requests whose cost is not known in the end, by cause.
+fn unsettled(node: &Node, policy: &str) -> Counted {
+    let counts = node.metrics.counts(&families::UNSETTLED_REQUESTS, Some(policy)).into_iter();
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts.filter_map(|(labels, count)| Some((labels.get(1)?.to_string(), count))).collect()
 }
 
 /// The decisions of a policy that has plans, by plan and outcome.
