@@ -70,7 +70,7 @@ fn no_keyword_of_the_schema_is_null() {
 }
 
 /// Mistakes that examples have only because all fields of all sections are written together.
-const TOGETHER: [&str; 20] = [
+const TOGETHER: [&str; 21] = [
     "a cost is one of",
     "a cost is settled by one of",
     "a key is one of",
@@ -81,6 +81,7 @@ const TOGETHER: [&str; 20] = [
     "an authorizer has one of",
     "Redis needs one of",
     "belongs to the algorithm",
+    "belongs to the styles",
     "cannot be combined with",
     "cannot be read",
     "has no effect",

@@ -42,6 +42,7 @@ const CLUSTER: &str = "it needs a cluster; scripts/test-chart tests the objects 
 const REFUSED: &str = "it goes on until the limit is reached";
 
 pub(super) const LISTED: &[Listed] = &[
+    listed("docs/envoy-gateway.md", "env -i CONFIG_TYPE", Read, UNTIL_STOPPED),
     listed("docs/from-ingress-nginx.md", "kubectl get", Read, "it needs a cluster"),
     listed("docs/import.md", "tollgate import nginx -o", End(2), "an access rule is lost"),
     listed("docs/import.md", "tollgate import nginx --accept", End(1), "a limit differs"),

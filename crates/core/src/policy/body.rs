@@ -86,9 +86,6 @@ enum Kind {
     Other,
 }
 
-/// The word of a cost by calls.
-pub(super) static CALLS: ContentWord = ContentWord::Calls;
-
 impl BodyWords {
     /// The words in these keys. None: they need no body.
     pub fn of<'k>(keys: impl IntoIterator<Item = &'k KeyExpr>) -> Option<Self> {
@@ -192,7 +189,7 @@ impl BodyWords {
 
     /// Whether the body is read as messages of JSON-RPC.
     fn reads_messages(&self) -> bool {
-        self.reads_message || self.words.contains(&CALLS)
+        self.reads_message || self.words.contains(&ContentWord::Calls)
     }
 
     /// The same value for all words: none, or one that cannot be used.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::body::CALLS;
 use super::{
     Beside, Estimate, GeoCode, KeyExpr, MissingKey, Reservation, Template, WarnShares, counter,
 };
@@ -75,6 +74,9 @@ pub enum Unit {
     /// Units that the response states, such as the tokens of a language model.
     Tokens,
 }
+
+/// The word of a cost by calls.
+static CALLS: ContentWord = ContentWord::Calls;
 
 impl Policy {
     /// What its limit counts.

@@ -34,7 +34,7 @@ pub struct RawSettle {
     #[schemars(extend("x-default" = "each token is one unit"))]
     weights: Field<RawWeights>,
     /// With `usage`: what a request counts whose answer does not state its tokens.
-    #[schemars(extend("default" = "keep"))]
+    #[schemars(extend("x-default" = "keep"))]
     #[schemars(example = &"estimate")]
     unsettled: Field<Word<OnUnsettled>>,
     /// At this place in its body, which is a JSON document, whatever its `Content-Type` says.

@@ -63,11 +63,11 @@ pub struct RawRefusals {
     status: Field<u64>,
     /// With `openai` and `anthropic`: whether all responses have the fields about limits as the API
     /// has them, such as `x-ratelimit-remaining-tokens`.
-    #[schemars(extend("default" = true))]
+    #[schemars(extend("x-default" = "true"))]
     #[schemars(example = false)]
     fields: Field<bool>,
     /// With `mcp`: how a refused call of a tool is answered.
-    #[schemars(extend("default" = "result"))]
+    #[schemars(extend("x-default" = "result"))]
     #[schemars(example = &"error")]
     tool_errors: Field<Word<ToolErrors>>,
 }

@@ -187,7 +187,7 @@ fn a_policy_counts_by_a_value_of_the_body() {
 
 #[test]
 fn a_policy_may_count_the_calls_in_a_body() {
-    let policy = Policy { cost: Cost::Calls, ..policy_of(key("ip")) };
+    let policy = Policy { cost: crate::policy::Cost::Calls, ..policy_of(key("ip")) };
     assert!(policy.needs_body() && policy.body_words().eq([&ContentWord::Calls]));
     let words = || BodyWords::of_policies([&policy].into_iter()).expect("it needs the body");
     let values = |content_type, body: &str| {
