@@ -14,7 +14,7 @@ use fastrand::Rng;
 
 use super::PATIENT;
 use crate::support::redis::{Options, Redis};
-use crate::support::{Client, Gateway, Origin};
+use crate::support::{Client, Gateway, Origin, now};
 
 const BUDGET: u64 = 1_000_000;
 const STREAMS: usize = 200;
@@ -45,7 +45,7 @@ fn backend(record: &Record, seed: u64) -> Origin {
             let (actual, max_tokens) = (number("uses"), number("max_tokens"));
             let bytes = u64::try_from(request.body.len()).expect("it is small");
             let reserved = bytes.div_ceil(3) + max_tokens;
-            let served = Served { arrived: Instant::now(), ended: None, reserved, actual };
+            let served = Served { arrived: now(), ended: None, reserved, actual };
             let index = {
                 let mut record = record.lock().expect("no thread panics with it");
                 record.push(served);
@@ -63,7 +63,7 @@ fn backend(record: &Record, seed: u64) -> Origin {
                 actual - 1
             );
             let _ = write!(stream, "{:x}\r\n{event}\r\n0\r\n\r\n", event.len());
-            record.lock().expect("no thread panics with it")[index].ended = Some(Instant::now());
+            record.lock().expect("no thread panics with it")[index].ended = Some(now());
         }
     })
 }
