@@ -171,8 +171,8 @@ enum Reading {
     Known(u64),
     /// The cost cannot be read.
     Unread(Unsettled),
-    Number(Content<Found>),
-    // Boxed: it is larger than the others.
+    // Boxed: they are larger than the others.
+    Number(Box<Content<Found>>),
     Usage(Box<UsageReading>),
     Bytes {
         sent: u64,
@@ -196,7 +196,7 @@ impl Meter {
     /// The same. With `expected`, tokens that the response does not state are estimated.
     pub fn expecting(spec: &MeterSpec, headers: &HeaderMap, expected: Option<Expected>) -> Self {
         let number = |form, pointer: &Pointer| {
-            Reading::Number(Content::new(form, Found::new(pointer.clone())))
+            Reading::Number(Box::new(Content::new(form, Found::new(pointer.clone()))))
         };
         Self(match spec {
             MeterSpec::Header(name) => match in_field(headers, name) {

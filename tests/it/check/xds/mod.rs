@@ -198,8 +198,11 @@ fn a_server_that_is_away_is_told_and_its_limits_stay() {
     assert_eq!(node.remaining("d", "k"), Some(3));
     assert!(node.gateway.log().contains("the limits stay as they are"), "{}", node.gateway.log());
     let server = format!("h2c://{}", place.address());
-    node.metric(&format!("tollgate_ratelimit_xds_connected{{server=\"{server}\"}} 0"));
-    assert!(node.admin("/metrics").contains("tollgate_ratelimit_xds_age_seconds"));
+    let connected = format!("tollgate_ratelimit_xds_connected{{server=\"{server}\"}} 0");
+    eventually("the metrics tell it", || {
+        let metrics = node.admin("/metrics");
+        metrics.contains(&connected) && metrics.contains("tollgate_ratelimit_xds_age_seconds")
+    });
 }
 
 #[test]
