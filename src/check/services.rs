@@ -28,10 +28,16 @@ pub struct Services {
     api: Rc<ApiState>,
     rate_limits: ServiceMetrics,
     /// The domains that another server has told. None: none yet.
-    told: RefCell<Option<Rc<Arc<Domains>>>>,
+    told: RefCell<Option<Rc<Told>>>,
     /// Whether there are any.
     configured: watch::Sender<bool>,
     drain: Drain,
+}
+
+/// What another server has told.
+#[derive(Debug)]
+struct Told {
+    domains: Arc<Domains>,
 }
 
 impl Services {
@@ -61,11 +67,11 @@ impl Services {
     /// Another server has told these domains. New questions see them from now on.
     pub fn set_told(&self, told: Option<Arc<Domains>>) {
         self.configured.send_replace(told.is_some());
-        self.told.replace(told.map(Rc::new));
+        self.told.replace(told.map(|domains| Rc::new(Told { domains })));
     }
 
     /// What another server has told. A question keeps it, without a count that workers share.
-    fn told(&self) -> Option<Rc<Arc<Domains>>> {
+    fn told(&self) -> Option<Rc<Told>> {
         self.told.borrow().clone()
     }
 
@@ -138,10 +144,10 @@ impl Services {
 }
 
 /// What the rate limit service knows, if another server has told these domains.
-fn in_use<'l>(settings: &'l GrpcSettings, told: Option<&'l Arc<Domains>>) -> InUse<'l> {
+fn in_use<'l>(settings: &'l GrpcSettings, told: Option<&'l Told>) -> InUse<'l> {
     let limits = &settings.rate_limits;
     let domains = match &settings.xds {
-        Some(_) => told.map(|it| &**it),
+        Some(_) => told.map(|it| &*it.domains),
         None => Some(&limits.domains),
     };
     InUse { limits, domains }

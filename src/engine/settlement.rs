@@ -119,7 +119,7 @@ pub struct Settled {
 
 impl Settlement {
     /// Settles the request, and says what was settled.
-    pub fn settle(mut self: Box<Self>) -> Settled {
+    pub fn settle(mut self) -> Settled {
         let later = self.later.take();
         let mut settled = self.end();
         if let Some(later) = later {
@@ -132,7 +132,7 @@ impl Settlement {
     }
 
     /// Gives back what was charged, because the request is not processed. Says what was settled.
-    pub fn give_back(mut self: Box<Self>) -> Settled {
+    pub fn give_back(mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
         let at = self.engine.give_back_all(&lease);
         let units = lease.policies().map(|policy| (Arc::clone(policy), 0)).collect();

@@ -53,7 +53,7 @@ impl Gateway {
 impl Overflow {
     /// Whether only its policies refuse the request.
     fn takes(&self, decision: &Decision<&Arc<Policy>>) -> bool {
-        let has = |policy: &Policy| self.policies.iter().any(|name| *name == policy.name);
+        let has = |policy: &Policy| self.policies.contains(&policy.name);
         matches!(decision.outcome, Outcome::Refuse(_))
             && decision.reports.iter().filter(|it| it.refuses()).all(|it| has(it.policy))
     }

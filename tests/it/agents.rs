@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use serde_json::{Value, json};
+use tollgate_core::time::Clock;
 
 use crate::support::{Client, Gateway, Origin, eventually};
 
@@ -51,8 +51,8 @@ impl Agent {
     }
 
     fn signed_as(&self, name: &str, kid: &str, authority: &str) -> Vec<String> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later");
-        let (created, expires) = (since.as_secs(), since.as_secs() + 300);
+        let created = Clock::System.wall().as_secs();
+        let expires = created + 300;
         let input = format!(
             "(\"@authority\" \"signature-agent\";key=\"sig1\");created={created};\
              expires={expires};keyid=\"{kid}\";tag=\"web-bot-auth\""

@@ -9,7 +9,8 @@ use crate::config::scalar::Allowance;
 /// their values. Empty for all other sections.
 pub fn implied(fields: &Map<String, Value>, expanded: &Value) -> Vec<(&'static str, &'static str)> {
     // Only policies have both of these.
-    if !(fields.contains_key("key") && fields.contains_key("limit")) || !is_monthly(expanded) {
+    let is_policy = fields.contains_key("key") && fields.contains_key("limit");
+    if !is_policy || !is_monthly(expanded) {
         return Vec::new();
     }
     let implied = [("algorithm", "fixed_window"), ("calendar", "UTC")];
