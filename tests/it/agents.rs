@@ -10,7 +10,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use serde_json::{Value, json};
 use tollgate_core::time::Clock;
 
-use crate::support::{Client, Gateway, Origin, eventually};
+use crate::support::{Gateway, Origin, admin_text, eventually};
 
 const READ: &str = "read-0123456789abcdef";
 const DIRECTORY: &str = "/.well-known/http-message-signatures-directory";
@@ -114,8 +114,7 @@ fn get(gateway: &Gateway, path: &str, fields: &[String]) -> crate::support::Resp
 }
 
 fn admin(gateway: &Gateway, path: &str) -> String {
-    let mut client = Client::connect(gateway.addresses()[1]);
-    client.get(path, &[&format!("Authorization: Bearer {READ}")]).text()
+    admin_text(gateway.addresses()[1], path, &format!("Authorization: Bearer {READ}"))
 }
 
 #[test]
@@ -178,8 +177,10 @@ fn keys_of_an_agent_change_with_its_directory_and_stay_while_it_is_broken() {
     assert_eq!(get(&gateway, "/feed", &agent.signed("key-1")).status, 403, "it is removed");
     agent.publishes("<html>".to_owned());
     let set = format!("{}{DIRECTORY}", agent.name());
-    eventually("it is told", || admin(&gateway, "/v1/status").contains(&set));
-    assert!(admin(&gateway, "/v1/status").contains("key_set_not_fetched"));
+    eventually("it is told", || {
+        let status = admin(&gateway, "/v1/status");
+        status.contains("key_set_not_fetched") && status.contains(&set)
+    });
     let metric = format!("tollgate_key_set_last_fetch_successful{{set=\"{set}\"}} 0");
     assert!(admin(&gateway, "/metrics").contains(&metric), "{metric}");
     assert_eq!(get(&gateway, "/feed", &agent.signed("key-2")).status, 200);
@@ -198,6 +199,7 @@ fn a_class_joins_agents() {
     fs::write(&file, class).expect("it can be written");
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         runtime: {{ workers: 1 }}\n\
          client:\n  agents: {{ allow: [\"{}\"] }}\n  classes: {{ file: {} }}\n\
          policies: {{ p: {{ key: class, limit: 5/minute, missing_key: deny }} }}\n\
          routes: [{{ path: /*, policies: [p], respond: {{ body: ok }} }}]\n",

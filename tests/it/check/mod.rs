@@ -8,4 +8,4 @@ mod credentials;
 mod domains;
 mod grpc;
 mod store;
-mod xds;
+pub(crate) mod xds;

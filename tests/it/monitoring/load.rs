@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::check::xds::server::{Server, daily, domain};
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Certificates, Client, Gateway, Origin, now};
 
@@ -22,6 +23,7 @@ pub(super) struct Load {
     started: Instant,
     is_reloaded: bool,
     _redis: Redis,
+    _xds: Server,
     _origin: Origin,
     _certificates: Certificates,
 }
@@ -33,14 +35,19 @@ impl Load {
         let yaml = in_memory(&origin, &certificates);
         let redis = Redis::start(Options::default());
         let wire = Wire::to(redis.port());
+        let xds = Server::new();
+        let shared = Gateway::start(&in_redis(&wire, &xds));
+        xds.nth(0);
+        xds.say("1", "a", &[domain("edge", vec![daily("key", 3)])]);
         Self {
             memory: Gateway::start(&yaml),
-            shared: Gateway::start(&in_redis(&wire)),
+            shared,
             yaml,
             wire,
             started: now(),
             is_reloaded: false,
             _redis: redis,
+            _xds: xds,
             _origin: origin,
             _certificates: certificates,
         }
@@ -158,7 +165,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
     )
 }
 
-fn in_redis(wire: &Wire) -> String {
+fn in_redis(wire: &Wire, xds: &Server) -> String {
     let policy = |name: &str, fields: &str| {
         format!("{name}: {{ key: \"header:x-key\", limit: 1M/minute, {fields} }}")
     };
@@ -177,10 +184,12 @@ fn in_redis(wire: &Wire) -> String {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
              token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
+         check: {{ grpc: {{ address: \"127.0.0.1:0\", xds: {{ server: \"h2c://{}\" }} }} }}\n\
          client: {{ keys: {{ file: {:?} }}, user: {{ basic: {{ file: {:?} }} }} }}\n\
          store: {{ redis: {{ url: \"{}\", password_command: [/no/program] }} }}\n\
          policies:\n  {}\nroutes:\n{}\
          runtime: {{ workers: 1 }}\n",
+        xds.address(),
         KEY_FILE,
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/password_files/good.htpasswd"),
         wire.url(),

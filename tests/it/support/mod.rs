@@ -35,6 +35,7 @@ pub(crate) use store_kind::{StoreKind, on_every_store};
 pub(crate) use tls::{TlsClient, read_certificate};
 
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,18 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(now() < deadline, "this never happened: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The document of the admin API at this path, which `credential` may read. A credential may make
+/// some calls in a second, so a test that waits for something asks again.
+pub(crate) fn admin_text(admin: SocketAddr, path: &str, credential: &str) -> String {
+    let mut text = String::new();
+    eventually("the admin API answers", || {
+        let response = Client::connect(admin).get(path, &[credential]);
+        text = response.text();
+        response.status != 429
+    });
+    text
 }
 
 /// Pauses while a test waits. It never asserts a duration.

@@ -1,12 +1,12 @@
 //! Limits of the rate limit service that another server tells.
 
 mod program;
-mod server;
+pub(crate) mod server;
 
 use std::net::SocketAddr;
 
 use super::grpc::{ask, descriptor, status_of_call, status_of_health};
-use crate::support::{Certificates, Client, Gateway, Reserved, eventually};
+use crate::support::{Certificates, Client, Gateway, Reserved, admin_text, eventually};
 use server::{Domain, Limit, Limited, Server, TYPE, daily, domain};
 
 const TOKEN: &str = "Authorization: Bearer read-0123456789abcdef";
@@ -55,8 +55,7 @@ impl Node {
     }
 
     fn admin(&self, path: &str) -> String {
-        let address = self.gateway.addresses()[2];
-        Client::connect(address).get(path, &[TOKEN]).text()
+        admin_text(self.gateway.addresses()[2], path, TOKEN)
     }
 
     fn metric(&self, line: &str) {

@@ -21,7 +21,7 @@ const METHOD: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     #[prost(string, tag = "1")]
     pub(super) version: String,
     #[prost(message, optional, tag = "2")]
@@ -74,7 +74,7 @@ struct Any {
 
 /// The limits of a domain.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Domain {
+pub(crate) struct Domain {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(string, tag = "2")]
@@ -84,7 +84,7 @@ pub(super) struct Domain {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Limited {
+pub(crate) struct Limited {
     #[prost(string, tag = "1")]
     pub(super) key: String,
     #[prost(string, tag = "2")]
@@ -100,7 +100,7 @@ pub(super) struct Limited {
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     #[prost(int32, tag = "1")]
     pub(super) unit: i32,
     #[prost(uint32, tag = "2")]
@@ -108,12 +108,12 @@ pub(super) struct Limit {
 }
 
 /// A domain with these descriptors.
-pub(super) fn domain(name: &str, descriptors: Vec<Limited>) -> Domain {
+pub(crate) fn domain(name: &str, descriptors: Vec<Limited>) -> Domain {
     Domain { name: format!("resource-{name}"), domain: name.into(), descriptors }
 }
 
 /// A descriptor with so many requests in a day.
-pub(super) fn daily(key: &str, requests: u32) -> Limited {
+pub(crate) fn daily(key: &str, requests: u32) -> Limited {
     let limit = Some(Limit { unit: 4, requests });
     Limited { key: key.into(), limit, ..Limited::default() }
 }
@@ -126,14 +126,14 @@ enum Order {
 }
 
 /// The server. Its thread ends with the process.
-pub(super) struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     orders: Sender<Order>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").expect("a free port"), None)
     }
 
@@ -177,7 +177,7 @@ impl Server {
         server
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -187,13 +187,13 @@ impl Server {
     }
 
     /// Waits for the question with this index.
-    pub(super) fn nth(&self, index: usize) -> Asked {
+    pub(crate) fn nth(&self, index: usize) -> Asked {
         eventually("there is a question", || self.asked().len() > index);
         self.asked()[index].clone()
     }
 
     /// Says the state on all streams.
-    pub(super) fn say(&self, version: &str, nonce: &str, domains: &[Domain]) {
+    pub(crate) fn say(&self, version: &str, nonce: &str, domains: &[Domain]) {
         let any = |it: &Domain| Any { kind: TYPE.into(), value: it.encode_to_vec() };
         let told = Told {
             version: version.into(),
