@@ -1,10 +1,10 @@
 //! `tollgate import`: configurations of other gateways, translated to `gateway.yaml`.
 //!
 //! This crate is a part of the gateway `tollgate`. It is not published, and its interface may
-//! change in any commit. It is for engineers who change which constructs of nginx, ingress-nginx,
-//! Kong, Traefik or envoyproxy/ratelimit are translated, and to what. It knows no code of the
-//! gateway: [`import`] gives the text of a `gateway.yaml` and a [`Report`], and the gateway checks
-//! the text before it is written.
+//! change in any commit. Its readers are engineers that change the translation of a construct of
+//! nginx, ingress-nginx, Kong, Traefik or envoyproxy/ratelimit. It does not depend on the gateway:
+//! [`import`] gives the text of a `gateway.yaml` and a [`Report`], and the gateway checks the text
+//! before it is written.
 //!
 //! Each kind has a module with a table: one row for each construct. A row says that the construct
 //! is read, is needless here, or is lost and why. A construct that is read is reported by the code

@@ -176,8 +176,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The listener for Envoy's rate limit service, which has the address of the original and, as the
-    /// original, trusts all who can reach it.
+    /// The listener for Envoy's rate limit service. It has the address of the original. As the original
+    /// does, it answers every client that can reach it.
     fn domains(&self, domains: &[(String, Vec<(Place, Map)>)], text: &mut String) {
         if domains.is_empty() {
             return;

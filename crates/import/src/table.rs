@@ -18,7 +18,7 @@ pub enum Fate {
 /// A construct.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its name. A `*` at the end stands for any rest.
+    /// Its name. A `*` at the end matches any text that follows.
     pub name: &'static str,
     /// What becomes of it.
     pub fate: Fate,

@@ -91,7 +91,7 @@ fn list(it: &ListVerdict) -> String {
     format!("{name}: {} ({step})", verdict.replace('_', " "))
 }
 
-/// The tokens that the cost stands for.
+/// The estimated tokens, from which the cost was calculated.
 fn tokens(EstimatedTokens { input, output, model }: &EstimatedTokens) -> String {
     let of = model.as_deref().map(|model| format!(" of {model:?}")).unwrap_or_default();
     match (input, output) {
