@@ -12,8 +12,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::messages::{DiscoveryRequest, Node, Status};
+use super::messages::{DiscoveryRequest, Node};
 use crate::check::rls::Domains;
+use crate::grpc::authorization::Status;
 
 /// The type of the resources.
 pub const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";

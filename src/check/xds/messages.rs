@@ -4,6 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::check::grpc::ratelimit::Struct;
+use crate::grpc::authorization::Status;
 
 /// What the client wants, has taken, or has rejected.
 #[derive(Clone, PartialEq, Message)]
@@ -48,15 +49,6 @@ pub struct Node {
     pub user_agent_name: String,
     #[prost(string, tag = "7")]
     pub user_agent_version: String,
-}
-
-/// `google.rpc.Status`.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub struct Status {
-    #[prost(int32, tag = "1")]
-    pub code: i32,
-    #[prost(string, tag = "2")]
-    pub message: String,
 }
 
 /// `google.protobuf.Any`.
