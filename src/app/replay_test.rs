@@ -20,7 +20,7 @@ use tollgate_core::time::{Clock, Span, Timestamp, monotonic};
 use tollgate_replay::{Input, Job, Setup, replay};
 
 use crate::config::Config;
-use crate::engine::{Authentication, Engine, Seen, Settlement, SharedAuth};
+use crate::engine::{Authentication, Engine, Placed, Seen, Settlement, SharedAuth};
 use crate::gateway::{record_decision, record_settlement};
 use crate::telemetry::{
     AccessLog, AccessLogSettings, AuthMetrics, Forwarders, LineFormat, Metrics, Output, Record,
@@ -169,12 +169,13 @@ impl Worker {
         let mut record = Record::new(&head, peer, times, HeaderValue::from_static("id"));
         let view = RequestView::of(&head, peer).expect("a view");
         let headroom = |_| Headroom::default();
-        let judged = self.engine.judge(&self.rules, &view, moment, headroom, |_| true);
-        let Ok(mut judgement) = judged.now_or_never().expect("memory answers at once") else {
+        let Ok(placed) = Placed::find(&self.rules, &view, moment.wall) else {
             (record.outcome, record.status) = ("no_route", Some(http::StatusCode::NOT_FOUND));
             drop(Recording::new(record, &self.sinks));
             return;
         };
+        let judged = self.engine.judge(&self.rules, &placed, moment, headroom, |_| true);
+        let mut judgement = judged.now_or_never().expect("memory answers at once");
         let lease = std::mem::take(&mut judgement.decision.lease);
         record_decision(&mut record, self.rules.route(judgement.route), &judgement);
         let settlement = Settlement::new(&self.engine, lease);

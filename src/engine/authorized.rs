@@ -7,7 +7,7 @@ use tollgate_core::request::RequestView;
 use tollgate_core::routes::Rules;
 use tollgate_core::time::Moment;
 
-use super::{Credential, Deciding, Engine, Judgement};
+use super::{Credential, Deciding, Engine, Judgement, Named};
 
 impl Engine {
     /// Lets the policies that need the answer of the authorizer judge a request of the route
@@ -43,7 +43,6 @@ impl Engine {
             branch: 0,
             client_ip,
             class: subject.class(),
-            agent: subject.agent(),
             affinity: None,
             access: AccessVerdicts::default(),
             credential: Credential::default(),
@@ -51,7 +50,7 @@ impl Engine {
             now,
             store_us,
             is_preflight: false,
-            model: None,
+            named: Named::of(subject.agent(), None),
             awaits_body: false,
         }
     }

@@ -9,6 +9,7 @@ mod authorized;
 mod explain;
 mod named_key;
 mod passwords;
+mod placed;
 mod question;
 mod refusal;
 mod settlement;
@@ -29,7 +30,7 @@ use tollgate_core::policy::{
     AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
 use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
-use tollgate_core::routes::{Destination, Route, Rules, Unmatched};
+use tollgate_core::routes::{Destination, Route, Rules};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
 use crate::telemetry::{
@@ -44,6 +45,7 @@ pub use explain::{
 };
 pub use named_key::NamedKey;
 pub use passwords::Passwords;
+pub use placed::Placed;
 pub use question::{Described, Judges, body_values, describe};
 pub use settlement::{Settled, Settlement};
 pub use store_call::StoreCall;
@@ -81,6 +83,22 @@ pub struct Seen {
     pub budgets: Arc<BudgetWarnings>,
 }
 
+/// What few requests name.
+#[derive(Debug)]
+pub struct Named<'r> {
+    /// The agent that has signed the request.
+    pub agent: Option<&'r str>,
+    /// The model, if a policy reserves units for a language model.
+    pub model: Option<Box<str>>,
+}
+
+impl<'r> Named<'r> {
+    /// None if neither is named.
+    fn of(agent: Option<&'r str>, model: Option<Box<str>>) -> Option<Box<Self>> {
+        (agent.is_some() || model.is_some()).then(|| Box::new(Self { agent, model }))
+    }
+}
+
 /// The decision on a request, and further results from its view.
 #[derive(Debug)]
 pub struct Judgement<'r> {
@@ -92,8 +110,6 @@ pub struct Judgement<'r> {
     pub client_ip: IpAddr,
     /// The client's class, if it is in one.
     pub class: Option<&'r str>,
-    /// The agent that has signed the request.
-    pub agent: Option<&'r str>,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
     /// What the access lists of its route have said.
@@ -108,8 +124,8 @@ pub struct Judgement<'r> {
     pub store_us: Option<u64>,
     /// Whether it is a preflight that the gateway answers.
     pub is_preflight: bool,
-    /// The model that it names, if a policy reserves units for a language model.
-    pub model: Option<Box<str>>,
+    /// What few requests name. Apart, because a judgement is moved several times.
+    pub named: Option<Box<Named<'r>>>,
     /// Whether its body must be read first. Nothing was decided then.
     pub awaits_body: bool,
 }
@@ -155,23 +171,6 @@ pub enum Undecidable {
     Malformed(#[from] Malformed),
 }
 
-/// The route of a request under `rules`, and its client.
-#[inline]
-fn place<'r, 'q>(
-    rules: &'r Rules,
-    request: &'q RequestView<'q>,
-    wall: Timestamp,
-) -> Result<(usize, Subject<'r, 'q>), Undecidable> {
-    if rules.has_disguised_name(request.headers()) {
-        return Err(Malformed::DisguisedName.into());
-    }
-    let index = rules.select(request).map_err(|unmatched| match unmatched {
-        Unmatched::NoRoute => Undecidable::NoRoute,
-        Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
-    })?;
-    Ok((index, rules.subject(request, index, wall)))
-}
-
 impl Engine {
     /// Decides by this limiter after `auth`, measures how long decisions take, and tells of requests
     /// in `seen`.
@@ -193,82 +192,52 @@ impl Engine {
         &self.clock
     }
 
-    /// Finds the route of a request under `rules`, and lets its access lists and then its policies
-    /// judge it. The request arrives at `moment`; its tokens expire by the wall clock. `headroom`
-    /// returns the headroom of an upstream. Policies that do not apply, take no part. If a policy
-    /// needs the body, and it can be read, the judgement says only that it must be, unless the
-    /// request is refused in any case.
-    ///
-    /// # Errors
-    /// If no route matches, or backends may interpret the request in two ways.
+    /// Lets the access lists and then the policies of its route judge a request that arrives at
+    /// `moment`. `headroom` returns the headroom of an upstream. Policies that do not apply, take no
+    /// part. If a policy needs the body, and it can be read, the judgement says only that it must
+    /// be, unless the request is refused in any case.
     pub async fn judge<'r>(
         &self,
         rules: &'r Rules,
-        request: &RequestView<'_>,
-        moment: Moment,
-        headroom: impl FnOnce(Destination) -> Headroom,
-        applies: impl Fn(&Policy) -> bool,
-    ) -> Result<Judgement<'r>, Undecidable> {
-        let (index, subject) = place(rules, request, moment.wall)?;
-        Ok(self.judge_placed(rules, (index, subject), request, moment, headroom, applies).await)
-    }
-
-    /// The same for the route with this index, which another route hands the request to.
-    pub async fn judge_on<'r>(
-        &self,
-        rules: &'r Rules,
-        index: usize,
-        request: &RequestView<'_>,
+        placed: &Placed<'r, '_>,
         moment: Moment,
         headroom: impl FnOnce(Destination) -> Headroom,
         applies: impl Fn(&Policy) -> bool,
     ) -> Judgement<'r> {
-        let subject = rules.subject(request, index, moment.wall);
-        self.judge_placed(rules, (index, subject), request, moment, headroom, applies).await
-    }
-
-    async fn judge_placed<'r>(
-        &self,
-        rules: &'r Rules,
-        (index, subject): (usize, Subject<'r, '_>),
-        request: &RequestView<'_>,
-        moment: Moment,
-        headroom: impl FnOnce(Destination) -> Headroom,
-        applies: impl Fn(&Policy) -> bool,
-    ) -> Judgement<'r> {
+        let Placed { request, route: index, ref subject } = *placed;
         let Moment { now, wall, .. } = moment;
         let route = rules.route(index);
         let is_preflight = route.answers_preflights && request.is_preflight();
         let awaits_body =
             route.reads_body && !is_preflight && matches!(request.values(), Content::Unread);
         let mut access = AccessVerdicts::default();
-        if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, &subject) {
+        if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, subject) {
             let denied = (access, denial, Credential::default());
-            return self.denied((index, &subject), denied, now);
+            return self.denied((index, subject), denied, now);
         }
-        let destination = rules.destination(index, &subject, || fastrand::u64(..));
+        let destination = rules.destination(index, subject, || fastrand::u64(..));
         let headroom = headroom(destination);
         let Deciding { limiter, auth, timer, seen, .. } = &*self.deciding;
         // It takes longer than decisions, and belongs to none. Boxed, because few gateways have users.
         if subject.has_passwords() && !is_preflight {
-            Box::pin(auth.check_password(route, &subject, now)).await;
+            Box::pin(auth.check_password(route, subject, now)).await;
         }
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
         let (mut credential, mut refusal) = (Credential::default(), None);
         if rules.asks_for_credentials(index) {
-            auth.look_up_key(&subject, now).await;
+            auth.look_up_key(subject, now).await;
             // A preflight has no credentials, and is no request of its client alone.
             if !is_preflight {
-                (credential, refusal) = auth.check(route, &subject, now, awaits_body);
+                (credential, refusal) = auth.check(route, subject, now, awaits_body);
             }
         }
         if refusal.is_none()
             && !is_preflight
-            && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, &subject)
+            && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, subject)
         {
             let denied = (access, denial, credential);
-            return self.denied((index, &subject), denied, now);
+            return self.denied((index, subject), denied, now);
         }
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
@@ -277,35 +246,33 @@ impl Engine {
         let mut decision = match refusal {
             None if awaits_body => {
                 let policies = policies.filter(|policy| !policy.needs_body());
-                let known = Box::pin(limiter.refuse_known(policies, &subject, now)).await;
+                let known = Box::pin(limiter.refuse_known(policies, subject, now)).await;
                 is_undecided = known.is_none();
                 known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
             }
-            Some(refusal) => {
-                Box::pin(auth::refuse(limiter, policies, &subject, refusal, now)).await
-            }
+            Some(refusal) => Box::pin(auth::refuse(limiter, policies, subject, refusal, now)).await,
             None if route.has_authorizer && !is_preflight => {
-                Box::pin(limiter.decide_open(policies, &subject, headroom, now)).await
+                Box::pin(limiter.decide_open(policies, subject, headroom, now)).await
             }
-            None => limiter.decide(policies, &subject, headroom, now).await,
+            None => limiter.decide(policies, subject, headroom, now).await,
         };
         let store_us = timer.end(begun);
         if !is_undecided {
             if let Some(unbelieved) = subject.unbelieved() {
                 seen.forwarders.observe(&unbelieved);
             }
-            seen.observe(&decision, &subject, route, request, wall);
+            seen.observe(&decision, subject, route, request, wall);
             self.warn(&mut decision);
         }
         let Destination { branch, .. } = destination;
         let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
+        let model = if route.reads_body { subject.requested_model(&route.policies) } else { None };
         Judgement {
             route: index,
             branch,
             client_ip,
             class: subject.class(),
-            agent: subject.agent(),
             affinity,
             access,
             credential,
@@ -313,7 +280,7 @@ impl Engine {
             now,
             store_us,
             is_preflight,
-            model: if route.reads_body { subject.requested_model(&route.policies) } else { None },
+            named: Named::of(subject.agent(), model),
             awaits_body: is_undecided,
         }
     }
@@ -336,7 +303,6 @@ impl Engine {
             branch: 0,
             client_ip,
             class: subject.class(),
-            agent: subject.agent(),
             affinity: None,
             access,
             credential,
@@ -344,7 +310,7 @@ impl Engine {
             now,
             store_us: None,
             is_preflight: false,
-            model: None,
+            named: Named::of(subject.agent(), None),
             awaits_body: false,
         }
     }

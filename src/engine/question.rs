@@ -13,7 +13,7 @@ use tollgate_core::routes::{Destination, Rules};
 use tollgate_core::store::{Mark, Marked, StoreUnavailable};
 use tollgate_core::time::Timestamp;
 
-use super::{Engine, NamedKey, Undecidable, place};
+use super::{Engine, NamedKey, Placed, Undecidable};
 
 /// A request that a question describes, as the policies see it.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ pub fn describe<'r>(
         Judges::Policies(_) => (None, rules.clients().subject(request, None, wall)),
         Judges::Route(index) => (Some(index), rules.subject(request, index, wall)),
         Judges::Matching => {
-            let (index, subject) = place(rules, request, wall)?;
-            (Some(index), subject)
+            let Placed { route, subject, .. } = Placed::find(rules, request, wall)?;
+            (Some(route), subject)
         }
     };
     let subject = match key {

@@ -24,7 +24,7 @@ use super::Gateway;
 use super::body::ResponseBody;
 use super::exchange::{Arrival, Exchange, UNMATCHED};
 use super::record::outcome;
-use crate::engine::{self, Judgement, PeerView};
+use crate::engine::{self, Judgement, PeerView, Placed};
 use crate::message::{BadQuestion, Failure, QuestionFault, QuestionParts};
 
 /// One word for the decision, on every answer.
@@ -169,8 +169,8 @@ impl Gateway {
         let view = if client.is_none() { view.asked_by_peer() } else { view };
         let headroom = |destination| self.headroom(destination);
         let rules = &self.snapshot.rules;
-        let judged = self.engine.judge(rules, &view, moment, headroom, is_askable).await;
-        judged.map_err(Failure::from)
+        let placed = Placed::find(rules, &view, moment.wall)?;
+        Ok(self.engine.judge(rules, &placed, moment, headroom, is_askable).await)
     }
 }
 

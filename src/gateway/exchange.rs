@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{ORIGIN, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -374,17 +373,16 @@ impl Exchange {
         {
             *response.status_mut() = status;
         }
-        self.invited(response).map(ResponseBody::local)
+        self.invite(response.headers_mut());
+        response.map(ResponseBody::local)
     }
 
     /// Asks the client to sign its requests, if the configuration says so.
-    fn invited(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+    fn invite(&self, headers: &mut HeaderMap) {
         let agents = self.gateway.snapshot.rules.clients().settings().agents.as_ref();
         if let Some(invitation) = agents.and_then(|agents| agents.invitation()) {
-            let value = HeaderValue::from_static(invitation);
-            response.headers_mut().insert(ACCEPT_SIGNATURE, value);
+            headers.insert(ACCEPT_SIGNATURE, HeaderValue::from_static(invitation));
         }
-        response
     }
 
     /// The response to a request that failed.

@@ -19,7 +19,7 @@ use super::dispatch::{Admission, Dispatch};
 use super::exchange::{Arrival, Exchange};
 use super::refusing::Refused;
 use super::{Client, Gateway};
-use crate::engine::{self, Judgement, PeerView};
+use crate::engine::{self, Judgement, PeerView, Placed};
 use crate::message::{Failure, recycle};
 use crate::server::ClientBody;
 use crate::telemetry::RequestTrace;
@@ -158,10 +158,10 @@ impl Gateway {
         moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {
         let view = view(client, head, has_content, values)?;
+        let rules = &self.snapshot.rules;
+        let placed = Placed::find(rules, &view, moment.wall)?;
         let headroom = |destination| self.headroom(destination);
-        let judged =
-            self.engine.judge(&self.snapshot.rules, &view, moment, headroom, |_| true).await;
-        judged.map_err(Failure::from)
+        Ok(self.engine.judge(rules, &placed, moment, headroom, |_| true).await)
     }
 
     /// The same for the route with this index.
@@ -175,9 +175,10 @@ impl Gateway {
         moment: Moment,
     ) -> Result<Judgement<'_>, Failure> {
         let view = view(client, head, has_content, values)?;
-        let headroom = |destination| self.headroom(destination);
         let rules = &self.snapshot.rules;
-        Ok(self.engine.judge_on(rules, route, &view, moment, headroom, |_| true).await)
+        let placed = Placed::on(rules, route, &view, moment.wall);
+        let headroom = |destination| self.headroom(destination);
+        Ok(self.engine.judge(rules, &placed, moment, headroom, |_| true).await)
     }
 }
 

@@ -38,8 +38,10 @@ pub fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement
     }
     record.class = judgement.class.map(Name::from);
     let short = |model: &str| model.chars().take(MAX_MODEL_CHARS).collect::<String>().into();
-    record.model = judgement.model.as_deref().map(short);
-    record.agent = judgement.agent.map(Name::from);
+    if let Some(named) = &judgement.named {
+        record.model = named.model.as_deref().map(short);
+        record.agent = named.agent.map(Name::from);
+    }
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {
         Outcome::Admit => (false, None),

@@ -24,7 +24,7 @@ use tollgate_core::time::{Clock, Timestamp};
 use self::document::{ClientAddress, KeyText, RouteChoice, UpstreamChoice, earliest};
 use super::question::body_values;
 use super::view::{PeerView, failure_in, failure_of, view};
-use super::{Engine, Undecidable, place};
+use super::{Engine, Placed, Undecidable};
 use crate::message::Failure;
 use crate::patches::Resolved;
 use crate::telemetry::source_word;
@@ -81,8 +81,8 @@ pub async fn explain(
         Some(values) => request.with_values(Content::Read(values)),
         None => request,
     };
-    match place(with.rules, &request, wall) {
-        Ok((index, subject)) => {
+    match Placed::find(with.rules, &request, wall) {
+        Ok(Placed { route: index, subject, .. }) => {
             let route = with.rules.route(index);
             if route.needs_user() && subject.assume_password() {
                 explanation.warnings.push(texts::PASSWORD_NOT_CHECKED.to_owned());

@@ -6,7 +6,7 @@ use tollgate_core::digest::Key;
 use tollgate_core::store::{Charge, MemoryStore};
 use tollgate_core::time::Clock;
 
-use super::super::place;
+use super::super::Placed;
 use super::super::view::{PeerView, view};
 use super::{Asked, Explaining};
 
@@ -23,7 +23,8 @@ pub async fn preset(
     let identity = asked.identity.as_deref();
     let peer = PeerView { address: asked.peer, may_forward: true, identity };
     let Ok(request) = view(&asked.head, peer, false) else { return };
-    let Ok((index, subject)) = place(with.rules, &request, clock.wall()) else { return };
+    let Ok(placed) = Placed::find(with.rules, &request, clock.wall()) else { return };
+    let Placed { route: index, subject, .. } = placed;
     let policies = &with.rules.route(index).policies;
     let now = clock.now();
     let peeked = limiter.peek(policies, &subject, Default::default(), now).await;

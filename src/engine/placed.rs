@@ -1,0 +1,49 @@
+//! The route of a request, and its client.
+
+use tollgate_core::policy::Subject;
+use tollgate_core::request::{Ambiguity, Malformed, RequestView};
+use tollgate_core::routes::{Rules, Unmatched};
+use tollgate_core::time::Timestamp;
+
+use super::Undecidable;
+
+/// A request with its route and its client.
+pub struct Placed<'r, 'q> {
+    pub request: &'q RequestView<'q>,
+    /// The index of the route.
+    pub route: usize,
+    pub subject: Subject<'r, 'q>,
+}
+
+impl<'r, 'q> Placed<'r, 'q> {
+    /// Finds the route of a request under `rules`. Its tokens expire by the wall clock.
+    ///
+    /// # Errors
+    /// If no route matches, or backends may interpret the request in two ways.
+    #[inline]
+    pub fn find(
+        rules: &'r Rules,
+        request: &'q RequestView<'q>,
+        wall: Timestamp,
+    ) -> Result<Self, Undecidable> {
+        if rules.has_disguised_name(request.headers()) {
+            return Err(Malformed::DisguisedName.into());
+        }
+        let index = rules.select(request).map_err(|unmatched| match unmatched {
+            Unmatched::NoRoute => Undecidable::NoRoute,
+            Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
+        })?;
+        Ok(Self::on(rules, index, request, wall))
+    }
+
+    /// A request on the route with this index.
+    #[inline]
+    pub fn on(
+        rules: &'r Rules,
+        route: usize,
+        request: &'q RequestView<'q>,
+        wall: Timestamp,
+    ) -> Self {
+        Self { request, route, subject: rules.subject(request, route, wall) }
+    }
+}
