@@ -1,13 +1,14 @@
 //! The services for Envoy over Redis, while it answers, while it says nothing, and while it is away.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use super::authorization::{ask_with, has, question};
 use super::grpc::{ask, descriptor};
 use crate::support::http::{Http, block_on};
 use crate::support::redis::{Fault, Options, Redis, Wire};
-use crate::support::{Gateway, now};
+use crate::support::{Gateway, eventually, now};
 
 /// An answer that takes less has waited neither for the store, whose timeout is longer, nor for a
 /// connection to it.
@@ -71,4 +72,58 @@ fn envoy_is_answered_in_time_whatever_the_store_does() {
     assert_eq!(hits(address, "open", 6).iter().map(|it| it.0).collect::<Vec<_>>(), [1; 6]);
     assert_eq!(hits(address, "alone", 1), [(2, 0)], "it was over its limit before");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+/// A gateway with the limit 21 of envoyproxy/ratelimit, and the codes that it tells a client for
+/// questions with 0 hits around reports of 10.
+fn reporting(directory: &Path, store: &str) -> (Gateway, impl Fn(&str) -> [i32; 8] + use<>) {
+    let limit = "rate_limit: { unit: day, requests_per_unit: 21 }";
+    let file = format!("domain: d\ndescriptors: [{{ key: k, {limit} }}]\n");
+    std::fs::write(directory.join("d.yaml"), file).expect("a file");
+    let gateway = Gateway::start(&format!(
+        "check: {{ grpc: {{ address: \"127.0.0.1:0\", envoy_config: {directory:?} }} }}\n\
+         store: {{ redis: {{ {store} }} }}\n\
+         runtime: {{ workers: 1 }}\n"
+    ));
+    let address = gateway.address();
+    let codes =
+        move |client: &str| [0, 10, 0, 10, 0, 10, 0, 0].map(|hits| code(address, client, hits));
+    (gateway, codes)
+}
+
+fn code(address: SocketAddr, client: &str, hits: u64) -> i32 {
+    ask(address, "d", vec![descriptor(&[("k", client)], Some(hits))]).code
+}
+
+/// The third report is beyond the limit.
+const REPORTED: [i32; 8] = [1, 1, 1, 1, 1, 2, 2, 2];
+
+/// A service that reports units after they were used asks with 0 hits before. Regression: without
+/// the store a report beyond the limit was not counted, so the next question found room.
+#[test]
+fn a_report_beyond_the_limit_counts_also_without_the_store() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let (_first, codes) = reporting(directory.path(), &format!("url: \"{}\"", wire.url()));
+    let (second, _) = reporting(directory.path(), &format!("url: \"{}\"", redis.url()));
+    assert_eq!(codes("with"), REPORTED);
+    wire.set(Fault::Cut);
+    assert_eq!(codes("without"), REPORTED);
+    assert_eq!(code(second.address(), "without", 0), 1);
+    wire.set(Fault::None);
+    eventually("the reports arrive", || code(second.address(), "without", 0) == 2);
+}
+
+/// Regression: a question with 0 hits was always admitted where a node leases units.
+#[test]
+fn a_question_of_0_hits_asks_the_store_in_each_mode() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let redis = Redis::start(Options::default());
+    let store = |mode: &str| format!("url: \"{}\", mode: {mode}", redis.url());
+    let (_leasing, codes) = reporting(directory.path(), &store("leased"));
+    assert_eq!(codes("leased"), REPORTED);
+    let (later, codes) = reporting(directory.path(), &store("write_back"));
+    assert_eq!(codes("later")[..6], REPORTED[..6]);
+    eventually("the report arrives", || code(later.address(), "later", 0) == 2);
 }

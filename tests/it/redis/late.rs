@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use tokio::time::sleep;
 use tollgate_core::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
 use tollgate_core::consistency::{Consistency, OnFailure, StoreMode};
@@ -72,6 +72,32 @@ fn what_is_admitted_while_answers_are_late_is_counted_once() {
         assert!(alone > 10, "only {alone} answers were late");
         assert_eq!(admitted, 300);
         assert_eq!(used(&wire, &store, charge(1, &daily, 1)).await, 300);
+    });
+}
+
+/// Regression: a report beyond the limit that this node had counted alone was charged once more,
+/// because the late answer says that it does not fit.
+#[test]
+fn reports_beyond_the_limit_count_once_if_all_answers_are_late() {
+    run(async {
+        let redis = Redis::start(Options::default());
+        let wire = Wire::to(redis.port());
+        let daily = |limit| Algorithm::FixedWindow(FixedWindow::new(quota(limit, Span::DAY)));
+        let (narrow, wide) = (daily(100), daily(1000));
+        // The second node does not know the client when its limit is used up.
+        let stores = [on(&wire).await, on(&wire).await];
+        let report = async |store: &Store, units| {
+            let charge = Charge { binding: false, ..charge(1, &narrow, units) };
+            let Decided { answers, .. } =
+                store.as_ref().count_by(&[charge], Clock::System.now(), None).await;
+            (answers[0].verdict.admitted, answers[0].source)
+        };
+        assert_eq!(report(&stores[0], 120).await, (false, Source::Store));
+        wire.set(Fault::Delay(TIMEOUT * 3 / 2));
+        let each = (0..5).map(|_| report(&stores[1], 3));
+        let told = join_all(each).await;
+        assert!(told.contains(&(true, Source::Local)), "{told:?}");
+        assert_eq!(used(&wire, &stores[1], charge(1, &wide, 1)).await, 135);
     });
 }
 

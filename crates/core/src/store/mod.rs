@@ -42,6 +42,7 @@ pub use self::told::{Moved, Told};
 pub use self::trial::{Alone, Trial};
 pub use self::units::{DebtUnits, LeaseUnits, Units};
 
+use futures_util::future::join;
 use smallvec::SmallVec;
 
 use crate::algorithm::{Algorithm, Op};
@@ -317,7 +318,8 @@ impl<'s> StoreRef<'s> {
     ///
     /// With counters of the store alone, this is one atomic step for each charge. Where a node
     /// leases or reports units, and for units in flight, a charge is taken if it fits, and
-    /// charged a moment later if it does not.
+    /// charged a moment later if it does not. A charge of 0 always asks the store, because only the
+    /// store knows whether more is counted than fits.
     pub async fn count_by(
         self,
         charges: &[Charge<'_>],
@@ -326,27 +328,46 @@ impl<'s> StoreRef<'s> {
     ) -> Decided {
         match self {
             Self::Memory(memory) => Decided::of_store(now, memory.count(charges, now)),
-            Self::Remote(remote)
-                if charges.iter().all(|it| {
-                    it.consistency.mode == StoreMode::Exact
-                        && !matches!(it.algorithm, Algorithm::Concurrency(_))
-                }) =>
-            {
+            Self::Remote(remote) if charges.iter().all(counts_in_store) => {
                 remote.count(charges, now, deadline.unwrap_or_else(|| remote.deadline())).await
             }
-            Self::Remote(_) | Self::Trial(_) => {
-                let decided = self.apply_by(charges, now, deadline).await;
-                let refused = |(_, answer): &(&Charge<'_>, &Answer)| !answer.verdict.admitted;
-                let refused = charges.iter().zip(&decided.answers).filter(refused);
-                let charged = refused.map(|(&charge, answer)| Correction {
-                    charge,
-                    source: answer.source,
-                    op: Op::Settle { reserved: 0, actual: charge.cost, taken: decided.at },
-                });
-                self.correct(&charged.collect::<SmallVec<[_; 4]>>(), now);
-                decided
+            Self::Remote(remote) if charges.iter().any(counts_in_store) => {
+                let deadline = deadline.unwrap_or_else(|| remote.deadline());
+                let part = |is_there: bool| -> SmallVec<[Charge<'_>; 4]> {
+                    charges.iter().filter(|it| counts_in_store(it) == is_there).copied().collect()
+                };
+                let (there, here) = (part(true), part(false));
+                let counted = remote.count(&there, now, deadline);
+                let (counted, taken) =
+                    join(counted, self.take_or_charge(&here, now, Some(deadline))).await;
+                let mut answers = [counted.answers.into_iter(), taken.answers.into_iter()];
+                let of = |it: &Charge<'_>| answers[usize::from(!counts_in_store(it))].next();
+                Decided {
+                    at: counted.at.max(taken.at),
+                    answers: charges.iter().filter_map(of).collect(),
+                }
             }
+            Self::Remote(_) | Self::Trial(_) => self.take_or_charge(charges, now, deadline).await,
         }
+    }
+
+    /// Takes charges that fit, and charges the others a moment later.
+    async fn take_or_charge(
+        self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Option<Instant>,
+    ) -> Decided {
+        let decided = self.apply_by(charges, now, deadline).await;
+        let refused = |(_, answer): &(&Charge<'_>, &Answer)| !answer.verdict.admitted;
+        let refused = charges.iter().zip(&decided.answers).filter(refused);
+        let charged = refused.map(|(&charge, answer)| Correction {
+            charge,
+            source: answer.source,
+            op: Op::Settle { reserved: 0, actual: charge.cost, taken: decided.at },
+        });
+        self.correct(&charged.collect::<SmallVec<[_; 4]>>(), now);
+        decided
     }
 
     /// Corrects earlier charges. A correction is never refused, and no request waits for it.
@@ -402,4 +423,10 @@ impl<'s> StoreRef<'s> {
             Self::Trial(trial) => trial.holding(),
         }
     }
+}
+
+/// Whether the store counts the charge in one step. See [`StoreRef::count_by`].
+fn counts_in_store(charge: &Charge<'_>) -> bool {
+    let is_exact = charge.consistency.mode == StoreMode::Exact || charge.cost == 0;
+    is_exact && !matches!(charge.algorithm, Algorithm::Concurrency(_))
 }

@@ -15,7 +15,7 @@ use super::{Round, Slot};
 use crate::codec::{Ask, Asked};
 use crate::inquiries::Turn;
 use crate::shared::deny::FRESH_FOR;
-use crate::shared::fallback::Undecided;
+use crate::shared::fallback::{Fallback, Undecided};
 use crate::shared::in_flight::is_in_flight;
 use crate::shared::invalidation::MAX_AGE;
 use crate::shared::{Known, Trust};
@@ -56,7 +56,11 @@ pub(crate) async fn count(
     now: Timestamp,
     deadline: Instant,
 ) -> Decided {
-    let Some(mut round) = Round::begin(store, now) else { return alone(store, charges, now) };
+    let Some(mut round) = Round::begin(store, now) else {
+        return without_layout(store, charges, now, |fallback, undecided, at| {
+            fallback.count(undecided, store.nodes(), at)
+        });
+    };
     round.ask_for(charges, |charge| Ask::Count(charge.cost));
     round.is_open = true;
     round.call(deadline).await;
@@ -89,10 +93,22 @@ async fn planned(
 
 /// Decides while the layout of the keys in Redis is not known.
 fn alone(store: &RedisStore, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+    without_layout(store, charges, now, |fallback, undecided, at| {
+        fallback.judge(undecided, false, store.nodes(), at)
+    })
+}
+
+/// The answers of the fallback while the layout of the keys in Redis is not known.
+fn without_layout(
+    store: &RedisStore,
+    charges: &[Charge<'_>],
+    now: Timestamp,
+    answers: impl FnOnce(&Fallback, &[Undecided<'_>], Timestamp) -> SmallVec<[Answer; 4]>,
+) -> Decided {
     let undecided: SmallVec<[Undecided<'_>; 4]> =
         charges.iter().map(|&charge| Undecided::without_store(charge)).collect();
     let at = store.store_time(now);
-    Decided { at, answers: store.node.fallback.judge(&undecided, false, store.nodes(), at) }
+    Decided { at, answers: answers(&store.node.fallback, &undecided, at) }
 }
 
 impl<'a> Round<'a> {

@@ -10,6 +10,8 @@
 //! | refused | admitted | the units are charged in the store, or become a debt |
 //! | refused | refused | none: nothing was counted |
 //!
+//! A charge that counts whether it fits or not is one that both have admitted.
+//!
 //! The states in the reply are recorded in any case. If no reply comes, for example because
 //! the connection has closed, it stays unknown what was counted. Then the request is not
 //! charged again.
@@ -85,10 +87,10 @@ impl Overdue {
         }
     }
 
-    /// The charges that this node has admitted by its shares and the store must count.
+    /// The charges that this node has counted in its shares and the store must count.
     fn counted_locally(&self) -> impl Iterator<Item = (&Slot<'static>, Charge<'_>)> {
         let slots = self.round.slots.iter();
-        let counted = slots.filter(|slot| self.is_admitted && slot.is_admitted_locally());
+        let counted = slots.filter(|slot| self.is_admitted && slot.is_counted_locally());
         let charges = counted.map(|slot| (slot, slot.charge()));
         charges.filter(|(_, charge)| fallback::consumes(charge.algorithm))
     }
@@ -123,8 +125,7 @@ impl Overdue {
         round.learn(refused);
         for (slot, charge) in self.counted_locally() {
             // A charge that does not bind may be refused in a request that is admitted.
-            let is_counted = slot.reply.as_ref().is_some_and(|reply| reply.verdict.admitted);
-            match !refused && is_counted {
+            match !refused && slot.is_counted_by_store() {
                 true => {
                     let fallback = &store.node.fallback;
                     fallback.counted_by_store(&charge, self.judged, store.nodes(), store_now);

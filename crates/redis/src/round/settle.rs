@@ -94,7 +94,10 @@ impl Round<'_> {
                 node.fallback.learn(key, algorithm, Some(state), true, store_now);
             }
         }
-        let answers = node.fallback.judge(&undecided, refused, nodes, store_now);
+        let answers = match self.slots.iter().any(Slot::counts_always) {
+            true => node.fallback.count(&undecided, nodes, store_now),
+            false => node.fallback.judge(&undecided, refused, nodes, store_now),
+        };
         drop(undecided);
         let Self { slots, parts, .. } = self;
         let is_undecided =

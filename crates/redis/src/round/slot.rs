@@ -97,9 +97,21 @@ impl Slot<'_> {
         self.answer.is_some_and(|it| it.verdict.admitted)
     }
 
-    /// Whether this node has admitted it by its share.
-    pub(super) fn is_admitted_locally(&self) -> bool {
-        self.answer.is_some_and(|it| it.verdict.admitted && it.source == Source::Local)
+    /// Whether its units count whether they fit or not.
+    pub(super) const fn counts_always(&self) -> bool {
+        matches!(self.ask, Ask::Count(_))
+    }
+
+    /// Whether this node has counted it in its share.
+    pub(super) fn is_counted_locally(&self) -> bool {
+        let is_counted = |it: Answer| it.verdict.admitted || self.counts_always();
+        self.answer.is_some_and(|it| it.source == Source::Local && is_counted(it))
+    }
+
+    /// Whether the store has counted it, if it has not refused the request.
+    pub(super) fn is_counted_by_store(&self) -> bool {
+        let is_counted = |it: &CounterReply| it.verdict.admitted || self.counts_always();
+        self.reply.as_ref().is_some_and(is_counted)
     }
 
     /// Whether it holds units until its request has ended.

@@ -17,6 +17,7 @@
 //!
 //! All times are those of the store's clock, as far as this node knows it.
 
+mod count;
 mod debts;
 mod filter;
 mod shared_debts;
@@ -31,8 +32,7 @@ pub(crate) use self::debts::{Debt, ServerStatus, Since};
 use tollgate_core::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use tollgate_core::consistency::{Consistency, OnFailure};
 use tollgate_core::digest::{Counter, Key};
-use tollgate_core::store::Units;
-use tollgate_core::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
+use tollgate_core::store::{Answer, Charge, Correction, MemoryStore, Source, Units, fresh};
 use tollgate_core::time::{Span, Timestamp};
 
 use self::filter::PrincipalFilter;
@@ -185,12 +185,8 @@ impl Fallback {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
             }
-            OnFailure::Allow => Answer { verdict: fresh(charge, now), source: Source::Policy },
-            OnFailure::Deny => {
-                let retry = Retry::After(RETRY);
-                let verdict = Verdict { admitted: false, retry, ..fresh(charge, now) };
-                Answer { verdict, source: Source::Policy }
-            }
+            OnFailure::Allow => by_policy(charge, true, now),
+            OnFailure::Deny => by_policy(charge, false, now),
         };
         charges.iter().map(answer).collect()
     }
@@ -465,6 +461,15 @@ fn take_or_look(
         false => store.apply(charges, now).into_iter().collect(),
         true => charges.iter().map(|charge| store.look(charge, now)).collect(),
     }
+}
+
+/// The answer to a charge that this node admits or refuses as its policy says.
+fn by_policy(charge: &Charge<'_>, admitted: bool, now: Timestamp) -> Answer {
+    let mut verdict = fresh(charge, now);
+    if !admitted {
+        verdict = Verdict { admitted, retry: Retry::After(RETRY), ..verdict };
+    }
+    Answer { verdict, source: Source::Policy }
 }
 
 /// Whether admitted units stay counted. Units in flight end with their request, whose answer
