@@ -26,6 +26,7 @@ from envoy.service.auth.v3 import external_auth_pb2  # noqa: F401: adds its mess
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+import envoy_front
 import ports
 
 OK, OVER = rls_pb2.RateLimitResponse.OK, rls_pb2.RateLimitResponse.OVER_LIMIT
@@ -281,67 +282,8 @@ class SlowStore(threading.Thread):
                 ready.notify()
 
 
-ENVOY = """
-admin: {address: {socket_address: {address: 127.0.0.1, port_value: ADMIN}}}
-static_resources:
-  listeners:
-  - address: {socket_address: {address: 127.0.0.1, port_value: FRONT}}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: front
-          http_filters:
-          - name: envoy.filters.http.ratelimit
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
-              domain: test
-              timeout: 0.02s
-              enable_x_ratelimit_headers: DRAFT_VERSION_03
-              rate_limit_service:
-                transport_api_version: V3
-                grpc_service: {envoy_grpc: {cluster_name: tollgate}}
-          - name: envoy.filters.http.router
-            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-          route_config:
-            virtual_hosts:
-            - name: all
-              domains: ["*"]
-              routes:
-              - match: {prefix: /}
-                route: {cluster: app}
-              rate_limits:
-              - actions: [{request_headers: {header_name: x-client, descriptor_key: small}}]
-  - address: {socket_address: {address: 127.0.0.1, port_value: BACK}}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: back
-          http_filters:
-          - name: envoy.filters.http.router
-            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-          route_config:
-            virtual_hosts:
-            - {name: all, domains: ["*"], routes: [{match: {prefix: /}, direct_response: {status: 200}}]}
-  clusters:
-  - name: app
-    load_assignment:
-      cluster_name: app
-      endpoints:
-      - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: BACK}}}}]
-  - name: tollgate
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    load_assignment:
-      cluster_name: tollgate
-      endpoints:
-      - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: GRPC}}}}]
-"""
+# What a request counts at Envoy.
+BY_CLIENT = [{"actions": [{"request_headers": {"header_name": "x-client", "descriptor_key": "small"}}]}]
 
 
 # What Envoy counts of its cluster if calls are answered, or are too late for it.
@@ -382,11 +324,9 @@ def check_envoy(files, tollgate, seconds):
         )
         processes.append(start(files, "slow", [tollgate, "run", "--config", str(files / "slow.yaml")]))
         wait_for(door)
-        text = ENVOY.replace("ADMIN", str(admin)).replace("FRONT", str(front)).replace("BACK", str(back))
-        text = text.replace("GRPC", str(door))
-        (files / "envoy.yaml").write_text(text)
-        envoy = ["envoy", "--config-path", str(files / "envoy.yaml"), "--concurrency", "1", "--use-dynamic-base-id"]
-        processes.append(start(files, "envoy", envoy))
+        settings = {"domain": "test", "timeout": "0.02s"}
+        command = envoy_front.command(files / "envoy.json", front, back, admin, door, BY_CLIENT, settings)
+        processes.append(start(files, "envoy", command))
         wait_for(front)
         codes, until, lock = {}, time.monotonic() + seconds, threading.Lock()
 

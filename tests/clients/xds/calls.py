@@ -25,88 +25,19 @@ sys.path += [str(HERE.parent), str(HERE.parents[2] / "scripts")]
 import grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
+import envoy_front
 import ports
 from ratelimit_calls import OK, OVER, one, question, same, start, wait_for
 
 ROUTE = "httproute/a-namespace-with-a-long-name/a-route-with-a-long-name-too/rule/12/match/3/" + "sub." * 16 + "example_com"
 COST = {"domain": "cost", "descriptors": [{"key": "client", "rate_limit": {"unit": "DAY", "requests_per_unit": 21}}]}
 
-ENVOY = """
-static_resources:
-  listeners:
-  - address: {socket_address: {address: 127.0.0.1, port_value: FRONT}}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: front
-          http_filters:
-          - name: envoy.filters.http.ratelimit
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
-              domain: cost
-              timeout: 5s
-              failure_mode_deny: true
-              enable_x_ratelimit_headers: DRAFT_VERSION_03
-              rate_limit_service:
-                transport_api_version: V3
-                grpc_service: {envoy_grpc: {cluster_name: ratelimit}}
-          - name: envoy.filters.http.router
-            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-          route_config:
-            virtual_hosts:
-            - name: all
-              domains: ["*"]
-              routes:
-              - match: {prefix: /}
-                route: {cluster: app}
-                typed_per_filter_config:
-                  envoy.filters.http.ratelimit:
-                    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
-                    rate_limits:
-                    - actions: [{request_headers: {header_name: x-client, descriptor_key: client}}]
-                      hits_addend: {number: 0}
-                    - actions: [{request_headers: {header_name: x-client, descriptor_key: client}}]
-                      hits_addend: {number: 10}
-                      apply_on_stream_done: true
-  - address: {socket_address: {address: 127.0.0.1, port_value: BACK}}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: back
-          http_filters:
-          - name: envoy.filters.http.router
-            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-          route_config:
-            virtual_hosts:
-            - {name: all, domains: ["*"], routes: [{match: {prefix: /}, direct_response: {status: 200}}]}
-  clusters:
-  - name: app
-    load_assignment:
-      cluster_name: app
-      endpoints:
-      - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: BACK}}}}]
-  - name: ratelimit
-    connect_timeout: 5s
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    transport_socket:
-      name: envoy.transport_sockets.tls
-      typed_config:
-        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
-        common_tls_context:
-          tls_certificates: [{certificate_chain: {filename: CERTS/tls.crt}, private_key: {filename: CERTS/tls.key}}]
-          validation_context: {trusted_ca: {filename: CERTS/ca.crt}}
-    load_assignment:
-      cluster_name: ratelimit
-      endpoints:
-      - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: GRPC}}}}]
-"""
+# A request asks before, and its response costs 10, as Envoy Gateway writes it.
+CLIENT = [{"request_headers": {"header_name": "x-client", "descriptor_key": "client"}}]
+BEFORE_AND_AFTER = [
+    {"actions": CLIENT, "hits_addend": {"number": 0}},
+    {"actions": CLIENT, "hits_addend": {"number": 10}, "apply_on_stream_done": True},
+]
 
 
 def openssl(*arguments):
@@ -176,6 +107,11 @@ class Client:
         except grpc.RpcError as error:
             return error.code()
 
+    def remaining(self, key, value):
+        """The code for no hits, and what remains."""
+        status = self.service.ShouldRateLimit(question(one(key, value, hits=0), domain="cost"), timeout=5).statuses[0]
+        return status.code, status.limit_remaining
+
     def limit(self, key):
         response = self.service.ShouldRateLimit(question(one(key, hits=0), domain="d"), timeout=5)
         return response.statuses[0].current_limit.requests_per_unit
@@ -218,18 +154,19 @@ def check_certificates(certs, client, port):
     same("certificates are exchanged and no call fails", [], failed)
 
 
-def check_envoy(files, certs, fronts, grpc_port):
-    front, back = fronts
-    text = ENVOY.replace("FRONT", str(front)).replace("BACK", str(back)).replace("GRPC", str(grpc_port)).replace("CERTS", str(certs))
-    (files / "envoy.yaml").write_text(text)
-    command = ["envoy", "--config-path", str(files / "envoy.yaml"), "--concurrency", "1", "--use-dynamic-base-id"]
+def check_envoy(files, certs, fronts, client, grpc_port):
+    front, back, admin = fronts
+    settings = {"domain": "cost", "timeout": "5s", "failure_mode_deny": True}
+    command = envoy_front.command(files / "envoy.json", front, back, admin, grpc_port, BEFORE_AND_AFTER, settings, certs)
     envoy = start(files, "envoy", command)
     wait_for(front)
 
     def get(name):
+        before = client.remaining("client", name)
         status, _ = shown(f"http://127.0.0.1:{front}/", headers={"x-client": name})
-        # The cost of a response is told after it.
-        time.sleep(0.3)
+        # Envoy tells the cost of a response after it.
+        if status == 200:
+            until(f"the cost of a response to {name} is counted", lambda: client.remaining("client", name) != before)
         return status
 
     same("limit 21, cost 10 a response: three pass, the fourth does not", [200] * 3 + [429], [get("a") for _ in range(4)])
@@ -242,7 +179,7 @@ def main():
     certs.mkdir(), limits.mkdir()
     authority(certs), sign(certs, 1)
     (files / "ratelimit").symlink_to(tollgate)
-    xds, redis, http, door, metrics, *fronts = ports.reserve(7)
+    xds, redis, http, door, metrics, *fronts = ports.reserve(8)
     tell(limits, "d.json", domain(3)), tell(limits, "cost.json", COST)
     route = {"key": ROUTE, "value": ROUTE, "rate_limit": {"unit": "DAY", "requests_per_unit": 5}}
     tell(limits, "route.json", {"domain": "routes", "descriptors": [route]})
@@ -294,7 +231,7 @@ def main():
         text = shown(f"http://127.0.0.1:{metrics}/metrics")[1]
         same(f"the dashboard finds its label of {len(label)} bytes", True, f'key1="{label}"' in text)
 
-        envoy, get = check_envoy(files, certs, fronts, door)
+        envoy, get = check_envoy(files, certs, fronts, client, door)
         processes.append(envoy)
         processes[0].kill(), processes[0].wait()
         same("without Redis: still limited", [200] * 3 + [429], [get("b") for _ in range(4)])
