@@ -2,12 +2,13 @@
 
 mod program;
 pub(crate) mod server;
+mod shapes;
 
 use std::net::SocketAddr;
 
 use super::grpc::{ask, descriptor, status_of_call, status_of_health};
 use crate::support::{Certificates, Client, Gateway, Reserved, admin_text, eventually};
-use server::{Domain, Limit, Limited, Server, TYPE, daily, domain};
+use server::{Limit, Limited, Server, TYPE, daily, domain};
 
 const TOKEN: &str = "Authorization: Bearer read-0123456789abcdef";
 
@@ -267,89 +268,4 @@ fn a_message_above_the_bound_is_not_read() {
     eventually("there is another stream", || last(&server) == 2);
     server.say("3", "c", &[domain("d", vec![daily("k", 4)])]);
     node.awaits("d", "k", 4);
-}
-
-/// The same limits as messages and as a file.
-#[test]
-fn messages_and_files_give_the_same_verdicts() {
-    let seconds = |requests| Some(Limit { unit: 3, requests });
-    let leaf = |key: &str, value: &str, requests| Limited {
-        key: key.into(),
-        value: value.into(),
-        limit: seconds(requests),
-        ..Limited::default()
-    };
-    let below = |key: &str, value: &str, below| Limited {
-        key: key.into(),
-        value: value.into(),
-        below,
-        ..Limited::default()
-    };
-    // The shapes of Envoy Gateway: a route, and below it rules that match headers and addresses.
-    let route = "httproute/default/app/rule/0/match/0/app_example";
-    let rules = vec![
-        below(
-            "rule-0-match-0",
-            "rule-0-match-0",
-            vec![
-                leaf("rule-0-match--1", "rule-0-match--1", 2),
-                Limited { shadow: true, ..leaf("rule-0-match-1", "", 1) },
-            ],
-        ),
-        below("masked_remote_address", "192.168.0.0/16", vec![leaf("remote_address", "", 1)]),
-        leaf("rule-2-match--1", "rule-2-match--1", 0),
-    ];
-    let all: Vec<Domain> = vec![domain("default/eg/http", vec![below(route, route, rules)])];
-    let file = format!(
-        "domain: default/eg/http\ndescriptors:\n- key: {route}\n  value: {route}\n  descriptors:\n  \
-         - key: rule-0-match-0\n    value: rule-0-match-0\n    descriptors:\n    - {{ key: \
-         rule-0-match--1, value: rule-0-match--1, rate_limit: {{ unit: hour, requests_per_unit: 2 }} \
-         }}\n    - {{ key: rule-0-match-1, shadow_mode: true, rate_limit: {{ unit: hour, \
-         requests_per_unit: 1 }} }}\n  - key: masked_remote_address\n    value: 192.168.0.0/16\n    \
-         descriptors:\n    - {{ key: remote_address, rate_limit: {{ unit: hour, requests_per_unit: 1 \
-         }} }}\n  - {{ key: rule-2-match--1, value: rule-2-match--1, rate_limit: {{ unit: hour, \
-         requests_per_unit: 0 }} }}\n"
-    );
-    let directory = tempfile::tempdir().expect("a directory");
-    std::fs::write(directory.path().join("eg.yaml"), file).expect("a file");
-    let files = Gateway::start(&format!(
-        "check: {{ grpc: {{ address: \"127.0.0.1:0\", envoy_config: {:?} }} }}\n",
-        directory.path()
-    ));
-    let server = Server::new();
-    let node = Node::new(server.address(), "");
-    server.nth(0);
-    server.say("1", "a", &all);
-    eventually("the limits hold", || node.remaining("default/eg/http", "k").is_some());
-    let questions: [&[(&str, &str)]; 6] = [
-        &[
-            (route, route),
-            ("rule-0-match-0", "rule-0-match-0"),
-            ("rule-0-match--1", "rule-0-match--1"),
-        ],
-        &[(route, route), ("rule-0-match-0", "rule-0-match-0"), ("rule-0-match-1", "tenant")],
-        &[
-            (route, route),
-            ("masked_remote_address", "192.168.0.0/16"),
-            ("remote_address", "192.168.1.1"),
-        ],
-        &[
-            (route, route),
-            ("masked_remote_address", "192.168.0.0/16"),
-            ("remote_address", "192.168.1.2"),
-        ],
-        &[(route, route), ("rule-2-match--1", "rule-2-match--1")],
-        &[(route, route)],
-    ];
-    let verdicts = |address: SocketAddr| {
-        let ask = |entries: &&[(&str, &str)]| {
-            let answer = ask(address, "default/eg/http", vec![descriptor(entries, None)]);
-            (answer.code, answer.statuses[0].code, answer.statuses[0].remaining)
-        };
-        (0..4).map(|_| questions.iter().map(ask).collect()).collect::<Vec<Vec<_>>>()
-    };
-    let [by_messages, by_files] = [node.grpc, files.addresses()[0]].map(verdicts);
-    assert_eq!(by_messages, by_files);
-    let codes: Vec<i32> = by_files.iter().map(|row| row[0].0).collect();
-    assert_eq!(codes, [1, 1, 2, 2]);
 }

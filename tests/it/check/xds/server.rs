@@ -95,6 +95,8 @@ pub(crate) struct Limited {
     pub(super) below: Vec<Limited>,
     #[prost(bool, tag = "5")]
     pub(super) shadow: bool,
+    #[prost(bool, tag = "6")]
+    pub(super) detailed: bool,
     #[prost(bool, tag = "7")]
     pub(super) quota: bool,
 }
