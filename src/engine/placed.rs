@@ -9,9 +9,11 @@ use super::Undecidable;
 
 /// A request with its route and its client.
 pub struct Placed<'r, 'q> {
+    /// The request, as policies see it.
     pub request: &'q RequestView<'q>,
     /// The index of the route.
     pub route: usize,
+    /// The client, as the policies of the route see it.
     pub subject: Subject<'r, 'q>,
 }
 
