@@ -14,6 +14,7 @@ import http.client
 import http.server
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ sys.dont_write_bytecode = True
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(PROJECT / "scripts"))
 
+import kong
 import ports
 
 # The limits of docs/import.md, each in a location of its own.
@@ -198,13 +200,14 @@ class Programs:
     def imported(self, kind, text):
         """Tollgate with what is imported from a text. The exit code says that no limit is lost."""
         (port,) = ports.reserve(1)
-        source = self.write(f"{kind}.source", text.format(port=port, backend=self.backend))
+        source = self.write(f"{kind}.source", text(port, self.backend))
         output = str(self.directory / f"{kind}.yaml")
         command = [self.tollgate, "import", kind, "-o", output, source]
         ran = subprocess.run(command, capture_output=True, text=True)
         if ran.returncode > 1:
             raise Failure(f"{' '.join(command)}: exit code {ran.returncode}\n{ran.stderr}")
-        yaml = pathlib.Path(output).read_text().replace("0.0.0.0:80", f"127.0.0.1:{port}")
+        yaml = pathlib.Path(output).read_text()
+        yaml = re.sub(r"0\.0\.0\.0:\d+", f"127.0.0.1:{port}", yaml)
         self.write(f"{kind}.yaml", yaml + "\ntelemetry: { access_log: false }\n")
         checked = subprocess.run([self.tollgate, "check", output], capture_output=True, text=True)
         if checked.returncode:
@@ -219,6 +222,10 @@ class Programs:
                 process.wait(5)
                 continue
             process.kill()
+
+
+def written(template):
+    return lambda port, backend: template.format(port=port, backend=backend)
 
 
 def ask(port, path, fields):
@@ -281,9 +288,10 @@ def main():
     problems = []
     try:
         groups = {
-            "nginx": [programs.nginx("nginx", "nginx"), programs.nginx("newer-nginx", newer), programs.imported("nginx", NGINX)],
-            "traefik": [programs.traefik(traefik), programs.imported("traefik", TRAEFIK)],
+            "nginx": [programs.nginx("nginx", "nginx"), programs.nginx("newer-nginx", newer), programs.imported("nginx", written(NGINX))],
+            "traefik": [programs.traefik(traefik), programs.imported("traefik", written(TRAEFIK))],
         }
+        programs.imported("kong", lambda _, backend: kong.text(backend))
         for name, port in programs.ports.items():
             eventually(f"{name} listens", lambda: listens(port))
         # Traefik listens before it has read its routes.
@@ -298,6 +306,7 @@ def main():
             ]
             for future in waiting:
                 problems.extend(future.result())
+            problems.extend(kong.faults(programs, ask))
             # The scenario with the same path comes later.
             for scenario in SCENARIOS["nginx"]:
                 if scenario[2] == "/field/" and not scenario[3]:

@@ -10,6 +10,8 @@ use super::table as tables;
 /// A plugin with what it applies to.
 #[derive(Clone, Debug)]
 pub struct Plugin {
+    /// Its number among all instances.
+    pub number: usize,
     /// The plugin itself.
     pub node: Node,
     /// The service by name.
@@ -121,6 +123,7 @@ impl Entities {
     ) {
         let or = |own: Option<String>, name: &str| own.or_else(|| reference(node.get(name)));
         let plugin = Plugin {
+            number: self.plugins.len(),
             node: node.clone(),
             service: or(service, "service"),
             route: or(route, "route"),

@@ -1,5 +1,6 @@
-//! `rate-limiting` and `rate-limiting-advanced`: policies of one route. The counters of Kong belong
-//! to a route and its service, so each route has policies of its own.
+//! `rate-limiting` and `rate-limiting-advanced`: policies. The counters of Kong belong to what the
+//! instance of the plugin is for, which is a route, a service or all routes. So routes of one
+//! instance share its policies.
 
 use super::entities::survey;
 use super::table::{ADVANCED, RATE_LIMITING};
@@ -19,10 +20,12 @@ const PERIODS: [(&str, &str); 6] = [
     ("year", "365d"),
 ];
 
-/// What limits of a route are made with.
+/// What limits of an instance are made with.
 pub struct Limits<'a> {
-    /// The name of the route.
-    pub route: &'a str,
+    /// The name of what it is for, with which the names of policies begin.
+    pub name: &'a str,
+    /// What it is for, as reports say it.
+    pub scope: &'a str,
     /// The word for a consumer, if the route knows consumers.
     pub consumer: Option<&'static str>,
     /// How many nodes counted apart.
@@ -57,9 +60,9 @@ impl Limits<'_> {
             let limit = format!("{count}/{window}");
             let mut policy = key.clone().with("algorithm", "fixed_window").with("limit", &*limit);
             policy.0.extend(common.0.clone());
-            let wish = format!("{}-{period}", self.route);
+            let wish = format!("{}-{period}", self.name);
             let name = self.plan.policies.add(&wish, node.place, policy);
-            let mut what = format!("route {}: policy {name:?}, {limit}", self.route);
+            let mut what = format!("{}: policy {name:?}, {limit}", self.scope);
             // A month is one of the calendar in UTC, here as there.
             let is_calendar = period == "year";
             if is_calendar {
@@ -110,14 +113,9 @@ impl Limits<'_> {
             }
             policy.put("limit", &*limit);
             policy.0.extend(common.0.clone());
-            let wish = format!("{}-{window}s", self.route);
+            let wish = format!("{}-{window}s", self.name);
             let name = self.plan.policies.add(&wish, place, policy);
-            self.say(
-                "limit",
-                place,
-                &format!("route {}: policy {name:?}, {limit}", self.route),
-                false,
-            );
+            self.say("limit", place, &format!("{}: policy {name:?}, {limit}", self.scope), false);
             names.push(name);
         }
         self.whole(plugin, &names, "limit and window_size".to_owned());
@@ -130,11 +128,7 @@ impl Limits<'_> {
         let place = plugin.get("name").place;
         match names {
             [] => self.notes.lost(name, place, format!("it has no limit that is known: {wanted}")),
-            _ => self.notes.taken(
-                name,
-                place,
-                format!("route {}: {} policies", self.route, names.len()),
-            ),
+            _ => self.notes.taken(name, place, format!("{}: {} policies", self.scope, names.len())),
         }
     }
 

@@ -8,6 +8,8 @@ mod plugins;
 mod routes;
 mod table;
 
+use std::collections::HashMap;
+
 use crate::files::{Files, Place, Unreadable};
 use crate::job::Job;
 use crate::node::documents;
@@ -49,7 +51,13 @@ pub fn read(files: &Files, job: &Job, notes: &mut Notes) -> Result<Plan, Unreada
     // Kong counts each IPv6 address apart.
     plan.client.put("ipv6_prefix", 128);
     let mut drafts = Vec::new();
-    let mut reader = Reader { entities: &entities, nodes: job.nodes, plan: &mut plan, notes };
+    let mut reader = Reader {
+        entities: &entities,
+        nodes: job.nodes,
+        plan: &mut plan,
+        notes,
+        limits: HashMap::new(),
+    };
     for route in &entities.routes {
         drafts.extend(reader.drafts(route));
     }

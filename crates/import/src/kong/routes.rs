@@ -1,6 +1,8 @@
 //! Routes and services: which requests, and where they go.
 
-use super::entities::{Entities, Route};
+use std::collections::HashMap;
+
+use super::entities::{Entities, Plugin, Route};
 use super::limits::Limits;
 use super::plugins::Fields;
 use super::table::PLUGINS;
@@ -33,7 +35,13 @@ pub struct Reader<'a> {
     pub plan: &'a mut Plan,
     /// What is said.
     pub notes: &'a mut Notes,
+    /// The policies of instances of plugins.
+    pub limits: HashMap<Counted, Vec<String>>,
 }
+
+/// What has counters of its own: the number of an instance of a plugin, the word for consumers, and the service if
+/// it counts by services.
+pub type Counted = (usize, Option<&'static str>, Option<String>);
 
 impl Reader<'_> {
     /// The routes of a route of Kong: one for each path.
@@ -169,17 +177,10 @@ impl Reader<'_> {
             if !table::survey(PLUGINS, base, plugin.node.get("name").place, self.notes) {
                 continue;
             }
-            let consumer = consumer.map(|_| "api_key");
-            let mut limits = Limits {
-                route: &own.name,
-                consumer,
-                nodes: self.nodes,
-                plan: self.plan,
-                notes: self.notes,
-            };
             match base {
-                "rate-limiting" => policies.extend(limits.plain(&plugin.node)),
-                "rate-limiting-advanced" => policies.extend(limits.advanced(&plugin.node)),
+                "rate-limiting" | "rate-limiting-advanced" => {
+                    policies.extend(self.limits(own, plugin, consumer.map(|_| "api_key")));
+                }
                 "key-auth" => self.key_auth(&plugin.node),
                 _ => fields.add(&own.name, plugin, self.plan, self.notes),
             }
@@ -188,6 +189,41 @@ impl Reader<'_> {
             fields.guards.put("policies", policies);
         }
         fields
+    }
+
+    /// The policies of an instance of a plugin that limits. All routes of the instance share them.
+    fn limits(
+        &mut self,
+        own: &Route,
+        plugin: &Plugin,
+        consumer: Option<&'static str>,
+    ) -> Vec<String> {
+        let config = plugin.node.get("config");
+        let by = config.get("limit_by").text().or_else(|| config.get("identifier").text());
+        let service = own.service.clone().filter(|_| by == Some("service"));
+        let counted = (plugin.number, consumer, service.clone());
+        if let Some(made) = self.limits.get(&counted) {
+            return made.clone();
+        }
+        let (name, scope) = match (&plugin.route, plugin.service.as_ref().or(service.as_ref())) {
+            (Some(_), _) => (&*own.name, format!("route {}", own.name)),
+            (None, Some(service)) => (&**service, format!("service {service}")),
+            (None, None) => ("all", "all routes".to_owned()),
+        };
+        let mut limits = Limits {
+            name,
+            scope: &scope,
+            consumer,
+            nodes: self.nodes,
+            plan: self.plan,
+            notes: self.notes,
+        };
+        let made = match plugin.node.str("name").starts_with("rate-limiting-advanced") {
+            true => limits.advanced(&plugin.node),
+            false => limits.plain(&plugin.node),
+        };
+        self.limits.insert(counted, made.clone());
+        made
     }
 
     /// Where keys are. Which keys are known is in a file of keys.
