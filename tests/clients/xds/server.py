@@ -70,6 +70,9 @@ class Server(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
             for stream in self.streams:
                 stream.put(None)
 
+    def heard(self, text):
+        print(text, flush=True)
+
     def response(self):
         with self.lock:
             self.nonce += 1
@@ -101,7 +104,7 @@ class Server(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
                 said = f"version {taken!r} nonce {event.response_nonce!r}"
                 node = f" node {event.node.id}" if event.node.id else ""
                 fault = f" error {event.error_detail.message!r}" if event.HasField("error_detail") else ""
-                print(f"told {said}{node}{fault}", flush=True)
+                self.heard(f"told {said}{node}{fault}")
                 if fault:
                     # The same again would be rejected again.
                     taken = str(self.version)
