@@ -58,7 +58,7 @@ fn answers(index: usize) -> Answers {
             "name": name, "mode": "enforce", "patch": null,
             "limit": { "units": 100, "window_ms": 60_000, "burst": 100 },
             "outcomes": { "1m": { "admitted": admitted, "refused": refused, "seconds": 60.0 } },
-            "use": { "measured": 100, "near": near },
+            "use": { "measured": 100, "near": near }, "unsettled": { "absent": 2, "left": 1 },
         })
     };
     let policies =
@@ -66,6 +66,7 @@ fn answers(index: usize) -> Answers {
     let client = |id: &str, text: &str, requests: u64, refused: u64| {
         json!({
             "id": id, "text": text, "requests": requests, "refused": refused, "error": 2,
+            "use": if refused > 5 { json!(1.0) } else { json!(0.455) },
         })
     };
     let clients = json!({ "policies": [{

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::figures::{Figures, Node, items, number as count, word};
+use super::super::form::percent;
 use super::super::table::{About, Client, Row, Table, number, text};
 use super::super::texts::wait;
 use super::asked::Asked;
@@ -21,6 +22,8 @@ struct Sums {
     requests: u64,
     refused: u64,
     error: u64,
+    /// The largest share of its limit that it had used.
+    used: Option<f64>,
     /// Its requests by gateway.
     by_node: ByNode,
     /// The lists that it is in.
@@ -53,6 +56,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
         number("REFUSED", 8),
         number("REQUESTS", 7),
         number("ERROR", 4),
+        number("USED", 5),
         text("ID", 3),
     ];
     let add_cells = by_node(&mut columns, figures, str::to_owned);
@@ -63,6 +67,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             sums.refused.to_string(),
             sums.requests.to_string(),
             sums.error.to_string(),
+            percent(sums.used),
             id.clone(),
         ];
         add_cells(&mut cells, &sums.by_node);
@@ -92,6 +97,11 @@ fn sums(figures: &Figures, asked: &Asked<'_>) -> ByClient {
                 sums.requests += count(&client["requests"]);
                 sums.refused += count(&client["refused"]);
                 sums.error += count(&client["error"]);
+                let used = client["use"].as_f64();
+                sums.used = match (sums.used, used) {
+                    (Some(one), Some(other)) => Some(one.max(other)),
+                    (one, other) => one.or(other),
+                };
                 *sums.by_node.entry(index).or_default() += count(&client["requests"]);
                 sums.lists.push(number);
             }

@@ -26,6 +26,7 @@ struct Sums {
     refused: u64,
     measured: u64,
     near: f64,
+    unsettled: u64,
     /// The refusals by gateway.
     by_node: ByNode,
 }
@@ -61,6 +62,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
         number("NEAR LIMIT", 5),
         text("LIMIT", 4),
         text("MODE", 3),
+        number("UNSETTLED", 2),
     ];
     let add_cells = by_node(&mut columns, figures, |label| format!("{label} REFUSED"));
     let row = |(name, sums): (String, Sums)| {
@@ -72,6 +74,7 @@ pub(super) fn table(figures: &Figures, asked: &Asked<'_>) -> Table {
             percent(sums.use_share()),
             sums.limit.clone(),
             sums.mode.clone(),
+            sums.unsettled.to_string(),
         ];
         add_cells(&mut cells, &sums.by_node);
         Row { is_refusing: sums.refused > 0, ..Row::about(cells, About::Policy(name)) }
@@ -100,6 +103,8 @@ fn sums(figures: &Figures, asked: &Asked<'_>) -> BTreeMap<String, Sums> {
             #[expect(clippy::cast_precision_loss, reason = "a share is shown with one decimal")]
             let weighed = near * measured as f64;
             sums.near += weighed;
+            let unsettled = policy["unsettled"].as_object().into_iter().flatten();
+            sums.unsettled += unsettled.map(|(_, requests)| count(requests)).sum::<u64>();
             sums.limit = limit(&policy["limit"]);
             let patched = if policy["patch"].is_null() { "" } else { ", patched" };
             sums.mode = format!("{}{patched}", word(&policy["mode"]));
