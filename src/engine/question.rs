@@ -118,19 +118,23 @@ impl Engine {
         limiter.peek_claims(claims, headroom, self.clock.now()).await.0
     }
 
-    /// Settles what was charged at `taken`, unless the mark was set before.
+    /// Settles what was charged at `taken`, unless the mark was set before. Reports the shares that
+    /// the settlement passes.
     ///
     /// # Errors
     /// If the store does not answer.
     pub async fn settle_once(
         &self,
-        (charged, policy): (&Charged, &Policy),
+        (charged, policy): (&Charged, &Arc<Policy>),
         (counter, mark): (&ChargedCounter, &Mark),
         (taken, actual): (Timestamp, u64),
     ) -> Result<Marked, StoreUnavailable> {
         let limiter = &self.deciding.limiter;
         let now = self.clock.now();
-        let marked = limiter.settle_once(charged, (counter, mark), (taken, actual), now).await?;
+        let told = self.telling();
+        let marked = limiter
+            .settle_once((charged, policy), (counter, mark), (taken, actual), now, told)
+            .await?;
         if marked == Marked::Now {
             self.deciding.units.settled(policy, charged.cost, actual);
         }

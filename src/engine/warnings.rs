@@ -35,10 +35,13 @@ impl Engine {
         if !lease.policies().any(|policy| policy.warn.is_some()) {
             return limiter.end(lease, ending, now);
         }
+        limiter.end_told(lease, ending, now, self.telling());
+    }
+
+    /// Reports a share that a settlement passes.
+    pub(super) fn telling(&self) -> impl Fn(Passage) + Clone + 'static {
         let engine = self.clone();
-        limiter.end_told(lease, ending, now, move |passage| {
-            engine.passed(&passage);
-        });
+        move |passage| _ = engine.passed(&passage)
     }
 
     /// Whether the share was not reported before.

@@ -97,6 +97,37 @@ fn a_body_of_which_the_size_is_not_known_reserves_the_most() {
 }
 
 #[test]
+fn the_access_log_has_the_model_that_a_request_names() {
+    let origin = telling();
+    let estimating = |reserve: &str, api: &str| {
+        limiting(&origin, &format!("reserve: {{ {reserve} }}, settle: {{ usage: {api} }}"), "")
+    };
+    let body = |model: &str| format!("{{\"model\":{model},\"max_tokens\":1}}");
+    let long = "\u{e9}".repeat(70);
+    let gateway = estimating("", "openai");
+    let mut client = gateway.client();
+    for model in ["\"gpt-5\"", "\"a\\n\\\"\\u001b[1m\"", "7", "null", "[]", &format!("\"{long}\"")]
+    {
+        left(&mut client, "/", &[JSON], &body(model));
+    }
+    client.get("/v1/models", &[]);
+    let lines = gateway.access_lines(7);
+    let models: Vec<_> = lines.iter().map(|line| line["model"].as_str()).collect();
+    let cut = "\u{e9}".repeat(64);
+    let expected =
+        [Some("gpt-5"), Some("a\n\"\u{1b}[1m"), Some("7"), None, None, Some(&*cut), None];
+    assert_eq!(models, expected);
+
+    let gateway = estimating("model: \"header:x-model\"", "openai");
+    left(&mut gateway.client(), "/", &[JSON, "X-Model: m 1"], &body("\"other\""));
+    assert_eq!(gateway.access_lines(1)[0]["model"], "m 1");
+    let gateway = estimating("", "gemini");
+    let path = "/v1beta/models/gemini-3:generateContent";
+    left(&mut gateway.client(), path, &[JSON], &body("\"other\""));
+    assert_eq!(gateway.access_lines(1)[0]["model"], "gemini-3");
+}
+
+#[test]
 fn a_request_without_a_body_passes_when_the_budget_is_used_up() {
     let origin = telling();
     let gateway = limiting(&origin, "reserve: {}, settle: { usage: openai }", "");

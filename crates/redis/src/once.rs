@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::consistency::StoreMode;
-use tollgate_core::store::{Charge, Correction, Mark, Marked, Source, StoreUnavailable};
+use tollgate_core::store::{
+    Charge, Correction, Mark, Marked, Moved, Source, StoreUnavailable, Told,
+};
 use tollgate_core::time::Timestamp;
 
 use super::batch::Repeat;
@@ -26,6 +28,7 @@ pub(crate) async fn correct(
     correction: &Correction<'_>,
     mark: &Mark,
     now: Timestamp,
+    told: Option<Told>,
 ) -> Result<Marked, StoreUnavailable> {
     let Correction { charge, source, .. } = correction;
     let is_exact = charge.consistency.mode == StoreMode::Exact;
@@ -35,12 +38,20 @@ pub(crate) async fn correct(
         Source::Store => {
             let together = is_exact.then_some(correction);
             let asked = ask(store, (charge, mark), together, now).await;
-            asked.map_err(|error| StoreUnavailable(error.to_string()))?
+            let (marked, moved) = asked.map_err(|error| StoreUnavailable(error.to_string()))?;
+            if is_exact {
+                if let (Some(moved), Some(told)) = (moved, told) {
+                    told(moved);
+                }
+                return Ok(marked);
+            }
+            marked
         }
     };
-    let is_made = *source == Source::Store && is_exact;
-    if marked == Marked::Now && !is_made {
-        store.correct(&[*correction], now);
+    match (marked, told) {
+        (Marked::Now, Some(told)) => store.correct_told(correction, now, told),
+        (Marked::Now, None) => store.correct(&[*correction], now),
+        (Marked::Before(_), _) => {}
     }
     Ok(marked)
 }
@@ -50,7 +61,7 @@ async fn ask(
     (charge, mark): (&Charge<'_>, &Mark),
     correction: Option<&Correction<'_>>,
     now: Timestamp,
-) -> Result<Marked, StoreError> {
+) -> Result<(Marked, Option<Moved>), StoreError> {
     let encoder: Rc<Encoder> = store.encoder().ok_or(StoreError::Away)?;
     let setting = mark.charge(charge.key);
     let Charge { key, algorithm, cost, binding, .. } = setting;
@@ -67,7 +78,9 @@ async fn ask(
     let first = answered.replies.first();
     let marked = first.map(|reply| Mark::outcome(&reply.verdict));
     let marked = marked.ok_or(StoreError::InvalidReply("no reply to the mark"))?;
+    let mut moved = None;
     if let (Marked::Now, Some(asked)) = (marked, correction) {
+        moved = Some(answered.moved(&asked, 1));
         if asked.ask.takes_away() {
             store.take_away(&asked, answered.at);
             store.node.invalidations.announce(&asked.key);
@@ -76,5 +89,5 @@ async fn ask(
             store.denied.borrow_mut().forget(&asked.key);
         }
     }
-    Ok(marked)
+    Ok((marked, moved))
 }

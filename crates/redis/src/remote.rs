@@ -118,8 +118,9 @@ impl RemoteStore for WorkerStore {
         correction: &'a Correction<'a>,
         mark: &'a Mark,
         now: Timestamp,
+        told: Option<Told>,
     ) -> LocalBoxFuture<'a, Result<Marked, StoreUnavailable>> {
-        once::correct(&self.0, correction, mark, now).boxed_local()
+        once::correct(&self.0, correction, mark, now, told).boxed_local()
     }
 
     fn trial<'a, 's: 'a>(

@@ -7,5 +7,6 @@ mod authorization;
 mod credentials;
 mod domains;
 mod grpc;
+mod settle;
 mod store;
 pub(crate) mod xds;

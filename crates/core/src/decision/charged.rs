@@ -5,12 +5,13 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::{RateLimiter, Report, Ruling};
+use super::watch::Watch;
+use super::{Passage, RateLimiter, Report, Ruling};
 use crate::algorithm::{Algorithm, MAX_LIMIT, Op};
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
 use crate::policy::{Beside, LimitChoice, PlanId, Policy};
-use crate::store::{Charge, Correction, Mark, Marked, Source, StoreUnavailable};
+use crate::store::{Charge, Correction, Mark, Marked, Source, StoreUnavailable, Told};
 use crate::time::{Span, Timestamp};
 
 /// What one policy has charged for one request.
@@ -46,6 +47,8 @@ pub enum ChargedLimit {
 pub struct ChargedCounter {
     key: Key,
     algorithm: Algorithm,
+    /// The limit that responses name.
+    limit: u64,
     consistency: Consistency,
 }
 
@@ -78,46 +81,66 @@ impl Charged {
     /// changed, and has no such counter any more.
     pub fn counter(&self, policy: &Policy) -> Option<ChargedCounter> {
         let own = Key { principal: self.client, counter: self.policy };
-        let (key, algorithm) = match self.limit {
+        let by_choice = |choice| {
+            let limit = policy.limit(choice);
+            (own, limit.widest().clone(), limit.algorithm.limit())
+        };
+        let (key, algorithm, limit) = match self.limit {
             _ if self.is_beyond => {
                 let beyond = &policy.elastic.as_ref()?.beyond;
-                (Beside::Beyond.key(own, beyond), beyond.clone())
+                (Beside::Beyond.key(own, beyond), beyond.clone(), beyond.limit())
             }
-            ChargedLimit::Own => (own, policy.limit(LimitChoice::Own).widest().clone()),
+            ChargedLimit::Own => by_choice(LimitChoice::Own),
             ChargedLimit::Plan(plan) => {
                 let choice = policy.plans.as_ref().map(|plans| plans.choice(plan));
-                (own, policy.limit(choice.unwrap_or(LimitChoice::Own)).widest().clone())
+                by_choice(choice.unwrap_or(LimitChoice::Own))
             }
             ChargedLimit::Key(units, window) => {
                 let limit = policy.override_limit(units, Some(window)).ok()?;
-                (Key { counter: limit.counter, ..own }, limit.widest().clone())
+                let key = Key { counter: limit.counter, ..own };
+                (key, limit.widest().clone(), limit.algorithm.limit())
             }
         };
-        Some(ChargedCounter { key, algorithm, consistency: policy.consistency })
+        Some(ChargedCounter { key, algorithm, limit, consistency: policy.consistency })
     }
 }
 
 impl RateLimiter {
     /// Settles units that were charged at `taken`, by the clock of the store: they have cost
-    /// `actual`. The mark is set in the same step. If it was set before, nothing changes.
+    /// `actual`. The mark is set in the same step. If it was set before, nothing changes. `told`
+    /// learns a share of the limit that the settlement passes, if the policy
+    /// [warns](Policy::warn).
     ///
     /// # Errors
     /// If the store does not answer. The same call again is safe.
     pub async fn settle_once(
         &self,
-        charged: &Charged,
+        (charged, policy): (&Charged, &Arc<Policy>),
         (counter, mark): (&ChargedCounter, &Mark),
         (taken, actual): (Timestamp, u64),
         now: Timestamp,
+        told: impl FnOnce(Passage) + 'static,
     ) -> Result<Marked, StoreUnavailable> {
-        let ChargedCounter { key, ref algorithm, consistency } = *counter;
+        let ChargedCounter { key, ref algorithm, limit, consistency } = *counter;
         let Charged { cost, source, .. } = *charged;
         let charge = Charge { key, algorithm, cost, binding: false, consistency };
         // At most twice the limit is counted.
         let actual = actual.min(2 * MAX_LIMIT);
         let op = Op::Settle { reserved: cost, actual, taken };
         let correction = Correction { charge, source, op };
-        self.store().as_ref().correct_once(&correction, mark, now).await
+        // Units beyond the limit have a counter of their own.
+        let watch = match charged.is_beyond {
+            false => Watch::new(policy, limit, &correction),
+            true => None,
+        };
+        let told = watch.map(|watch| -> Told {
+            Box::new(move |moved| {
+                if let Some(passage) = watch.passage(moved) {
+                    told(passage);
+                }
+            })
+        });
+        self.store().as_ref().correct_once(&correction, mark, now, told).await
     }
 }
 

@@ -119,7 +119,7 @@ mod tests {
         let settle = |id, value, actual, ms| {
             let mark = Mark::new(id, value, Span::from_secs(60)).expect("it is a time");
             let op = Op::Settle { reserved: COST, actual, taken: at(0) };
-            store.correct_once(&charge, op, &mark, at(ms))
+            store.correct_once(&charge, op, &mark, at(ms)).0
         };
         assert_eq!(settle(1 << 100, 2, 2, 10), Marked::Now);
         assert_eq!(used(at(10)), 2);

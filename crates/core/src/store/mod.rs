@@ -396,7 +396,8 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// Sets a mark and makes a correction, unless the mark was set before.
+    /// Sets a mark and makes a correction, unless the mark was set before. `told` is called as by
+    /// [`correct_told`](Self::correct_told), if the correction is made.
     ///
     /// # Errors
     /// If the store does not answer. The same call again is safe.
@@ -405,12 +406,18 @@ impl<'s> StoreRef<'s> {
         correction: &Correction<'_>,
         mark: &Mark,
         now: Timestamp,
+        told: Option<Told>,
     ) -> Result<Marked, StoreUnavailable> {
         match self {
             Self::Memory(memory) => {
-                Ok(memory.correct_once(&correction.charge, correction.op, mark, now))
+                let (marked, moved) =
+                    memory.correct_once(&correction.charge, correction.op, mark, now);
+                if let (Some(moved), Some(told)) = (moved, told) {
+                    told(moved);
+                }
+                Ok(marked)
             }
-            Self::Remote(remote) => remote.correct_once(correction, mark, now).await,
+            Self::Remote(remote) => remote.correct_once(correction, mark, now, told).await,
             Self::Trial(_) => Ok(Marked::Now),
         }
     }

@@ -92,6 +92,7 @@ pub trait RemoteStore: Debug {
         correction: &'a Correction<'a>,
         mark: &'a Mark,
         now: Timestamp,
+        told: Option<Told>,
     ) -> LocalBoxFuture<'a, Result<Marked, StoreUnavailable>>;
 
     /// See [`StoreRef::trial`](super::StoreRef::trial).

@@ -9,6 +9,7 @@ use super::*;
 use crate::consistency::{Consistency, StoreMode};
 use crate::meter::{MeterSpec, Metered};
 use crate::policy::WarnShares;
+use crate::store::Mark;
 
 fn warning(policy: Policy, percents: &[u8]) -> Policy {
     Policy { warn: WarnShares::new(percents).map(Box::new), ..policy }
@@ -91,6 +92,33 @@ async fn a_settlement_passes_shares_by_what_it_charges_beyond_the_reservation() 
     let gate = Gate::new([warning(metered(), &[50, 100])]);
     assert_eq!(settled(&gate, 60).await, [(50, 60)]);
     assert_eq!(settled(&gate, 1_000).await, [(100, 100)]);
+}
+
+#[tokio::test]
+async fn a_settlement_with_a_mark_passes_a_share_once() {
+    let gate = Gate::new([warning(policy("p", 100, DAY), &[50, 80])]);
+    let decision = gate.decide(0).await;
+    let report = &decision.reports[0];
+    let charged = Charged::of(report).expect("it is admitted");
+    let policy: &Arc<Policy> = report.policy;
+    let counter = charged.counter(policy).expect("it is known");
+    let mut passed = Vec::new();
+    for (id, actual) in [(1, 49), (2, 2), (2, 2), (3, 31), (4, 0), (5, 2)] {
+        let mark = Mark::new(id << 100, 7, DAY).expect("it lasts for a day");
+        let told = Rc::new(RefCell::new(None));
+        let to = Rc::clone(&told);
+        let settled = gate.limiter.settle_once(
+            (&charged, policy),
+            (&counter, &mark),
+            (Timestamp::default(), actual),
+            Timestamp::from_micros(1),
+            move |it| _ = to.replace(Some((it.share, it.used))),
+        );
+        settled.await.expect("the store is in memory");
+        passed.push(told.take());
+    }
+    // The settlements charge 48, 1, nothing, 30, less than nothing and 1.
+    assert_eq!(passed, [None, Some((50, 50)), None, Some((80, 80)), None, Some((80, 80))]);
 }
 
 #[tokio::test]
