@@ -6,6 +6,7 @@
 
 pub use crate::check::fuzzing::{descriptors, families, leases, pointers, questions};
 pub use crate::config::fuzzing::config;
+pub use crate::message::ask_fuzzing::asks;
 pub use crate::message::fuzzing::{hops, meters, targets, verdicts};
 pub use crate::message::read_body::fuzzing::bodies;
 pub use crate::message::rpc_fuzzing::{event_streams, messages};

@@ -60,6 +60,12 @@ impl Settlement {
         }
     }
 
+    /// Whether the answer must state its tokens.
+    pub fn asks_usage(&self) -> bool {
+        self.lease.policies().any(|policy| policy.asks_usage)
+            || self.later.as_ref().is_some_and(|later| later.asks_usage())
+    }
+
     /// Records the head of the response. Its body follows.
     pub fn answered<B: Body>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());

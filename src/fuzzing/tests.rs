@@ -140,8 +140,8 @@ macro_rules! targets {
 }
 
 targets! {
-    agents api_keys bodies certificate chunks config descriptors event_streams families forwarding
-    frames guard head hops hosts import_nginx import_yaml jwt keys leases logs messages meters
+    agents api_keys asks bodies certificate chunks config descriptors event_streams families
+    forwarding frames guard head hops hosts import_nginx import_yaml jwt keys leases logs messages meters
     origins passwords paths pointers prices proxied questions redis responses targets verdicts
 }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::closing::Closing;
 use super::compressing::Stream;
+use super::withholding::Withholding;
 use crate::message::{Failure, FieldFilter, Piece};
 use crate::proxy::{self, BrokenResponse};
 use crate::telemetry::Measurement;
@@ -32,6 +33,8 @@ struct Inner {
     left: u64,
     measurement: Option<Measurement>,
     closing: Closing,
+    /// What withholds an event of the body, if one is withheld.
+    withholding: Option<Box<Withholding>>,
     /// What compresses the body, if it is compressed.
     compressed: Option<Box<Compressed>>,
 }
@@ -57,8 +60,17 @@ impl ResponseBody {
         let (deadline, left) = (None, u64::MAX);
         let measurement = None;
         let closing = Closing::NOTHING;
+        let withholding = None;
         let compressed = None;
-        Self(Box::new(Inner { content, deadline, left, measurement, closing, compressed }))
+        Self(Box::new(Inner {
+            content,
+            deadline,
+            left,
+            measurement,
+            closing,
+            withholding,
+            compressed,
+        }))
     }
 
     /// The body of a response that the gateway has made.
@@ -93,6 +105,11 @@ impl ResponseBody {
     /// Whether the gateway has made it.
     pub fn is_local(&self) -> bool {
         matches!(self.0.content, Content::Local(_))
+    }
+
+    /// Withholds the event that states the tokens. The body must not have begun.
+    pub fn withhold_usage(&mut self) {
+        self.0.withholding = Some(Box::default());
     }
 
     /// Compresses the body. It must not have begun.
@@ -166,6 +183,31 @@ impl Inner {
         polled
     }
 
+    /// The next frame of the body as its client may see it.
+    fn poll_visible(&mut self, cx: &mut Context<'_>) -> Polled {
+        let Some(mut withholding) = self.withholding.take() else { return self.poll_content(cx) };
+        let polled = self.poll_withholding(cx, &mut withholding);
+        self.withholding = Some(withholding);
+        polled
+    }
+
+    fn poll_withholding(&mut self, cx: &mut Context<'_>, to: &mut Withholding) -> Polled {
+        if to.waits() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut known = to.known();
+        loop {
+            if let Some(next) = known {
+                return Poll::Ready(next);
+            }
+            known = match self.poll_content(cx) {
+                Poll::Ready(next) => to.add(next),
+                Poll::Pending => return Poll::Pending,
+            };
+        }
+    }
+
     /// The next frame of the compressed form of the body.
     fn poll_compressed(&mut self, cx: &mut Context<'_>, to: &mut Compressed) -> Polled {
         let Compressed { stream, rest } = to;
@@ -174,7 +216,7 @@ impl Inner {
             if let Some(rest) = rest {
                 return Poll::Ready(rest.take().map(Ok));
             }
-            let piece = match self.poll_content(cx) {
+            let piece = match self.poll_visible(cx) {
                 Poll::Ready(Some(Err(broken))) => return Poll::Ready(Some(Err(broken))),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(bytes) => compressor.add(&bytes),
@@ -206,7 +248,7 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
         let inner = &mut *self.0;
         let polled = match inner.compressed.take() {
-            None => inner.poll_content(cx),
+            None => inner.poll_visible(cx),
             Some(mut compressed) => {
                 let polled = inner.poll_compressed(cx, &mut compressed);
                 inner.compressed = Some(compressed);
@@ -226,11 +268,14 @@ impl Body for ResponseBody {
         if let Some(compressed) = &self.0.compressed {
             return matches!(compressed.rest, Some(None));
         }
+        if let Some(withholding) = &self.0.withholding {
+            return withholding.has_ended();
+        }
         self.0.content.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.0.compressed.is_some() {
+        if self.0.compressed.is_some() || self.0.withholding.is_some() {
             return SizeHint::default();
         }
         match &self.0.content {

@@ -17,6 +17,7 @@ use tollgate_core::request::{Malformed, RequestView};
 use tollgate_core::routes::Destination;
 use tollgate_core::time::{Span, monotonic};
 
+use super::ask_usage::ask_usage;
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
@@ -198,14 +199,17 @@ impl Gateway {
         client: &Rc<Client>,
         admission: Admission,
         mut head: Parts,
-        body: ClientBody,
+        mut body: ClientBody,
         exchange: &mut Exchange,
     ) -> Result<Option<Forward>, Failure> {
         let handling = &self.snapshot.routes[admission.route];
         if !decrement_max_forwards(&head.method, &mut head.headers) {
             return Ok(None);
         }
-        let max_bytes = handling.max_body_bytes;
+        let asked = ask_usage(exchange, &mut head.headers, &mut body);
+        // What the gateway writes is not among the bytes of the client.
+        let added = asked.map_or(0, |asked| asked.added);
+        let max_bytes = handling.max_body_bytes.map(|max| max.saturating_add_signed(added));
         let filter = &self.filters.requests;
         let mut body = RequestBody::new(body, max_bytes, client.demand, filter)?;
         let expectation = hold_until_wanted(&head, &mut body);

@@ -16,13 +16,14 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::algorithm::Retry;
 use tollgate_core::decision::{ApiFields, Decision, LimitFields, Outcome, OwnedDecision};
-use tollgate_core::meter::RpcMessage;
+use tollgate_core::meter::{Replacement, RpcMessage};
 use tollgate_core::policy::{BodyContent, Policy, Unit};
 use tollgate_core::refusal::ErrorFormat;
 use tollgate_core::request::{Content, Fields};
 use tollgate_core::time::{Moment, Span};
 
 use super::Gateway;
+use super::additions::{Additions, Asked};
 use super::body::ResponseBody;
 use super::closing::Closing;
 use super::completing::{add_fields, edit_response, record_response};
@@ -30,6 +31,7 @@ use super::negotiated::Negotiated;
 use super::record::{
     record_binding, record_decision, record_route, record_second_decision, record_settlement,
 };
+use super::withholding::withholds;
 use crate::engine::{self, Judgement, Settlement};
 
 use crate::message::{
@@ -79,19 +81,6 @@ pub struct Exchange {
     measurement: Measurement,
     /// Its record, and what must be settled when the response has ended.
     closing: Closing,
-}
-
-/// What few responses need besides what all of them have.
-#[derive(Debug, Default)]
-struct Additions {
-    /// The origin whose scripts may read it.
-    allowed_origin: Option<HeaderValue>,
-    /// Cookies that an authorizer gives the client.
-    cookies: Vec<HeaderValue>,
-    /// By when the response must come, if its time has begun before the request is dispatched.
-    deadline: Option<Instant>,
-    /// What is in the body of the request, if it was read.
-    content: Option<BodyContent>,
 }
 
 impl Exchange {
@@ -196,6 +185,23 @@ impl Exchange {
 
     fn content(&self) -> Option<&BodyContent> {
         self.additions.as_ref()?.content.as_ref()
+    }
+
+    /// What must be written into the body of the request so that the answer states its tokens. None:
+    /// no policy that counts the request wants that, or nothing must be written.
+    pub fn usage_to_ask(&self) -> Option<Replacement> {
+        let replacement = self.content()?.ask_usage.clone()?;
+        self.closing.settlement.as_deref()?.asks_usage().then_some(replacement)
+    }
+
+    /// Remembers that the body of the request was changed so.
+    pub fn has_asked(&mut self, asked: Asked) {
+        self.additions.get_or_insert_default().asked = Some(asked);
+    }
+
+    /// What was done to the body of the request so that the answer states its tokens.
+    fn asked(&self) -> Option<Asked> {
+        self.additions.as_ref()?.asked
     }
 
     /// The message of JSON-RPC in the body of the request, if it was read.
@@ -309,9 +315,13 @@ impl Exchange {
 
     /// Prepares its settlement for a response of an upstream. This is the request for it.
     pub fn settles_after(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
+        let added = self.asked().map_or(0, |asked| asked.added);
         if let Some(settlement) = &mut self.closing.settlement {
             let progress = body.progress();
-            let received = progress.map(|it| Rc::new(move || it.bytes()) as Rc<dyn Fn() -> u64>);
+            let received = progress.map(|progress| {
+                let bytes = move || progress.bytes().saturating_add_signed(-added);
+                Rc::new(bytes) as Rc<dyn Fn() -> u64>
+            });
             settlement.forwarded(headers, received);
         }
     }
@@ -439,6 +449,12 @@ impl Exchange {
         };
         if let Some(settlement) = &mut self.closing.settlement {
             settlement.answered(&response);
+        }
+        if self.asked().is_some()
+            && !response.body().is_local()
+            && withholds(response.headers_mut())
+        {
+            response.body_mut().withhold_usage();
         }
         if let Some(recording) = &mut self.closing.recording {
             record_response(&mut recording.record, failure, took, &mut response);

@@ -1,6 +1,8 @@
 //! The gateway of a worker: what requests need under one configuration. Their life is in
 //! [`life`].
 
+mod additions;
+mod ask_usage;
 mod asking;
 mod authorize;
 mod authorized;
@@ -20,6 +22,7 @@ mod queue;
 mod reading;
 mod record;
 mod refusing;
+mod withholding;
 
 use std::net::IpAddr;
 use std::rc::Rc;

@@ -1,6 +1,8 @@
 //! HTTP messages: the gateway's own responses, the fields that are removed from or added
 //! to forwarded messages, and the cost that a response states. Pure.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod ask_fuzzing;
 mod authorizer;
 mod challenge;
 mod compression;

@@ -10,6 +10,7 @@ mod agents;
 mod algorithms;
 mod answers;
 mod api_keys;
+mod ask_usage;
 mod authorizers;
 mod bodies;
 mod check;

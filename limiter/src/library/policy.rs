@@ -204,7 +204,7 @@ impl Policy {
     pub fn reserve(mut self, units: u64, settle: Settle) -> Self {
         let settle = self.read(Field::Settle, settle.compile());
         let units = Written::Given(ReserveSpec::Units(units));
-        self.spec.cost = Written::Given(CostSpec::Reserve { units, settle });
+        self.spec.cost = Written::Given(CostSpec::Reserve { units, settle, asks_usage: false });
         self
     }
 

@@ -5,6 +5,7 @@
 //! discarded, or the connection closes and the response says so (RFC 9112, section 9.6).
 //! [`Exchange`] decides which.
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -44,6 +45,14 @@ impl ClientBody {
     pub fn beginning_with(mut self, held: HeldBody) -> Self {
         self.held = Some(Box::new(held));
         self
+    }
+
+    /// Replaces a part of the beginning that was read. None of it must have been forwarded. Returns
+    /// the length of the beginning then, or none if none was read.
+    pub fn replace(&mut self, range: &Range<u64>, text: &'static [u8]) -> Option<u64> {
+        let held = self.held.as_deref_mut()?;
+        held.replace(range, text);
+        Some(held.bytes())
     }
 }
 

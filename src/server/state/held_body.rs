@@ -1,6 +1,7 @@
 //! A body, or the beginning of one, that was read before it is forwarded.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -91,6 +92,25 @@ impl HeldBody {
     /// Keeps the trailers, with which the body ends.
     pub fn end_with(&mut self, trailers: HeaderMap) {
         self.trailers = Some(trailers);
+    }
+
+    /// Replaces these bytes by others. Nothing of the body must have been forwarded.
+    pub fn replace(&mut self, range: &Range<u64>, text: &'static [u8]) {
+        self.end_block();
+        let mut text = Some(Bytes::from_static(text));
+        let mut begin = 0;
+        for mut block in std::mem::take(&mut self.blocks) {
+            let end = begin + u64::try_from(block.len()).unwrap_or(u64::MAX);
+            // How many bytes of the block are before this place in the body.
+            let until = |place: u64| usize::try_from(place.clamp(begin, end) - begin).unwrap_or(0);
+            let behind = block.split_off(until(range.end));
+            block.truncate(until(range.start));
+            let inserted = if range.start <= end { text.take() } else { None };
+            let pieces = [Some(block), inserted, Some(behind)];
+            self.blocks.extend(pieces.into_iter().flatten().filter(|piece| !piece.is_empty()));
+            begin = end;
+        }
+        self.bytes = self.blocks.iter().map(|it| u64::try_from(it.len()).unwrap_or(u64::MAX)).sum();
     }
 
     /// All blocks. They are shared, and not copied.
@@ -217,6 +237,28 @@ mod tests {
             let blocks: Vec<u8> = body.blocks().flatten().collect();
             prop_assert_eq!(&blocks, &whole);
             prop_assert_eq!(&bytes_of(body), &whole);
+            prop_assert_eq!(memory.used(), 0);
+        }
+
+        #[test]
+        fn the_bytes_of_a_range_are_replaced(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..3000), 1..9),
+            range: [prop::sample::Index; 2],
+        ) {
+            let (memory, mut body) = held(u64::MAX, true);
+            for piece in &pieces {
+                prop_assert_eq!(body.push(piece), Ok(()));
+            }
+            let whole = pieces.concat();
+            let mut ends = range.map(|it| it.index(whole.len() + 1));
+            ends.sort_unstable();
+            let [begin, end] = ends;
+            let place = |at: usize| u64::try_from(at).unwrap();
+            body.replace(&(place(begin)..place(end)), b"text");
+            let expected = [&whole[..begin], b"text", &whole[end..]].concat();
+            prop_assert_eq!(body.bytes(), place(expected.len()));
+            prop_assert_eq!(body.size_hint(&SizeHint::with_exact(0)).exact(), Some(body.bytes()));
+            prop_assert_eq!(&bytes_of(body), &expected);
             prop_assert_eq!(memory.used(), 0);
         }
     }

@@ -45,24 +45,40 @@ impl<F: Collect> Events<F> {
         Self { line: Line::Mark(0), after_cr: false, document: Document::new(follower) }
     }
 
+    /// What follows the data of each event.
+    pub(super) const fn follower(&mut self) -> &mut F {
+        self.document.follower()
+    }
+
     /// Reads the next bytes.
     pub(super) fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let (inside, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            let (read, _) = self.read_event(bytes);
+            bytes = &bytes[read..];
+        }
+    }
+
+    /// Reads bytes until an event ends. Returns how many were read, and whether one has ended.
+    pub(super) fn read_event(&mut self, bytes: &[u8]) -> (usize, bool) {
+        let mut read = 0;
+        while read < bytes.len() {
+            let rest = &bytes[read..];
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let inside = &rest[..end.unwrap_or(rest.len())];
             if !inside.is_empty() {
                 self.after_cr = false;
                 self.read_line(inside);
             }
-            bytes = rest;
-            if let [ending, rest @ ..] = rest {
+            read += inside.len();
+            if let Some(ending) = bytes.get(read) {
+                read += 1;
                 let after_cr = std::mem::replace(&mut self.after_cr, *ending == b'\r');
-                if !(after_cr && *ending == b'\n') {
-                    self.end_line();
+                if !(after_cr && *ending == b'\n') && self.end_line() {
+                    return (read, true);
                 }
-                bytes = rest;
             }
         }
+        (read, false)
     }
 
     /// The stream has ended. Returns what follows it.
@@ -99,13 +115,15 @@ impl<F: Collect> Events<F> {
         }
     }
 
-    /// A blank line ends the event. The first line of the stream does not, even if it is
-    /// blank. A line that consists of `data` has no effect: it would be one more empty line
+    /// Returns whether the line ends an event. A blank line does, but for the first line of the
+    /// stream. A line that consists of `data` has no effect: it would be one more empty line
     /// in a JSON document.
-    fn end_line(&mut self) {
+    fn end_line(&mut self) -> bool {
         let line = std::mem::replace(&mut self.line, Line::Name(0));
-        if matches!(line, Line::Name(0)) {
+        let is_blank = matches!(line, Line::Name(0));
+        if is_blank {
             self.document.complete();
         }
+        is_blank
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! The same reader of JSON finds [values](ValueScanner) in the bodies of requests.
 
+mod ask;
 mod content;
 mod event_stream;
 mod events;
@@ -24,6 +25,7 @@ mod texts;
 mod trail;
 mod usage;
 mod values;
+mod withheld;
 
 use std::num::NonZeroU64;
 
@@ -31,6 +33,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 pub use crate::price::Usage;
+pub use ask::{AskScanner, Replacement};
 use content::{Content, Form, form};
 pub use expected::Expected;
 use field::in_field;
@@ -41,6 +44,7 @@ pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
 use usage::Counted;
 pub use usage::{UsageApi, Weights};
 pub use values::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, ValueScanner};
+pub use withheld::WithheldUsage;
 
 /// Where the cost of a response is found.
 ///

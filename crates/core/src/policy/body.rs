@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderName};
 use super::fields::{Lack, header};
 use super::{KeyExpr, Policy, Reservation, pairs};
 use crate::meter::{
-    DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Messages, Pointer, RpcMessage,
-    ValueScanner,
+    AskScanner, DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Messages, Pointer,
+    Replacement, RpcMessage, ValueScanner,
 };
 use crate::request::{ContentFault, ContentSize, ContentValue, ContentValues, ContentWord, Fields};
 
@@ -49,11 +49,14 @@ pub struct BodyContent {
     pub values: ContentValues,
     /// The message of JSON-RPC, if it is searched for and was found.
     pub message: Option<RpcMessage>,
+    /// What must be written into the body, without its content coding, so that the answer states
+    /// its tokens. None: a policy does not want that, or nothing must be written.
+    pub ask_usage: Option<Replacement>,
 }
 
 impl From<ContentValues> for BodyContent {
     fn from(values: ContentValues) -> Self {
-        Self { values, message: None }
+        Self { values, ..Self::default() }
     }
 }
 
@@ -76,6 +79,14 @@ enum Form {
 struct Json {
     values: ValueScanner,
     messages: Option<MessageScanner>,
+    ask: Option<AskScanner>,
+}
+
+/// What was found in a document besides its values.
+#[derive(Clone, Debug, Default)]
+struct Beside {
+    messages: Option<Result<Messages, DocumentFault>>,
+    ask: Option<Result<Option<Replacement>, DocumentFault>>,
 }
 
 /// What a content type says of the body.
@@ -123,7 +134,7 @@ impl BodyWords {
                 ContentWord::McpMethod | ContentWord::McpTool => {
                     [METHOD, TOOL].into_iter().for_each(&mut search)
                 }
-                ContentWord::Form(_) | ContentWord::Calls => {}
+                ContentWord::Form(_) | ContentWord::Calls | ContentWord::AskUsage => {}
             }
         }
         stored.iter().for_each(|pointer| search(pointer));
@@ -152,6 +163,12 @@ impl BodyWords {
         Self { reads_message: true, ..self }
     }
 
+    /// The same words. The body is read as a message of JSON-RPC if it is so for `other`.
+    #[must_use]
+    pub fn as_message_of(self, other: &Self) -> Self {
+        Self { reads_message: other.reads_message, ..self }
+    }
+
     /// The number of JSON Pointers for which a body is searched.
     pub fn pointers(&self) -> usize {
         self.pointers.len()
@@ -168,13 +185,14 @@ impl BodyWords {
         };
         let is_form = |word: &ContentWord| matches!(word, ContentWord::Form(_));
         let form = match kind {
-            Kind::Json if self.measures || self.reads_messages() || !self.pointers.is_empty() => {
+            Kind::Json if self.reads_documents() => {
                 let values = match self.measures {
                     true => ValueScanner::with_files(&self.pointers),
                     false => ValueScanner::new(&self.pointers),
                 };
                 let messages = self.reads_messages().then(MessageScanner::default);
-                Form::Json(Box::new(Json { values, messages }))
+                let ask = self.asks_usage().then(AskScanner::default);
+                Form::Json(Box::new(Json { values, messages, ask }))
             }
             Kind::Parameters if self.words.iter().any(is_form) => Form::Parameters(Vec::new()),
             _ => return Err(self.all(Ok(None))),
@@ -185,6 +203,16 @@ impl BodyWords {
     /// What the words have in an empty body: nothing.
     pub fn in_nothing(&self) -> ContentValues {
         self.all(Ok(None)).with_size(self.measures.then(ContentSize::default))
+    }
+
+    /// Whether documents are read.
+    fn reads_documents(&self) -> bool {
+        self.measures || self.reads_messages() || self.asks_usage() || !self.pointers.is_empty()
+    }
+
+    /// Whether an answer must state its tokens.
+    fn asks_usage(&self) -> bool {
+        self.words.contains(&ContentWord::AskUsage)
     }
 
     /// Whether the body is read as messages of JSON-RPC.
@@ -202,7 +230,7 @@ impl BodyWords {
     fn in_document(
         &self,
         found: &DocumentValues,
-        messages: Option<&Result<Messages, DocumentFault>>,
+        beside: &Beside,
         headers: &HeaderMap,
     ) -> ContentValues {
         let at = |pointer: &str| {
@@ -220,7 +248,11 @@ impl BodyWords {
             ContentWord::Json(pointer) => Ok(bytes(at(pointer))),
             ContentWord::McpMethod => of_mcp(method),
             ContentWord::McpTool => of_mcp(tool),
-            ContentWord::Calls => match messages {
+            ContentWord::AskUsage => match &beside.ask {
+                Some(Err(fault)) => Err((*fault).into()),
+                Some(Ok(_)) | None => Ok(None),
+            },
+            ContentWord::Calls => match &beside.messages {
                 Some(Ok(found)) => Ok(Some(found.calls.to_string().into_bytes().into())),
                 Some(Err(fault)) => Err((*fault).into()),
                 None => Ok(None),
@@ -267,6 +299,9 @@ impl BodyReading<'_> {
                 if let Some(messages) = &mut json.messages {
                     messages.read(chunk);
                 }
+                if let Some(ask) = &mut json.ask {
+                    ask.read(chunk);
+                }
             }
             Form::Parameters(form) => form.extend_from_slice(chunk),
         }
@@ -277,30 +312,34 @@ impl BodyReading<'_> {
         self.end_all(headers).values
     }
 
-    /// The values and the message, after the body has ended. The request has these fields.
+    /// The values and all else, after the body has ended. The request has these fields.
     pub fn end_all(self, headers: &HeaderMap) -> BodyContent {
         let Self { words, form, bytes } = self;
         let mut size = ContentSize { bytes, ..ContentSize::default() };
-        let mut message = None;
+        let mut beside = Beside::default();
         let values = match form {
             Form::Json(json) => {
-                let messages = json.messages.map(MessageScanner::end);
-                let values = match json.values.end() {
+                beside.messages = json.messages.map(MessageScanner::end);
+                beside.ask = json.ask.map(AskScanner::end);
+                match json.values.end() {
                     Ok(found) => {
                         size.files = found.files.count;
                         size.file_bytes = found.files.bytes;
                         size.names_stored_input = words.is_stored_named(&found);
-                        words.in_document(&found, messages.as_ref(), headers)
+                        words.in_document(&found, &beside, headers)
                     }
-                    Err(fault) => words.all(Err(fault.into())),
-                };
-                message = messages.and_then(|found| found.ok()?.message);
-                values
+                    Err(fault) => {
+                        beside = Beside::default();
+                        words.all(Err(fault.into()))
+                    }
+                }
             }
             Form::Parameters(form) => words.in_form(&form),
         };
         let values = values.with_size(words.measures.then_some(size));
-        BodyContent { values, message }
+        let message = beside.messages.and_then(|found| found.ok()?.message);
+        let ask_usage = beside.ask.and_then(|found| found.ok()?);
+        BodyContent { values, message, ask_usage }
     }
 }
 

@@ -41,11 +41,12 @@ impl Subject<'_, '_> {
         }
     }
 
-    /// Whether programs read other calls in the body, on which the cost under this policy depends.
+    /// Whether programs read other calls in the body, or another request for tokens, on which the
+    /// cost under this policy depends.
     pub(crate) fn has_ambiguous_cost(&self, policy: &Policy) -> bool {
-        policy.cost == Cost::Calls
-            && matches!(self.request.values(), Content::Read(values)
-                if values.get(&ContentWord::Calls).is_err())
+        let Content::Read(values) = self.request.values() else { return false };
+        policy.cost == Cost::Calls && values.get(&ContentWord::Calls).is_err()
+            || policy.asks_usage && values.get(&ContentWord::AskUsage).is_err()
     }
 
     /// The cost that a trusted peer names. None if the peer is not trusted, or the value is

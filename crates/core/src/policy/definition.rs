@@ -39,6 +39,9 @@ pub struct Policy {
     pub response: Option<Template>,
     /// The units that a request costs.
     pub cost: Cost,
+    /// Whether requests that it counts are changed so that their answers state their tokens: see
+    /// [`AskScanner`](crate::meter::AskScanner).
+    pub asks_usage: bool,
     /// The outcomes that are counted.
     pub count: Count,
     /// How a store that several nodes share keeps its counters.
@@ -77,6 +80,8 @@ pub enum Unit {
 
 /// The word of a cost by calls.
 static CALLS: ContentWord = ContentWord::Calls;
+/// The word of a policy that asks for tokens.
+static ASK_USAGE: ContentWord = ContentWord::AskUsage;
 
 impl Policy {
     /// What its limit counts.
@@ -99,6 +104,7 @@ impl Policy {
             exempt: Exempt::default(),
             response: None,
             cost: Cost::Fixed(1),
+            asks_usage: false,
             count: Count::default(),
             consistency: Consistency::default(),
             mode: Mode::default(),
@@ -133,6 +139,7 @@ impl Policy {
     pub fn needs_body(&self) -> bool {
         self.cost.reservation().is_some()
             || self.cost == Cost::Calls
+            || self.asks_usage
             || self.keys().any(KeyExpr::needs_body)
     }
 
@@ -140,7 +147,8 @@ impl Policy {
     pub fn body_words(&self) -> impl Iterator<Item = &ContentWord> {
         let estimate = self.cost.reservation().into_iter().flat_map(Reservation::words);
         let calls = (self.cost == Cost::Calls).then_some(&CALLS);
-        self.keys().flat_map(KeyExpr::body_words).chain(estimate).chain(calls)
+        let ask = self.asks_usage.then_some(&ASK_USAGE);
+        self.keys().flat_map(KeyExpr::body_words).chain(estimate).chain(calls).chain(ask)
     }
 
     /// All counters that it may keep for a client, except those of single keys that have

@@ -216,8 +216,8 @@ impl Subject<'_, '_> {
 /// The value of a word in the body.
 pub(super) fn of_body<'a>(word: &'a ContentWord, value: Cow<'a, [u8]>) -> Single<'a> {
     let tag = match word {
-        // The calls are a cost, and never a key.
-        ContentWord::Json(_) | ContentWord::Calls => Tag::Json,
+        // The last two are never a key.
+        ContentWord::Json(_) | ContentWord::Calls | ContentWord::AskUsage => Tag::Json,
         ContentWord::Form(_) => Tag::Form,
         ContentWord::McpMethod => Tag::McpMethod,
         ContentWord::McpTool => Tag::McpTool,

@@ -29,6 +29,9 @@ pub enum ContentWord {
     McpTool,
     /// The number of calls in a message of JSON-RPC or in a batch. It is a cost, and not a key.
     Calls,
+    /// Whether a chat asks for the tokens of its answer. It has no value, and is not a key. It is a
+    /// fault if programs read different members.
+    AskUsage,
 }
 
 /// Why a value cannot be used: backends may read another one.
@@ -132,7 +135,7 @@ impl ContentWord {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Json(name) | Self::Form(name) => Some(name),
-            Self::McpMethod | Self::McpTool | Self::Calls => None,
+            Self::McpMethod | Self::McpTool | Self::Calls | Self::AskUsage => None,
         }
     }
 }
@@ -146,6 +149,7 @@ impl fmt::Display for ContentWord {
             Self::McpMethod => f.write_str("mcp:method"),
             Self::McpTool => f.write_str("mcp:tool"),
             Self::Calls => f.write_str("messages"),
+            Self::AskUsage => f.write_str("ask_usage"),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::policy::{Cost, Count, Policy};
+use tollgate_core::request::ContentWord;
 
 use crate::config::field::{Entries, Field};
 use crate::config::model::Config;
@@ -34,7 +35,7 @@ fn needed(policy: &Policy) -> Option<(&'static str, &'static str)> {
         let what = "knows neither the body nor the cost in the response: it reserves by the length";
         return Some((what, "let this gateway forward the requests, or ask with /v1/check"));
     }
-    if policy.needs_body() {
+    if policy.body_words().any(|word| *word != ContentWord::AskUsage) {
         let what = "has no values of the body: the other proxy does not send it";
         return Some((what, "use another key, or let this gateway forward the requests"));
     }

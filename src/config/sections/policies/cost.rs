@@ -103,6 +103,7 @@ impl RawCost {
             [false, false, false, true] => Some(CostSpec::Reserve {
                 units: reserve::spec(&self.reserve),
                 settle: self.settle.read(|settle| settle.value.spec(settle.span, cx)),
+                asks_usage: self.settle.value().is_some_and(RawSettle::asks_usage),
             }),
             _ => {
                 let message =

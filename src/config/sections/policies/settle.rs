@@ -37,6 +37,12 @@ pub struct RawSettle {
     #[schemars(extend("x-default" = "keep"))]
     #[schemars(example = &"estimate")]
     unsettled: Field<Word<OnUnsettled>>,
+    /// With `usage: openai`: whether the gateway asks for the tokens of a streamed chat completion, if
+    /// its client does not. It sets `stream_options.include_usage` in the request, and withholds the
+    /// event with the tokens from the client.
+    #[schemars(extend("default" = false))]
+    #[schemars(example = true)]
+    ask_usage: Field<bool>,
     /// At this place in its body, which is a JSON document, whatever its `Content-Type` says.
     #[schemars(extend("x-default" = "none"))]
     json: Field<PointerText>,
@@ -124,7 +130,8 @@ words! {
 
 impl RawSettle {
     pub fn spec(&self, span: TextSpan, cx: &Context<'_>) -> Option<SettleSpec> {
-        let Self { header, body, usage, weights, unsettled, json, sse_json, response_bytes } = self;
+        let Self { header, body, usage, weights, unsettled, ask_usage, json, sse_json, .. } = self;
+        let response_bytes = &self.response_bytes;
         let sources = [
             header.is_absent(),
             body.is_absent(),
@@ -139,11 +146,21 @@ impl RawSettle {
             cx.error(span, message, "write exactly one of them");
             return None;
         }
-        for (span, field) in [(weights.span(), "weights"), (unsettled.span(), "unsettled")] {
+        for (span, field) in [
+            (weights.span(), "weights"),
+            (unsettled.span(), "unsettled"),
+            (ask_usage.span(), "ask_usage"),
+        ] {
             if let Some(span) = span.filter(|_| usage.is_absent()) {
                 let message = format!("\"{field}\" belongs to \"usage\"");
                 cx.error(span, &message, "leave it out, or write \"usage\" too");
             }
+        }
+        if let Some(span) = ask_usage.span().filter(|_| self.asks_usage())
+            && usage.value().is_some_and(|Word(api)| *api != UsageApi::OpenAi)
+        {
+            let message = "only chat completions of OpenAI can be asked for their tokens";
+            cx.error(span, message, "leave it out: the streams of other APIs state their tokens");
         }
         if let Some(Size(bytes)) = response_bytes.value() {
             return Some(SettleSpec::Bytes(*bytes));
@@ -162,6 +179,11 @@ impl RawSettle {
             Some(OnUnsettled::Estimate) => meter.map(SettleSpec::Estimated),
             Some(OnUnsettled::Keep) | None => meter.map(SettleSpec::Meter),
         }
+    }
+
+    /// Whether requests are changed so that their answers state their tokens.
+    pub fn asks_usage(&self) -> bool {
+        self.ask_usage.copied() == Some(true)
     }
 
     /// Where `unsettled` is written.

@@ -42,9 +42,10 @@ pub fn connect(
         let Some(route) = &mut routes[index] else { continue };
         if let Some(read) = &mut route.handling.read_body {
             // The body is read once, for the policies of both routes.
-            let policies = route.rule.policies.iter().chain(&keys);
-            let words = BodyWords::of(policies.flat_map(|policy| policy.keys()));
-            read.words = words.unwrap_or_else(|| read.words.clone());
+            let policies = route.rule.policies.iter().chain(&keys).map(|policy| &**policy);
+            if let Some(words) = BodyWords::of_policies(policies) {
+                read.words = words.as_message_of(&read.words);
+            }
             if read.words.pointers() > MAX_POINTERS {
                 let message = format!(
                     "the policies of both routes search a body for {} values, and at most \

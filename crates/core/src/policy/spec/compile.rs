@@ -1,7 +1,7 @@
 //! From a specification to the policy that judges requests.
 
 use super::fault::{Faults, name_fault};
-use super::{Compiled, Facts, Field, LimitSpec, PolicySpec};
+use super::{Compiled, CostSpec, Facts, Field, LimitSpec, PolicySpec};
 use crate::consistency::{Consistency, StoreMode};
 use crate::policy::{Cost, Overridable, Policy, Preflights};
 
@@ -50,6 +50,7 @@ impl PolicySpec {
             exempt: self.exempt.clone(),
             response: self.response.given().cloned(),
             cost: cost.unwrap_or(Cost::Fixed(1)),
+            asks_usage: self.asks_usage(),
             count,
             mode: self.mode,
             soft,
@@ -65,6 +66,11 @@ impl PolicySpec {
             true => Policy { preflights: Preflights::Counted, ..policy },
             false => policy.sparing_preflights(),
         })
+    }
+
+    /// Whether the answers to its requests must state their tokens.
+    fn asks_usage(&self) -> bool {
+        matches!(self.cost.given(), Some(CostSpec::Reserve { asks_usage: true, .. }))
     }
 
     /// How a shared store keeps the counters.

@@ -28,7 +28,7 @@ impl PolicySpec {
                 Some(Cost::Body { unit_bytes })
             }
             CostSpec::Calls => Some(Cost::Calls),
-            CostSpec::Reserve { units, settle } => reserve::cost(units, settle, faults),
+            CostSpec::Reserve { units, settle, .. } => reserve::cost(units, settle, faults),
         }
     }
 

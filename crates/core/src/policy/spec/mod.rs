@@ -149,6 +149,8 @@ pub enum CostSpec {
         units: Written<ReserveSpec>,
         /// Where the response says what the request cost. It is required.
         settle: Written<SettleSpec>,
+        /// Whether requests are changed so that their answers state their tokens.
+        asks_usage: bool,
     },
 }
 
