@@ -7,6 +7,7 @@ fails at once with the class of error that the library has for limits. The acces
 says how many requests the library has made.
 """
 
+import http.client
 import http.server
 import json
 import pathlib
@@ -104,7 +105,10 @@ class Stating(Model):
     """Answers every call with what it costs."""
 
     def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Encoding"] == "zstd":
+            body = settle.zstandard.decompress(body)
+        request = json.loads(body)
         status, content_type, coding, body, breaks_off = settle.answer(self.path, request)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
@@ -218,6 +222,43 @@ def check_settlements(program, files):
         print(f"ok  {api}: {name}: {found[0]} and {found[1]} tokens, {found[2] or 'settled'}")
 
 
+def check_codings(program, files):
+    """A body in zstd is read and forwarded as it came. What cannot be read is refused."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stating)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    cost = "{ reserve: {}, settle: { usage: openai } }"
+    for coding, body, expected, outcome in settle.CODED:
+        with Gateway(program, files, "problem", "1000000/day", server.server_port, cost=cost) as gateway:
+            answered = settle.coded_call(gateway.port, coding, body)
+            [line] = gateway.lines(1)
+            what = f"{len(body)} bytes in {coding}"
+            expect(answered == expected, f"{what}: {answered} instead of {expected}")
+            found = [line.get(field) for field in ["outcome", "model", "tokens_in", "tokens_out"]]
+            counted = ["m", settle.INPUT, settle.OUTPUT] if outcome == "admitted" else [None] * 3
+            expect(found == [outcome, *counted], f"{what}: {found}")
+        print(f"ok  a request of {what}: {answered[0]}, {outcome}")
+
+
+def check_streams(program, files):
+    """With `ask_usage`, the budget counts the tokens of a stream, and the client gets no event that it has not asked for."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stating)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for asks, arguments, expected, spent in settle.STREAMS:
+        cost = f"{{ reserve: 100, settle: {{ usage: openai, ask_usage: {str(asks).lower()} }} }}"
+        what = f"ask_usage: {asks}, {arguments or 'no options'}"
+        with Gateway(program, files, "problem", "1000000/day", server.server_port, cost=cost) as gateway:
+            parts = settle.openai_parts(gateway.port, **arguments)
+            expect(parts == expected, f"{what}: the client gets {parts}")
+            [line] = gateway.lines(1)
+            expect(line.get("unsettled") == (None if asks else "absent"), f"{what}: {line}")
+            connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
+            connection.request("GET", "/v1/models")
+            left = int(connection.getresponse().headers["X-Ratelimit-Remaining"])
+            # This request has reserved its part, too.
+            expect(left == 1000000 - spent - 100, f"{what}: {left} are left")
+        print(f"ok  openai: a stream with {what}: {len(parts)} parts, {spent} units")
+
+
 def in_python(form, port):
     """The class of the error of the second call and its code, or None if it succeeds."""
     url = f"http://127.0.0.1:{port}"
@@ -262,6 +303,8 @@ def main():
     for language in libraries:
         if language == "python":
             check_settlements(program, files)
+            check_codings(program, files)
+            check_streams(program, files)
             check_tools(program, files, server.server_port, "python", tool_in_python)
         else:
             for library in ["sdk", "client"]:

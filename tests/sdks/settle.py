@@ -4,10 +4,13 @@ Each case makes one call. The access log of the gateway says which tokens it has
 or why it has read none. The server counts the tokens itself: 20 of the input and 30 of the output.
 """
 
+import http.client
 import json
 import struct
 import urllib.request
 import zlib
+
+import zstandard
 
 INPUT, OUTPUT = 20, 30
 
@@ -80,8 +83,10 @@ def answer(path, request):
     usage = {"prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT}
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}
     body = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
-    coding = "zstd" if request["model"] == "coded" else None
-    return 200, "application/json", coding, json.dumps(body).encode(), False
+    text = json.dumps(body).encode()
+    if request["model"] == "coded":
+        return 200, "application/json", "zstd", zstandard.compress(text), False
+    return 200, "application/json", None, text, False
 
 
 def openai_call(port, **arguments):
@@ -90,6 +95,25 @@ def openai_call(port, **arguments):
     client = openai.OpenAI(api_key="k", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0)
     call = client.chat.completions.create(messages=[{"role": "user", "content": "Hi"}], **arguments)
     return "".join(part.choices[0].delta.content or "" for part in call if part.choices) if arguments.get("stream") else call
+
+
+def openai_parts(port, **arguments):
+    """The parts of a stream: for each, whether it has choices, and whether it states tokens."""
+    import openai
+
+    client = openai.OpenAI(api_key="k", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0)
+    call = client.chat.completions.create(messages=[{"role": "user", "content": "Hi"}], stream=True, model="m", **arguments)
+    return [(bool(part.choices), part.usage is not None) for part in call]
+
+
+ASKED = {"stream_options": {"include_usage": True}}
+# What `ask_usage` is, further arguments of the call, the parts that the client gets, and the spent units.
+STREAMS = [
+    (False, {}, [(True, False)], 100),
+    (True, {}, [(True, False)], INPUT + OUTPUT),
+    (True, {"stream_options": {"include_usage": False}}, [(True, False)], INPUT + OUTPUT),
+    (True, ASKED, [(True, False), (False, True)], INPUT + OUTPUT),
+]
 
 
 def anthropic_call(port):
@@ -118,6 +142,27 @@ def plain_call(port, path, body):
     return urllib.request.urlopen(request, timeout=30).read()
 
 
+def coded_call(port, coding, body):
+    """The status of the answer to a body in this coding, and the codings that the answer asks for."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    fields = {"Content-Type": "application/json", "Content-Encoding": coding}
+    connection.request("POST", "/v1/chat/completions", body, fields)
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status, answer.headers["Accept-Encoding"]
+
+
+QUESTION = json.dumps({"model": "m", "max_tokens": 7, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+# The coding of a request, its body, the status and the codings of the answer, and the outcome in the log.
+CODED = [
+    ("zstd", zstandard.compress(QUESTION), (200, None), "admitted"),
+    ("zstd", zstandard.compress(QUESTION)[:-1], (400, None), "body_ambiguous"),
+    ("zstd", zstandard.compress(QUESTION) + zstandard.compress(b" "), (400, None), "body_ambiguous"),
+    ("zstd", zstandard.compress(QUESTION + b" " * (1 << 21)), (413, None), "body_too_large"),
+    ("br", QUESTION, (415, "gzip, zstd"), "body_coding"),
+]
+
+
 STREAM = {"model": "m", "stream": True}
 COUNTED = [INPUT, OUTPUT, None]
 # The name, the API, the call, whether it raises, and tokens_in, tokens_out and unsettled of the log.
@@ -129,7 +174,9 @@ CASES = [
     ("events that break off", "openai", lambda port: openai_call(port, model="breaking", stream=True), True,
      [None, None, "broken"]),
     ("an error", "openai", lambda port: openai_call(port, model="wrong"), True, [None, None, None]),
-    ("a coding", "openai", lambda port: plain_call(port, "/v1/chat/completions", {"model": "coded"}), False,
+    # The client decompresses the answer; the gateway does not.
+    ("an answer in zstd", "openai",
+     lambda port: zstandard.decompress(plain_call(port, "/v1/chat/completions", {"model": "coded"})), False,
      [None, None, "encoded"]),
     ("events", "anthropic", anthropic_call, False, COUNTED),
     ("lines", "ollama", lambda port: plain_call(port, "/api/chat", {"model": "m"}), False, COUNTED),
