@@ -32,7 +32,7 @@ use crate::snapshot::Handling;
 
 /// Bytes that are searched without a pause for other requests of the worker.
 const TURN_BYTES: usize = 256 * 1024;
-/// Bytes that are searched at once.
+/// Bytes that are decompressed at once.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// What the bodies take that one worker reads.
@@ -192,37 +192,64 @@ impl Gateway {
     /// Searches the blocks of a body in this coding.
     async fn search(
         &self,
-        mut reading: BodyReading<'_>,
+        reading: BodyReading<'_>,
         (coding, blocks): (Coding, impl Iterator<Item = Bytes>),
         settings: &ReadBodySettings,
         headers: &HeaderMap,
     ) -> Result<BodyContent, Failure> {
-        let _turn = match coding {
-            Coding::Identity => None,
-            Coding::Gzip | Coding::Zstd => self.bodies.decoding.acquire().await.ok(),
-        };
+        let memory = &self.bodies.memory;
+        let mut search =
+            Search { reading, memory, copies: Vec::new(), left: settings.max, in_turn: 0 };
+        if coding == Coding::Identity {
+            for block in blocks {
+                search.add(&block).await?;
+            }
+            return Ok(search.reading.end_all(headers));
+        }
+        let _turn = self.bodies.decoding.acquire().await.ok();
         let broken = || Ok(settings.words.all(Err(ContentFault::Compression)).into());
         let Ok(mut decoder) = Decoder::new(coding, blocks) else { return broken() };
         let mut piece = vec![0; PIECE_BYTES];
-        let mut copies: Vec<MemoryPart> = Vec::new();
-        let (mut left, mut in_turn) = (settings.max, 0);
         loop {
             let Ok(read) = decoder.read(&mut piece) else { return broken() };
             if read == 0 {
-                return Ok(reading.end_all(headers));
+                return Ok(search.reading.end_all(headers));
             }
-            let bytes = u64::try_from(read).unwrap_or(u64::MAX);
-            left = left.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;
-            if reading.keeps_bytes() {
-                copies.push(self.bodies.memory.take(read).ok_or(Failure::BodyMemory)?);
-            }
-            reading.read(&piece[..read]);
-            in_turn += read;
-            if in_turn >= TURN_BYTES {
-                in_turn = 0;
-                yield_now().await;
-            }
+            search.add(&piece[..read]).await?;
         }
+    }
+}
+
+/// The search of one body.
+struct Search<'w> {
+    reading: BodyReading<'w>,
+    memory: &'w Arc<BodyMemory>,
+    /// The memory for what the reading keeps.
+    copies: Vec<MemoryPart>,
+    /// The bytes that may follow.
+    left: u64,
+    /// The bytes that were searched without a pause.
+    in_turn: usize,
+}
+
+impl Search<'_> {
+    /// Searches the next piece of the body, which is at most a block.
+    ///
+    /// # Errors
+    /// If the body is larger than it may be, or there is no memory for it.
+    async fn add(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        let bytes = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+        self.left = self.left.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;
+        if self.reading.keeps_bytes() {
+            self.copies.push(self.memory.take(piece.len()).ok_or(Failure::BodyMemory)?);
+        }
+        self.reading.read(piece);
+        self.in_turn += piece.len();
+        if self.in_turn >= TURN_BYTES {
+            self.in_turn = 0;
+            yield_now().await;
+        }
+        Ok(())
     }
 }
 

@@ -42,12 +42,7 @@ impl Text {
     /// The number of leading bytes that are plain characters. After half of a surrogate pair it
     /// is 0, because the next character shows that the other half is missing.
     pub(super) fn plain_run(&self, bytes: &[u8]) -> usize {
-        let is_plain = |byte: &u8| matches!(byte, b' '..=0x7F) && !matches!(byte, b'"' | b'\\');
-        if self.state == State::Character && self.high.is_none() {
-            bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len())
-        } else {
-            0
-        }
+        if self.state == State::Character && self.high.is_none() { plain_run(bytes) } else { 0 }
     }
 
     /// Reads one byte, and passes its decoded form on.
@@ -156,6 +151,45 @@ impl Text {
     fn end_half(&mut self, follower: &mut impl Follow) {
         if self.high.take().is_some() {
             follower.lone_half();
+        }
+    }
+}
+
+/// Bytes that are compared together.
+const LANES: usize = 16;
+
+/// The number of leading bytes that are plain characters.
+fn plain_run(bytes: &[u8]) -> usize {
+    let chunks = bytes.chunks_exact(LANES).map_while(|chunk| <&[u8; LANES]>::try_from(chunk).ok());
+    // Without branches, so that the compiler compares all bytes of a chunk at once.
+    let are_plain = |chunk: &&[u8; LANES]| {
+        chunk.iter().fold(u8::MAX, |all, byte| all & u8::from(is_plain(*byte))) != 0
+    };
+    let whole = LANES * chunks.take_while(are_plain).count();
+    whole + bytes[whole..].iter().take_while(|byte| is_plain(**byte)).count()
+}
+
+const fn is_plain(byte: u8) -> bool {
+    (byte >= b' ') & (byte <= 0x7F) & (byte != b'"') & (byte != b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_run_ends_at_the_first_byte_that_is_not_plain(
+            run in vec(prop_oneof![b' '..=b'!', b'#'..=b'[', b']'..=0x7F], 0..80),
+            rest in vec(any::<u8>(), 0..20),
+        ) {
+            let bytes = [&run[..], &rest].concat();
+            let is_plain = |byte: &u8| (b' '..=0x7F).contains(byte) && !b"\"\\".contains(byte);
+            let expected = bytes.iter().take_while(|byte| is_plain(byte)).count();
+            prop_assert_eq!(Text::default().plain_run(&bytes), expected);
         }
     }
 }
