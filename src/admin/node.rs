@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
+use tollgate_core::policy::Policy;
 use tollgate_core::store::overrides::{Override, OverridesFile};
 use tollgate_core::time::Timestamp;
 use tollgate_redis::ControlStore;
@@ -121,7 +122,7 @@ pub struct Readers {
     /// answer.
     pub check: Rc<dyn Fn(String) -> LocalBoxFuture<'static, Result<Checked, String>>>,
     /// The limit of a single key.
-    pub limit: fn(&str) -> Result<Override, String>,
+    pub limit: fn(&str, &Policy) -> Result<Override, String>,
 }
 
 impl fmt::Debug for Readers {

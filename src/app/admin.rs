@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 use tollgate_core::drain::{self, Stop};
+use tollgate_core::policy::Policy;
 use tollgate_core::store::overrides::Override;
 use tollgate_core::time::Clock;
 use tracing::{info, warn};
@@ -391,6 +392,7 @@ fn checked(text: &str, file: &Path, progress: &Progress) -> Checked {
     }
 }
 
-fn read_limit(text: &str) -> Result<Override, String> {
-    text.parse().map(|KeyLimit(limit)| limit).map_err(|error| error.to_string())
+fn read_limit(text: &str, policy: &Policy) -> Result<Override, String> {
+    let limit = text.parse().and_then(|limit: KeyLimit| limit.under(policy));
+    limit.map_err(|error| error.to_string())
 }

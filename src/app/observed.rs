@@ -27,7 +27,7 @@ use crate::platform::{OtherListener, OwnSockets, process_usage};
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{CertificateDates, ListenerHandle, ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines};
+use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines, model_families};
 
 /// For how long units are remembered: summing them looks at each counter that has some.
 const UNITS_REMEMBERED: Duration = Duration::from_secs(10);
@@ -70,6 +70,7 @@ struct Current {
     key_file: Option<(String, bool)>,
     /// The same of the file of the classes.
     class_file: Option<(String, bool)>,
+    price_file: Option<(String, bool)>,
     /// The file of the users and passwords, and whether it could be read at the last reload.
     password_file: Option<(String, bool)>,
     /// Whether Envoy's rate limit service is served, whose reloads have names of their own.
@@ -108,6 +109,7 @@ impl Observed {
             key_sets: Vec::new(),
             key_file: None,
             class_file: None,
+            price_file: None,
             password_file: None,
             serves_rate_limits: false,
             generation: 1,
@@ -182,13 +184,14 @@ impl Observed {
         self.current.lock().xds = xds;
     }
 
-    /// The API keys, the users and the classes are those of these files now.
+    /// The API keys, the users, the classes and the prices are those of these files now.
     pub fn set_files(&self, files: &HeldFiles) {
-        let HeldFiles { api_keys, passwords, classes, .. } = files;
+        let HeldFiles { api_keys, passwords, classes, prices, .. } = files;
         let mut current = self.current.lock();
         current.key_file = api_keys.as_ref().map(|file| (file.name.clone(), file.is_current));
         current.password_file = passwords.as_ref().map(|file| (file.name.clone(), file.is_current));
         current.class_file = classes.as_ref().map(|file| (file.name.clone(), file.is_current));
+        current.price_file = prices.as_ref().map(|file| (file.name.clone(), file.is_current));
     }
 
     /// The name of the file of the API keys in use, and its keys.
@@ -360,6 +363,13 @@ impl Source for Observed {
         }
         if let Some((file, is_current)) = &current.class_file {
             samples.set_whole(&families::CLASS_FILE_LAST_LOAD, &[file], u64::from(*is_current));
+        }
+        if let Some((file, is_current)) = &current.price_file {
+            samples.set_whole(
+                &model_families::PRICE_FILE_LAST_LOAD,
+                &[file],
+                u64::from(*is_current),
+            );
         }
         if let Some((file, is_current)) = &current.password_file {
             collect_passwords(&self.passwords, samples);

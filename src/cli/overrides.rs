@@ -11,7 +11,7 @@ use tollgate_core::store::overrides::{FileError, Override, OverridesFile, ReadEr
 
 use super::args::OverrideCommand;
 use crate::app::{CommandError, local_runtime, settings_with_password};
-use crate::config::Config;
+use crate::config::{Config, ScalarError};
 
 /// Why an override could not be read or changed.
 #[derive(Debug, Error)]
@@ -35,6 +35,9 @@ pub enum Problem {
     /// The algorithm of the policy cannot count the limit.
     #[error("the policy cannot count this limit: {0}")]
     Limit(#[from] QuotaError),
+    /// The limit is not in the units of the policy.
+    #[error("{0}")]
+    Unit(#[from] ScalarError),
     /// Redis does not store or return the override.
     #[error(transparent)]
     Kept(#[from] tollgate_redis::OverrideError),
@@ -59,7 +62,8 @@ impl Problem {
     /// Whether the fault is in the arguments or the configuration.
     pub const fn is_usage(&self) -> bool {
         match self {
-            Self::NoPolicy { .. } | Self::NotOverridable(_) | Self::Key(_) | Self::Limit(_) => true,
+            Self::NoPolicy { .. } | Self::NotOverridable(_) | Self::Key(_) => true,
+            Self::Limit(_) | Self::Unit(_) => true,
             Self::Kept(_) | Self::Read(_) | Self::File(_) | Self::Redis(_) => false,
             Self::Password(_) | Self::Start(_) => false,
         }
@@ -83,8 +87,12 @@ async fn apply(command: &OverrideCommand, config: &Config) -> Result<String, Pro
     let (policy, overridable) = find(config, name)?;
     // The arguments are checked before the store is opened.
     principal(config, policy, text, Secret::from_bytes([0; 16]))?;
-    if let OverrideCommand::Set { limit, .. } = command {
-        check(policy, limit.0)?;
+    let new = match command {
+        OverrideCommand::Set { limit, .. } => Some(limit.under(policy)?),
+        OverrideCommand::Get { .. } | OverrideCommand::Unset { .. } => None,
+    };
+    if let Some(limit) = new {
+        check(policy, limit)?;
     }
     let (storage, secret) = Storage::open(config).await?;
     let principal = principal(config, policy, text, secret)?;
@@ -94,16 +102,9 @@ async fn apply(command: &OverrideCommand, config: &Config) -> Result<String, Pro
             let found = storage.get(key).await?;
             Ok(format!("{name} {text}: {}", described(policy, found)))
         }
-        OverrideCommand::Set { limit, .. } => {
-            storage.put(key, Some(limit.0)).await?;
-            Ok(format!(
-                "{name} {text}: {}, within 2 seconds everywhere",
-                described(policy, Some(limit.0))
-            ))
-        }
-        OverrideCommand::Unset { .. } => {
-            storage.put(key, None).await?;
-            Ok(format!("{name} {text}: {}, within 2 seconds everywhere", described(policy, None)))
+        OverrideCommand::Set { .. } | OverrideCommand::Unset { .. } => {
+            storage.put(key, new).await?;
+            Ok(format!("{name} {text}: {}, within 2 seconds everywhere", described(policy, new)))
         }
     }
 }
@@ -138,12 +139,14 @@ fn check(policy: &Policy, limit: Override) -> Result<(), QuotaError> {
 
 /// The limit that applies to the key, as a text.
 fn described(policy: &Policy, found: Option<Override>) -> String {
-    let own = policy.algorithm.written();
+    let own = policy.written(&policy.algorithm);
     match found {
         None => format!("no override, so the policy's own limit: {own}"),
         Some(Override::Unlimited) => format!("unlimited (the policy's own limit: {own})"),
         Some(Override::Limited { units, window }) => match policy.override_limit(units, window) {
-            Ok(limit) => format!("{} (the policy's own limit: {own})", limit.algorithm.written()),
+            Ok(limit) => {
+                format!("{} (the policy's own limit: {own})", policy.written(&limit.algorithm))
+            }
             Err(error) => format!(
                 "an override that the policy cannot count any more ({error}), so the policy's \
                  own limit: {own}"

@@ -77,7 +77,11 @@ fn part(part: &Part) -> String {
 fn limit(policy: &Policy) -> String {
     let plans = if policy.plans.is_some() { ", plans" } else { "" };
     let shadow = if policy.mode == Mode::Shadow { ", shadow" } else { "" };
-    let own = if policy.is_unlimited { "unlimited".to_owned() } else { policy.algorithm.written() };
+    let own = if policy.is_unlimited {
+        "unlimited".to_owned()
+    } else {
+        policy.written(&policy.algorithm)
+    };
     format!("{} ({own}{plans}{shadow})", policy.name)
 }
 

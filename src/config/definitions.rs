@@ -20,7 +20,7 @@ use super::problem::Problems;
 use super::progress::Progress;
 use super::scalar::{Period, ScalarError};
 use super::secrecy::Secrecy;
-use super::sections::RawConfig;
+use super::sections::{Live, RawConfig};
 use super::shared_sections;
 use super::shown;
 use super::surroundings::Surroundings;
@@ -50,6 +50,7 @@ pub fn definitions(
     let policies: Vec<Definition> = policies.collect();
     let live: Vec<Arc<Policy>> = config.policies.clone();
     let (client, store) = (config.client.clone(), config.store.clone());
+    let prices = config.prices.clone();
     let compile = move |name: &str, values: &Values, purpose: Purpose| {
         let find = |policy: &&Arc<Policy>| *policy.name == *name;
         let (Some(entry), Some(live)) =
@@ -72,7 +73,8 @@ pub fn definitions(
             held: &NO_FILES,
             progress: &Progress::default(),
         };
-        let policy = raw.compile_policy(&name, &changed, (&client, &store), &around, &problems);
+        let in_use = Live { client: &client, store: &store, prices: prices.as_ref() };
+        let policy = raw.compile_policy(&name, &changed, &in_use, &around, &problems);
         let policy = policy.ok_or_else(|| mistakes(problems))?;
         match purpose {
             Purpose::Patch => with_counters_of(live, policy),

@@ -5,6 +5,7 @@ use super::api_keys::ApiKeyFile;
 use super::classes::ClassFile;
 use super::geo_file::GeoFile;
 use super::password_file::PasswordFile;
+use super::prices::PriceFile;
 
 /// The large files of the configuration in use.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +18,15 @@ pub struct HeldFiles {
     pub classes: Option<ClassFile>,
     /// The file with users and passwords.
     pub passwords: Option<PasswordFile>,
+    /// The file with the prices of models.
+    pub prices: Option<PriceFile>,
 }
 
 /// Those of no configuration.
-pub static NO_FILES: HeldFiles =
-    HeldFiles { databases: Vec::new(), api_keys: None, classes: None, passwords: None };
+pub static NO_FILES: HeldFiles = HeldFiles {
+    databases: Vec::new(),
+    api_keys: None,
+    classes: None,
+    passwords: None,
+    prices: None,
+};

@@ -30,6 +30,7 @@ mod model;
 mod neighbours;
 mod node;
 mod password_file;
+mod prices;
 mod problem;
 mod progress;
 mod quotes;

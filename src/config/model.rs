@@ -12,6 +12,7 @@ use tollgate_core::decision::HeaderSettings;
 use tollgate_core::policy::{
     AccessList, ApiKeySettings, BodyWords, ClientSettings, KeyExpr, Policy,
 };
+use tollgate_core::price::Prices;
 use tollgate_core::routes;
 use tollgate_core::store::keys::OnFailure;
 use tollgate_core::time::Span;
@@ -50,6 +51,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// What is done with known API keys while their store cannot be read.
     pub keys_on_failure: OnFailure,
+    /// What tokens cost, if that is known.
+    pub prices: Option<Arc<Prices>>,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
     /// All access lists, in the order of the file.
@@ -144,6 +147,7 @@ impl Config {
             agent_sources: Vec::new(),
             store: StoreSettings::default(),
             keys_on_failure: KEYS_ON_FAILURE,
+            prices: None,
             policies: vec![policy],
             access: Vec::new(),
             definitions: Arc::default(),

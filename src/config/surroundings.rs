@@ -15,6 +15,7 @@ use super::classes::{self, ClassFile};
 use super::geo_file::{FileStamp, GeoFile};
 use super::model::KeyFile;
 use super::password_file::{self, PasswordFile, UnusablePasswords};
+use super::prices::{self, PriceFile};
 use super::{HeldFiles, Progress, ratelimit, regular_file};
 use crate::server::CertificateDates;
 
@@ -179,6 +180,22 @@ impl Surroundings<'_> {
     pub fn passwords_before(&self, path: &str) -> Option<PasswordFile> {
         let place = self.directory.join(path);
         self.held.passwords.as_ref().filter(|it| it.is_of(&place)).cloned()
+    }
+
+    /// The prices in the file at `path`, which messages call `shown`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has mistakes.
+    pub fn prices(&self, path: &str, shown: &str) -> Result<PriceFile, Unusable> {
+        let place = self.directory.join(path);
+        self.note(&place);
+        prices::read(place, shown, self.held.prices.as_ref())
+    }
+
+    /// The prices in use that were read from `path`.
+    pub fn prices_before(&self, path: &str) -> Option<PriceFile> {
+        let place = self.directory.join(path);
+        self.held.prices.as_ref().filter(|it| it.is_of(&place)).cloned()
     }
 
     /// Whether a file exists at `path`, readable or not.

@@ -25,7 +25,7 @@ use std::time::Instant;
 use tollgate_core::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
 };
-use tollgate_core::meter::Unsettled;
+use tollgate_core::meter::{Spent, Unsettled};
 use tollgate_core::policy::{
     AccessStep, AccessVerdicts, Denial, DenialAnswer, DenialCause, Policy, Subject,
 };
@@ -366,6 +366,13 @@ impl Engine {
         let Deciding { units, seen, .. } = &*self.deciding;
         units.unsettled(policy, cause);
         seen.unsettled.observe(&policy.name, cause);
+    }
+
+    /// Counts the tokens of a request with this lease, and the units that they have cost.
+    fn spent(&self, lease: &Lease, ending: &Ending<'_>, spent: Option<&Spent>) {
+        if let Some(spent) = spent {
+            self.deciding.units.spent(lease, ending, spent);
+        }
     }
 
     /// Settles a request after it has ended. Returns the time of the settlement.

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Lease};
-use tollgate_core::meter::{Meter, MeterSpec, Metered, Progress, Unsettled, Usage};
+use tollgate_core::meter::{Meter, MeterSpec, Metered, Progress, Spent, Unsettled, Usage};
 use tollgate_core::policy::Policy;
 use tollgate_core::time::Timestamp;
 
@@ -160,12 +160,13 @@ impl Settlement {
 
     fn end(&mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
-        let (mut metered, mut usage) = (SmallVec::<[Metered; 1]>::new(), None);
+        let (mut metered, mut spent) = (SmallVec::<[Metered; 1]>::new(), None::<Spent>);
         if let Some(status) = self.status {
             for meter in std::mem::take(&mut self.meters) {
                 let (reading, stated) = meter.finish(status, self.progress);
                 metered.push(reading);
-                usage = usage.or(stated);
+                // A meter without prices does not know the entry.
+                spent = stated.filter(|it| it.entry.is_some()).or(spent).or(stated);
             }
         }
         let ending = Ending {
@@ -175,12 +176,13 @@ impl Settlement {
         };
         let at = self.engine.end(&lease, &ending);
         let mut unsettled = None;
+        self.engine.spent(&lease, &ending, spent.as_ref());
         for (policy, cause) in lease.unsettled(&ending) {
             self.engine.unsettled(policy, cause);
             unsettled = Some(cause);
         }
         let units = lease.spent(&ending).map(|(it, units)| (Arc::clone(it), units)).collect();
-        Settled { at, units, unsettled, usage }
+        Settled { at, units, unsettled, usage: spent.map(|it| it.usage) }
     }
 }
 

@@ -86,6 +86,7 @@ pub fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
         Outcome::Unavailable(_) => Some(Failure::StoreAway),
         Outcome::Unverifiable(..) => Some(Failure::KeysAway),
         Outcome::Deny(_) => Some(Failure::KeyMissing),
+        Outcome::Unpriced(_) => Some(Failure::ModelUnpriced),
         Outcome::Ambiguous(_) => Some(Ambiguity::ManyKeys.into()),
         Outcome::Unauthorized(_, fault) => Some((*fault).into()),
         Outcome::Denied(denial) => Some(match denial.cause {

@@ -123,7 +123,10 @@ pub fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
         Outcome::Refuse(_) => decision.binding().map_or("refused", Report::outcome),
         Outcome::Unavailable(_) => "failed_closed",
         Outcome::Unverifiable(..) => "unverifiable",
-        Outcome::Deny(_) | Outcome::Unauthorized(..) | Outcome::Denied(_) => "denied",
+        Outcome::Deny(_)
+        | Outcome::Unpriced(_)
+        | Outcome::Unauthorized(..)
+        | Outcome::Denied(_) => "denied",
         Outcome::Ambiguous(_) => "ambiguous",
         Outcome::Unauthenticated(refusal) => refusal.fault.word(),
     }

@@ -79,6 +79,9 @@ pub enum Failure {
     /// A policy demands a key that the request does not have.
     #[error("{NO_KEY}")]
     KeyMissing,
+    /// A policy counts money, and the model of the request has no price.
+    #[error("the model of this request has no price here")]
+    ModelUnpriced,
     /// A policy demands a valid bearer token.
     #[error(transparent)]
     Unauthorized(#[from] TokenFault),
@@ -176,9 +179,10 @@ impl Failure {
             | Self::BodyCoding
             | Self::BodyBroken
             | Self::Unsendable => Code::Internal,
-            Self::KeyMissing | Self::PreflightDenied | Self::Denied(DenialAnswer::Forbidden) => {
-                Code::PermissionDenied
-            }
+            Self::KeyMissing
+            | Self::ModelUnpriced
+            | Self::PreflightDenied
+            | Self::Denied(DenialAnswer::Forbidden) => Code::PermissionDenied,
             Self::Unauthorized(_) => Code::Unauthenticated,
             Self::Unauthenticated(refusal) => code_of(refusal),
             Self::NoRoute | Self::Denied(DenialAnswer::NotFound) | Self::Tunnel | Self::Trace => {
@@ -228,9 +232,10 @@ impl Failure {
             | Self::Unsendable => StatusCode::BAD_REQUEST,
             Self::BodyCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
-            Self::KeyMissing | Self::PreflightDenied | Self::Denied(DenialAnswer::Forbidden) => {
-                StatusCode::FORBIDDEN
-            }
+            Self::KeyMissing
+            | Self::ModelUnpriced
+            | Self::PreflightDenied
+            | Self::Denied(DenialAnswer::Forbidden) => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             Self::Unauthenticated(refusal) => status_of_refusal(refusal),
             Self::NoRoute | Self::Denied(DenialAnswer::NotFound) => StatusCode::NOT_FOUND,
@@ -269,6 +274,7 @@ impl Failure {
             | Self::Tunnel
             | Self::Trace
             | Self::KeyMissing
+            | Self::ModelUnpriced
             | Self::Denied(DenialAnswer::Forbidden)
             | Self::PreflightDenied
             | Self::Unauthorized(_)
@@ -332,6 +338,7 @@ impl Failure {
             Self::NoRoute => "no_route",
             Self::Denied(_) => "denied",
             Self::KeyMissing => "key_missing",
+            Self::ModelUnpriced => "model_unpriced",
             Self::PreflightDenied => "preflight_denied",
             Self::Unauthorized(TokenFault::Missing) => "token_missing",
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
@@ -422,6 +429,7 @@ mod tests {
         let cases = [
             (Failure::NoRoute, Code::Unimplemented),
             (Failure::KeyMissing, Code::PermissionDenied),
+            (Failure::ModelUnpriced, Code::PermissionDenied),
             (Failure::Denied(DenialAnswer::Forbidden), Code::PermissionDenied),
             (Failure::Denied(DenialAnswer::NotFound), Code::Unimplemented),
             (Failure::Denied(DenialAnswer::Unavailable(None)), Code::Unavailable),

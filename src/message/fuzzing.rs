@@ -6,7 +6,7 @@ use std::iter;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
-use tollgate_core::meter::{Meter, MeterSpec, Metered, Pointer, Progress, UsageApi, Weights};
+use tollgate_core::meter::{Meter, MeterSpec, Metered, Pointer, Progress, Tariff, UsageApi};
 use tollgate_core::request::{Fields, RequestView, normal_path};
 
 pub use super::authorizer::fuzzing::verdicts;
@@ -52,16 +52,16 @@ pub fn meters(input: &[u8]) {
     let body = &rest[end + 1..];
     let Ok(pointer) = std::str::from_utf8(pointer) else { return };
     let Ok(parsed) = pointer.parse::<Pointer>() else { return };
-    let weights = Weights::default();
+    let tariff = Tariff::default();
     let spec = match kind % 8 {
         0 => MeterSpec::Json(parsed),
         1 => MeterSpec::SseJson(parsed),
         2 => MeterSpec::Body(parsed),
-        3 => MeterSpec::Usage { api: UsageApi::OpenAi, weights },
-        4 => MeterSpec::Usage { api: UsageApi::Anthropic, weights },
-        5 => MeterSpec::Usage { api: UsageApi::Gemini, weights },
-        6 => MeterSpec::Usage { api: UsageApi::Bedrock, weights },
-        _ => MeterSpec::Usage { api: UsageApi::Ollama, weights },
+        3 => MeterSpec::Usage { api: UsageApi::OpenAi, tariff },
+        4 => MeterSpec::Usage { api: UsageApi::Anthropic, tariff },
+        5 => MeterSpec::Usage { api: UsageApi::Gemini, tariff },
+        6 => MeterSpec::Usage { api: UsageApi::Bedrock, tariff },
+        _ => MeterSpec::Usage { api: UsageApi::Ollama, tariff },
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

@@ -4,7 +4,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use tollgate_core::meter::{
-    MessageScanner, Meter, MeterSpec, Progress, RpcMessage, UsageApi, Weights,
+    MessageScanner, Meter, MeterSpec, Progress, RpcMessage, Tariff, UsageApi,
 };
 
 use super::fuzzing::pieces;
@@ -38,7 +38,7 @@ pub fn event_streams(input: &[u8]) {
     let Some((&seed, stream)) = input.split_first() else { return };
     let content_type = HeaderValue::from_static("application/vnd.amazon.eventstream");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
-    let spec = MeterSpec::Usage { api: UsageApi::Bedrock, weights: Weights::default() };
+    let spec = MeterSpec::Usage { api: UsageApi::Bedrock, tariff: Tariff::default() };
     let settled = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut meter = Meter::new(&spec, &headers);
         pieces.for_each(|piece| meter.observe(piece));

@@ -37,7 +37,7 @@ pub use metrics::{
     ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics, MirrorMetrics,
     RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic,
     UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s, families,
-    plan_name,
+    model_families, plan_name,
 };
 pub use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

@@ -70,7 +70,7 @@ fn no_keyword_of_the_schema_is_null() {
 }
 
 /// Mistakes that examples have only because all fields of all sections are written together.
-const TOGETHER: [&str; 21] = [
+const TOGETHER: [&str; 22] = [
     "a cost is one of",
     "a cost is settled by one of",
     "a key is one of",
@@ -78,6 +78,7 @@ const TOGETHER: [&str; 21] = [
     "a rule has one of",
     "a key set is in a file, or is fetched from a URL",
     "a user comes from one source",
+    "the prices are either in",
     "an authorizer has one of",
     "Redis needs one of",
     "belongs to the algorithm",

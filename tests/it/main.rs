@@ -38,6 +38,7 @@ mod limits;
 mod malformed;
 mod matches;
 mod modes;
+mod money;
 mod monitoring;
 mod operating;
 mod ordinary;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_core::consistency::StoreMode;
 use tollgate_core::decision::{Dialect, HeaderSettings, HeaderWriter};
 use tollgate_core::digest::{Secret, SharedSecret};
-use tollgate_core::policy::spec::{ClientFacts, Facts};
+use tollgate_core::policy::spec::{ClientFacts, Facts, Written};
 use tollgate_core::policy::{self, ClientSettings, Clients};
 use tollgate_core::store::overrides::SharedOverrides;
 use tollgate_core::store::{MemoryStore, SharedStore};
@@ -162,6 +162,7 @@ impl LimiterBuilder {
             shares_store: is_shared,
             keeps_overrides: is_shared,
             usual_mode: StoreMode::default(),
+            prices: Written::Absent,
         };
         let (mut policies, mut faults) = (Vec::new(), Vec::new());
         for policy in &self.policies {

@@ -129,6 +129,7 @@ impl Decision {
             | Judged::Ambiguous(_)
             | Judged::Unauthorized(..)
             | Judged::Denied(_)
+            | Judged::Unpriced(_)
             | Judged::Unauthenticated(_) => Outcome::KeyMissing,
         }
     }
@@ -176,6 +177,7 @@ impl Decision {
             | Judged::Unavailable(_)
             | Judged::Unverifiable(..)
             | Judged::Denied(_)
+            | Judged::Unpriced(_)
             | Judged::Unauthenticated(_) => None,
         })
     }

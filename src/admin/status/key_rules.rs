@@ -1,5 +1,5 @@
 //! What is wrong with the keys of tokens, with the API keys in a file or a store, and with the files of
-//! users and classes.
+//! users, classes and prices.
 
 use tollgate_core::store::keys::KeysAway;
 
@@ -89,6 +89,19 @@ pub const CLASS_FILE_BROKEN: Rule = Rule {
         format!(
             "the file of the classes {file} has mistakes: the classes that were read before stay"
         )
+    },
+    advice: "the log has the mistakes: correct the file; it is then read again by itself",
+};
+
+/// The file of the prices has mistakes.
+pub const PRICE_FILE_BROKEN: Rule = Rule {
+    code: "price_file_broken",
+    alert: Some("TollgatePriceFileBroken"),
+    over: None,
+    bound: Bound::Equals(0.0),
+    values: |it| it.window.gauges.price_files.clone(),
+    text: |_, file, _| {
+        format!("the file of the prices {file} has mistakes: the prices that were read before stay")
     },
     advice: "the log has the mistakes: correct the file; it is then read again by itself",
 };

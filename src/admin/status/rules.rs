@@ -364,6 +364,7 @@ pub const RULES: &[Rule] = &[
     key_rules::KEY_SET_NOT_FETCHED,
     key_rules::KEY_FILE_BROKEN,
     key_rules::CLASS_FILE_BROKEN,
+    key_rules::PRICE_FILE_BROKEN,
     key_rules::PASSWORD_FILE_BROKEN,
     key_rules::KEY_STORE_AWAY,
     key_rules::KEY_IN_FILE_AND_STORE,

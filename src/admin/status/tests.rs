@@ -185,6 +185,7 @@ fn what_is_wrong_now_ends_with_its_cause() {
         (("key_set_not_fetched", "http://i/keys"), "fetched", 0.0, 1.0),
         (("key_file_broken", "keys.yaml"), "key_file", 0.0, 1.0),
         (("class_file_broken", "classes.yaml"), "class_file", 0.0, 1.0),
+        (("price_file_broken", "prices.yaml"), "price_file", 0.0, 1.0),
         (("password_file_broken", "htpasswd"), "password_file", 0.0, 1.0),
         (("key_left_out", "http://i/keys"), "left_out", 2.0, 0.0),
         (("key_store_away", "no_sign"), "keys_away", 1.0, 0.0),

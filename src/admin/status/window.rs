@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tollgate_core::time::{Span, Timestamp};
 
 use self::shares::Shares;
-use crate::telemetry::{Samples, Source, decision_bounds_s, families};
+use crate::telemetry::{Samples, Source, decision_bounds_s, families, model_families};
 
 /// The time between two readings of the metrics. A reading takes a few milliseconds.
 pub const READ_INTERVAL: Span = Span::from_secs(5);
@@ -98,6 +98,8 @@ pub struct Gauges {
     pub key_files: Vec<(String, f64)>,
     /// Whether the file of the classes was read, by its name.
     pub class_files: Vec<(String, f64)>,
+    /// Whether the file of the prices was read, by its name.
+    pub price_files: Vec<(String, f64)>,
     /// 1 for the file of users and passwords if it was read at the last reload, otherwise 0.
     pub password_files: Vec<(String, f64)>,
     /// 1 for each cause for which the store of the API keys cannot be read, otherwise 0.
@@ -343,6 +345,7 @@ fn gauges_of(samples: &Samples) -> Gauges {
         (&families::KEY_SET_LAST_FETCH, &mut gauges.fetched_key_sets),
         (&families::KEY_FILE_LAST_LOAD, &mut gauges.key_files),
         (&families::CLASS_FILE_LAST_LOAD, &mut gauges.class_files),
+        (&model_families::PRICE_FILE_LAST_LOAD, &mut gauges.price_files),
         (&families::PASSWORD_FILE_LAST_LOAD, &mut gauges.password_files),
         (&families::KEY_STORE_AWAY, &mut gauges.key_store_away),
         (&families::KEYS_LEFT_OUT, &mut gauges.keys_left_out),

@@ -12,7 +12,7 @@ use tollgate_core::api_keys::{
 use crate::config::field::{Either, Entries, Field, List, OneOrMore, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::problem::Problems;
-use crate::config::scalar::{Allowance, Date};
+use crate::config::scalar::{Date, UnitLimit};
 use crate::config::suggest;
 
 /// The most keys of a file.
@@ -35,7 +35,7 @@ pub struct RawKeyFile {
 #[serde(rename = "team", default)]
 struct RawTeam {
     plan: Field<String>,
-    limits: Field<Entries<Allowance>>,
+    limits: Field<Entries<UnitLimit>>,
     labels: Field<Entries<String>>,
 }
 
@@ -50,7 +50,7 @@ struct RawEntry {
     sha256: OneOrMore<String>,
     expires: Field<Date>,
     disabled: Field<bool>,
-    limits: Field<Entries<Allowance>>,
+    limits: Field<Entries<UnitLimit>>,
     labels: Field<Entries<String>>,
 }
 
@@ -260,9 +260,9 @@ fn line(span: TextSpan) -> usize {
     usize::try_from(span.line).unwrap_or(usize::MAX)
 }
 
-fn limits(field: &Field<Entries<Allowance>>) -> Vec<(Arc<str>, Override)> {
-    let limit = |(policy, limit): &(Spanned<String>, Field<Allowance>)| {
-        Some((Arc::from(&*policy.value), limit.value()?.as_override()))
+fn limits(field: &Field<Entries<UnitLimit>>) -> Vec<(Arc<str>, Override)> {
+    let limit = |(policy, limit): &(Spanned<String>, Field<UnitLimit>)| {
+        Some((Arc::from(&*policy.value), limit.value()?.0))
     };
     field.entries().iter().filter_map(limit).collect()
 }

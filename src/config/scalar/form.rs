@@ -19,15 +19,24 @@ macro_rules! part {
     (count) => {
         concat!("\\s*", part!(number), "[kM]?\\s*")
     };
+    (money) => {
+        concat!("\\s*", part!(number), "(?:\\.[0-9]+)? +[A-Za-z]{1,8}\\s*")
+    };
     (rate) => {
-        concat!(part!(count), "/\\s*(?:", part!(unit), "|months?|", part!(period), ")\\s*")
+        concat!(part!(count), "/", part!(window))
+    };
+    (window) => {
+        concat!("\\s*(?:", part!(unit), "|months?|", part!(period), ")\\s*")
     };
 }
 
 pub const PERIOD: &str = part!(period);
 pub const RATE: &str = part!(rate);
 pub const LIMIT: &str = concat!(part!(rate), "|", part!(count));
-pub const ALLOWANCE: &str = concat!("unlimited|", part!(rate), "|", part!(count));
+pub const ALLOWANCE: &str =
+    concat!("unlimited|", part!(rate), "|", part!(count), "|", part!(money), "/", part!(window));
+pub const PRICE: &str = "[0-9][0-9_]*(?:\\.[0-9]+)?";
+pub const CURRENCY: &str = "[A-Za-z]{1,8}";
 pub const SIZE: &str = concat!(part!(number), "\\s*(?:[kKMG]?B|[KMG]iB)?");
 pub const PERCENT: &str = concat!(part!(number), "\\s*%");
 pub const SHARE: &str = "[0-9]+(?:\\.[0-9]{1,4})?\\s*%";
@@ -46,7 +55,7 @@ pub const QUESTION_URL: &str = "https?://[\\s\\S]+";
 pub const RETRY: &str = "connect|reset|502|503|504";
 pub const FALLBACK: &str = "connect|reset|5[0-9]{2}";
 pub const MEDIA_TYPE: &str =
-    "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*|\\\\*)";
+    "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*|\\*)";
 pub const LEVEL: &str = "off|error|warn|info|debug|trace";
 pub const WORKERS: &str = "auto|\\+?[0-9]+";
 

@@ -27,6 +27,7 @@ mod names;
 mod none;
 mod pem_files;
 mod policies;
+mod prices;
 mod references;
 mod routes;
 mod runtime;
@@ -39,11 +40,13 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::policy::spec::Facts;
+use tollgate_core::policy::spec::{Facts, Written};
 use tollgate_core::policy::{ClientSettings, Policy};
+use tollgate_core::price::Prices;
 
 use super::de;
 use super::field::{Either, Entries, Field, List, OneOrMore, Spanned};
+use super::held_files::HeldFiles;
 use super::model::{AdminAccess, Client, Config, StoreSettings};
 use super::node::{Node, TextSpan};
 use super::problem::Problems;
@@ -61,6 +64,7 @@ use context::Context;
 use headers::RawHeaders;
 use listeners::RawListener;
 use policies::RawPolicy;
+use prices::{CompiledPrices, RawPrices};
 use references::References;
 use routes::RawRoute;
 use routes::auth::RawAuth;
@@ -87,6 +91,10 @@ pub struct RawConfig {
     client: Field<RawClient>,
     /// Where the counters are kept.
     store: Field<RawStore>,
+    /// What the tokens of language models cost. Limits in money need it.
+    #[schemars(extend("x-default" = "none"))]
+    #[schemars(example = serde_json::json!({ "currency": "usd", "file": "prices.yaml" }))]
+    prices: Field<RawPrices>,
     /// Limits by name.
     #[schemars(extend("x-default" = "none"))]
     policies: Field<Entries<RawPolicy>>,
@@ -163,6 +171,13 @@ struct RawDefaults {
     authorizer: Field<String>,
 }
 
+/// What policies depend on in the configuration in use.
+pub struct Live<'a> {
+    pub client: &'a ClientSettings,
+    pub store: &'a StoreSettings,
+    pub prices: Option<&'a Arc<Prices>>,
+}
+
 impl RawConfig {
     /// How a command reaches the admin listener, if there is one.
     pub fn admin_access(&self) -> Option<AdminAccess> {
@@ -176,11 +191,13 @@ impl RawConfig {
         let raw_client = self.client.value().unwrap_or(&absent);
         let Client { settings: mut client, files, key_source, agent_sources } =
             raw_client.compile(&cx);
+        let CompiledPrices { prices, file } = prices::compile(&self.prices, &cx);
+        let files = HeldFiles { prices: file, ..files };
         client.geo = files.databases.iter().map(|file| file.database.clone()).collect();
         let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
         let keeps_keys = self.store.is_broken() || store.keeps_keys();
         let keys_on_failure = raw_client.keys_on_failure(keeps_keys, &cx);
-        let dependencies = self.dependencies(raw_client, &client, &store);
+        let dependencies = self.dependencies(raw_client, &client, &store, prices.as_ref());
         let policies = policies::compile(&self.policies, &dependencies, &cx);
         let lists = access::compile(&self.access, raw_client, &cx);
         let upstreams = upstreams::compile(&self.upstreams, raw_client, &cx);
@@ -220,6 +237,7 @@ impl RawConfig {
             agent_sources,
             store,
             keys_on_failure,
+            prices: prices.given().cloned(),
             headers: self.headers.value().map(|it| it.compile(&cx)).unwrap_or_default(),
             problem_json: self.problem_json.copied().unwrap_or(true),
             telemetry: self.telemetry.value().map(|it| it.compile(&cx)).unwrap_or_default(),
@@ -264,14 +282,16 @@ impl RawConfig {
         &self,
         name: &str,
         node: &Node,
-        (settings, store): (&ClientSettings, &StoreSettings),
+        live: &Live<'_>,
         around: &Surroundings<'_>,
         problems: &Problems,
     ) -> Option<Policy> {
         let cx = Context { problems, around };
         let absent = RawClient::default();
         let client = self.client.value().unwrap_or(&absent);
-        let dependencies = self.dependencies(client, settings, store);
+        let Live { client: settings, store, prices } = *live;
+        let prices = prices.map_or(Written::Absent, Written::Given);
+        let dependencies = self.dependencies(client, settings, store, prices);
         let raw: RawPolicy = de::read(node, problems)?;
         let name = Spanned { value: name.to_owned(), span: node.span, written: None };
         let policy = raw.compile(&name, &dependencies, &cx);
@@ -283,6 +303,7 @@ impl RawConfig {
         client: &'a RawClient,
         settings: &'a ClientSettings,
         store: &StoreSettings,
+        prices: Written<&'a Arc<Prices>>,
     ) -> policies::Dependencies<'a> {
         let raw = self.store.value();
         let is_broken = self.store.is_broken();
@@ -292,6 +313,7 @@ impl RawConfig {
             shares_store: is_broken || raw.is_some_and(RawStore::is_shared),
             keeps_overrides: is_broken || raw.is_some_and(RawStore::keeps_overrides),
             usual_mode: store.redis.as_ref().map(|redis| redis.mode).unwrap_or_default(),
+            prices,
         };
         policies::Dependencies { client, facts }
     }

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tollgate_core::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
-use tollgate_core::meter::{MeterSpec, UsageApi, Weights};
+use tollgate_core::meter::{MeterSpec, Tariff, UsageApi, Weights};
 use tollgate_core::policy::{Cost, Count, Mode, Plan, Policy};
 use tollgate_core::time::Span;
 
@@ -106,12 +106,12 @@ fn a_cost_is_settled_by_what_is_written() {
         ("json: \"\"", MeterSpec::Json("".parse().unwrap())),
         ("sse_json: /usage", MeterSpec::SseJson("/usage".parse().unwrap())),
         ("body: /usage", MeterSpec::Body("/usage".parse().unwrap())),
-        ("usage: gemini", MeterSpec::Usage { api: UsageApi::Gemini, weights: Weights::default() }),
+        ("usage: gemini", MeterSpec::Usage { api: UsageApi::Gemini, tariff: Tariff::default() }),
         (
             "usage: openai, weights: { cache_read: 10%, output: 400% }",
             MeterSpec::Usage {
                 api: UsageApi::OpenAi,
-                weights: Weights { cache_read: 10, output: 400, ..Weights::default() },
+                tariff: Weights { cache_read: 10, output: 400, ..Weights::default() }.into(),
             },
         ),
         ("response_bytes: 7", MeterSpec::Bytes { unit: NonZeroU64::new(7).unwrap() }),

@@ -5,7 +5,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 use tollgate_core::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_core::meter::{MeterSpec, UsageApi, Weights};
+use tollgate_core::meter::{MeterSpec, Tariff, UsageApi};
 use tollgate_core::policy::{BodyWords, Cost, KeyExpr, Policy, Reservation, ReserveSettings};
 use tollgate_core::request::{ContentFault, ContentWord};
 use tollgate_core::time::Span;
@@ -52,7 +52,7 @@ pub fn bodies(input: &[u8]) {
 fn measure(text: &[u8], headers: &HeaderMap, seed: u8) {
     for api in [UsageApi::OpenAi, UsageApi::Gemini, UsageApi::Bedrock] {
         let estimate = Some(Box::new(Reservation::new(api, ReserveSettings::default())));
-        let meter = MeterSpec::Usage { api, weights: Weights::default() };
+        let meter = MeterSpec::Usage { api, tariff: Tariff::default() };
         let cost = Cost::Metered { reserve: 1000, estimate, meter };
         let quota = Quota::new(1000, Span::DAY).expect("it is a quota");
         let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));

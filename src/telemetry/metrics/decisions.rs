@@ -40,6 +40,7 @@ pub struct DecisionMetrics {
 enum Unreported {
     Exempt,
     LackingKey,
+    Unpriced,
     Unverifiable,
     Ambiguous,
 }
@@ -49,6 +50,7 @@ impl Unreported {
         match self {
             Self::Exempt => "exempt",
             Self::LackingKey => "lacking_key",
+            Self::Unpriced => "model_unpriced",
             Self::Unverifiable => "unverifiable",
             Self::Ambiguous => "ambiguous",
         }
@@ -90,6 +92,9 @@ impl DecisionMetrics {
         match decision.outcome {
             Outcome::Deny(policy) | Outcome::Unauthorized(policy, _) => {
                 return self.count_unreported(policy, Unreported::LackingKey);
+            }
+            Outcome::Unpriced(policy) => {
+                return self.count_unreported(policy, Unreported::Unpriced);
             }
             Outcome::Unverifiable(policy, _) => {
                 return self.count_unreported(policy, Unreported::Unverifiable);

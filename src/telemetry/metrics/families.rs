@@ -1,4 +1,5 @@
-//! All metrics. docs/metrics.md is made from this file and from `rate_limits`.
+//! All metrics. docs/metrics.md is made from this file, `rate_limits` and
+//! `model_families`.
 
 mod rate_limits;
 
@@ -12,7 +13,7 @@ pub use rate_limits::*;
 macro_rules! families {
     ($($name:ident = $family:expr;)*) => {
         $(pub static $name: Family = $family;)*
-        /// All metrics, in the order of the documentation.
+        /// All metrics of this file, in the order of the documentation.
         #[cfg(test)]
         pub static ALL: &[&Family] = &[$(&$name),*];
     };

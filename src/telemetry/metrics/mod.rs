@@ -23,6 +23,7 @@ pub mod families;
 mod family;
 mod latest;
 mod mirror;
+pub mod model_families;
 mod rate_limit;
 mod requests;
 mod sample;

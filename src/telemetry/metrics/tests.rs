@@ -11,6 +11,7 @@ use tollgate_core::time::monotonic;
 
 use super::families::{self, DECISIONS, DECISIONS_BY_SOURCE, OWN_DURATION};
 use super::family::{Appears, Kind};
+use super::model_families;
 use super::*;
 
 fn line<'t>(text: &'t str, start: &str) -> Option<&'t str> {
@@ -194,7 +195,8 @@ fn a_scrape_of_many_policies_is_fast() {
 #[test]
 fn names_and_labels_follow_the_rules_of_prometheus() {
     let mut names = BTreeSet::new();
-    for family in families::ALL.iter().chain(families::OF_RATE_LIMITS) {
+    let all = families::ALL.iter().chain(families::OF_RATE_LIMITS).chain(model_families::ALL);
+    for family in all {
         let name = family.name;
         assert!(names.insert(name), "{name} stands twice");
         assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
@@ -226,7 +228,8 @@ fn the_documentation_lists_all_metrics() {
     let table_end = rest.find("\n\n").unwrap_or(rest.len());
     let mut table =
         String::from("\n| name | type | labels | unit | meaning |\n|---|---|---|---|---|\n");
-    for family in families::ALL.iter().chain(families::OF_RATE_LIMITS) {
+    let all = families::ALL.iter().chain(families::OF_RATE_LIMITS).chain(model_families::ALL);
+    for family in all {
         let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
         let event = if family.appears == Appears::OnEvent { " *" } else { "" };
         table += &format!(

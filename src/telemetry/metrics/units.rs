@@ -6,11 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tollgate_core::decision::{Ending, Lease};
-use tollgate_core::meter::Unsettled;
-use tollgate_core::policy::{Cost, Policy};
+use tollgate_core::meter::{Spent, Unsettled, Usage};
+use tollgate_core::policy::{Cost, Policy, Unit};
+use tollgate_core::price::OTHER;
 
 use super::cell::{Counter, Histogram};
 use super::families::{IN_FLIGHT_UNITS, RESERVED_RATIO, SETTLED_UNITS, UNSETTLED_REQUESTS, WARNED};
+use super::model_families::{SPENT_UNITS, TOKENS};
 use super::worker::WorkerMetrics;
 
 /// The units of one worker's requests. Policies are known by their names, because requests
@@ -27,6 +29,27 @@ struct PolicyUnits {
     charged: Option<Counter>,
     given_back: Option<Counter>,
     reserved: Option<Histogram>,
+    /// By the names of entries in the prices.
+    models: HashMap<Box<str>, ModelUnits>,
+}
+
+#[derive(Debug)]
+struct ModelUnits {
+    spent: Counter,
+    input: Counter,
+    cache_read: Counter,
+    cache_write: Counter,
+    output: Counter,
+}
+
+impl ModelUnits {
+    fn count(&self, usage: &Usage, units: u64) {
+        self.spent.add(units);
+        self.input.add(usage.input);
+        self.cache_read.add(usage.cache_read);
+        self.cache_write.add(usage.cache_write);
+        self.output.add(usage.output);
+    }
 }
 
 impl UnitMetrics {
@@ -90,6 +113,17 @@ impl UnitMetrics {
         });
     }
 
+    /// A request with this lease ends so, and has used these tokens.
+    pub fn spent(&self, lease: &Lease, ending: &Ending<'_>, spent: &Spent) {
+        let prices = lease.policies().find_map(|policy| policy.cost.prices());
+        let model = prices.zip(spent.entry).map_or(OTHER, |(prices, entry)| prices.name(entry));
+        for (policy, units) in lease.spent(ending) {
+            if matches!(policy.unit(), Unit::Tokens | Unit::Money(_)) {
+                self.of(policy, |it| self.models(policy, model, it).count(&spent.usage, units));
+            }
+        }
+    }
+
     /// The response has not settled the cost of a request.
     pub fn unsettled(&self, policy: &Policy, cause: Unsettled) {
         // Such requests are few, so nothing is kept for the next one.
@@ -107,6 +141,26 @@ impl UnitMetrics {
             Some(units) => count(units),
             None => count(policies.entry(Arc::clone(&policy.name)).or_default()),
         }
+    }
+
+    fn models<'u>(
+        &self,
+        policy: &Policy,
+        model: &str,
+        units: &'u mut PolicyUnits,
+    ) -> &'u ModelUnits {
+        if !units.models.contains_key(model) {
+            let tokens = |kind| self.worker.counter(&TOKENS, &[&policy.name, model, kind]);
+            let made = ModelUnits {
+                spent: self.worker.counter(&SPENT_UNITS, &[&policy.name, model]),
+                input: tokens("input"),
+                cache_read: tokens("cache_read"),
+                cache_write: tokens("cache_write"),
+                output: tokens("output"),
+            };
+            units.models.insert(model.into(), made);
+        }
+        &units.models[model]
     }
 
     fn in_flight<'u>(&self, policy: &Policy, units: &'u mut PolicyUnits) -> &'u Counter {

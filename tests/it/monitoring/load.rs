@@ -136,6 +136,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
              [{{ match: [key], policy: limited, key: {{ \"header:x-key\": key }} }}] }} }}\n\
          client: {{ classes: {{ file: {:?} }}, keys: {{ file: {:?} }}, user: {{ jwt: {{ jwks: \"http://127.0.0.1:1/keys\", \
                  algorithms: [RS256] }} }} }}\n\
+         prices: {{ currency: usd, file: {:?} }}\n\
          upstreams:\n  \
            app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
            away: {{ endpoints: [\"http://127.0.0.1:1\"] }}\n\
@@ -161,6 +162,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
         certificates.server_key(),
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/class_files/good.classes"),
         KEY_FILE,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/price_files/good.prices"),
         origin.address(),
     )
 }

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Decision, Report};
 use crate::algorithm::Algorithm;
-use crate::meter::{MeterSpec, Weights};
+use crate::meter::{MeterSpec, Tariff, Weights};
 use crate::policy::{Cost, Policy};
 use crate::time::{Span, Timestamp};
 
@@ -116,10 +116,12 @@ fn kind_of(api: FieldApi, policy: &Policy) -> Option<Kind> {
         // Its units are free again when requests end, and not at a time.
         _ if matches!(policy.algorithm, Algorithm::Concurrency(_)) => None,
         Cost::Fixed(1) => Some(Kind::Requests),
-        Cost::Metered { meter: MeterSpec::Usage { weights, .. }, .. } => Some(match api {
-            FieldApi::OpenAi => Kind::Tokens,
-            FieldApi::Anthropic => tokens(weights),
-        }),
+        Cost::Metered { meter: MeterSpec::Usage { tariff, .. }, .. } => match (api, tariff) {
+            // Libraries read tokens, and not money.
+            (_, Tariff::Prices(_)) => None,
+            (FieldApi::OpenAi, Tariff::Weights(_)) => Some(Kind::Tokens),
+            (FieldApi::Anthropic, Tariff::Weights(weights)) => Some(tokens(weights)),
+        },
         _ => None,
     }
 }

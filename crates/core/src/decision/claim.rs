@@ -95,6 +95,12 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         }
     }
 
+    /// Whether the request uses a model without a price.
+    pub(super) fn is_unpriced(&self) -> bool {
+        let estimate = self.estimate.as_ref().filter(|_| self.policy().cost.prices().is_some());
+        estimate.is_some_and(|estimate| estimate.is_unpriced())
+    }
+
     /// The units that are charged. An estimate is at most the limit of the client, because a cost
     /// above the limit would be refused for ever.
     fn cost(&self) -> u64 {

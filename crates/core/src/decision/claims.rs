@@ -94,13 +94,17 @@ impl<'r> Claims<&'r Arc<Policy>> {
             let policy = subject.judging(policy);
             let outcome = match subject.key(policy) {
                 KeyFor::Key(_) if subject.has_ambiguous_cost(policy) => Outcome::Ambiguous(policy),
-                KeyFor::Key(key) => {
-                    match Claim::new(subject, policy, key) {
-                        Some(claim) => list.push(claim),
-                        None => skip(policy, Skip::Unlimited),
+                KeyFor::Key(key) => match Claim::new(subject, policy, key) {
+                    Some(claim) if claim.is_unpriced() => Outcome::Unpriced(policy),
+                    Some(claim) => {
+                        list.push(claim);
+                        continue;
                     }
-                    continue;
-                }
+                    None => {
+                        skip(policy, Skip::Unlimited);
+                        continue;
+                    }
+                },
                 KeyFor::Exempt(exemption) => {
                     skip(policy, Skip::Exempt(exemption));
                     continue;

@@ -95,6 +95,7 @@ impl HeaderWriter {
             | Outcome::Unavailable(_)
             | Outcome::Unverifiable(..)
             | Outcome::Deny(_)
+            | Outcome::Unpriced(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
             | Outcome::Denied(_)

@@ -191,7 +191,10 @@ impl Lease {
     /// The meters for the response with these fields, in the order of their readings.
     pub fn begin_meters(&self, headers: &HeaderMap) -> impl Iterator<Item = Meter> {
         self.debts.iter().filter_map(|debt| match &debt.policy.cost {
-            Cost::Metered { meter, .. } => Some(Meter::expecting(meter, headers, debt.expected())),
+            Cost::Metered { meter, .. } => {
+                let meter = Meter::expecting(meter, headers, debt.expected());
+                Some(meter.asked(debt.estimate.as_ref().and_then(|estimate| estimate.entry)))
+            }
             Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } | Cost::Calls => None,
         })
     }
@@ -335,9 +338,10 @@ impl Debt {
 
     /// The units of a request without an answer: the client left before it.
     fn unanswered(&self) -> u64 {
+        let entry = self.estimate.as_ref().and_then(|estimate| estimate.entry);
         let input = |expected: Expected| {
             let usage = Usage { input: expected.input, ..Usage::default() };
-            let estimate = Estimate { usage: Some(usage), model: None };
+            let estimate = Estimate { usage: Some(usage), model: None, entry };
             self.policy.cost.reserved(&estimate).min(self.cost)
         };
         self.expected().map_or(self.cost, input)

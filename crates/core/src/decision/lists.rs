@@ -42,7 +42,11 @@ pub(super) fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderVa
     let (Some(Report { policy, verdict, length, .. }), None) = (told.next(), told.next()) else {
         return write();
     };
-    let (name, limit) = (&*policy.borrow().name, verdict.limit);
+    let policy = policy.borrow();
+    if policy.unit().denomination().is_some() {
+        return write();
+    }
+    let (name, limit) = (&*policy.name, verdict.limit);
     LAST_QUOTA.with_borrow_mut(|last| match last {
         Some(it) if it.limit == limit && it.length == *length && *it.name == *name => {
             it.value.clone()
@@ -61,6 +65,10 @@ fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<
     for Report { policy, verdict, length, .. } in decision.told() {
         list.add(&policy.borrow().name);
         list.describe(b'q', verdict.limit);
+        if let Some(money) = policy.borrow().unit().denomination() {
+            // The quota unit: millionths of the dollar are `usd-6`.
+            write!(list.0, ";qu=\"{money}\"").expect("writing to memory does not fail");
+        }
         // The field contains whole seconds only. Rounding a window up states a lower rate.
         // Below one second the stated rate would be far too low.
         if *length >= Span::SECOND {

@@ -36,6 +36,9 @@ pub enum Outcome<P> {
     Unavailable(Span),
     /// The request lacks the key that this policy demands. Nothing was counted.
     Deny(P),
+    /// The request names a model that has no price, and this policy counts money. Nothing was
+    /// counted.
+    Unpriced(P),
     /// The request's bearer token, which this policy demands, cannot be verified yet. The
     /// value is the time until a retry is useful. Nothing was counted.
     Unverifiable(P, Span),
@@ -59,6 +62,7 @@ impl Outcome<&Arc<Policy>> {
             Self::Refuse(retry) => Outcome::Refuse(retry),
             Self::Unavailable(wait) => Outcome::Unavailable(wait),
             Self::Deny(policy) => Outcome::Deny(Arc::clone(policy)),
+            Self::Unpriced(policy) => Outcome::Unpriced(Arc::clone(policy)),
             Self::Unverifiable(policy, wait) => Outcome::Unverifiable(Arc::clone(policy), wait),
             Self::Ambiguous(policy) => Outcome::Ambiguous(Arc::clone(policy)),
             Self::Unauthorized(policy, fault) => Outcome::Unauthorized(Arc::clone(policy), fault),

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use super::usage::Weights;
-use crate::price::Usage;
+use super::tariff::Tariff;
+use crate::price::{PriceEntry, Usage};
 
 /// What counts for a request whose answer does not state its tokens: this input, and the text that
 /// the answer has.
@@ -17,13 +17,19 @@ pub struct Expected {
 
 impl Expected {
     /// The units of an answer that states these tokens, and has a text of so many bytes. An answer
-    /// that breaks off may have stated only the beginning of its output.
-    pub(super) fn units(&self, usage: Option<Usage>, text_bytes: u64, weights: &Weights) -> u64 {
+    /// that breaks off may have stated only the beginning of its output. None: it is not known what
+    /// they cost.
+    pub(super) fn units(
+        &self,
+        usage: Option<Usage>,
+        text_bytes: u64,
+        (tariff, entry): (&Tariff, Option<PriceEntry>),
+    ) -> Option<u64> {
         let seen = usage.unwrap_or_default();
         let output = seen.output.max(text_bytes.div_ceil(self.bytes_per_token.get()));
         match seen.all_input() {
-            0 => weights.estimated_units(&Usage { input: self.input, output, ..seen }),
-            _ => weights.units(&Usage { output, ..seen }),
+            0 => tariff.estimated_units(&Usage { input: self.input, output, ..seen }, entry),
+            _ => tariff.units(&Usage { output, ..seen }, entry),
         }
     }
 }

@@ -18,8 +18,10 @@ mod found;
 mod json;
 mod lines;
 mod messages;
+mod model;
 mod number;
 mod pointer;
+mod tariff;
 mod text;
 mod texts;
 mod trail;
@@ -28,12 +30,14 @@ mod values;
 mod withheld;
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 pub use crate::price::Usage;
 pub use ask::{AskScanner, Replacement};
+use crate::price::{PriceEntry, Prices};
 use content::{Content, Form, form};
 pub use expected::Expected;
 use field::in_field;
@@ -41,6 +45,7 @@ pub use files::FileStrings;
 use found::Found;
 pub use messages::{MessageScanner, Messages, RpcMessage};
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
+pub use tariff::Tariff;
 use usage::Counted;
 pub use usage::{UsageApi, Weights};
 pub use values::{DocumentFault, DocumentValues, MAX_VALUE_BYTES, ValueScanner};
@@ -64,15 +69,16 @@ pub enum MeterSpec {
     /// In the body, whose `Content-Type` says what it is. `text/event-stream` is read as
     /// [`SseJson`](Self::SseJson). `application/x-ndjson`, `application/jsonl` and their
     /// like are lines with one JSON document each, and the last line that contains the
-    /// number counts. So does the last message of `application/vnd.amazon.eventstream`. Any other body is read as [`Json`](Self::Json).
+    /// number counts. So does the last message of `application/vnd.amazon.eventstream`. Any
+    /// other body is read as [`Json`](Self::Json).
     Body(Pointer),
     /// The tokens that the answer of a language model states in its body, which is read as by
-    /// [`Body`](Self::Body). Each token counts its weight.
+    /// [`Body`](Self::Body). Each token counts its weight, or costs its price.
     Usage {
         /// The API whose answers are read.
         api: UsageApi,
         /// How much each token counts.
-        weights: Weights,
+        tariff: Tariff,
     },
     /// The length of the body as it is sent, in units, rounded up.
     Bytes {
@@ -85,6 +91,14 @@ impl MeterSpec {
     /// Whether the meter reads what the body says, so that the body must not be encoded.
     pub const fn reads_body(&self) -> bool {
         matches!(self, Self::Json(_) | Self::SseJson(_) | Self::Body(_) | Self::Usage { .. })
+    }
+
+    /// The prices, if units are money.
+    pub const fn prices(&self) -> Option<&Arc<Prices>> {
+        match self {
+            Self::Usage { tariff, .. } => tariff.prices(),
+            _ => None,
+        }
     }
 }
 
@@ -184,11 +198,53 @@ enum Reading {
     },
 }
 
+/// The reading of tokens, and how they become units.
 #[derive(Clone, Debug)]
 struct UsageReading {
     content: Content<Counted>,
-    weights: Weights,
+    tariff: Tariff,
+    /// The price of the model that the request names.
+    asked: Option<PriceEntry>,
+    /// What counts if the response does not state all of its tokens.
     expected: Option<Expected>,
+}
+
+/// The tokens of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// The tokens that it states.
+    pub usage: Usage,
+    /// The price that they have, if they have one.
+    pub entry: Option<PriceEntry>,
+}
+
+impl UsageReading {
+    fn end(self, status: StatusCode, progress: Progress) -> (Metered, Option<Spent>) {
+        let Self { content, tariff, asked, expected } = self;
+        let progress = if content.is_broken() { Progress::Broken } else { progress };
+        let counted = content.end();
+        let prices = tariff.prices();
+        let entry = prices.and_then(|prices| prices.of_answer(counted.model(), asked));
+        let spent = counted.usage().map(|usage| Spent { usage, entry });
+        let units = spent.and_then(|spent| tariff.units(&spent.usage, entry));
+        let metered = match (units, progress) {
+            (Some(units), Progress::Ended) => Metered::Cost(units),
+            // Providers do not bill an error that states no tokens.
+            (None, _) if spent.is_none() && status.as_u16() >= 400 => Metered::Cost(0),
+            // More tokens may have been spent than were stated so far.
+            (units, _) => {
+                let cause = Unsettled::of(progress);
+                let text_bytes = counted.text_bytes();
+                let estimated =
+                    expected.and_then(|it| it.units(counted.usage(), text_bytes, (&tariff, entry)));
+                match estimated {
+                    Some(units) => Metered::Estimated(units, cause),
+                    None => Metered::AtLeast(units.unwrap_or(0), cause),
+                }
+            }
+        };
+        (metered, spent)
+    }
 }
 
 impl Meter {
@@ -211,13 +267,23 @@ impl Meter {
             MeterSpec::Json(pointer) => number(Form::Document, pointer),
             MeterSpec::SseJson(pointer) => number(Form::Events, pointer),
             MeterSpec::Body(pointer) => number(form(headers), pointer),
-            MeterSpec::Usage { api, weights } => {
-                let counted = Counted::new(*api, headers, expected.is_some());
-                let content = Content::new(form(headers), counted);
-                Reading::Usage(Box::new(UsageReading { content, weights: *weights, expected }))
+            MeterSpec::Usage { api, tariff } => {
+                let reads_model = tariff.prices().is_some();
+                let counted = Counted::new(*api, headers, expected.is_some(), reads_model);
+                let (content, tariff) = (Content::new(form(headers), counted), tariff.clone());
+                Reading::Usage(Box::new(UsageReading { content, tariff, asked: None, expected }))
             }
             MeterSpec::Bytes { unit } => Reading::Bytes { sent: 0, unit: *unit },
         })
+    }
+
+    /// The same meter for the response to a request that names a model with this price.
+    #[must_use]
+    pub fn asked(mut self, entry: Option<PriceEntry>) -> Self {
+        if let Reading::Usage(usage) = &mut self.0 {
+            usage.asked = entry;
+        }
+        self
     }
 
     /// Reads the next bytes of the body, which may end anywhere.
@@ -234,7 +300,7 @@ impl Meter {
 
     /// The cost of a response with this status, and the tokens that it states, after its body
     /// has come so far.
-    pub fn finish(self, status: StatusCode, progress: Progress) -> (Metered, Option<Usage>) {
+    pub fn finish(self, status: StatusCode, progress: Progress) -> (Metered, Option<Spent>) {
         let metered = match self.0 {
             Reading::Known(cost) => Metered::Cost(cost),
             Reading::Unread(cause) => Metered::AtLeast(0, cause),
@@ -242,43 +308,10 @@ impl Meter {
                 Some(cost) => Metered::Cost(cost),
                 None => Metered::AtLeast(0, Unsettled::of(progress)),
             },
-            Reading::Usage(usage) => {
-                let UsageReading { content, weights, expected } = *usage;
-                let progress = if content.is_broken() { Progress::Broken } else { progress };
-                let counted = content.end();
-                let usage = counted.usage();
-                let metered = match of_usage(usage, &weights, status, progress) {
-                    Metered::AtLeast(units, cause) => match expected {
-                        Some(expected) => {
-                            let units = expected.units(usage, counted.text_bytes(), &weights);
-                            Metered::Estimated(units, cause)
-                        }
-                        None => Metered::AtLeast(units, cause),
-                    },
-                    metered => metered,
-                };
-                return (metered, usage);
-            }
+            Reading::Usage(usage) => return usage.end(status, progress),
             Reading::Bytes { sent, unit } => Metered::Cost(sent.div_ceil(unit.get())),
         };
         (metered, None)
-    }
-}
-
-/// The cost of an answer that states these tokens.
-fn of_usage(
-    usage: Option<Usage>,
-    weights: &Weights,
-    status: StatusCode,
-    progress: Progress,
-) -> Metered {
-    let stated = usage.map(|usage| weights.units(&usage));
-    match (stated, progress) {
-        (Some(units), Progress::Ended) => Metered::Cost(units),
-        // Providers do not bill an error that states no tokens.
-        (None, _) if status.as_u16() >= 400 => Metered::Cost(0),
-        // More tokens may have been spent than were stated so far.
-        (stated, _) => Metered::AtLeast(stated.unwrap_or(0), Unsettled::of(progress)),
     }
 }
 

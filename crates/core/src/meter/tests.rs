@@ -4,6 +4,7 @@
 mod documents;
 mod event_streams;
 mod files;
+mod money;
 mod streams;
 mod values;
 
@@ -26,7 +27,7 @@ fn body(pointer: &str) -> MeterSpec {
 }
 
 fn usage() -> MeterSpec {
-    MeterSpec::Usage { api: UsageApi::OpenAi, weights: Weights::default() }
+    MeterSpec::Usage { api: UsageApi::OpenAi, tariff: Tariff::default() }
 }
 
 fn bytes(unit: u64) -> MeterSpec {

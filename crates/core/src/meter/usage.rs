@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName};
 
 use super::field::in_field;
 use super::follow::{Collect, Follow};
+use super::model::ModelName;
 use super::number::Number;
 use super::pointer::Pointer;
 use super::texts::Texts;
@@ -143,6 +144,17 @@ impl UsageApi {
         }
     }
 
+    /// Where an answer states its model. Bedrock states none.
+    const fn models(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenAi => &["/model", "/response/model"],
+            Self::Anthropic => &["/model", "/message/model"],
+            Self::Gemini => &["/modelVersion"],
+            Self::Bedrock => &[],
+            Self::Ollama => &["/model"],
+        }
+    }
+
     /// Response fields with counters.
     const fn fields(self) -> &'static [(&'static str, Counter)] {
         match self {
@@ -160,18 +172,25 @@ impl UsageApi {
     }
 
     fn pointers(self) -> impl Iterator<Item = (Pointer, Counter)> {
-        let all = self.objects().iter().flat_map(move |object| {
-            let places = self.places().iter();
-            places.map(move |(place, counter)| {
-                let pointer = format!("{object}{place}").parse::<Pointer>();
-                (pointer.expect("the tables have pointers only"), *counter)
+        self.objects().iter().flat_map(move |object| {
+            self.places().iter().flat_map(move |(place, counter)| {
+                let pointers = self.with_elements([format!("{object}{place}")]);
+                pointers.map(move |pointer| (pointer, *counter))
             })
-        });
-        // Without `alt=sse` a stream of Gemini is an array.
+        })
+    }
+
+    /// These places. Without `alt=sse` a stream of Gemini is an array, and they are also in each of
+    /// its elements.
+    pub(super) fn with_elements(
+        self,
+        places: impl IntoIterator<Item = String>,
+    ) -> impl Iterator<Item = Pointer> {
         let is_array = self == Self::Gemini;
-        all.flat_map(move |(pointer, counter)| {
-            let each = is_array.then(|| (pointer.in_each_element(), counter));
-            std::iter::once((pointer, counter)).chain(each)
+        places.into_iter().flat_map(move |place| {
+            let pointer: Pointer = place.parse().expect("the tables have pointers only");
+            let each = is_array.then(|| pointer.in_each_element());
+            std::iter::once(pointer).chain(each)
         })
     }
 }
@@ -187,14 +206,27 @@ pub(super) struct Counted {
     largest: [Option<u64>; COUNTERS],
     /// The text that the answer has. None: it is not counted.
     texts: Option<Texts>,
+    /// The name of the model, if it matters.
+    model: Option<Box<ModelName>>,
 }
 
 impl Counted {
-    /// Before the body of a response with these fields, whose text is counted if `counts_text`.
-    pub(super) fn new(api: UsageApi, headers: &HeaderMap, counts_text: bool) -> Self {
+    /// Before the body of a response with these fields, whose text is counted if `counts_text`, and
+    /// whose model matters if `reads_model`.
+    pub(super) fn new(
+        api: UsageApi,
+        headers: &HeaderMap,
+        counts_text: bool,
+        reads_model: bool,
+    ) -> Self {
         let places = api.pointers().map(|(pointer, counter)| (Trail::new(pointer), counter));
         let texts = counts_text.then(Texts::default);
-        let mut counted = Self { api, places: places.collect(), largest: [None; COUNTERS], texts };
+        let model = reads_model.then(|| {
+            let places = api.models().iter().map(|place| (*place).to_owned());
+            Box::new(ModelName::new(api.with_elements(places)))
+        });
+        let (places, largest) = (places.collect(), [None; COUNTERS]);
+        let mut counted = Self { api, places, largest, texts, model };
         for (name, counter) in api.fields() {
             counted.count(*counter, in_field(headers, &HeaderName::from_static(name)));
         }
@@ -238,30 +270,48 @@ impl Counted {
         Some(Usage { input, cache_read, cache_write, output })
     }
 
+    /// The model that the answer states, if it was read.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.model.as_ref()?.name()
+    }
+
     fn each(&mut self, follow: impl Fn(&mut Trail)) {
         self.places.iter_mut().for_each(|(trail, _)| follow(trail));
+        if let Some(model) = &mut self.model {
+            model.each(follow);
+        }
     }
 }
 
 impl Collect for Counted {
     fn complete(&mut self, _: bool) {
-        self.each(Trail::restart);
+        self.places.iter_mut().for_each(|(trail, _)| trail.restart());
+        if let Some(model) = &mut self.model {
+            model.restart();
+        }
     }
 }
 
 impl Follow for Counted {
     fn wants_text(&self) -> bool {
-        self.reads_key() || self.texts.as_ref().is_some_and(Texts::is_open)
+        self.reads_key()
+            || self.texts.as_ref().is_some_and(Texts::is_open)
+            || self.model.as_ref().is_some_and(|model| model.wants_text())
     }
 
     fn byte(&mut self, byte: u8) {
-        self.each(|trail| trail.key_byte(byte));
-        self.tell(|texts| texts.read(&[byte]));
+        self.plain(&[byte]);
     }
 
     fn plain(&mut self, run: &[u8]) {
         if self.reads_key() {
-            run.iter().for_each(|byte| self.each(|trail| trail.key_byte(*byte)));
+            let places = &mut self.places;
+            run.iter().for_each(|byte| {
+                places.iter_mut().for_each(|(trail, _)| trail.key_byte(*byte));
+            });
+        }
+        if let Some(model) = &mut self.model {
+            run.iter().for_each(|byte| model.byte(*byte));
         }
         self.tell(|texts| texts.read(run));
     }
@@ -301,10 +351,16 @@ impl Follow for Counted {
     }
 
     fn begin_text(&mut self) {
+        if let Some(model) = &mut self.model {
+            model.begin_text();
+        }
         self.tell(Texts::begin_text);
     }
 
     fn end_text(&mut self) {
+        if let Some(model) = &mut self.model {
+            model.end_text();
+        }
         self.tell(Texts::end_text);
     }
 

@@ -1,10 +1,11 @@
-//! The identity of a counter: its policy's name and its algorithm, and not its limit.
+//! The identity of a counter: its policy's name, its algorithm and its currency, and not its limit.
 //!
 //! So a counter survives a change of the limit, by a reload or by a plan of the client. The
 //! order in which the parts are digested is a format, as it is for the values of a key.
 
 use crate::algorithm::Algorithm;
 use crate::digest::{Counter, Digest, Key};
+use crate::price::Denomination;
 
 /// A second counter that a policy keeps for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +34,13 @@ impl Beside {
     }
 }
 
-/// The identity of a policy, which is the same after a reload.
-pub(super) fn identity(name: &str, algorithm: &Algorithm) -> Counter {
+/// The identity of a policy, which is the same after a reload. Units of money are counted apart from
+/// other units.
+pub(super) fn identity(name: &str, algorithm: &Algorithm, money: Option<Denomination>) -> Counter {
     Counter::of(|digest| {
         digest.value(name.as_bytes());
         add_kind(digest, algorithm);
+        add_money(digest, money);
     })
 }
 
@@ -51,11 +54,20 @@ pub(super) fn preflights_of(name: &str, algorithm: &Algorithm) -> Counter {
 }
 
 /// The identity under which the limits of single keys are stored for a policy of this name.
-pub(super) fn override_of(name: &str) -> Counter {
+pub(super) fn override_of(name: &str, money: Option<Denomination>) -> Counter {
     Counter::of(|digest| {
         digest.value(b"override");
         digest.value(name.as_bytes());
+        add_money(digest, money);
     })
+}
+
+/// The currency and how finely it is counted.
+fn add_money(digest: &mut Digest, money: Option<Denomination>) {
+    if let Some(denomination) = money {
+        digest.value(b"money");
+        digest.value(denomination.to_string().as_bytes());
+    }
 }
 
 /// The algorithm and the window. A state of another algorithm or window has another

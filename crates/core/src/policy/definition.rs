@@ -10,10 +10,11 @@ use ipnet::IpNet;
 use super::{
     Beside, Estimate, GeoCode, KeyExpr, MissingKey, Reservation, Template, WarnShares, counter,
 };
-use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::algorithm::{Algorithm, Quota, SlidingWindow, WindowText};
 use crate::consistency::Consistency;
 use crate::digest::Counter;
 use crate::meter::{MeterSpec, Usage};
+use crate::price::{Denomination, PriceEntry, Prices};
 use crate::request::ContentWord;
 use crate::time::Span;
 
@@ -76,6 +77,18 @@ pub enum Unit {
     Requests,
     /// Units that the response states, such as the tokens of a language model.
     Tokens,
+    /// Money.
+    Money(Denomination),
+}
+
+impl Unit {
+    /// How money is counted, if it is counted.
+    pub const fn denomination(self) -> Option<Denomination> {
+        match self {
+            Self::Money(denomination) => Some(denomination),
+            Self::Requests | Self::Tokens => None,
+        }
+    }
 }
 
 /// The word of a cost by calls.
@@ -85,10 +98,24 @@ static ASK_USAGE: ContentWord = ContentWord::AskUsage;
 
 impl Policy {
     /// What its limit counts.
-    pub const fn unit(&self) -> Unit {
+    pub fn unit(&self) -> Unit {
+        if let Some(prices) = self.cost.prices() {
+            return Unit::Money(prices.denomination);
+        }
         match &self.cost {
             Cost::Metered { meter, .. } if meter.reads_body() => Unit::Tokens,
             _ => Unit::Requests,
+        }
+    }
+
+    /// A limit of this policy as the configuration writes it: `100/1m`, or `500.00 usd/month`.
+    pub fn written(&self, algorithm: &Algorithm) -> String {
+        match self.unit().denomination() {
+            None => algorithm.written(),
+            Some(money) => {
+                let window = WindowText(algorithm.window());
+                format!("{}/{window}", money.shown(algorithm.limit()))
+            }
         }
     }
 
@@ -97,7 +124,7 @@ impl Policy {
         Self {
             name: name.into(),
             key,
-            counter: counter::identity(name, &algorithm),
+            counter: counter::identity(name, &algorithm, None),
             missing_key: MissingKey::default(),
             algorithm,
             is_unlimited: false,
@@ -128,6 +155,11 @@ impl Policy {
     /// The keys that it reads in requests: the key of the counter, and the key of the plan.
     pub fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
         iter::once(&self.key).chain(self.plans.as_ref().map(|plans| &plans.from))
+    }
+
+    /// The identity of its counters with this algorithm.
+    pub(super) fn identity(&self, algorithm: &Algorithm) -> Counter {
+        counter::identity(&self.name, algorithm, self.unit().denomination())
     }
 
     /// Whether it judges a request only when the authorizer of its route has answered.
@@ -183,7 +215,13 @@ pub struct Overridable {
 impl Overridable {
     /// The settings for the policy of this name.
     pub fn new(policy: &str, soft_percent: u8) -> Self {
-        Self { kept_as: counter::override_of(policy), soft_percent }
+        Self { kept_as: counter::override_of(policy, None), soft_percent }
+    }
+
+    /// The settings for the policy of this name, whose limit is money. Limits in another currency, or
+    /// in larger or smaller units, are not those of this policy.
+    pub fn of_money(policy: &str, denomination: Denomination, soft_percent: u8) -> Self {
+        Self { kept_as: counter::override_of(policy, Some(denomination)), soft_percent }
     }
 }
 
@@ -246,11 +284,31 @@ impl Cost {
     pub fn reserved(&self, estimate: &Estimate) -> u64 {
         let Self::Metered { reserve, meter, .. } = self else { return 0 };
         let most = (*reserve).max(1);
+        if let (Some(prices), Some(entry)) = (self.prices(), estimate.entry) {
+            // It passes when the budget is used up, also if its size is not known.
+            if prices.is_free(entry) {
+                return 0;
+            }
+        }
         let units_of = |usage: &Usage| match meter {
-            MeterSpec::Usage { weights, .. } => weights.estimated_units(usage),
-            _ => most,
+            MeterSpec::Usage { tariff, .. } => tariff.estimated_units(usage, estimate.entry),
+            _ => None,
         };
-        estimate.usage.as_ref().map_or(most, |usage| units_of(usage).min(most))
+        let units = estimate.usage.as_ref().and_then(units_of);
+        units.map_or(most, |units| units.min(most))
+    }
+
+    /// The prices, if units are money.
+    pub const fn prices(&self) -> Option<&Arc<Prices>> {
+        match self {
+            Self::Metered { meter, .. } => meter.prices(),
+            Self::Fixed(_) | Self::Field { .. } | Self::Body { .. } | Self::Calls => None,
+        }
+    }
+
+    /// The price of a request with this estimate. None: it has no price, or needs none.
+    pub(super) fn entry(&self, model: Option<&str>) -> Option<PriceEntry> {
+        self.prices().and_then(|prices| prices.of_request(model))
     }
 }
 

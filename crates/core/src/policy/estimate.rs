@@ -15,7 +15,9 @@ impl Subject<'_, '_> {
     pub fn estimate(&self, policy: &Policy) -> Option<Estimate> {
         let reservation = policy.cost.reservation()?;
         let usage = self.estimated_usage(reservation).unwrap_or_default();
-        Some(Estimate { usage, model: self.model(reservation).ok().flatten() })
+        let model = self.model(reservation).ok().flatten();
+        let entry = policy.cost.entry(model.as_deref());
+        Some(Estimate { usage, model, entry })
     }
 
     /// The model that the request names, if one of `policies` estimates what requests use.

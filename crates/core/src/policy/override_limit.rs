@@ -1,7 +1,7 @@
 //! The limit of a single key instead of its policy's: the same algorithm with other
 //! numbers.
 
-use super::{Policy, counter};
+use super::Policy;
 use crate::algorithm::{Algorithm, Quota, QuotaError};
 use crate::digest::Counter;
 use crate::time::Span;
@@ -53,7 +53,7 @@ impl Policy {
             None => (own.with_limit(units)?, self.counter),
             Some(window) => {
                 let algorithm = own.with_quota(Quota::new(units, window)?)?;
-                let counter = counter::identity(&self.name, &algorithm);
+                let counter = self.identity(&algorithm);
                 (algorithm, counter)
             }
         };

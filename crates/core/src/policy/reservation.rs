@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 
 use super::KeyExpr;
 use crate::meter::{Expected, Usage, UsageApi};
+use crate::price::PriceEntry;
 use crate::request::{ContentFault, ContentSize, ContentValues, ContentWord};
 
 /// How tokens are estimated.
@@ -66,6 +67,15 @@ pub struct Estimate {
     pub usage: Option<Usage>,
     /// The model that the request names.
     pub model: Option<Box<str>>,
+    /// The price of this model, if units are money and it has one.
+    pub entry: Option<PriceEntry>,
+}
+
+impl Estimate {
+    /// Whether the request uses tokens that have no price. A request without a body needs none.
+    pub(crate) fn is_unpriced(&self) -> bool {
+        self.entry.is_none() && self.usage != Some(Usage::default())
+    }
 }
 
 impl Reservation {

@@ -15,6 +15,8 @@ mod table;
 mod tests;
 mod usage;
 
+use std::sync::Arc;
+
 pub use amount::{Amount, AmountError};
 pub use decimal::{Decimal, DecimalError};
 pub use denomination::{Currency, CurrencyError, Denomination, MAX_DIGITS};
@@ -31,7 +33,7 @@ pub struct Prices {
     /// The currency, and how finely it is counted.
     pub denomination: Denomination,
     /// The prices by model.
-    pub table: PriceTable,
+    pub table: Arc<PriceTable>,
     /// The price of models without an entry. None: their requests are refused.
     pub unknown: Option<Price>,
 }
@@ -52,9 +54,11 @@ impl Prices {
         listed.or_else(|| self.unknown.is_some().then_some(PriceEntry::Unknown))
     }
 
-    /// The price for an answer of this model to a request with the price `asked`.
-    pub fn of_answer(&self, model: Option<&str>, asked: PriceEntry) -> PriceEntry {
-        model.and_then(|model| self.table.find(model)).map_or(asked, PriceEntry::Listed)
+    /// The price for an answer of this model to a request whose model has the price `asked`. None:
+    /// neither model has a price.
+    pub fn of_answer(&self, model: Option<&str>, asked: Option<PriceEntry>) -> Option<PriceEntry> {
+        let listed = model.and_then(|model| self.table.find(model)).map(PriceEntry::Listed);
+        listed.or(asked).or_else(|| self.of_request(None))
     }
 
     /// The name of an entry, in metrics: never a text of a client.

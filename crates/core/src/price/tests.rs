@@ -156,19 +156,24 @@ fn names_of_entries_and_their_number_are_bounded() {
 #[test]
 fn the_price_is_that_of_the_answers_model_if_it_is_listed() {
     let free = Price { request: rate("1"), ..Price::default() };
-    let prices =
-        |unknown| Prices { denomination: usd(6), table: table(&["gpt*", "mini"]), unknown };
+    let prices = |unknown| Prices {
+        denomination: usd(6),
+        table: Arc::new(table(&["gpt*", "mini"])),
+        unknown,
+    };
     let denied = prices(None);
     assert_eq!(denied.of_request(Some("claude")), None);
     assert_eq!(denied.of_request(None), None);
     let asked = denied.of_request(Some("gpt-5")).unwrap();
-    assert_eq!(denied.of_answer(Some("mini"), asked), PriceEntry::Listed(1));
-    assert_eq!(denied.of_answer(Some("claude"), asked), asked);
-    assert_eq!(denied.of_answer(None, asked), asked);
+    assert_eq!(denied.of_answer(Some("mini"), Some(asked)), Some(PriceEntry::Listed(1)));
+    assert_eq!(denied.of_answer(Some("claude"), Some(asked)), Some(asked));
+    assert_eq!(denied.of_answer(None, Some(asked)), Some(asked));
+    assert_eq!(denied.of_answer(Some("claude"), None), None);
     assert_eq!([denied.name(asked), denied.name(PriceEntry::Unknown)], ["gpt*", OTHER]);
     let priced = prices(Some(free));
     assert_eq!(priced.of_request(Some("claude")), Some(PriceEntry::Unknown));
     assert_eq!(priced.units(PriceEntry::Unknown, &Usage::default()), 1_000_000);
+    assert_eq!(priced.of_answer(None, None), Some(PriceEntry::Unknown));
     // An entry of no table is never free.
     assert_eq!(denied.units(PriceEntry::Unknown, &Usage::default()), u64::MAX);
 }

@@ -85,7 +85,7 @@ fn may_wait(problem: &Problem<'_>) -> bool {
 fn open_ai(problem: &Problem<'_>) -> String {
     let requests = match problem.unit {
         Unit::Requests => "requests",
-        Unit::Tokens => "tokens",
+        Unit::Tokens | Unit::Money(_) => "tokens",
     };
     let (kind, code) = match problem.status.as_u16() {
         429 if !may_wait(problem) => ("insufficient_quota", Some("insufficient_quota")),

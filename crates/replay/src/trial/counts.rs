@@ -130,6 +130,7 @@ impl Counts {
         }
         let lacking = match decision.outcome {
             Outcome::Deny(policy)
+            | Outcome::Unpriced(policy)
             | Outcome::Unverifiable(policy, _)
             | Outcome::Unauthorized(policy, _) => Some(policy),
             Outcome::Ambiguous(_) => {

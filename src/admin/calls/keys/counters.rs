@@ -125,8 +125,8 @@ pub async fn set_override(
     body: Bytes,
 ) -> Result<Answer, Problem> {
     let new: NewLimit = read_json(&body)?;
-    let limit = (node.readers.limit)(&new.limit).map_err(Problem::bad_request)?;
     let subject = Subject::of_overridable(node, view, call).await?;
+    let limit = (node.readers.limit)(&new.limit, &subject.policy).map_err(Problem::bad_request)?;
     if let Override::Limited { units, window } = limit {
         let counted = subject.policy.override_limit(units, window);
         counted.map_err(|error| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::telemetry::{Samples, Source, families};
+use crate::telemetry::{Samples, Source, families, model_families};
 
 /// What a gateway knows at a scrape.
 #[derive(Default)]
@@ -30,6 +30,9 @@ impl Source for State {
                 }
                 "class_file" => {
                     samples.set(&families::CLASS_FILE_LAST_LOAD, &["classes.yaml"], *value)
+                }
+                "price_file" => {
+                    samples.set(&model_families::PRICE_FILE_LAST_LOAD, &["prices.yaml"], *value)
                 }
                 "keys_away" => samples.set(&families::KEY_STORE_AWAY, &["no_sign"], *value),
                 "duplicates" => samples.set(&families::KEYS_IN_FILE_AND_STORE, &[], *value),

@@ -85,6 +85,7 @@ pub const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
         Outcome::Refuse(_) => "refused",
         Outcome::Unavailable(_) | Outcome::Unverifiable(..) => "unavailable",
         Outcome::Deny(_) | Outcome::Ambiguous(_) => "key_missing",
+        Outcome::Unpriced(_) => "model_unpriced",
         Outcome::Unauthorized(..) => "token_invalid",
         Outcome::Denied(_) => "denied",
         Outcome::Unauthenticated(refusal) => refusal.fault.word(),
@@ -114,6 +115,7 @@ impl Reply {
             Outcome::Refuse(retry) => wait_ms(*retry),
             Outcome::Unavailable(_) | Outcome::Unverifiable(..) => Some(UNAVAILABLE_MS),
             Outcome::Deny(_)
+            | Outcome::Unpriced(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
             | Outcome::Denied(_) => None,

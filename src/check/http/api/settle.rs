@@ -40,30 +40,34 @@ pub struct Ending<'r> {
 
 /// What one element of a call asks.
 #[derive(Clone, Copy, Debug)]
-enum Wish {
-    Settle(Spent),
+enum Wish<'c> {
+    Settle(Spent<'c>),
     Renew(Span),
 }
 
 /// What a request has cost.
 #[derive(Clone, Copy, Debug)]
-enum Spent {
+enum Spent<'c> {
     /// These units, under each policy.
     Units(u64),
-    /// These tokens. Policies that count no tokens keep what they have charged.
-    Tokens(Usage),
+    /// These tokens, of this model. Policies that count no tokens, or know no price of the model,
+    /// keep what they have charged.
+    Tokens(Usage, Option<&'c str>),
 }
 
-impl Spent {
+impl Spent<'_> {
     /// The units under a policy that has charged `charged` units.
     fn units(&self, policy: &Policy, charged: u64) -> u64 {
         match (self, &policy.cost) {
             (Self::Units(units), _) => *units,
             (
-                Self::Tokens(usage),
-                Cost::Metered { meter: MeterSpec::Usage { weights, .. }, .. },
-            ) => weights.units(usage),
-            (Self::Tokens(_), _) => charged,
+                Self::Tokens(usage, model),
+                Cost::Metered { meter: MeterSpec::Usage { tariff, .. }, .. },
+            ) => {
+                let entry = tariff.prices().and_then(|prices| prices.of_request(*model));
+                tariff.units(usage, entry).unwrap_or(charged)
+            }
+            (Self::Tokens(..), _) => charged,
         }
     }
 
@@ -71,7 +75,7 @@ impl Spent {
     const fn sum(&self) -> u64 {
         match self {
             Self::Units(units) => *units,
-            Self::Tokens(usage) => usage.all_input().saturating_add(usage.output),
+            Self::Tokens(usage, _) => usage.all_input().saturating_add(usage.output),
         }
     }
 }
@@ -110,7 +114,7 @@ impl Ending<'_> {
         Ok(json(StatusCode::OK, &done))
     }
 
-    fn wish<'c>(&self, call: &'c LeaseCall) -> Result<(&'c str, Wish), Problem> {
+    fn wish<'c>(&self, call: &'c LeaseCall) -> Result<(&'c str, Wish<'c>), Problem> {
         let missing = |field| Problem::bad_request(format!("\"{field}\" is missing"));
         let lease = call.lease.as_deref().ok_or_else(|| missing("lease"))?;
         let surplus = |field: &str, is_there: bool| match is_there {
@@ -124,7 +128,9 @@ impl Ending<'_> {
                 surplus("model", call.model.is_some() && call.usage.is_none())?;
                 match (call.actual, call.usage) {
                     (Some(units), None) => Wish::Settle(Spent::Units(units)),
-                    (None, Some(tokens)) => Wish::Settle(Spent::Tokens(tokens.into())),
+                    (None, Some(tokens)) => {
+                        Wish::Settle(Spent::Tokens(tokens.into(), call.model.as_deref()))
+                    }
                     (None, None) => return Err(missing("actual")),
                     (Some(_), Some(_)) => {
                         let detail = "beside \"usage\" there is \"actual\"";
@@ -154,7 +160,7 @@ impl Ending<'_> {
     }
 
     /// Ends one lease. A call that has failed can be made again.
-    async fn one(&self, text: &str, wish: Wish) -> Result<LeaseDone, Problem> {
+    async fn one(&self, text: &str, wish: Wish<'_>) -> Result<LeaseDone, Problem> {
         let at_lease = |problem: Problem| problem.at("/lease");
         let token = self.open(text).map_err(at_lease)?;
         let charges = self.charges(&token).map_err(at_lease)?;
@@ -237,7 +243,7 @@ impl Ending<'_> {
         &self,
         token: &LeaseToken,
         charges: &[Open<'_>],
-        spent: Spent,
+        spent: Spent<'_>,
     ) -> Result<LeaseDone, Problem> {
         let end = End::Settled(spent.sum());
         let mark = mark(token, end)?;

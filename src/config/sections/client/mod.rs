@@ -186,6 +186,7 @@ impl RawClient {
             api_keys: api_key_file,
             classes: class_file,
             passwords: password_file,
+            prices: None,
         };
         Client { settings, files, key_source, agent_sources }
     }

@@ -169,7 +169,7 @@ impl RawSettle {
         let usage = || {
             let api = usage.value()?.0;
             let weights = weights.value().map(RawWeights::weights).unwrap_or_default();
-            Some(MeterSpec::Usage { api, weights })
+            Some(MeterSpec::Usage { api, tariff: weights.into() })
         };
         let body = || body.value().map(|pointer| MeterSpec::Body(pointer.0.clone()));
         let json = || json.value().map(|pointer| MeterSpec::Json(pointer.0.clone()));

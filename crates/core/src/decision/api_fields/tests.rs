@@ -11,7 +11,7 @@ use crate::policy::Mode;
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_500_000);
 
 fn tokens_of(name: &str, weights: Weights) -> Arc<Policy> {
-    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, weights };
+    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, tariff: weights.into() };
     let cost = Cost::Metered { reserve: 10, estimate: None, meter };
     Arc::new(Policy { cost, ..policy(name, 1000, Span::from_secs(60)) })
 }

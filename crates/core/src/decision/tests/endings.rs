@@ -182,7 +182,7 @@ async fn units_that_a_policy_in_shadow_refused_are_not_given_back_to_it() {
 fn estimating(estimates_unsettled: bool) -> Policy {
     let settings = ReserveSettings { estimates_unsettled, ..ReserveSettings::default() };
     let estimate = Some(Box::new(Reservation::new(UsageApi::OpenAi, settings)));
-    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, weights: Weights::default() };
+    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, tariff: Weights::default().into() };
     let cost = Cost::Metered { reserve: 90, estimate, meter };
     Policy { cost, ..policy("p", 100, DAY) }
 }
@@ -191,7 +191,7 @@ fn estimating(estimates_unsettled: bool) -> Policy {
 async fn left_of(policy: Policy, tokens: Option<[u64; 2]>, ending: &Ending<'_>) -> u64 {
     let gate = Gate::new([policy]);
     let usage = tokens.map(|[input, output]| Usage { input, output, ..Usage::default() });
-    let estimate = Estimate { usage, model: None };
+    let estimate = Estimate { usage, ..Estimate::default() };
     let cost = gate.policies[0].cost.reserved(&estimate);
     let mut list = gate.claims(&[cost]);
     list[0].estimate = Some(Box::new(estimate));

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::usage::UsageApi;
+use super::super::usage::{UsageApi, Weights};
 use super::super::{Meter, MeterSpec, Metered, Progress, Unsettled};
 use super::*;
 
@@ -18,7 +18,7 @@ fn events() -> HeaderMap {
 
 /// What an answer costs that breaks off after these bytes.
 fn broken(api: UsageApi, weights: Weights, headers: &HeaderMap, body: &str) -> Metered {
-    let spec = MeterSpec::Usage { api, weights };
+    let spec = MeterSpec::Usage { api, tariff: weights.into() };
     let mut meter = Meter::expecting(&spec, headers, Some(EXPECTED));
     meter.observe(body.as_bytes());
     meter.finish(StatusCode::OK, Progress::Broken).0
@@ -76,7 +76,7 @@ fn the_tokens_that_were_stated_replace_the_estimate_of_their_kind() {
 
 #[test]
 fn a_complete_answer_an_error_and_an_encoded_answer_are_not_estimated() {
-    let spec = MeterSpec::Usage { api: UsageApi::OpenAi, weights: Weights::default() };
+    let spec = MeterSpec::Usage { api: UsageApi::OpenAi, tariff: Tariff::default() };
     let read = |headers: &HeaderMap, status, progress| {
         let mut meter = Meter::expecting(&spec, headers, Some(EXPECTED));
         meter.observe(br#"{"content":"12345678"}"#);
@@ -157,7 +157,7 @@ fn answer() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn text_is_found_as_by_a_parser_of_the_whole(answer in answer(), chunk in 1_usize..40) {
-        let spec = MeterSpec::Usage { api: UsageApi::Gemini, weights: Weights::default() };
+        let spec = MeterSpec::Usage { api: UsageApi::Gemini, tariff: Tariff::default() };
         let expected = Expected { input: 1, bytes_per_token: NonZeroU64::MIN };
         let mut meter = Meter::expecting(&spec, &HeaderMap::new(), Some(expected));
         answer.to_string().as_bytes().chunks(chunk).for_each(|chunk| meter.observe(chunk));

@@ -36,7 +36,7 @@ fn event(kind: &str, payload: &str) -> Vec<u8> {
 }
 
 fn spec() -> MeterSpec {
-    MeterSpec::Usage { api: UsageApi::Bedrock, weights: Weights::default() }
+    MeterSpec::Usage { api: UsageApi::Bedrock, tariff: Tariff::default() }
 }
 
 fn settled(spec: &MeterSpec, pieces: &[&[u8]]) -> Metered {

@@ -13,7 +13,7 @@ const EVENTS: &str = "text/event-stream";
 fn read(api: UsageApi, content_type: &'static str, pieces: &[&str]) -> Option<Usage> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    let mut content = Content::new(form(&headers), Counted::new(api, &headers, false));
+    let mut content = Content::new(form(&headers), Counted::new(api, &headers, false, false));
     pieces.iter().for_each(|piece| content.read(piece.as_bytes()));
     content.end().usage()
 }
@@ -81,8 +81,8 @@ fn bedrock_states_counters_in_the_body_or_in_fields() {
     let mut headers = HeaderMap::new();
     headers.insert("x-amzn-bedrock-input-token-count", HeaderValue::from_static("12"));
     headers.insert("x-amzn-bedrock-output-token-count", HeaderValue::from_static("34"));
-    assert_eq!(Counted::new(api, &headers, false).usage(), usage(12, 0, 0, 34));
-    assert_eq!(Counted::new(UsageApi::OpenAi, &headers, false).usage(), None);
+    assert_eq!(Counted::new(api, &headers, false, false).usage(), usage(12, 0, 0, 34));
+    assert_eq!(Counted::new(UsageApi::OpenAi, &headers, false, false).usage(), None);
 }
 
 #[test]

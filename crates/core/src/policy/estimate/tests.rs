@@ -18,7 +18,7 @@ fn reserving(api: UsageApi, settings: ReserveSettings) -> Policy {
 
 fn weighing(api: UsageApi, settings: ReserveSettings, weights: Weights) -> Policy {
     let estimate = Some(Box::new(Reservation::new(api, settings)));
-    let meter = MeterSpec::Usage { api, weights };
+    let meter = MeterSpec::Usage { api, tariff: weights.into() };
     Policy { cost: Cost::Metered { reserve: 100_000, estimate, meter }, ..policy("ip") }
 }
 
@@ -231,7 +231,7 @@ fn a_body_with_two_readings_is_ambiguous() {
 fn units_are_the_dearer_kind_of_input_and_at_most_the_most() {
     let cost = |weights: Weights, usage: Option<Usage>| {
         let policy = weighing(UsageApi::Anthropic, ReserveSettings::default(), weights);
-        policy.cost.reserved(&Estimate { usage, model: None })
+        policy.cost.reserved(&Estimate { usage, ..Estimate::default() })
     };
     let weights = Weights { input: 100, cache_read: 10, cache_write: 125, output: 500 };
     assert_eq!(cost(weights, tokens(100, 10)), 125 + 50);

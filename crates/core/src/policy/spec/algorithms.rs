@@ -174,7 +174,9 @@ impl Details<'_> {
             (AlgorithmKind::Concurrency, LimitSpec::Count(units)) => {
                 return Some(Concurrency::new(units).map(Algorithm::Concurrency));
             }
-            (AlgorithmKind::Concurrency, _) | (_, LimitSpec::Count(_)) => return None,
+            (AlgorithmKind::Concurrency, _) | (_, LimitSpec::Count(_) | LimitSpec::Money(_)) => {
+                return None;
+            }
             (AlgorithmKind::FixedWindow, LimitSpec::Rate(quota)) => quota,
             (_, LimitSpec::Rate(quota)) if quota.is_monthly() => {
                 return Some(Err(QuotaError::Month));

@@ -9,7 +9,7 @@ impl PolicySpec {
     /// The policy, and all that is wrong with its specification.
     pub fn compile(&self, facts: &Facts<'_>) -> Compiled {
         let faults = Faults::default();
-        let policy = self.policy(facts, &faults);
+        let policy = self.in_units(facts, &faults).policy(facts, &faults);
         Compiled { policy, faults: faults.into_vec() }
     }
 
@@ -23,6 +23,7 @@ impl PolicySpec {
         self.check_combinations(faults);
         self.check_unlimited(faults);
         let consistency = self.consistency(facts, faults);
+        self.advise_exactness(consistency, facts, faults);
         let overrides = self.overridable(facts, faults);
         let counted = self.counted_limit();
         let is_unlimited = self.is_unlimited();
@@ -45,12 +46,15 @@ impl PolicySpec {
             true => Policy { is_unlimited, ..Policy::new(&self.name, key, algorithm?) },
             false => Policy::unlimited(&self.name, key),
         };
+        let cost = cost.unwrap_or(Cost::Fixed(1));
+        let base = Policy { cost, ..base };
+        let counter = base.identity(&base.algorithm);
         let policy = Policy {
             missing_key: self.missing_key.copied().unwrap_or_default(),
             exempt: self.exempt.clone(),
             response: self.response.given().cloned(),
-            cost: cost.unwrap_or(Cost::Fixed(1)),
             asks_usage: self.asks_usage(),
+            counter,
             count,
             mode: self.mode,
             soft,
@@ -110,7 +114,11 @@ impl PolicySpec {
             faults.error(Field::Overrides, message, advice);
         }
         let soft = self.soft.copied().unwrap_or_default();
-        self.overrides.then(|| Overridable::new(&self.name, soft))
+        let made = || match self.prices() {
+            Some(prices) => Overridable::of_money(&self.name, prices.denomination, soft),
+            None => Overridable::new(&self.name, soft),
+        };
+        self.overrides.then(made)
     }
 
     /// Whether the policy has no limit of its own.

@@ -14,6 +14,7 @@ mod fault;
 mod field;
 mod key;
 mod limits;
+mod money;
 mod penalty;
 mod reserve;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod warn;
 mod written;
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use http::HeaderName;
 
@@ -33,6 +35,7 @@ use super::{ClientSettings, Exempt, KeyExpr, Left, MissingKey, Mode, Policy, Tem
 use crate::algorithm::{AlgorithmKind, Quota};
 use crate::consistency::{OnFailure, StoreMode};
 use crate::meter::MeterSpec;
+use crate::price::{Amount, Prices};
 use crate::scalar::{self, ScalarError};
 use crate::time::Span;
 
@@ -94,23 +97,40 @@ pub enum LimitSpec {
     Rate(Quota),
     /// A number of units at the same time.
     Count(u64),
+    /// An amount of money, whose units depend on the prices.
+    Money(MoneyLimit),
+}
+
+/// An amount of money in a window of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoneyLimit {
+    /// The amount.
+    pub amount: Amount,
+    /// One unit in the window. None: no window is written.
+    pub per: Option<Quota>,
 }
 
 impl LimitSpec {
-    /// The number of units.
+    /// The number of units. Money has none before it is compiled.
     pub const fn units(self) -> u64 {
         match self {
             Self::Rate(quota) => quota.limit(),
             Self::Count(units) => units,
+            Self::Money(_) => 0,
         }
     }
 
     /// The window of time. Zero for a count.
     pub const fn window(self) -> Span {
         match self {
-            Self::Rate(quota) => quota.window(),
-            Self::Count(_) => Span::ZERO,
+            Self::Rate(quota) | Self::Money(MoneyLimit { per: Some(quota), .. }) => quota.window(),
+            Self::Count(_) | Self::Money(MoneyLimit { per: None, .. }) => Span::ZERO,
         }
+    }
+
+    /// Whether it is an amount of money.
+    pub const fn is_money(self) -> bool {
+        matches!(self, Self::Money(_))
     }
 }
 
@@ -267,6 +287,8 @@ pub struct Facts<'a> {
     pub keeps_overrides: bool,
     /// The mode of policies that do not have their own.
     pub usual_mode: StoreMode,
+    /// The prices of models.
+    pub prices: Written<&'a Arc<Prices>>,
 }
 
 /// The result of [`PolicySpec::compile`].

@@ -15,7 +15,7 @@ impl PenaltySpec {
         let message = "the penalty has no \"after\"";
         let after =
             faults.required(&self.after, Field::Penalty, message, "like after: 10/minute").copied();
-        if let Some(LimitSpec::Count(_)) = after {
+        if let Some(LimitSpec::Count(_) | LimitSpec::Money(_)) = after {
             let advice = "write a count per time, like 10/minute";
             faults.error(Field::After, "the limit has no time", advice);
         }

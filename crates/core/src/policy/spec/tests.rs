@@ -36,6 +36,7 @@ fn compile(spec: &PolicySpec) -> Compiled {
         shares_store: true,
         keeps_overrides: true,
         usual_mode,
+        prices: Written::Absent,
     })
 }
 

@@ -22,6 +22,15 @@ impl<T> Written<T> {
         }
     }
 
+    /// The same field, with a reference to the value.
+    pub const fn as_ref(&self) -> Written<&T> {
+        match self {
+            Self::Absent => Written::Absent,
+            Self::Unreadable => Written::Unreadable,
+            Self::Given(value) => Written::Given(value),
+        }
+    }
+
     /// Whether it has a value.
     pub const fn is_given(&self) -> bool {
         matches!(self, Self::Given(_))

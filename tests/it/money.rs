@@ -1,0 +1,188 @@
+//! Budgets in money: what requests cost, what is refused, and changes of prices while a gateway runs.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Client, Gateway, Origin, Response, StoreKind, eventually, on_every_store};
+use crate::traffic::{TOKEN, metric};
+
+on_every_store!(
+    requests_cost_the_price_of_their_model_to_the_millionth,
+    a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_used_up,
+);
+
+const PRICES: &str = "prices: { currency: usd, models: { \
+    \"gpt-5*\": { input: 1.25, cache_read: 0.125, output: 10 }, \
+    gpt-5-dear: { input: 100, output: 1_000, request: 0.01, \
+                  long: { above: 999, input: 200, output: 2_000 } }, \
+    free: { input: 0, output: 0 } } }\n";
+
+const COST: &str = "cost: { reserve: {}, settle: { usage: openai } }";
+
+/// Answers `/MODEL/INPUT/OUTPUT` with this model and these tokens.
+fn model() -> Origin {
+    Origin::answering(|request| {
+        let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut parts = path.split('/').skip(1);
+        let mut next = || parts.next().unwrap_or_default();
+        let (model, input, output) = (next(), next(), next());
+        let body = format!(
+            "{{\"model\":\"{model}\",\"usage\":{{\"prompt_tokens\":{input},\"completion_tokens\":{output}}}}}"
+        );
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    })
+}
+
+/// A request for the model `asked`, which the model in `path` answers.
+fn ask(client: &mut Client, asked: &str, path: &str) -> Response {
+    let body = format!("{{\"model\":\"{asked}\",\"max_tokens\":10,\"messages\":[]}}");
+    client.request("POST", path, &["Content-Type: application/json"], body.as_bytes())
+}
+
+/// The units that remain when a request for a free model is admitted.
+fn left(client: &mut Client) -> u64 {
+    ask(client, "free", "/free/1/1").number("X-Ratelimit-Remaining")
+}
+
+fn requests_cost_the_price_of_their_model_to_the_millionth(store: StoreKind) {
+    let origin = model();
+    let policy = format!("key: ip, limit: 1.00 usd/day, algorithm: fixed_window, {COST}");
+    let top = format!(
+        "{PRICES}admin: {{ address: \"127.0.0.1:0\", tokens: [\
+         {{ name: m, role: metrics, token: {TOKEN} }}] }}"
+    );
+    let gateway = store.limiting_with(&origin, &policy, &top);
+    let mut client = gateway.client();
+    let mut spent = 0;
+    for (asked, path, cost) in [
+        // 7 * 1.25 + 3 * 10 = 38.75 millionths, rounded up once.
+        ("gpt-5", "/gpt-5/7/3", 39),
+        ("GPT-5-mini", "/unheard-of/7/3", 39),
+        ("free", "/free/1000/1000", 0),
+        // The answer is that of another model than the request names.
+        ("gpt-5", "/gpt-5-dear/10/1", 10_000 + 1_000 + 1_000),
+        ("gpt-5-dear", "/gpt-5-dear/1000/1", 10_000 + 200_000 + 2_000),
+    ] {
+        let response = ask(&mut client, asked, path);
+        assert_eq!(response.status, 200, "{asked} {path}: {response:?}");
+        spent += cost;
+        eventually("it is settled", || left(&mut client) == 1_000_000 - spent);
+    }
+    let policies = ask(&mut client, "free", "/free/1/1");
+    let policies = policies.field("RateLimit-Policy").unwrap_or_default().to_owned();
+    assert!(policies.contains("q=1000000;qu=\"usd-6\";w=86400"), "{policies}");
+    let model = |name: &str| metric(&gateway, "tollgate_spent_units_total", &[name]);
+    eventually("metrics know what models cost", || {
+        model("model=\"gpt-5*\"") == 78.0 && model("model=\"gpt-5-dear\"") == 224_000.0
+    });
+    let tokens = |kind: &str| {
+        metric(&gateway, "tollgate_tokens_total", &["model=\"gpt-5*\"", &format!("kind={kind:?}")])
+    };
+    assert_eq!([tokens("input"), tokens("output")], [14.0, 6.0]);
+}
+
+fn a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_used_up(
+    store: StoreKind,
+) {
+    let origin = model();
+    let policy = format!("key: ip, limit: 0.01 usd/day, algorithm: fixed_window, {COST}");
+    let gateway = store.limiting_with(&origin, &policy, PRICES);
+    let mut client = gateway.client();
+    for asked in ["claude", "", "gpt"] {
+        let denied = ask(&mut client, asked, "/free/1/1");
+        assert_eq!(denied.status, 403, "{asked}: {denied:?}");
+        assert!(denied.text().contains("has no price"), "{}", denied.text());
+    }
+    // A list of models has no body, and needs no price.
+    assert_eq!(client.get("/free/0/0", &[]).status, 200);
+    assert_eq!(ask(&mut client, "gpt-5", "/gpt-5/0/1000").status, 200);
+    let refused = || ask(&mut gateway.client(), "gpt-5", "/gpt-5/0/1").status == 429;
+    eventually("the budget is used up", refused);
+    let free = ask(&mut client, "Free", "/free/1000/1000");
+    assert_eq!((free.status, free.number("X-Ratelimit-Remaining")), (200, 0));
+    let lines = gateway.access_lines(1);
+    assert!(lines.iter().any(|line| line["outcome"] == "model_unpriced"), "{lines:?}");
+}
+
+#[test]
+fn a_changed_file_of_prices_is_in_force_and_a_broken_one_keeps_the_prices_and_is_reported() {
+    let origin = model();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("prices.yaml");
+    let rewrite = |text: &str| {
+        let next = file.with_extension("new");
+        fs::write(&next, text).expect("it can be written");
+        fs::rename(next, &file).expect("it can be moved");
+    };
+    rewrite("old: { input: 1, output: 1 }\n");
+    let policy = format!("key: ip, limit: 5 usd/day, {COST}");
+    let shown = file.to_str().expect("UTF-8");
+    let top = format!(
+        "prices: {{ currency: usd, file: {shown} }}\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, token: {TOKEN} }}], \
+         hosts: [gateway.test] }}"
+    );
+    let gateway = Gateway::limiting_with(&origin, &policy, &top);
+    let ask = |name: &str| ask(&mut gateway.client(), name, "/x/1/1").status;
+    assert_eq!([ask("old"), ask("new")], [200, 403]);
+    rewrite("new: { input: 2, output: 2 }\n");
+    eventually("the new price is known", || [ask("old"), ask("new")] == [403, 200]);
+    let admin = |path: &str| {
+        let mut client = Client::connect(gateway.addresses()[1]);
+        client.get(path, &[&format!("Authorization: Bearer {TOKEN}")]).text()
+    };
+    let metric =
+        |value: u8| format!("tollgate_price_file_last_load_successful{{file={shown:?}}} {value}");
+    rewrite("new: { input: 0.0000001, output: 2 }\n");
+    eventually("the mistake is known", || {
+        thread::sleep(Duration::from_millis(100));
+        admin("/metrics").contains(&metric(0)) && admin("/v1/status").contains("price_file_broken")
+    });
+    assert!(gateway.log().contains("is not a price"), "{}", gateway.log());
+    assert_eq!([ask("old"), ask("new")], [403, 200], "the prices stay");
+    rewrite("old: { input: 1, output: 1 }\n");
+    eventually("it is well", || {
+        thread::sleep(Duration::from_millis(100));
+        admin("/metrics").contains(&metric(1)) && !admin("/v1/status").contains("price_file_broken")
+    });
+    assert_eq!([ask("old"), ask("new")], [200, 403]);
+}
+
+#[test]
+fn a_single_key_may_have_another_budget_in_money() {
+    let origin = model();
+    let directory = tempfile::tempdir().expect("a directory");
+    let overrides = directory.path().join("overrides.redb");
+    let policy = format!("key: \"header:x-team\", limit: 5 usd/day, overrides: true, {COST}");
+    let top = format!("{PRICES}store: {{ overrides: {{ path: {:?} }} }}\n", overrides);
+    let gateway = Gateway::limiting_with(&origin, &policy, &top);
+    let set = |limit: &str| gateway.overrides(&["set", "per-client", "a", limit]);
+    let output = set("7.50 usd");
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(
+        output.stdout.contains("7.50 usd/1d (the policy's own limit: 5.00 usd/1d)"),
+        "{}",
+        output.stdout
+    );
+    let body = b"{\"model\":\"free\"}";
+    let limit = || {
+        let fields = ["Content-Type: application/json", "X-Team: a"];
+        gateway.client().request("POST", "/free/1/1", &fields, body).number("X-Ratelimit-Limit")
+    };
+    eventually("it applies", || limit() == 7_500_000);
+    for (wrong, message) in [
+        ("7 eur", "the prices are in usd"),
+        ("0.0000001 usd", "has more than 6 decimals"),
+        ("700", "counts money in usd"),
+        ("600_000 usd", "the largest limit is 549755.813887 usd"),
+    ] {
+        let output = set(wrong);
+        assert_ne!(output.code, Some(0), "{wrong}");
+        assert!(output.stderr.contains(message), "{wrong}: {}", output.stderr);
+    }
+    assert_eq!(limit(), 7_500_000);
+}
