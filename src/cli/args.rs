@@ -13,6 +13,7 @@ use super::key::{EXAMPLES as KEY_EXAMPLES, KeyArgs};
 use super::keys::{TEAM_EXAMPLES, TeamArgs};
 use super::paint::Colour;
 use super::policy::{EXAMPLES as POLICY_EXAMPLES, PolicyArgs, RESET_EXAMPLES, ResetArgs};
+use super::prices::{EXAMPLES as PRICES_EXAMPLES, PricesArgs};
 use super::ratelimit::{EXAMPLES as RATELIMIT_EXAMPLES, RatelimitArgs};
 use super::reload::{EXAMPLES as RELOAD_EXAMPLES, ReloadArgs};
 use super::status::{EXAMPLES as STATUS_EXAMPLES, StatusArgs};
@@ -46,6 +47,9 @@ pub enum Command {
     /// Translate a configuration of another gateway, and say what is lost
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Make a file with the prices of language models
+    #[command(after_help = PRICES_EXAMPLES)]
+    Prices(PricesArgs),
     /// Check a configuration: exit code 0, or 2 with a report of all mistakes
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
@@ -119,7 +123,8 @@ const OVERRIDE_EXAMPLES: &str = "\
 KEY is the value that the policy counts by, as it is written in a request. If the
 key has several parts, write each with its name, and %26 for & in a value.
 
-LIMIT is a rate, a bare count in the policy's own window, or unlimited.
+LIMIT is a rate, a bare count in the policy's own window, or unlimited. If the policy
+counts money, it is an amount, like '750 usd'.
 
 Examples, for policies with overrides: true:
   tollgate override set per-client 192.0.2.7 500/minute

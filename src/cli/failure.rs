@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use super::which::DEFAULT_CONFIG;
 use super::{
-    explain, import, init, key, keys, overrides, policy, ratelimit, reload, replay, top, which,
+    explain, import, init, key, keys, overrides, policy, prices, ratelimit, reload, replay, top,
+    which,
 };
 use crate::app::RunError;
 use crate::config::{LoadError, Mistakes};
@@ -68,6 +69,9 @@ pub enum Failure {
     /// Nothing is imported.
     #[error(transparent)]
     Import(#[from] import::Problem),
+    /// No prices are written.
+    #[error(transparent)]
+    Prices(#[from] prices::Problem),
     /// A policy is not shown or changed.
     #[error(transparent)]
     Policy(#[from] policy::Problem),
@@ -112,6 +116,7 @@ impl Failure {
             | Self::Ratelimit(ratelimit::Problem::Mistakes(_))
             | Self::Init(_)
             | Self::Import(_)
+            | Self::Prices(_)
             | Self::Key(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::StoredKeys(problem) if problem.is_usage() => ExitCode::from(2),

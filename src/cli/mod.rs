@@ -1,7 +1,7 @@
 //! The command line: arguments, output and exit codes.
 //!
 //! Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration, 3 the request
-//! that was explained is refused. `import` has exit codes of its own.
+//! that was explained is refused. `import` and `prices import` have exit codes of their own.
 
 mod admin_client;
 mod args;
@@ -18,6 +18,7 @@ mod keys;
 mod overrides;
 mod paint;
 mod policy;
+mod prices;
 mod ratelimit;
 mod reload;
 mod replay;
@@ -27,6 +28,7 @@ mod status;
 mod tips;
 mod top;
 mod which;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -48,6 +50,7 @@ use init::InitArgs;
 use key::{KeyArgs, KeyCommand};
 use keys::TeamArgs;
 use policy::{PolicyArgs, ResetArgs};
+use prices::PricesArgs;
 use reload::ReloadArgs;
 use status::StatusArgs;
 use top::TopArgs;
@@ -88,6 +91,10 @@ pub fn main() -> ExitCode {
         Command::Ratelimit(args) => ratelimit::run(&args).map_err(Failure::from),
         Command::Init(args) => init(&args),
         Command::Import(args) => match import(&args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
+        Command::Prices(args) => match prices(&args) {
             Ok(code) => return ExitCode::from(code),
             Err(failure) => Err(failure),
         },
@@ -214,6 +221,13 @@ fn init(args: &InitArgs) -> Result<(), Failure> {
 /// Returns the exit code.
 fn import(args: &ImportArgs) -> Result<u8, Failure> {
     let import::Output { text, code } = import::run(args)?;
+    write!(io::stdout().lock(), "{text}")?;
+    Ok(code)
+}
+
+/// Returns the exit code.
+fn prices(args: &PricesArgs) -> Result<u8, Failure> {
+    let prices::Output { text, code } = prices::run(args)?;
     write!(io::stdout().lock(), "{text}")?;
     Ok(code)
 }

@@ -72,6 +72,7 @@ pub use model::{
     Config, KeySource, PasswordCommand, Route, RuntimeSettings, Signed, StoreSettings, Written,
 };
 pub use password_file::PasswordFile;
+pub(crate) use prices::check as check_prices;
 pub use problem::{Report, Reported};
 pub(crate) use progress::Progress;
 pub(crate) use regular_file::{check as check_regular, open as open_regular};

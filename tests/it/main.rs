@@ -48,6 +48,7 @@ mod own_fields;
 mod packaging;
 mod passwords;
 mod pools;
+mod prices;
 mod process_log;
 mod program;
 mod read_bodies;

@@ -4,15 +4,15 @@
 mod args;
 mod entry;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs;
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tollgate_core::api_keys::{KeyDigest, KeyForm, NewKey, PrefixError};
 
 use super::console::say;
+use super::whole_file;
 use crate::config::{api_key_mistakes, api_keys_in};
 use args::CreateArgs;
 pub use args::{EXAMPLES, KeyArgs, KeyCommand};
@@ -116,7 +116,8 @@ fn create(args: &CreateArgs) -> Result<String, Problem> {
             None => Problem::Form(path.clone()),
         });
     }
-    write(path, &after).map_err(|error| Problem::File { path: path.clone(), error })?;
+    whole_file::write(path, &after, MODE)
+        .map_err(|error| Problem::File { path: path.clone(), error })?;
     say(&format!(
         "{} has the key {}; this is its text, which is not shown again:",
         path.display(),
@@ -131,26 +132,4 @@ fn read(path: &Path) -> Result<String, Problem> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Problem::File { path: path.to_owned(), error }),
     }
-}
-
-/// Replaces the file as a whole, so that a gateway never reads a part of it.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    // A link stays one.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = fs::metadata(&path).map_or(MODE, |file| file.permissions().mode() & 0o7777);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = path.with_file_name(name);
-    let written = (|| {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
 }

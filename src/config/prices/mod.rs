@@ -39,6 +39,18 @@ pub fn read(
     })
 }
 
+/// What is wrong with the text of a file of prices.
+///
+/// # Errors
+/// All mistakes.
+pub fn check(text: &str) -> Result<(), Report> {
+    let problems = Problems::default();
+    match compile(text, &problems) {
+        Some(_) if !problems.any_errors() => Ok(()),
+        _ => Err(problems.report("prices.yaml", text, &Excerpts::default())),
+    }
+}
+
 /// The prices of a text, as far as it has no mistakes.
 fn compile(text: &str, problems: &Problems) -> Option<PriceTable> {
     let mut tree = yaml::parse_long(text, "write the prices of models, or {}", problems)?;

@@ -74,6 +74,7 @@ fn every_example_of_the_help_is_accepted() {
         "run",
         "init",
         "import",
+        "prices",
         "check",
         "override",
         "explain",

@@ -58,6 +58,9 @@ impl Scene {
             "docs/check-api.md" => scene.asked(page),
             "docs/commands.md" => scene.steered(),
             "docs/explain.md" | "docs/top.md" => scene.observed(),
+            "docs/ai.md" => {
+                scene.file("model_prices.json", &page.block("json"));
+            }
             "docs/import.md" => {
                 scene.file("nginx.conf", &page.block("nginx"));
             }
