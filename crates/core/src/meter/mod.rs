@@ -36,8 +36,8 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 
 pub use crate::price::Usage;
-pub use ask::{AskScanner, Replacement};
 use crate::price::{PriceEntry, Prices};
+pub use ask::{AskScanner, Replacement};
 use content::{Content, Form, form};
 pub use expected::Expected;
 use field::in_field;

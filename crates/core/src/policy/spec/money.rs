@@ -187,11 +187,13 @@ impl PolicySpec {
             faults.error(at, message, advice);
             Written::Unreadable
         };
-        let (units, settle) = match &self.cost {
+        let cost = match &self.cost {
             Written::Unreadable => return Written::Unreadable,
-            Written::Given(CostSpec::Reserve { units, settle }) => (units, settle),
-            Written::Given(_) => return missing(Field::Cost),
+            Written::Given(cost) => cost,
             Written::Absent => return missing(Field::Limit),
+        };
+        let CostSpec::Reserve { units, settle, asks_usage } = cost else {
+            return missing(Field::Cost);
         };
         if let Written::Given(ReserveSpec::Units(_)) = units {
             let message = "what a limit in money reserves depends on the model of the request";
@@ -213,7 +215,7 @@ impl PolicySpec {
         let Some(prices) = prices else { return Written::Unreadable };
         let tariff = Tariff::Prices(Arc::clone(prices));
         let settle = Written::Given(made(MeterSpec::Usage { api: *api, tariff }));
-        Written::Given(CostSpec::Reserve { units: units.clone(), settle })
+        Written::Given(CostSpec::Reserve { units: units.clone(), settle, asks_usage: *asks_usage })
     }
 }
 
