@@ -206,20 +206,25 @@ fn no_promise_is_broken() {
 fn a_budget_is_exceeded_by_what_is_in_flight_at_most() {
     let first = number("TOLLGATE_CHECKER_SEED").unwrap_or(1);
     let runs = number("TOLLGATE_CHECKER_RUNS").unwrap_or(RUNS);
-    let sum = Mutex::new(([0; 2], None::<(Scenario, Ran)>));
+    let sum = Mutex::new(([0; 2], BTreeSet::new(), None::<(Scenario, Ran)>));
     for_all(first..first + runs, |seed| {
         let scenario = draw_budgets(seed);
         let ran = run(&scenario, false);
         let mut sum = sum.lock().expect("no run panics");
         let [judged, above] = ran.windows;
         sum.0 = [sum.0[0] + judged, sum.0[1] + above];
-        let is_first = sum.1.as_ref().is_none_or(|(it, _)| it.seed > seed);
-        if is_first && ran.broken.iter().any(|it| it.promise == budgets::PROMISE) {
-            sum.1 = Some((scenario, ran));
+        if ran.broken.iter().any(|it| it.promise == budgets::PROMISE) {
+            sum.1.insert(seed);
+            if sum.2.as_ref().is_none_or(|(it, _)| it.seed > seed) {
+                sum.2 = Some((scenario, ran));
+            }
         }
     });
-    let ([judged, above], worst) = sum.into_inner().expect("no run panics");
+    let ([judged, above], seeds, worst) = sum.into_inner().expect("no run panics");
     println!("{runs} runs, {judged} windows are judged, {above} windows cost more than the limit");
+    if !seeds.is_empty() {
+        println!("broken by {} runs: {}, {seeds:?}", seeds.len(), budgets::PROMISE);
+    }
     if let Some((scenario, mut ran)) = worst {
         ran.broken.retain(|it| it.promise == budgets::PROMISE);
         panic!("{}", tale(&format!("draw_budgets({})", scenario.seed), &scenario, &ran));

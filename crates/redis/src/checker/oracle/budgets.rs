@@ -15,22 +15,40 @@ use crate::codec::Ask;
 /// The promise B1 of docs/ai.md.
 pub(in super::super) const PROMISE: &str = "a window costs the limit and what is in flight";
 
+/// In this time the store hears of a cost, while nothing is wrong.
+const SOON_US: u64 = 500_000;
+
 /// One request that the store has admitted.
 struct Admitted {
     window: u64,
-    /// The number of the body in which the store admitted it.
+    /// The number of the body in which the store admitted it, and when that was.
     done: usize,
+    done_us: u64,
     reserved: u64,
     /// What it has cost in the end.
     actual: u64,
+    /// When its node learned what it has cost.
+    corrected_us: Option<u64>,
     /// The number of the body by which the store heard of the cost. None: it has not heard.
     heard: Option<usize>,
+}
+
+impl Admitted {
+    /// Whether it may have been in flight when the store admitted `last`. The first trouble of the
+    /// scenario was at `trouble_us`: a cost that its node has learned long before is not in flight,
+    /// whatever the store has heard.
+    fn is_in_flight(&self, last: &Self, trouble_us: u64) -> bool {
+        let is_late =
+            |learned: u64| learned.saturating_add(SOON_US) <= last.done_us.min(trouble_us);
+        !self.heard.is_some_and(|heard| heard <= last.done)
+            && !self.corrected_us.is_some_and(is_late)
+    }
 }
 
 /// In `fixed_window` with `exact`, all requests that the store has admitted in a window cost in the
 /// end at most the limit, and the sum of what each request has cost above its reservation that was
 /// in flight when the last one was admitted. In flight is a request until the store has heard of
-/// its cost.
+/// its cost, or must have heard of it because nothing was wrong.
 ///
 /// Windows in which a node judged alone, and counters of servers that forgot, are not judged.
 pub(super) fn b1(
@@ -46,6 +64,7 @@ pub(super) fn b1(
     if !is_judged {
         return None;
     }
+    let trouble_us = scenario.troubles.iter().map(|(at_us, _)| *at_us).min().unwrap_or(u64::MAX);
     let (admitted, alone) = admitted(journal, counter, counted, |at| windows.window_at(at));
     for last in last_of_each_window(&admitted) {
         if alone.contains(&last.window) {
@@ -53,7 +72,7 @@ pub(super) fn b1(
         }
         let all = || admitted.iter().filter(|it| it.window == last.window);
         let cost: u64 = all().map(|it| it.actual).sum();
-        let in_flight = all().filter(|it| it.heard.is_none_or(|heard| heard > last.done));
+        let in_flight = all().filter(|it| it.is_in_flight(last, trouble_us));
         let excess: u64 = in_flight.map(|it| it.actual.saturating_sub(it.reserved)).sum();
         let allowed = counted.algorithm.limit() + excess;
         if cost > allowed {
@@ -101,7 +120,7 @@ fn admitted(
         let Some(made) = request.decided.as_ref().filter(|made| made.admitted) else { continue };
         let done = asked.get(&number).and_then(|it| journal.questions[*it].done);
         let is_stored = made.answers.get(index).is_some_and(|it| it.source == Source::Store);
-        let Some((done, _)) = done.filter(|_| is_stored) else {
+        let Some((done, done_us)) = done.filter(|_| is_stored) else {
             // It may count in the window before, or in the next one, by the clock of the server.
             let window = window_at(made.at);
             alone.extend([window.saturating_sub(1), window, window + 1]);
@@ -116,7 +135,8 @@ fn admitted(
         };
         let heard = corrected.and_then(|it| heard(journal, it, actual, reserved, &mut used));
         let window = window_at(journal.outcomes[done].at);
-        admitted.push(Admitted { window, done, reserved, actual, heard });
+        let corrected_us = corrected.map(|it| it.at_us);
+        admitted.push(Admitted { window, done, done_us, reserved, actual, corrected_us, heard });
     }
     (admitted, alone)
 }
