@@ -4,6 +4,7 @@
 //! so a change can have the same mistakes as the file, and no others.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,13 +42,15 @@ pub fn definitions(
         Some(Value::Map(entries)) => entries,
         _ => Vec::new(),
     };
+    let by_name: HashMap<&str, &Entry> = written.iter().map(|it| (it.name(), it)).collect();
     let policies = config.policies.iter().filter_map(|policy| {
-        let entry = written.iter().find(|entry| entry.name() == &*policy.name)?;
+        let entry = by_name.get(&*policy.name)?;
         let policy = Arc::clone(policy);
         let written = shown::shown(&entry.value);
         Some(Definition { policy, digest: digest_of(&entry.value), written })
     });
     let policies: Vec<Definition> = policies.collect();
+    drop(by_name);
     let live: Vec<Arc<Policy>> = config.policies.clone();
     let (client, store) = (config.client.clone(), config.store.clone());
     let prices = config.prices.clone();

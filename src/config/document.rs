@@ -33,12 +33,16 @@ pub struct Document {
 impl Document {
     /// The document of a tree in which `${...}` were replaced. `written`: the tree as JSON before.
     pub fn new(text: &str, written: Value, tree: &Node) -> Self {
-        Self {
-            text: text.into(),
-            written: Arc::new(written),
-            identity: Arc::new(shown::identity(tree)),
-            expanded: Arc::new(shown::shown_expanded(tree)),
-        }
+        // Most files have neither secrets nor references. Then all forms are one.
+        let written = Arc::new(written);
+        let (has_secrets, has_replaced) = (shown::has_secrets(tree), shown::has_replaced(tree));
+        let form = |differs, form: fn(&Node) -> Value| match differs {
+            true => Arc::new(form(tree)),
+            false => Arc::clone(&written),
+        };
+        let identity = form(has_secrets || has_replaced, shown::identity);
+        let expanded = form(has_replaced, shown::shown_expanded);
+        Self { text: text.into(), written, identity, expanded }
     }
 
     /// What is true of the configuration while these patches are in force.

@@ -19,23 +19,44 @@ static KEY: LazyLock<Key> = LazyLock::new(|| {
     Key::new(HMAC_SHA256, &bytes)
 });
 
+/// Which text of a node counts.
+#[derive(Clone, Copy)]
+enum Texts {
+    /// `${...}` as they are written.
+    Written,
+    /// The values in their places.
+    Values,
+}
+
 /// The tree as JSON.
 pub fn shown(node: &Node) -> Json {
-    tree(node, &|node, text| Json::from(node.secrecy.form(text)))
+    tree(node, Texts::Written, &|node, text| Json::from(node.secrecy.form(text)))
 }
 
 /// The same after the replacement of `${...}`, with the values in its places. A value may be
 /// secret where no field says so: it is not to be shown as it is.
 pub fn shown_expanded(node: &Node) -> Json {
-    let mut node = node.clone();
-    forget_references(&mut node);
-    shown(&node)
+    tree(node, Texts::Values, &|node, text| Json::from(node.secrecy.form(text)))
+}
+
+/// Whether a value of the tree was, or was to be, replaced.
+pub fn has_replaced(node: &Node) -> bool {
+    any(node, &|node| node.written().is_some() || matches!(node.value, Value::Unresolved))
+}
+
+/// Whether a value of the tree is secret, or has a secret part.
+pub fn has_secrets(node: &Node) -> bool {
+    any(node, &|node| {
+        let text = node.written().or_else(|| node.scalar());
+        let is_shown = |text| node.secrecy != Secrecy::All && node.secrecy.shows_all(text);
+        text.is_some_and(|text| !is_shown(text))
+    })
 }
 
 /// The tree as JSON with keyed digests in the places of secrets: two trees are equal in this form
 /// if their secrets are equal, too. `${...}` must have been replaced.
 pub fn identity(node: &Node) -> Json {
-    tree(node, &|node, text| {
+    tree(node, Texts::Written, &|node, text| {
         if node.secrecy != Secrecy::All && node.secrecy.shows_all(text) {
             return Json::from(text);
         }
@@ -53,19 +74,17 @@ pub fn digest(tree: &Json) -> String {
     bytes.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn forget_references(node: &mut Node) {
-    match &mut node.value {
-        Value::Text(text) => text.written = None,
-        Value::List(items) => items.iter_mut().for_each(forget_references),
-        Value::Map(entries) => {
-            entries.iter_mut().for_each(|entry| forget_references(&mut entry.value));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Unresolved => {}
+/// Whether a value of the tree that is no list and no map `is_so`.
+fn any(node: &Node, is_so: &dyn Fn(&Node) -> bool) -> bool {
+    match &node.value {
+        Value::List(items) => items.iter().any(|item| any(item, is_so)),
+        Value::Map(entries) => entries.iter().any(|entry| any(&entry.value, is_so)),
+        _ => is_so(node),
     }
 }
 
-/// The tree as JSON, with its texts as `scalar` shows them.
-fn tree(node: &Node, scalar: &dyn Fn(&Node, &str) -> Json) -> Json {
+/// The tree as JSON, with these texts as `scalar` shows them.
+fn tree(node: &Node, texts: Texts, scalar: &dyn Fn(&Node, &str) -> Json) -> Json {
     match &node.value {
         Value::Null | Value::Unresolved => Json::Null,
         Value::Bool(_) | Value::Number(_) if node.secrecy == Secrecy::All => {
@@ -73,10 +92,14 @@ fn tree(node: &Node, scalar: &dyn Fn(&Node, &str) -> Json) -> Json {
         }
         Value::Bool(value) => Json::from(*value),
         Value::Number(text) => text.parse::<u64>().map_or_else(|_| Json::from(&**text), Json::from),
-        Value::Text(text) => scalar(node, text.written.as_deref().unwrap_or(&text.value)),
-        Value::List(items) => items.iter().map(|item| tree(item, scalar)).collect(),
+        Value::Text(text) => match (texts, &text.written) {
+            (Texts::Written, Some(written)) => scalar(node, written),
+            _ => scalar(node, &text.value),
+        },
+        Value::List(items) => items.iter().map(|item| tree(item, texts, scalar)).collect(),
         Value::Map(entries) => {
-            let entry = |entry: &Entry| (entry.name().to_owned(), tree(&entry.value, scalar));
+            let entry =
+                |entry: &Entry| (entry.name().to_owned(), tree(&entry.value, texts, scalar));
             Json::Object(entries.iter().map(entry).collect::<Map<_, _>>())
         }
     }
@@ -163,6 +186,38 @@ mod tests {
         assert_ne!(one["admin"]["token"], other["admin"]["token"]);
         assert_eq!(one["admin"]["address"], other["admin"]["address"]);
         assert_ne!(one, of("hunter2", "b"));
+    }
+
+    #[test]
+    fn trees_without_secrets_or_references_are_one_in_all_forms() {
+        let forms = |text: &str| {
+            let tree = marked(text);
+            (has_secrets(&tree), identity(&tree) != shown(&tree))
+        };
+        for plain in
+            ["{ headers: { dialects: [ietf] } }", "{ store: { redis: { timeout: 20ms } } }"]
+        {
+            assert_eq!(forms(plain), (false, false), "{plain}");
+        }
+        for secret in [
+            "{ admin: { token: hunter2 } }",
+            "{ admin: { token: 7 } }",
+            "{ admin: { token: true } }",
+            "{ store: { redis: { url: \"redis://u:hunter2@r\" } } }",
+        ] {
+            assert_eq!(forms(secret), (true, true), "{secret}");
+        }
+        let mut tree = marked("{ listeners: [{ address: x }] }");
+        assert!(!has_replaced(&tree));
+        assert_eq!(shown_expanded(&tree), shown(&tree));
+        let Value::Map(entries) = &mut tree.value else { panic!("a map") };
+        let Value::List(items) = &mut entries[0].value.value else { panic!("a list") };
+        let Value::Map(fields) = &mut items[0].value else { panic!("a map") };
+        let Value::Text(text) = &mut fields[0].value.value else { panic!("a text") };
+        text.written = Some("${X}".to_owned());
+        assert!(has_replaced(&tree));
+        assert_eq!(shown_expanded(&tree)["listeners"][0]["address"], "x");
+        assert_eq!(shown(&tree)["listeners"][0]["address"], "${X}");
     }
 
     #[test]

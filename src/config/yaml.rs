@@ -76,7 +76,7 @@ fn parsed(
             problems.error(TextSpan::FILE, "the file is empty", if_empty);
             None
         }
-        Ok(tree) => Some(Source { text }.node(tree)),
+        Ok(tree) => Some(Source { text }.node(tree.into())),
         Err(error) => {
             let span = error.location().map_or(TextSpan::FILE, span);
             let (message, advice) = reason(&error, text, span);
@@ -165,8 +165,21 @@ enum Untyped {
     Bool(bool),
     Number(String),
     Text(String),
-    List(Vec<Spanned<Untyped>>),
-    Map(Vec<(Spanned<String>, Spanned<Untyped>)>),
+    List(Vec<Placed<Untyped>>),
+    Map(Vec<(Placed<String>, Placed<Untyped>)>),
+}
+
+/// A value with the place where it is defined. [`Spanned`] has two places, and large files have a
+/// million values.
+struct Placed<T> {
+    value: T,
+    defined: serde_yaml::Location,
+}
+
+impl<T> From<Spanned<T>> for Placed<T> {
+    fn from(Spanned { value, defined, .. }: Spanned<T>) -> Self {
+        Self { value, defined }
+    }
 }
 
 /// The text of a tree.
@@ -177,7 +190,7 @@ struct Source<'a> {
 impl Source<'_> {
     /// Positions are those of the definition, because a mistake in an alias must be corrected where
     /// its value is written, not where it is used.
-    fn node(&self, tree: Spanned<Untyped>) -> Node {
+    fn node(&self, tree: Placed<Untyped>) -> Node {
         let value = match tree.value {
             Untyped::Null => Value::Null,
             Untyped::Bool(value) => Value::Bool(value),
@@ -193,8 +206,8 @@ impl Source<'_> {
         Node { value, span: span(tree.defined), secrecy: Secrecy::default() }
     }
 
-    fn map(&self, pairs: Vec<(Spanned<String>, Spanned<Untyped>)>) -> Value {
-        let entry = |(key, value): (Spanned<String>, _)| {
+    fn map(&self, pairs: Vec<(Placed<String>, Placed<Untyped>)>) -> Value {
+        let entry = |(key, value): (Placed<String>, _)| {
             let name = match self.written(key.defined).is_some_and(is_number) {
                 true => Value::Number(key.value),
                 false => Value::Text(Text { value: key.value, written: None }),
@@ -274,17 +287,19 @@ impl<'de> Visitor<'de> for UntypedVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Untyped, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
+        while let Some(item) = items.next_element::<Spanned<_>>()? {
+            list.push(item.into());
         }
+        list.shrink_to_fit();
         Ok(Untyped::List(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Untyped, A::Error> {
         let mut map = Vec::new();
-        while let Some(entry) = entries.next_entry()? {
-            map.push(entry);
+        while let Some((key, value)) = entries.next_entry::<Spanned<_>, Spanned<_>>()? {
+            map.push((key.into(), value.into()));
         }
+        map.shrink_to_fit();
         Ok(Untyped::Map(map))
     }
 }
