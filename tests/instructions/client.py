@@ -4,6 +4,7 @@ Each message is sent by one call, so that the gateway reads it at once.
 """
 
 import contextlib
+import json
 import socket
 import ssl
 import threading
@@ -36,6 +37,9 @@ BROWSER_FIELDS = {
 }
 AUTHORITY, PATH = "gateway.test", "/orders/1234?expand=items"
 BODY = b"0123456789abcdef" * 64
+# A call of a language model, with 2 KiB.
+MESSAGES = [{"role": "user", "content": f"Question {number}: \u00bfwhat is \"{number}\"? " + "Some words. " * 21} for number in range(6)]
+QUESTION = json.dumps({"model": "gpt-5", "messages": MESSAGES, "max_tokens": 100, "user": "u" * 57, "temperature": 0.5}).encode()
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 TIMEOUT_S = 60
 # What the gateway does after an answer is done after this time.
@@ -43,7 +47,7 @@ SETTLED_S = 0.2
 
 
 class Backend:
-    """Answers every request without a body."""
+    """Answers every request."""
 
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -67,7 +71,12 @@ class Backend:
             while data := connection.recv(65536):
                 received += data
                 while b"\r\n\r\n" in received:
-                    _, _, received = received.partition(b"\r\n\r\n")
+                    head, _, rest = received.partition(b"\r\n\r\n")
+                    _, found, after = head.lower().partition(b"\r\ncontent-length:")
+                    length = int(after.split(b"\r\n")[0]) if found else 0
+                    if len(rest) < length:
+                        break
+                    received = rest[length:]
                     connection.sendall(RESPONSE)
 
 
@@ -136,6 +145,14 @@ class Http1(Client):
         length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
         self.take(length)
         return int(lines[0].split()[1])
+
+
+class Http1Posts(Http1):
+    """HTTP/1.1, with a body in JSON."""
+
+    def __init__(self, port, tls, fields):
+        super().__init__(port, tls, {**fields, "content-type": "application/json", "content-length": str(len(QUESTION))})
+        self.request = self.request.replace(b"GET ", b"POST ", 1) + QUESTION
 
 
 class Http1Connections(Http1):

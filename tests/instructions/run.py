@@ -47,6 +47,7 @@ class Scenario:
     client: type = clients.Http1
     as_browser: bool = False
     known_key: bool = False
+    key: str = "api_key"
 
 
 # The text of a key and its entry. Only tests know it, so it is not a secret.
@@ -64,6 +65,8 @@ SCENARIOS = {
     "tls": Scenario(tls=True),
     "http/2": Scenario(client=clients.Http2),
     "a connection each": Scenario(client=clients.Http1Connections),
+    "a body": Scenario(client=clients.Http1Posts),
+    "a key of the body": Scenario(client=clients.Http1Posts, key='"json:/model"'),
 }
 
 
@@ -81,7 +84,7 @@ listeners: [{{ address: "127.0.0.1:0"{tls} }}]
 {store}
 {client}
 upstreams: {{ backend: {{ endpoints: ["http://127.0.0.1:{backend_port}"] }} }}
-policies: {{ per-key: {{ key: api_key, limit: {scenario.limit} }} }}
+policies: {{ per-key: {{ key: {scenario.key}, limit: {scenario.limit} }} }}
 routes: [{{ path: /*, {auth}policies: [per-key], upstream: backend }}]
 telemetry: {{ log: {{ level: info }}, access_log: false }}
 runtime: {{ workers: 1 }}
