@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::{Decision, Report};
 use crate::algorithm::Retry;
-use crate::policy::Policy;
+use crate::policy::{Policy, Unit};
 use crate::request::scan;
 use crate::time::Span;
 
@@ -32,6 +32,7 @@ struct Quota {
     name: Box<str>,
     limit: u64,
     length: Span,
+    unit: Unit,
     value: HeaderValue,
 }
 
@@ -43,18 +44,20 @@ pub(super) fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderVa
         return write();
     };
     let policy = policy.borrow();
-    if policy.unit().denomination().is_some() {
-        return write();
-    }
-    let (name, limit) = (&*policy.name, verdict.limit);
+    let (name, limit, unit) = (&*policy.name, verdict.limit, policy.unit());
     LAST_QUOTA.with_borrow_mut(|last| match last {
-        Some(it) if it.limit == limit && it.length == *length && *it.name == *name => {
+        Some(it)
+            if it.limit == limit
+                && it.length == *length
+                && it.unit == unit
+                && *it.name == *name =>
+        {
             it.value.clone()
         }
         _ => {
             let value = write();
             let (name, length, kept) = (name.into(), *length, value.clone());
-            *last = Some(Quota { name, limit, length, value: kept });
+            *last = Some(Quota { name, limit, length, unit, value: kept });
             value
         }
     })
@@ -65,9 +68,11 @@ fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<
     for Report { policy, verdict, length, .. } in decision.told() {
         list.add(&policy.borrow().name);
         list.describe(b'q', verdict.limit);
-        if let Some(money) = policy.borrow().unit().denomination() {
-            // The quota unit: millionths of the dollar are `usd-6`.
-            write!(list.0, ";qu=\"{money}\"").expect("writing to memory does not fail");
+        match policy.borrow().unit() {
+            Unit::Requests => {}
+            Unit::Tokens => list.0.extend_from_slice(b";qu=\"tokens\""),
+            // Millionths of the dollar are `usd-6`.
+            Unit::Money(money) => write!(list.0, ";qu=\"{money}\"").expect("it is in memory"),
         }
         // The field contains whole seconds only. Rounding a window up states a lower rate.
         // Below one second the stated rate would be far too low.

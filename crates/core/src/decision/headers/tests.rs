@@ -7,7 +7,9 @@ use crate::algorithm::testing::cases;
 use crate::algorithm::{Retry, Verdict};
 use crate::decision::tests::{policy, shared};
 use crate::decision::{Lacking, Lease, Report, Reports, Ruling};
-use crate::policy::{Mode, Policy};
+use crate::meter::{MeterSpec, Tariff, UsageApi};
+use crate::policy::{Cost, Mode, Policy};
+use crate::price::{Denomination, Prices};
 use crate::time::Span;
 
 fn report(
@@ -156,6 +158,31 @@ fn windows_are_written_in_whole_seconds_or_omitted() {
         let policy = shared("p", 5, Span::from_millis(window_ms));
         let lines = written(&[report(&policy, 5, Retry::Now, 0)], &[]);
         assert_eq!(lines[1], format!("ratelimit-policy: \"p\";q=5{expected}"));
+    }
+}
+
+#[test]
+fn the_quota_names_what_its_units_are_if_these_are_not_requests() {
+    let requests = shared("p", 5, Span::SECOND);
+    let of_pointer = |pointer: &str| {
+        let meter = MeterSpec::Json(pointer.parse().unwrap());
+        let cost = Cost::Metered { reserve: 1, meter, estimate: None };
+        Arc::new(Policy { cost, ..policy("p", 5, Span::SECOND) })
+    };
+    let money = Denomination { currency: "usd".parse().unwrap(), digits: 6 };
+    let prices = Prices { denomination: money, table: Arc::default(), unknown: None };
+    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, tariff: Tariff::Prices(prices.into()) };
+    let cost = Cost::Metered { reserve: 1, meter, estimate: None };
+    let priced = Arc::new(Policy { cost, ..policy("p", 5, Span::SECOND) });
+    // The name, the limit and the window are the same.
+    for (policy, unit) in [
+        (&requests, ""),
+        (&of_pointer("/tokens"), ";qu=\"tokens\""),
+        (&priced, ";qu=\"usd-6\""),
+        (&requests, ""),
+    ] {
+        let lines = written(&[report(policy, 5, Retry::Now, 0)], &[]);
+        assert_eq!(lines[1], format!("ratelimit-policy: \"p\";q=5{unit};w=1"));
     }
 }
 
