@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::policy::Policy;
 
 /// Numbers by their names. Zeros may be left out.
 pub type Counted = BTreeMap<String, u64>;
@@ -27,7 +28,7 @@ pub enum SourceWord {
 }
 
 /// A limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Limit {
     /// The units that the window admits.
     units: u64,
@@ -35,6 +36,9 @@ pub struct Limit {
     window_ms: u64,
     /// The units that can be admitted at once.
     burst: u64,
+    /// What a unit is, if it is money: millionths of the dollar are `usd-6`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
 }
 
 /// The word for the absence of a limit.
@@ -60,11 +64,22 @@ impl Limit {
             units: algorithm.limit(),
             window_ms: algorithm.window().as_millis_ceil(),
             burst: algorithm.capacity(),
+            unit: None,
         }
+    }
+
+    /// The limit of this algorithm, in units of the policy.
+    pub fn under(policy: &Policy, algorithm: &Algorithm) -> Self {
+        Self { unit: unit(policy), ..Self::of(algorithm) }
     }
 }
 
 impl<T> OrUnlimited<T> {
     /// No limit.
     pub const UNLIMITED: Self = Self::Unlimited(Unlimited::Unlimited);
+}
+
+/// What a unit of the policy is, if it is money.
+pub fn unit(policy: &Policy) -> Option<String> {
+    policy.unit().denomination().map(|money| money.to_string())
 }

@@ -1,9 +1,10 @@
-//! Warnings of shares of limits that a decision or a settlement passes.
+//! Warnings of shares of limits that a decision or a settlement passes, and the units that
+//! settlements count beyond limits.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use tollgate_core::decision::{Decision, Ending, Lease, Passage};
+use tollgate_core::decision::{Decision, Ending, Lease, Movement, Passage};
 use tollgate_core::policy::{Mode, Policy};
 use tollgate_core::time::Timestamp;
 
@@ -29,19 +30,22 @@ impl Engine {
         decision.warned = warned;
     }
 
-    /// Settles a request, and reports the shares that the settlement passes.
+    /// Settles a request, and reports what the settlement does to limits.
     pub(super) fn settle(&self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         let limiter = &self.deciding.limiter;
-        if !lease.policies().any(|policy| policy.warn.is_some()) {
+        if !lease.is_watched() {
             return limiter.end(lease, ending, now);
         }
         limiter.end_told(lease, ending, now, self.telling());
     }
 
-    /// Reports a share that a settlement passes.
-    pub(super) fn telling(&self) -> impl Fn(Passage) + Clone + 'static {
+    /// Reports what a settlement does to limits.
+    pub(super) fn telling(&self) -> impl Fn(Movement) + Clone + 'static {
         let engine = self.clone();
-        move |passage| _ = engine.passed(&passage)
+        move |movement| match movement {
+            Movement::Share(passage) => _ = engine.passed(&passage),
+            Movement::Beyond(policy, units) => engine.deciding.units.beyond(&policy, units),
+        }
     }
 
     /// Whether the share was not reported before.

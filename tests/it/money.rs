@@ -4,12 +4,15 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Client, Gateway, Origin, Response, StoreKind, eventually, on_every_store};
+use crate::support::{
+    Client, Gateway, Origin, Program, Response, StoreKind, eventually, on_every_store,
+};
 use crate::traffic::{TOKEN, metric};
 
 on_every_store!(
     requests_cost_the_price_of_their_model_to_the_millionth,
     a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_used_up,
+    what_a_settlement_counts_beyond_the_limit_is_in_a_metric,
 );
 
 const PRICES: &str = "prices: { currency: usd, models: { \
@@ -106,6 +109,64 @@ fn a_model_without_a_price_is_refused_and_a_free_one_passes_when_the_budget_is_u
     assert_eq!((free.status, free.number("X-Ratelimit-Remaining")), (200, 0));
     let lines = gateway.access_lines(1);
     assert!(lines.iter().any(|line| line["outcome"] == "model_unpriced"), "{lines:?}");
+}
+
+fn what_a_settlement_counts_beyond_the_limit_is_in_a_metric(store: StoreKind) {
+    let origin = model();
+    let policy = format!("key: ip, limit: 0.01 usd/day, algorithm: fixed_window, {COST}");
+    let top = format!(
+        "{PRICES}runtime: {{ workers: 1 }}\n\
+         admin: {{ address: \"127.0.0.1:0\", hosts: [gateway.test], tokens: [\
+         {{ name: r, role: read, token: {TOKEN} }}] }}"
+    );
+    let gateway = store.limiting_with(&origin, &policy, &top);
+    let over = || metric(&gateway, "tollgate_over_limit_units_total", &["policy=\"per-client\""]);
+    assert_eq!(ask(&mut gateway.client(), "gpt-5", "/gpt-5/0/900").status, 200);
+    eventually("it is settled", || left(&mut gateway.client()) == 1_000);
+    assert_eq!(over(), 0.0);
+    // It costs 15,000 millionths, of which 1,000 are left.
+    assert_eq!(ask(&mut gateway.client(), "gpt-5", "/gpt-5/0/1500").status, 200);
+    eventually("it is counted", || over() == 14_000.0);
+    // The views have the amount.
+    let mut admin = Client::connect(gateway.addresses()[1]);
+    let policies = admin.get("/v1/policies", &[&format!("Authorization: Bearer {TOKEN}")]).text();
+    let policies: serde_json::Value = serde_json::from_str(&policies).expect("JSON");
+    let limit = &policies["items"][0]["limit"];
+    assert_eq!((&limit["units"], &limit["unit"]), (&10_000.into(), &"usd-6".into()), "{policies}");
+}
+
+#[test]
+fn explain_names_the_entry_and_shows_amounts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gateway.yaml");
+    let yaml = format!(
+        "{PRICES}listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         policies: {{ team: {{ key: ip, limit: 5 usd/day, {COST} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [team], upstream: model }}]\n\
+         upstreams: {{ model: http://127.0.0.1:9 }}\n"
+    );
+    fs::write(&file, yaml).expect("a file");
+    let explain = |model: &str| {
+        let body = format!("{{\"model\":\"{model}\",\"max_tokens\":100,\"messages\":[]}}");
+        let file = file.to_str().expect("UTF-8");
+        let json = "Content-Type: application/json";
+        let url = "http://gateway.test/v1/chat/completions";
+        Program::run(&["explain", "-c", file, "-H", json, "-d", &body, url])
+    };
+    let priced = explain("gpt-5-mini");
+    assert_eq!(priced.code, Some(0), "{}", priced.stderr);
+    // 18 tokens of input at 1.25 and 100 of output at 10.
+    for part in [
+        "0.001023 usd of 5.00 usd used under team, 4.998977 usd left",
+        "costs 0.001023 usd",
+        "reserves 18 tokens of input and 100 of output of \"gpt-5-mini\", at the price of \"gpt-5*\"",
+    ] {
+        assert!(priced.stdout.contains(part), "{part}: {}", priced.stdout);
+    }
+    let unpriced = explain("claude");
+    assert_eq!(unpriced.code, Some(3), "{}", unpriced.stderr);
+    let line = "Refused by team (403): model_unpriced: the model of this request has no price here";
+    assert!(unpriced.stdout.starts_with(line), "{}", unpriced.stdout);
 }
 
 #[test]

@@ -1,6 +1,15 @@
 //! Texts about refusals, for people. Other commands of the gateway print them, too.
 
 use serde_json::Value;
+use tollgate_core::price::Denomination;
+
+/// Units as people write them. `unit` says what a unit of money is, like `usd-6`.
+pub fn amount(units: u64, unit: Option<&str>) -> String {
+    match unit.and_then(|unit| unit.parse::<Denomination>().ok()) {
+        Some(money) => money.shown(units).to_string(),
+        None => units.to_string(),
+    }
+}
 
 /// One refusal of the past, as the admin API tells it, in lines.
 pub fn refusal(it: &Value) -> String {
@@ -70,6 +79,12 @@ mod tests {
         for (ms, text) in shown {
             assert_eq!(wait(ms), text);
         }
+    }
+
+    #[test]
+    fn units_of_money_are_amounts() {
+        let shown = [None, Some("usd-6"), Some("eur-2"), Some("?")].map(|it| amount(1234, it));
+        assert_eq!(shown, ["1234", "0.001234 usd", "12.34 eur", "1234"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ import { at, changeForm } from "./change.js";
 import { el } from "./elements.js";
 import { fillRequest } from "./explained.js";
 import { confirmed, during, fill, pairs, result } from "./results.js";
-import { count, limit, limitText, long, time } from "./words.js";
+import { amount, limit, limitText, long, time } from "./words.js";
 
 let policies = [];
 /** What panels know of policies. */
@@ -17,7 +17,7 @@ function counters(it) {
  const scope = it.scope === "cluster" ? "all nodes that share the store" : "this node alone";
  const isFull = it.retry_after_ms !== null && it.retry_after_ms !== undefined;
  const title = it.limit === "unlimited" ? "✓ This key has no limit"
-  : `${isFull ? "✗" : "✓"} ${count(it.used)} of ${count(it.limit)} used, ${count(it.remaining)} left`;
+  : `${isFull ? "✗" : "✓"} ${amount(it.used, it.unit)} of ${amount(it.limit, it.unit)} used, ${amount(it.remaining, it.unit)} left`;
  return [isFull, title, pairs([
   ["Limit from", it.limit_from],
   ["Another request fits", isFull ? `in ${wait(it.retry_after_ms)}` : "now"],
@@ -48,7 +48,7 @@ export function clientPanel({ policy: name, key, plan, text, about, request }) {
  let inForce = null;
  const look = async () => {
   const it = await get(`${at(name, "keys", key)}${query}`);
-  inForce = it.limit === "unlimited" ? it.limit : limitText({ units: it.limit, window_ms: it.window_ms });
+  inForce = it.limit === "unlimited" ? it.limit : limitText({ units: it.limit, window_ms: it.window_ms, unit: it.unit });
   // What is looked up by itself does not take the focus: a button that asks once more would forget
   // that it was pressed.
   fill(now, ...counters(it));

@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { byId, el } from "./elements.js";
 import { pairs, result } from "./results.js";
-import { count, long, span, time } from "./words.js";
+import { amount, long, span, time } from "./words.js";
 
 const name = (it) => it.replaceAll("_", " ");
 const because = (all = []) => all.map((it) => `${it.name}: ${it.because}`).join("; ");
@@ -14,8 +14,8 @@ function policy(it) {
  const shadow = it.mode === "shadow" ? " (in shadow)" : "";
  return el("li", {}, el("strong", { class: refused ? "bad" : "good" }, `${refused ? "✗" : "✓"} ${it.name}: ${name(it.verdict)}${shadow}`),
   pairs([
-   ["Limit", `${count(it.limit)}${it.window_s ? ` in ${long(it.window_s)}` : ""}, from ${it.limit_from}`],
-   ["Used", `${count(it.used)}; ${count(it.remaining)} left; this request costs ${count(it.cost)}`],
+   ["Limit", `${amount(it.limit, it.unit)}${it.window_s ? ` in ${long(it.window_s)}` : ""}, from ${it.limit_from}`],
+   ["Used", `${amount(it.used, it.unit)}; ${amount(it.remaining, it.unit)} left; this request costs ${amount(it.cost, it.unit)}`],
    ["Key", `${it.key.text} (id ${it.key.id})`],
    ["Fits", it.earliest && (it.earliest === "never" ? wait() : `at ${time(it.earliest)}`)],
   ]));
@@ -24,7 +24,7 @@ function policy(it) {
 function explained(it) {
  const refused = it.decision !== "admitted";
  const binding = it.policies.find((one) => one.name === it.binding);
- const used = binding && refused ? `: ${count(binding.used)} of ${count(binding.limit)} used, fits in ${wait(it.retry_after_ms)}` : "";
+ const used = binding && refused ? `: ${amount(binding.used, binding.unit)} of ${amount(binding.limit, binding.unit)} used, fits in ${wait(it.retry_after_ms)}` : "";
  const headers = Object.entries(it.headers).map(([field, value]) => el("li", {}, el("code", {}, `${field}: ${value}`)));
  result(byId("explained"), refused,
   refused ? `✗ Refused${it.binding ? ` by ${it.binding}` : `: ${name(it.reason)}`}${used}` : "✓ It would be admitted",

@@ -7,6 +7,14 @@ const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" })
 
 export const count = (number) => whole.format(number ?? 0);
 
+const money = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 9 });
+/** Units: of money, the amount. `unit` says what a unit of money is, like `usd-6`. */
+export function amount(units, unit) {
+ if (!unit) return count(units);
+ const [currency, digits] = unit.split("-");
+ return `${money.format((units ?? 0) / 10 ** digits)} ${currency}`;
+}
+
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 export function rate(number) {
@@ -69,14 +77,19 @@ export const windowText = (ms) => (ms === MONTH ? "month" : `${inUnits(ms).numbe
 /** A window in words, such as `10 s`. */
 export const windowWords = (ms) => (ms === MONTH ? "a month" : `${inUnits(ms).number} ${inUnits(ms).word}`);
 /** A limit as the configuration writes it. */
-export const limitText = (it) => (typeof it === "string" ? it : it.window_ms ? `${it.units}/${windowText(it.window_ms)}` : String(it.units));
+export function limitText(it) {
+ if (typeof it === "string") return it;
+ const [currency, digits] = (it.unit ?? "").split("-");
+ const units = currency ? `${(it.units / 10 ** digits).toFixed(digits)} ${currency}` : String(it.units);
+ return it.window_ms ? `${units}/${windowText(it.window_ms)}` : units;
+}
 
 export function limit(it) {
  if (!it) return "–";
  if (typeof it === "string") return it;
  const { units, window_ms: ms, burst } = it;
- const of = ms ? `${count(units)} in ${windowWords(ms)}` : `${count(units)} at once`;
- return burst !== undefined && burst !== units ? `${of}, ${count(burst)} at once` : of;
+ const of = ms ? `${amount(units, it.unit)} in ${windowWords(ms)}` : `${amount(units, it.unit)} at once`;
+ return burst !== undefined && burst !== units ? `${of}, ${amount(burst, it.unit)} at once` : of;
 }
 
 const REFUSED = ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous"];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tollgate_top::texts::{source, wait};
+use tollgate_top::texts::{amount, source, wait};
 
 use crate::engine::{EstimatedTokens, Explanation, ListVerdict, PolicyVerdict, Reason, Wait};
 
@@ -42,7 +42,11 @@ fn headline(explanation: &Explanation) -> String {
         let by = binding.map(|it| format!(" by {it}")).unwrap_or_default();
         return format!("Refused{by}{status}: {reason}: {detail}");
     }
-    let used = verdict.map(|it| format!("{} of {} used", it.used, it.limit)).unwrap_or_default();
+    let used = |it: &PolicyVerdict| {
+        let shown = |units| amount(units, it.unit.as_deref());
+        format!("{} of {} used", shown(it.used), shown(it.limit))
+    };
+    let used = verdict.map(used).unwrap_or_default();
     if !explanation.is_admitted() {
         let by = binding.unwrap_or("?");
         let banned = if reason == "banned" { ", banned" } else { "" };
@@ -59,9 +63,10 @@ fn headline(explanation: &Explanation) -> String {
     };
     match verdict {
         None => format!("Admitted{delay}: no policy limits it"),
-        Some(PolicyVerdict { name, remaining, .. }) => {
+        Some(PolicyVerdict { name, remaining, unit, .. }) => {
             let over = if reason == "admitted" || reason == "delayed" { "" } else { reason };
             let over = if over.is_empty() { String::new() } else { format!(" ({over})") };
+            let remaining = amount(*remaining, unit.as_deref());
             format!("Admitted{delay}{over}: {used} under {name}, {remaining} left")
         }
     }
@@ -92,18 +97,22 @@ fn list(it: &ListVerdict) -> String {
 }
 
 /// The estimated tokens, from which the cost was calculated.
-fn tokens(EstimatedTokens { input, output, model }: &EstimatedTokens) -> String {
+fn tokens(EstimatedTokens { input, output, model, price }: &EstimatedTokens) -> String {
     let of = model.as_deref().map(|model| format!(" of {model:?}")).unwrap_or_default();
+    let at = price.as_deref().map(|entry| format!(", at the price of {entry:?}"));
+    let at = at.unwrap_or_default();
     match (input, output) {
         (Some(input), Some(output)) => {
-            format!("  reserves {input} tokens of input and {output} of output{of}")
+            format!("  reserves {input} tokens of input and {output} of output{of}{at}")
         }
-        _ => format!("  reserves the most{of}, because the size of the body is not known"),
+        _ => format!("  reserves the most{of}{at}, because the size of the body is not known"),
     }
 }
 
 fn policy(it: &PolicyVerdict) -> Vec<String> {
-    let PolicyVerdict { name, verdict, limit, used, remaining, cost, limit_from, key, .. } = it;
+    let PolicyVerdict { name, verdict, limit_from, key, .. } = it;
+    let [limit, used, remaining, cost] =
+        [it.limit, it.used, it.remaining, it.cost].map(|units| amount(units, it.unit.as_deref()));
     let window = it.window_s.as_ref().map(|it| format!(" in {it} s")).unwrap_or_default();
     let shadow = if it.mode == "shadow" { ", in shadow mode" } else { "" };
     let fits = match it.earliest.as_deref() {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use tollgate_core::algorithm::WindowText;
 use tollgate_core::time::Span;
+use tollgate_top::texts::amount;
 
 use crate::cli::paint::{FAINT, GOOD, STRONG, WARNING, paint};
 
@@ -237,10 +238,13 @@ fn minute(policy: &Value) -> (u64, u64) {
 /// A limit as the file writes it.
 fn limit(value: &Value) -> String {
     match value["units"].as_u64() {
-        Some(units) => match value["window_ms"].as_u64() {
-            None | Some(0) => units.to_string(),
-            Some(ms) => format!("{units}/{}", WindowText(Span::from_millis(ms))),
-        },
+        Some(units) => {
+            let units = amount(units, value["unit"].as_str());
+            match value["window_ms"].as_u64() {
+                None | Some(0) => units,
+                Some(ms) => format!("{units}/{}", WindowText(Span::from_millis(ms))),
+            }
+        }
         None => word(value),
     }
 }
@@ -272,6 +276,8 @@ mod tests {
     fn limits_and_words_are_written_as_a_command_takes_them() {
         assert_eq!(limit(&json!({ "units": 200, "window_ms": 60_000 })), "200/1m");
         assert_eq!(limit(&json!({ "units": 20, "window_ms": 0 })), "20");
+        let money = json!({ "units": 5_000_000, "window_ms": 60_000, "unit": "usd-6" });
+        assert_eq!(limit(&money), "5.00 usd/1m");
         assert_eq!(limit(&json!("unlimited")), "unlimited");
         assert_eq!(quoted("per-client"), "per-client");
         assert_eq!(quoted("a b'c"), "'a b'\\''c'");

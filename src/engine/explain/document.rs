@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollgate_core::algorithm::Retry;
-use tollgate_core::policy::{KeyExpr, Subject};
+use tollgate_core::policy::{Estimate, KeyExpr, Policy, Subject};
 use tollgate_core::routes::Split;
 use tollgate_core::time::Timestamp;
 
@@ -136,6 +136,10 @@ pub struct EstimatedTokens {
     /// The model that the request names.
     #[serde(default)]
     pub model: Option<String>,
+    /// The entry of the prices by which it costs, if units are money; `_other` is that of models
+    /// without an entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<String>,
 }
 
 /// What one policy says.
@@ -148,6 +152,9 @@ pub struct PolicyVerdict {
     #[serde(default)]
     pub mode: String,
     pub limit: u64,
+    /// What a unit is, if it is money: millionths of the dollar are `usd-6`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Null for units in flight, which have no window.
     #[serde(default)]
     pub window_s: Option<serde_json::Number>,
@@ -176,6 +183,20 @@ pub struct KeyText {
     pub text: String,
     /// The id in `top` and in logs.
     pub id: String,
+}
+
+impl EstimatedTokens {
+    /// What a request is expected to use under a policy.
+    pub fn of(policy: &Policy, estimate: Estimate) -> Self {
+        let Estimate { usage, model, entry } = estimate;
+        let price = policy.cost.prices().zip(entry).map(|(prices, entry)| prices.name(entry));
+        Self {
+            input: usage.map(|usage| usage.input),
+            output: usage.map(|usage| usage.output),
+            model: model.map(String::from),
+            price: price.map(str::to_owned),
+        }
+    }
 }
 
 impl Explanation {

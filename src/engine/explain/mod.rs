@@ -228,6 +228,7 @@ impl Found<'_, '_, '_> {
             verdict: report.outcome().to_owned(),
             mode: texts::mode(policy.mode).to_owned(),
             limit: verdict.limit,
+            unit: policy.unit().denomination().map(|money| money.to_string()),
             window_s: texts::seconds(report.length),
             limit_from: texts::limit_from(self.subject, self.route, self.with.patches, report),
             key: KeyText {
@@ -236,11 +237,7 @@ impl Found<'_, '_, '_> {
                 id: PrincipalId::from(report.client).to_string(),
             },
             cost: report.cost,
-            estimate: self.subject.estimate(policy).map(|estimate| EstimatedTokens {
-                input: estimate.usage.map(|usage| usage.input),
-                output: estimate.usage.map(|usage| usage.output),
-                model: estimate.model.map(String::from),
-            }),
+            estimate: self.subject.estimate(policy).map(|it| EstimatedTokens::of(policy, it)),
             used: report.used,
             remaining: verdict.remaining,
             earliest: earliest(verdict.retry, self.wall),

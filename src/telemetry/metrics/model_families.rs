@@ -14,6 +14,11 @@ families! {
         "Units that were settled by tokens. Those of a limit in money are its smallest units. model: \
          as in tollgate_tokens_total.",
     ).on_event();
+    OVER_LIMIT_UNITS = Family::counter(
+        "tollgate_over_limit_units_total", &["policy"], "units",
+        "Units that settlements have counted beyond the limit, because responses have cost more than \
+         was reserved. Only those of store_mode exact, and of the memory.",
+    ).on_event();
     PRICE_FILE_LAST_LOAD = Family::gauge(
         "tollgate_price_file_last_load_successful", &["file"], "",
         "1 if the file of the prices was read at the last reload, 0 if it has mistakes and the prices \

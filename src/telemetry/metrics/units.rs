@@ -12,8 +12,12 @@ use tollgate_core::price::OTHER;
 
 use super::cell::{Counter, Histogram};
 use super::families::{IN_FLIGHT_UNITS, RESERVED_RATIO, SETTLED_UNITS, UNSETTLED_REQUESTS, WARNED};
-use super::model_families::{SPENT_UNITS, TOKENS};
+use super::model_families::{OVER_LIMIT_UNITS, SPENT_UNITS, TOKENS};
 use super::worker::WorkerMetrics;
+
+/// The most models of a policy that have series of their own on a worker. The others are counted as
+/// models without an entry.
+const MAX_MODELS: usize = 256;
 
 /// The units of one worker's requests. Policies are known by their names, because requests
 /// outlive the configuration under which they began.
@@ -135,6 +139,11 @@ impl UnitMetrics {
         self.worker.counter(&WARNED, &[&policy.name, &share.to_string()]).increment();
     }
 
+    /// A settlement has counted these units beyond the limit of a policy.
+    pub fn beyond(&self, policy: &Policy, units: u64) {
+        self.worker.counter(&OVER_LIMIT_UNITS, &[&policy.name]).add(units);
+    }
+
     fn of(&self, policy: &Policy, count: impl FnOnce(&mut PolicyUnits)) {
         let mut policies = self.policies.borrow_mut();
         match policies.get_mut(&policy.name) {
@@ -149,6 +158,8 @@ impl UnitMetrics {
         model: &str,
         units: &'u mut PolicyUnits,
     ) -> &'u ModelUnits {
+        let is_full = units.models.len() >= MAX_MODELS && !units.models.contains_key(model);
+        let model = if is_full { OTHER } else { model };
         if !units.models.contains_key(model) {
             let tokens = |kind| self.worker.counter(&TOKENS, &[&policy.name, model, kind]);
             let made = ModelUnits {
@@ -166,5 +177,34 @@ impl UnitMetrics {
     fn in_flight<'u>(&self, policy: &Policy, units: &'u mut PolicyUnits) -> &'u Counter {
         let make = || self.worker.counter(&IN_FLIGHT_UNITS, &[&policy.name]);
         units.in_flight.get_or_insert_with(make)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::policy::KeyExpr;
+
+    use super::super::Metrics;
+    use super::*;
+
+    #[test]
+    fn the_models_of_a_policy_with_series_are_bounded() {
+        let metrics = Metrics::new(100_000);
+        let units = UnitMetrics::new(&Rc::new(metrics.worker()));
+        let policy = Policy::unlimited("p", KeyExpr::Global);
+        let usage = Usage { input: 1, ..Usage::default() };
+        for number in 0..300 {
+            let model = format!("model-{number}");
+            units.of(&policy, |it| units.models(&policy, &model, it).count(&usage, 2));
+        }
+        let text = metrics.render();
+        let value = |model: &str| {
+            let name = format!("tollgate_spent_units_total{{model=\"{model}\",policy=\"p\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&*name)?.parse::<u64>().ok())
+        };
+        assert_eq!(
+            [value("model-255"), value("model-256"), value(OTHER)],
+            [Some(2), None, Some(88)]
+        );
     }
 }

@@ -5,8 +5,8 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::watch::Watch;
-use super::{Passage, RateLimiter, Report, Ruling};
+use super::watch::{Movement, Watch};
+use super::{RateLimiter, Report, Ruling};
 use crate::algorithm::{Algorithm, MAX_LIMIT, Op};
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
@@ -108,8 +108,7 @@ impl Charged {
 impl RateLimiter {
     /// Settles units that were charged at `taken`, by the clock of the store: they have cost
     /// `actual`. The mark is set in the same step. If it was set before, nothing changes. `told`
-    /// learns a share of the limit that the settlement passes, if the policy
-    /// [warns](Policy::warn).
+    /// learns what the settlement does to the limit, as by [`end_told`](Self::end_told).
     ///
     /// # Errors
     /// If the store does not answer. The same call again is safe.
@@ -119,7 +118,7 @@ impl RateLimiter {
         (counter, mark): (&ChargedCounter, &Mark),
         (taken, actual): (Timestamp, u64),
         now: Timestamp,
-        told: impl FnOnce(Passage) + 'static,
+        told: impl Fn(Movement) + 'static,
     ) -> Result<Marked, StoreUnavailable> {
         let ChargedCounter { key, ref algorithm, limit, consistency } = *counter;
         let Charged { cost, source, .. } = *charged;
@@ -133,13 +132,8 @@ impl RateLimiter {
             false => Watch::new(policy, limit, &correction),
             true => None,
         };
-        let told = watch.map(|watch| -> Told {
-            Box::new(move |moved| {
-                if let Some(passage) = watch.passage(moved) {
-                    told(passage);
-                }
-            })
-        });
+        let told = watch
+            .map(|watch| -> Told { Box::new(move |moved| watch.movements(moved).for_each(told)) });
         self.store().as_ref().correct_once(&correction, mark, now, told).await
     }
 }

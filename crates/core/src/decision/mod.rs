@@ -52,4 +52,4 @@ pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use peek::Peeked;
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
-pub use watch::Passage;
+pub use watch::{Movement, Passage};

@@ -10,7 +10,10 @@ use std::borrow::Borrow;
 use std::slice;
 use std::sync::Arc;
 
-use super::{Decision, Ending, Judge, Lease, Outcome, Passage, RateLimiter, Report, Ruling};
+use super::watch::is_watched;
+use super::{
+    Decision, Ending, Judge, Lease, Movement, Outcome, Passage, RateLimiter, Report, Ruling,
+};
 use crate::consistency::StoreMode;
 use crate::digest::Key;
 use crate::policy::Policy;
@@ -48,14 +51,14 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
 }
 
 impl Judge<'_> {
-    /// The same as [`end`](Self::end). `told` learns the shares that the settlement passes, when
-    /// the store has counted it.
+    /// The same as [`end`](Self::end). `told` learns what the settlement has done, when the store
+    /// has counted it.
     fn end_told(
         self,
         lease: &Lease,
         ending: &Ending<'_>,
         now: Timestamp,
-        told: impl Fn(Passage) + Clone + 'static,
+        told: impl Fn(Movement) + Clone + 'static,
     ) {
         lease.measure(self.store.holding(), now);
         for (correction, watch) in lease.due_watched(ending) {
@@ -64,9 +67,16 @@ impl Judge<'_> {
                 continue;
             };
             let told = told.clone();
-            let told = move |moved| watch.passage(moved).into_iter().for_each(told);
+            let told = move |moved| watch.movements(moved).for_each(told);
             self.store.correct_told(&correction, now, Box::new(told));
         }
+    }
+}
+
+impl Lease {
+    /// Whether the settlement may do something to a limit that is [told](RateLimiter::end_told).
+    pub fn is_watched(&self) -> bool {
+        self.policies().any(|policy| is_watched(policy))
     }
 }
 
@@ -76,14 +86,14 @@ impl RateLimiter {
         matches!(self.judge().store, StoreRef::Remote(_))
     }
 
-    /// The same as [`end`](Self::end). `told` learns the shares of limits that the settlement
-    /// passes, for policies that [warn](Policy::warn).
+    /// The same as [`end`](Self::end). `told` learns what the settlement has done to limits: for
+    /// policies that [warn](Policy::warn), and for those whose cost the response states.
     pub fn end_told(
         &self,
         lease: &Lease,
         ending: &Ending<'_>,
         now: Timestamp,
-        told: impl Fn(Passage) + Clone + 'static,
+        told: impl Fn(Movement) + Clone + 'static,
     ) {
         self.judge().end_told(lease, ending, now, told);
     }

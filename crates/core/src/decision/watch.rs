@@ -1,10 +1,11 @@
-//! What is known of a share of a limit that is passed, and of a settlement that may pass one.
+//! What is known of a share of a limit that is passed, and of a settlement that may pass one, or
+//! the limit itself.
 
 use std::sync::Arc;
 
 use crate::algorithm::Op;
 use crate::digest::Key;
-use crate::policy::Policy;
+use crate::policy::{Cost, Policy};
 use crate::store::{Correction, Moved, Source};
 use crate::time::Span;
 
@@ -25,13 +26,24 @@ pub struct Passage {
     pub lasts: Span,
 }
 
-/// A correction that may pass a share of the limit of its policy.
+/// What a settlement has done to a limit.
+#[derive(Clone, Debug)]
+pub enum Movement {
+    /// It has passed a share of it.
+    Share(Passage),
+    /// Its policy now counts these units beyond the limit.
+    Beyond(Arc<Policy>, u64),
+}
+
+/// A correction that may pass the limit of its policy, or a share of it.
 #[derive(Debug)]
 pub(super) struct Watch {
     policy: Arc<Policy>,
     key: Key,
     limit: u64,
     capacity: u64,
+    /// The units that are added.
+    more: u64,
 }
 
 impl Watch {
@@ -41,7 +53,9 @@ impl Watch {
         limit: u64,
         correction: &Correction<'_>,
     ) -> Option<Self> {
-        policy.warn.as_ref()?;
+        if !is_watched(policy) {
+            return None;
+        }
         let Op::Settle { reserved, actual, .. } = correction.op else { return None };
         let Correction { charge, source, .. } = correction;
         (actual > reserved && *source == Source::Store).then(|| Self {
@@ -49,15 +63,28 @@ impl Watch {
             key: Key { counter: policy.counter, ..charge.key },
             limit,
             capacity: charge.algorithm.capacity(),
+            more: actual.saturating_sub(reserved),
         })
     }
 
-    /// The share that the correction has passed.
-    pub(super) fn passage(self, moved: Moved) -> Option<Passage> {
-        let Self { policy, key, limit, capacity } = self;
+    /// What the correction has done, of which the store tells this.
+    pub(super) fn movements(self, moved: Moved) -> impl Iterator<Item = Movement> {
+        let [left, _] = moved.remaining;
+        let beyond = self.more.saturating_sub(left);
+        let beyond = (beyond > 0).then(|| Movement::Beyond(Arc::clone(&self.policy), beyond));
+        self.passage(moved).map(Movement::Share).into_iter().chain(beyond)
+    }
+
+    fn passage(self, moved: Moved) -> Option<Passage> {
+        let Self { policy, key, limit, capacity, .. } = self;
         let counts = moved.remaining.map(|remaining| capacity.saturating_sub(remaining));
         let share = policy.warn.as_deref()?.passed(counts, limit)?;
         let [_, used] = counts;
         Some(Passage { policy, key, share, used, limit, lasts: moved.reset_after })
     }
+}
+
+/// Whether the settlements of a policy may do something that is told.
+pub(super) fn is_watched(policy: &Policy) -> bool {
+    policy.warn.is_some() || matches!(policy.cost, Cost::Metered { .. })
 }

@@ -10,6 +10,7 @@ use tollgate_core::time::Span;
 use super::super::figures::{Figures, items, number as count, word};
 use super::super::form::{percent, share};
 use super::super::table::{About, Row, Table, number, text};
+use super::super::texts::amount;
 use super::asked::Asked;
 use super::by_node::{ByNode, by_node};
 
@@ -116,8 +117,9 @@ fn sums(figures: &Figures, asked: &Asked<'_>) -> BTreeMap<String, Sums> {
 
 fn limit(limit: &Value) -> String {
     let Some(units) = limit["units"].as_u64() else { return word(limit) };
+    let units = amount(units, limit["unit"].as_str());
     match count(&limit["window_ms"]) {
-        0 => units.to_string(),
+        0 => units,
         ms => format!("{units}/{}", WindowText(Span::from_millis(ms))),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::algorithm::{Algorithm, WindowText};
 use tollgate_core::digest::{Counter, Key, Principal, PrincipalId};
 use tollgate_core::policy::{Beside, LimitChoice, Plan, Policy};
 use tollgate_core::store::overrides::Override;
@@ -21,7 +21,7 @@ use crate::admin::calls::policies;
 use crate::admin::node::{Node, View};
 use crate::admin::problem::Problem;
 use crate::admin::reveal;
-use crate::admin::words::{OrUnlimited, Scope, SourceWord};
+use crate::admin::words::{OrUnlimited, Scope, SourceWord, unit};
 use crate::engine::{StoreCall, Wait};
 
 /// A key of a policy.
@@ -76,6 +76,7 @@ pub async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Probl
         source: if source == Source::Local { SourceWord::Local } else { SourceWord::Store },
         algorithm: limit.algorithm.name(),
         window_ms: limit.algorithm.window().as_millis_ceil(),
+        unit: unit(&subject.policy),
         limit_from: from,
         used: limit.algorithm.capacity().saturating_sub(verdict.remaining),
         remaining: verdict.remaining,
@@ -270,6 +271,17 @@ impl Subject {
         About { policy: self.policy.name.to_string(), key_id }
     }
 
+    /// A limit of this key alone, as it can be set.
+    fn written(&self, limit: Override) -> String {
+        match (limit, self.policy.unit().denomination()) {
+            (Override::Limited { units, window }, Some(money)) => {
+                let window = window.map(|window| format!("/{}", WindowText(window)));
+                format!("{}{}", money.shown(units), window.unwrap_or_default())
+            }
+            (limit, _) => limit.to_string(),
+        }
+    }
+
     fn with_limits(&self) -> ShownOverride {
         let misfit = match self.own {
             Some(Override::Limited { units, window }) => {
@@ -279,7 +291,7 @@ impl Subject {
         };
         ShownOverride {
             key: self.about(),
-            own: self.own.map(|limit| limit.to_string()),
+            own: self.own.map(|limit| self.written(limit)),
             policy_limit: policies::limit(&self.policy),
             ignored_because: misfit.map(|error| format!("the policy cannot count it: {error}")),
         }

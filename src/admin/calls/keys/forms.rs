@@ -43,6 +43,9 @@ pub struct Counters {
     pub algorithm: &'static str,
     /// The length of the window in milliseconds; 0 if there is none.
     pub window_ms: u64,
+    /// What a unit is, if it is money, like `usd-6`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// `policy`, `patch`, `plan NAME` or `override`.
     pub limit_from: String,
     pub used: u64,
@@ -92,7 +95,7 @@ pub struct ShownOverride {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLimit {
-    /// As in the file, such as `500/minute`; units alone have the window of the policy; or
-    /// `unlimited`.
+    /// As in the file, such as `500/minute`; units alone have the window of the policy; an
+    /// amount of money; or `unlimited`.
     pub limit: String,
 }

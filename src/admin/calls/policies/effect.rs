@@ -144,7 +144,9 @@ impl Effect {
     pub fn of(policy: &Policy) -> Self {
         let plan = |plan: &Plan| match plan {
             Plan::Unlimited => OrUnlimited::UNLIMITED,
-            Plan::Limited { algorithm, .. } => OrUnlimited::Limited(Limit::of(algorithm)),
+            Plan::Limited { algorithm, .. } => {
+                OrUnlimited::Limited(Limit::under(policy, algorithm))
+            }
         };
         let plans = policy.plans.as_ref().map(|plans| Plans {
             from: plans.from.form(),
@@ -155,7 +157,7 @@ impl Effect {
             key: policy.key.form(),
             algorithm: policy.algorithm.name(),
             limit: limit(policy),
-            soft: policy.soft.as_ref().map(Limit::of),
+            soft: policy.soft.as_ref().map(|soft| Limit::under(policy, soft)),
             mode: match policy.mode {
                 Mode::Enforce => ModeWord::Enforce,
                 Mode::Shadow => ModeWord::Shadow,
@@ -169,7 +171,10 @@ impl Effect {
             },
             plans,
             penalty: policy.penalty.as_ref().map(|it| Penalty { after: Limit::of(&it.after) }),
-            elastic: policy.elastic.as_ref().map(|it| Elastic { beyond: Limit::of(&it.beyond) }),
+            elastic: policy
+                .elastic
+                .as_ref()
+                .map(|it| Elastic { beyond: Limit::under(policy, &it.beyond) }),
             overrides: policy.overrides.is_some(),
             store_mode: match policy.consistency.mode {
                 StoreMode::Exact => StoreModeWord::Exact,
@@ -189,7 +194,7 @@ impl Effect {
 pub fn limit(policy: &Policy) -> OrUnlimited<Limit> {
     match policy.is_unlimited {
         true => OrUnlimited::UNLIMITED,
-        false => OrUnlimited::Limited(Limit::of(&policy.algorithm)),
+        false => OrUnlimited::Limited(Limit::under(policy, &policy.algorithm)),
     }
 }
 

@@ -298,7 +298,7 @@ fn candidate(node: &Node, counts: &CandidateCounts, changed: &Changed) -> Option
         name: policy.name.to_string(),
         written: values.limit,
         algorithm: policy.algorithm.name(),
-        limit: Limit::of(&policy.algorithm),
+        limit: Limit::under(policy, &policy.algorithm),
         burst: values.burst,
         plans: values.plans,
         reason,

@@ -64,14 +64,22 @@ async fn a_node_that_counts_ahead_of_the_store_tells_a_share_as_long_as_it_is_re
 
 /// The shares that a settlement of these tokens passes.
 async fn settled(gate: &Gate, tokens: u64) -> Vec<(u8, u64)> {
+    let shares = movements(gate, tokens).await.into_iter().filter_map(|it| match it {
+        Movement::Share(passage) => Some((passage.share, passage.used)),
+        Movement::Beyond(..) => None,
+    });
+    shares.collect()
+}
+
+/// What a settlement of these tokens does to limits.
+async fn movements(gate: &Gate, tokens: u64) -> Vec<Movement> {
     let lease = gate.decide(0).await.lease;
     let metered = [Metered::Cost(tokens)];
     let ending = Ending { status: Some(StatusCode::OK), metered: &metered, ..Ending::default() };
     let told = Rc::new(RefCell::new(Vec::new()));
     let to = Rc::clone(&told);
     let now = Timestamp::from_micros(1);
-    gate.limiter
-        .end_told(&lease, &ending, now, move |it| to.borrow_mut().push((it.share, it.used)));
+    gate.limiter.end_told(&lease, &ending, now, move |it| to.borrow_mut().push(it));
     told.take()
 }
 
@@ -112,13 +120,36 @@ async fn a_settlement_with_a_mark_passes_a_share_once() {
             (&counter, &mark),
             (Timestamp::default(), actual),
             Timestamp::from_micros(1),
-            move |it| _ = to.replace(Some((it.share, it.used))),
+            move |it| {
+                if let Movement::Share(it) = it {
+                    to.replace(Some((it.share, it.used)));
+                }
+            },
         );
         settled.await.expect("the store is in memory");
         passed.push(told.take());
     }
     // The settlements charge 48, 1, nothing, 30, less than nothing and 1.
     assert_eq!(passed, [None, Some((50, 50)), None, Some((80, 80)), None, Some((80, 80))]);
+}
+
+#[tokio::test]
+async fn a_settlement_tells_the_units_that_it_counts_beyond_the_limit() {
+    let meter = MeterSpec::Header(HeaderName::from_static("x-used"));
+    let cost = Cost::Metered { reserve: 10, meter, estimate: None };
+    let gate = Gate::new([Policy { cost, ..policy("p", 100, DAY) }]);
+    let beyond = |movements: Vec<Movement>| -> Vec<u64> {
+        let units = movements.iter().filter_map(|it| match it {
+            Movement::Beyond(_, units) => Some(*units),
+            Movement::Share(_) => None,
+        });
+        units.collect()
+    };
+    assert!(beyond(movements(&gate, 90).await).is_empty());
+    // It reserves the last 10 units.
+    assert_eq!(beyond(movements(&gate, 35).await), [25]);
+    // It is refused.
+    assert!(movements(&gate, 35).await.is_empty());
 }
 
 #[tokio::test]
