@@ -61,12 +61,9 @@ fn the_model_of_the_answer_counts_if_it_has_a_price_and_else_that_of_the_request
 #[test]
 fn each_api_states_its_model_in_its_own_place() {
     let tokens = r#""usage":{"input_tokens":1,"output_tokens":1}"#;
-    let events = [
-        format!("data: {{\"response\":{{\"model\":\"lar"),
-        format!("ge\"}}}}\n\ndata: {{\"response\":{{\"model\":\"small\",{tokens}}}}}\n\n"),
-    ];
-    let pieces: Vec<&str> = events.iter().map(String::as_str).collect();
-    assert_eq!(cost(UsageApi::OpenAi, Some(0), EVENTS, &pieces).0, Metered::Cost(4));
+    let begin = r#"data: {"response":{"model":"lar"#;
+    let rest = format!("ge\"}}}}\n\ndata: {{\"response\":{{\"model\":\"small\",{tokens}}}}}\n\n");
+    assert_eq!(cost(UsageApi::OpenAi, Some(0), EVENTS, &[begin, &rest]).0, Metered::Cost(4));
     let started = format!("data: {{\"message\":{{\"model\":\"large\",{tokens}}}}}\n\n");
     let delta = "data: {\"usage\":{\"output_tokens\":3}}\n\n";
     let anthropic = cost(UsageApi::Anthropic, Some(0), EVENTS, &[&started, delta]);
