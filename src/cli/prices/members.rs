@@ -161,10 +161,10 @@ pub fn member(name: &str) -> Member {
     if TIERS.iter().any(|end| name.ends_with(end)) {
         return Member::Left(Left::Tier);
     }
-    if let Some((_, left)) = PARTS.iter().find(|(part, _)| name.contains(part)) {
-        if is_price(name) || *left != Left::Media {
-            return Member::Left(*left);
-        }
+    if let Some((_, left)) = PARTS.iter().find(|(part, _)| name.contains(part))
+        && (is_price(name) || *left != Left::Media)
+    {
+        return Member::Left(*left);
     }
     match ABOUT.iter().any(|it| is_named(name, it)) && !is_price(name) {
         true => Member::About,
