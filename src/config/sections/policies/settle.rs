@@ -40,7 +40,7 @@ pub struct RawSettle {
     /// With `usage: openai`: whether the gateway asks for the tokens of a streamed chat completion, if
     /// its client does not. It sets `stream_options.include_usage` in the request, and withholds the
     /// event with the tokens from the client.
-    #[schemars(extend("default" = false))]
+    #[schemars(extend("x-default" = "false"))]
     #[schemars(example = true)]
     ask_usage: Field<bool>,
     /// At this place in its body, which is a JSON document, whatever its `Content-Type` says.
