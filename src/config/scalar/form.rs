@@ -33,8 +33,17 @@ macro_rules! part {
 pub const PERIOD: &str = part!(period);
 pub const RATE: &str = part!(rate);
 pub const LIMIT: &str = concat!(part!(rate), "|", part!(count));
-pub const ALLOWANCE: &str =
-    concat!("unlimited|", part!(rate), "|", part!(count), "|", part!(money), "/", part!(window));
+pub const ALLOWANCE: &str = concat!(
+    "unlimited|",
+    part!(rate),
+    "|",
+    part!(count),
+    "|",
+    part!(money),
+    "(?:/",
+    part!(window),
+    ")?"
+);
 pub const PRICE: &str = "[0-9][0-9_]*(?:\\.[0-9]+)?";
 pub const CURRENCY: &str = "[A-Za-z]{1,8}";
 pub const SIZE: &str = concat!(part!(number), "\\s*(?:[kKMG]?B|[KMG]iB)?");
