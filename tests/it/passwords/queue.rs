@@ -8,8 +8,8 @@ use crate::support::{Client, eventually};
 #[test]
 fn the_queue_has_a_bound() {
     let users = Users::new();
-    // With the greatest cost a check takes a second or more.
-    users.rewrite(&format!("ann:{}\n", HUNTER2.replace("$05$", "$14$")));
+    // With this cost a check takes longer than all the requests need to arrive.
+    users.rewrite(&format!("ann:{}\n", HUNTER2.replace("$05$", "$12$")));
     let gateway = users.start("trusted_proxies: [127.0.0.1]", super::DEMANDING);
     let mut clients: Vec<Client> = (0..90).map(|_| gateway.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -34,8 +34,8 @@ fn the_queue_has_a_bound() {
     let refused = clients.pop().expect("the last one").response("GET");
     assert_eq!((refused.status, refused.number("Retry-After")), (503, 1));
     eventually("those beyond the bound have their answer", || metric(&gateway, busy) >= 20);
-    // Clients that leave hold no place. On a busy machine a check with the greatest cost takes longer
-    // than a request may wait, so another check costs less.
+    // Clients that leave hold no place. On a busy machine a check with this cost takes longer than
+    // a request may wait, so another check costs less.
     drop(clients);
     users.rewrite(&format!("ann:{HUNTER2}\n"));
     eventually("a place is free", || {
