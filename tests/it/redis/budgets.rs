@@ -166,7 +166,7 @@ fn run(counted: Counted, seed: u64) -> [u64; 2] {
     [cost.saturating_sub(BUDGET), bound]
 }
 
-#[expect(clippy::print_stdout, reason = "docs/budgets.md states the figures of many runs")]
+#[expect(clippy::print_stdout, reason = "docs/ai.md states the figures of many runs")]
 fn exceeds_by_what_is_in_flight_at_most(counted: Counted) {
     let runs = env::var("TOLLGATE_BUDGET_RUNS").map_or(1, |runs| runs.parse().expect("a number"));
     for seed in 1..=runs {
