@@ -6,7 +6,6 @@
 
 mod access_log;
 mod budgets;
-mod digest_hasher;
 mod forwarders;
 mod history;
 mod line_limit;

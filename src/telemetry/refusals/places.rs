@@ -6,10 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
 use smallvec::SmallVec;
-use tollgate_core::digest::Principal;
+use tollgate_core::digest::{DigestHasher, Principal};
 use tollgate_core::time::{Span, Timestamp};
-
-use crate::telemetry::digest_hasher::DigestHasher;
 
 /// The most refusals of a ring.
 pub const MAX_KEPT: usize = 256;

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
-use crate::telemetry::digest_hasher::DigestHasher;
+use tollgate_core::digest::DigestHasher;
 
 /// Counters of a sketch.
 pub const ENTRIES: usize = 128;

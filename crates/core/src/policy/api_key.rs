@@ -49,8 +49,8 @@ impl<'r> Subject<'r, '_> {
     #[cfg(feature = "keys")]
     fn identify(&self, keys: &'r KeySettings, text: &[u8]) -> Identified<'r> {
         let mut seen = self.secret.digest();
+        seen.tag(u8::from(keys.foreign));
         seen.value(keys.form.prefix().as_bytes());
-        seen.value(&[u8::from(keys.foreign)]);
         seen.value(text);
         let seen = seen.finish();
         let known = verified::get(seen);

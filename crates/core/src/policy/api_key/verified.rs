@@ -2,16 +2,27 @@
 //! not be computed again. What a key may do is looked up each time.
 
 use std::cell::RefCell;
+use std::hash::BuildHasherDefault;
 
-use quick_cache::unsync::Cache;
+use quick_cache::UnitWeighter;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
 
 use crate::api_keys::{KeyDigest, Sought};
+use crate::digest::DigestHasher;
 
 /// The most texts of one thread. An entry takes about 100 bytes.
 const MAX_KNOWN: usize = 16_384;
 
+type Known = Cache<u128, (Sought, KeyDigest), UnitWeighter, BuildHasherDefault<DigestHasher>>;
+
 thread_local! {
-    static KNOWN: RefCell<Cache<u128, (Sought, KeyDigest)>> = RefCell::new(Cache::new(MAX_KNOWN));
+    static KNOWN: RefCell<Known> = RefCell::new(Cache::with(
+        MAX_KNOWN,
+        MAX_KNOWN as u64,
+        UnitWeighter,
+        BuildHasherDefault::default(),
+        DefaultLifecycle::default(),
+    ));
 }
 
 /// What a text is looked up by, and its hash, if it was right before. `text` is its digest under a

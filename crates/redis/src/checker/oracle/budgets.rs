@@ -40,8 +40,7 @@ impl Admitted {
     fn is_in_flight(&self, last: &Self, trouble_us: u64) -> bool {
         let is_late =
             |learned: u64| learned.saturating_add(SOON_US) <= last.done_us.min(trouble_us);
-        self.heard.is_none_or(|heard| heard > last.done)
-            && !self.corrected_us.is_some_and(is_late)
+        self.heard.is_none_or(|heard| heard > last.done) && !self.corrected_us.is_some_and(is_late)
     }
 }
 
