@@ -68,9 +68,13 @@ fn after_scheme<'v>(credentials: &'v [u8], wanted: &[u8]) -> Option<&'v [u8]> {
 /// A key or token. It has no blank, comma or quote, because lenient backends split the
 /// value at them.
 pub(super) fn credential(value: &[u8]) -> Result<&[u8], Lack> {
-    // By `|` the compiler compares many bytes at once.
-    let splits = |byte: u8| byte.is_ascii_whitespace() | (byte == b',') | (byte == b'"');
-    if !scan::all(value, |byte| !splits(byte)) {
+    // ASCII whitespace, a comma or a quote.
+    let is_plain = |byte: u8| {
+        let is_blank =
+            (byte == b' ') | (byte == b'\t') | (byte == b'\n') | (byte == 0x0c) | (byte == b'\r');
+        !(is_blank | (byte == b',') | (byte == b'"'))
+    };
+    if scan::leading(value, is_plain) < value.len() {
         return Err(Lack::Ambiguous);
     }
     if value.is_empty() { Err(Lack::Absent) } else { Ok(value) }
