@@ -106,6 +106,8 @@ const DYNAMIC: u8 = 4;
 const PLAN: u8 = 8;
 const KEY: u8 = 16;
 const SHADOW: u8 = 32;
+/// The server has counted the units at a time of its own.
+const TIME: u8 = 64;
 
 impl LeasedCharge {
     fn encode(&self, bytes: &mut Vec<u8>) {
@@ -120,11 +122,15 @@ impl LeasedCharge {
             | set(charged.source == Source::Local, LOCAL)
             | set(charged.is_beyond, BEYOND)
             | set(*is_shadow, SHADOW)
-            | set(dynamic.is_some(), DYNAMIC);
+            | set(dynamic.is_some(), DYNAMIC)
+            | set(charged.at.is_some(), TIME);
         bytes.push(flags);
         bytes.extend(charged.client.bits().to_le_bytes());
         for number in [charged.policy.bits(), charged.cost].into_iter().chain(numbers) {
             bytes.extend(number.to_le_bytes());
+        }
+        if let Some(at) = charged.at {
+            bytes.extend(at.as_micros().to_le_bytes());
         }
         if let Some(Dynamic { name, units, window }) = dynamic {
             bytes.extend(units.to_le_bytes());
@@ -145,6 +151,10 @@ impl LeasedCharge {
             KEY => ChargedLimit::Key(first, Span::from_micros(second)),
             _ => return None,
         };
+        let at = match flags & TIME {
+            0 => None,
+            _ => Some(reader.time()?),
+        };
         let source = if flags & LOCAL == 0 { Source::Store } else { Source::Local };
         let is_beyond = flags & BEYOND != 0;
         let dynamic = match flags & DYNAMIC {
@@ -155,7 +165,7 @@ impl LeasedCharge {
                 Some(Dynamic { units, window, name: reader.name()? })
             }
         };
-        let charged = Charged { policy, client, limit, is_beyond, cost, source };
+        let charged = Charged { policy, client, limit, is_beyond, cost, source, at };
         Some(Self { charged, is_shadow: flags & SHADOW != 0, dynamic })
     }
 }
@@ -209,10 +219,11 @@ mod tests {
                 |(name, units, us)| Dynamic { name, units, window: Span::from_micros(us) },
             ));
         let source = prop_oneof![Just(Source::Store), Just(Source::Local)];
-        (limit, dynamic, source, any::<(u64, u128, [bool; 2], u64)>()).prop_map(
-            |(limit, dynamic, source, (policy, client, [is_beyond, is_shadow], cost))| {
+        (limit, dynamic, source, any::<(u64, u128, [bool; 2], u64, Option<u64>)>()).prop_map(
+            |(limit, dynamic, source, (policy, client, [is_beyond, is_shadow], cost, at))| {
                 let (policy, client) = (Counter::from_bits(policy), Principal::from_bits(client));
-                let charged = Charged { policy, client, limit, is_beyond, cost, source };
+                let at = at.map(Timestamp::from_micros);
+                let charged = Charged { policy, client, limit, is_beyond, cost, source, at };
                 LeasedCharge { charged, is_shadow, dynamic }
             },
         )

@@ -29,6 +29,8 @@ pub struct Charged {
     pub cost: u64,
     /// Where they are counted.
     pub source: Source,
+    /// When their server counted them. None: at the time of the decision.
+    pub at: Option<Timestamp>,
 }
 
 /// The limit under which units were charged.
@@ -73,8 +75,8 @@ impl Charged {
             (false, Some(plan)) => ChargedLimit::Plan(plan),
             (false, None) => ChargedLimit::Own,
         };
-        let (client, cost, source) = (report.client, report.cost, report.source);
-        Some(Self { policy: policy.counter, client, limit, is_beyond, cost, source })
+        let (client, cost, source, at) = (report.client, report.cost, report.source, report.at);
+        Some(Self { policy: policy.counter, client, limit, is_beyond, cost, source, at })
     }
 
     /// Its counter. `policy` is the policy of the charge as it is now. None: the policy has

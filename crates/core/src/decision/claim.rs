@@ -190,14 +190,14 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     /// The answer with the expected wait, if the algorithm cannot know the wait, because it does
     /// not depend on time.
     fn estimated(&self, counted: &Answer, holding: &HoldingTimes) -> Answer {
-        let Answer { verdict, source } = *counted;
+        let Answer { verdict, .. } = *counted;
         let verdict = match self.widest() {
             Algorithm::Concurrency(_) => {
                 estimated(verdict, holding.wait(self.within().key.counter))
             }
             _ => verdict,
         };
-        Answer { verdict, source }
+        Answer { verdict, ..*counted }
     }
 
     /// Whether the policy lets the request go beyond its limit.
@@ -211,7 +211,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     where
         P: Clone,
     {
-        let Answer { verdict: ref counted, source } = *counted;
+        let Answer { verdict: ref counted, source, at } = *counted;
         let (algorithm, widest) = (self.algorithm(), self.widest());
         // One counter has two thresholds at a constant distance. A node that decides
         // without the store counts its share of both.
@@ -241,6 +241,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             ruling,
             verdict,
             source,
+            at,
             used,
             cost: self.cost(),
             window: algorithm.window(),

@@ -63,7 +63,7 @@ impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
             let admitted = charge.consistency.on_failure == OnFailure::Allow;
             let retry = if admitted { Retry::Now } else { Retry::After(RETRY_STORE) };
             let verdict = Verdict { admitted, retry, ..fresh(&charge, now) };
-            claim.report(&Answer { verdict, source: Source::Policy }, None, now)
+            claim.report(&Answer::new(verdict, Source::Policy), None, now)
         };
         let reports = self.list.iter().map(report).collect();
         Decision::combine(reports, self.lacking, Lease::default())

@@ -178,7 +178,7 @@ impl<'s> Judge<'s> {
                 report.verdict.admitted = true;
                 report.verdict.retry = Retry::Now;
                 report.verdict.delay = again.verdict.delay;
-                report.source = again.source;
+                (report.source, report.at) = (again.source, again.at);
             }
         }
         decided.at

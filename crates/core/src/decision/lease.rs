@@ -47,6 +47,8 @@ struct Debt {
     /// The limit that the response named.
     limit: u64,
     source: Source,
+    /// The time of the charge, by the clock of its server.
+    taken: Timestamp,
     /// What the request is expected to use, if that has determined the cost.
     estimate: Option<Box<Estimate>>,
 }
@@ -101,8 +103,9 @@ impl Lease {
             let policy = Arc::clone(claim.policy());
             let (algorithm, source, limit) =
                 (algorithm.clone(), report.source, report.verdict.limit);
+            let taken = report.at.unwrap_or(taken);
             let estimate = claim.estimate.clone();
-            Some(Debt { policy, key, algorithm, cost, limit, source, estimate })
+            Some(Debt { policy, key, algorithm, cost, limit, source, taken, estimate })
         });
         Self { debts: debts.collect(), ..none }
     }
@@ -131,7 +134,8 @@ impl Lease {
             };
             let (policy, algorithm) = (Arc::clone(policy), algorithm.clone());
             let (limit, cost, source) = (report.verdict.limit, *cost, *source);
-            self.debts.push(Debt { policy, key, algorithm, cost, limit, source, estimate: None });
+            let (taken, estimate) = (report.at.unwrap_or(self.taken), None);
+            self.debts.push(Debt { policy, key, algorithm, cost, limit, source, taken, estimate });
         }
     }
 
@@ -147,7 +151,8 @@ impl Lease {
         charged.map(|debt| (&debt.policy, debt.cost))
     }
 
-    /// When the units were charged, by the clock of the store.
+    /// When the units were charged, by the clock of the store. A server may have counted its part
+    /// at [another time](Report::at).
     pub const fn taken(&self) -> Timestamp {
         self.taken
     }
@@ -274,7 +279,7 @@ impl Lease {
         ending: &Ending<'_>,
     ) -> SmallVec<[(Correction<'l>, Option<Watch>); 1]> {
         let due = self.debts.iter().zip(self.spent(ending)).filter_map(|(debt, (_, units))| {
-            let correction = debt.correction(units, self.taken)?;
+            let correction = debt.correction(units)?;
             let watch = Watch::new(&debt.policy, debt.limit, &correction);
             Some((correction, watch))
         });
@@ -285,8 +290,7 @@ impl Lease {
     pub(super) fn due_for(&self, spent: &[u64]) -> SmallVec<[Correction<'_>; 1]> {
         let spent = spent.iter().map(|units| Some(*units)).chain(std::iter::repeat(None));
         let due = self.debts.iter().zip(spent);
-        due.filter_map(|(debt, units)| debt.correction(units.unwrap_or(debt.cost), self.taken))
-            .collect()
+        due.filter_map(|(debt, units)| debt.correction(units.unwrap_or(debt.cost))).collect()
     }
 }
 
@@ -296,8 +300,8 @@ impl Debt {
     }
 
     /// The correction, if one is needed.
-    fn correction(&self, actual: u64, taken: Timestamp) -> Option<Correction<'_>> {
-        let Self { key, ref algorithm, cost, source, .. } = *self;
+    fn correction(&self, actual: u64) -> Option<Correction<'_>> {
+        let Self { key, ref algorithm, cost, source, taken, .. } = *self;
         let op = match algorithm {
             Algorithm::Concurrency(_) => Op::Give { cost, taken },
             _ if actual == cost => return None,

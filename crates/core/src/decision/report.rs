@@ -11,7 +11,7 @@ use crate::algorithm::{Retry, Verdict};
 use crate::digest::Principal;
 use crate::policy::{LimitChoice, LimitOwner, Mode, Policy};
 use crate::store::Source;
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 /// One report for each policy that judged the request, in the route's order. Several reports
 /// are allocated: a decision with space for them would be copied at every move.
@@ -32,6 +32,8 @@ pub struct Report<P> {
     pub verdict: Verdict,
     /// The place of the counter.
     pub source: Source,
+    /// When the server of the counter counted the request. None: at the time of the decision.
+    pub at: Option<Timestamp>,
     /// The units that count against the limit, including those beyond it.
     pub used: u64,
     /// The units that the request costs.
@@ -69,7 +71,7 @@ impl Report<&Arc<Policy>> {
     /// The same report, which owns its policy.
     pub(super) fn into_owned(self) -> Report<Arc<Policy>> {
         let Self { policy, client, ruling, verdict, source, .. } = self;
-        let Self { used, cost, window, length, choice, owner, .. } = self;
+        let Self { at, used, cost, window, length, choice, owner, .. } = self;
         let policy = Arc::clone(policy);
         Report {
             policy,
@@ -77,6 +79,7 @@ impl Report<&Arc<Policy>> {
             ruling,
             verdict,
             source,
+            at,
             used,
             cost,
             window,

@@ -39,10 +39,23 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
     let ruling = if verdict.admitted { Ruling::Admitted } else { Ruling::Refused };
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
     let window = policy.algorithm.window();
-    let (source, owner) = (Source::Store, None);
+    let (source, at, owner) = (Source::Store, None, None);
     let (client, choice) = (Principal::from_bits(1), LimitChoice::Own);
     let length = window;
-    Report { policy, client, ruling, verdict, source, used, cost, window, length, choice, owner }
+    Report {
+        policy,
+        client,
+        ruling,
+        verdict,
+        source,
+        at,
+        used,
+        cost,
+        window,
+        length,
+        choice,
+        owner,
+    }
 }
 
 /// A limiter and policies, each with one client.

@@ -44,18 +44,25 @@ pub struct Answer {
     pub verdict: Verdict,
     /// Where the charge was decided.
     pub source: Source,
+    /// When its own server counted it. None: at the time of the [decision](Decided::at).
+    pub at: Option<Timestamp>,
 }
 
 impl Answer {
+    /// An answer of this source.
+    pub const fn new(verdict: Verdict, source: Source) -> Self {
+        Self { verdict, source, at: None }
+    }
+
     /// An answer of the store itself.
     pub const fn of_store(verdict: Verdict) -> Self {
-        Self { verdict, source: Source::Store }
+        Self::new(verdict, Source::Store)
     }
 
     /// The answer to a charge that was not sent to the store, because another charge refuses
     /// the request.
     pub fn unasked(charge: &Charge<'_>, now: Timestamp) -> Self {
-        Self { verdict: fresh(charge, now), source: Source::Unasked }
+        Self::new(fresh(charge, now), Source::Unasked)
     }
 }
 
@@ -78,6 +85,12 @@ impl Decided {
     /// A decision by counters of the store itself.
     pub fn of_store(at: Timestamp, verdicts: Verdicts) -> Self {
         Self { at, answers: verdicts.into_iter().map(Answer::of_store).collect() }
+    }
+
+    /// The answers with the time at which each charge was counted.
+    pub(super) fn dated(self) -> impl Iterator<Item = Answer> {
+        let Self { at, answers } = self;
+        answers.into_iter().map(move |it| Answer { at: it.at.or(Some(at)), ..it })
     }
 }
 

@@ -340,12 +340,10 @@ impl<'s> StoreRef<'s> {
                 let counted = remote.count(&there, now, deadline);
                 let (counted, taken) =
                     join(counted, self.take_or_charge(&here, now, Some(deadline))).await;
-                let mut answers = [counted.answers.into_iter(), taken.answers.into_iter()];
+                let at = counted.at.max(taken.at);
+                let mut answers = [counted, taken].map(Decided::dated);
                 let of = |it: &Charge<'_>| answers[usize::from(!counts_in_store(it))].next();
-                Decided {
-                    at: counted.at.max(taken.at),
-                    answers: charges.iter().filter_map(of).collect(),
-                }
+                Decided { at, answers: charges.iter().filter_map(of).collect() }
             }
             Self::Remote(_) | Self::Trial(_) => self.take_or_charge(charges, now, deadline).await,
         }
@@ -364,7 +362,11 @@ impl<'s> StoreRef<'s> {
         let charged = refused.map(|(&charge, answer)| Correction {
             charge,
             source: answer.source,
-            op: Op::Settle { reserved: 0, actual: charge.cost, taken: decided.at },
+            op: Op::Settle {
+                reserved: 0,
+                actual: charge.cost,
+                taken: answer.at.unwrap_or(decided.at),
+            },
         });
         self.correct(&charged.collect::<SmallVec<[_; 4]>>(), now);
         decided

@@ -276,10 +276,11 @@ fn settle(
             Settling::UpTo(most) => random.u64(0..=most),
             Settling::Exactly(actual) => actual,
         };
+        let taken = answer.at.unwrap_or(decided.at);
         let op = match &it.algorithm {
-            Algorithm::Concurrency(_) => Op::Give { cost, taken: decided.at },
+            Algorithm::Concurrency(_) => Op::Give { cost, taken },
             _ if actual == cost => continue,
-            _ => Op::Settle { reserved: cost, actual, taken: decided.at },
+            _ => Op::Settle { reserved: cost, actual, taken },
         };
         let key = it.key;
         let charge = Charge { algorithm, binding: false, ..it.charge(cost) };

@@ -200,6 +200,15 @@ fn no_promise_is_broken() {
     }
 }
 
+/// Two servers count a request, one before the end of a window and the other after it: each gets its
+/// units back for the window in which it has counted.
+#[test]
+fn units_go_back_to_the_window_in_which_their_server_has_counted_them() {
+    let scenario = draw_budgets(66_019);
+    let ran = run(&scenario, false);
+    assert!(ran.broken.is_empty(), "{}", tale("draw_budgets(66019)", &scenario, &ran));
+}
+
 /// The runs whose counters are budgets: TOLLGATE_CHECKER_RUNS says how many, and
 /// TOLLGATE_CHECKER_SEED with which seed they begin.
 #[test]

@@ -58,9 +58,13 @@ impl Round<'_> {
             }
         }
         self.learn(refused);
+        // The clocks of servers differ, and so can the windows in which they count.
+        let is_divided = self.parts.len() > 1;
         for slot in &mut self.slots {
             if let Some(reply) = &slot.reply {
-                slot.answer = Some(Answer::of_store(reply.verdict));
+                let part = slot.part.filter(|_| is_divided);
+                let at = part.and_then(|part| Some(self.parts[part].heard()?.at));
+                slot.answer = Some(Answer { at, ..Answer::of_store(reply.verdict) });
             }
         }
         if !refused {
@@ -141,7 +145,7 @@ impl Round<'_> {
     fn hold(&self) {
         let mut held = self.store.in_flight.borrow_mut();
         for slot in self.slots.iter().filter(|slot| slot.part.is_some()) {
-            if let Some(Answer { verdict, source: Source::Store }) = slot.answer
+            if let Some(Answer { verdict, source: Source::Store, .. }) = slot.answer
                 && verdict.admitted
             {
                 held.take(&slot.charge(), verdict.remaining, self.now);

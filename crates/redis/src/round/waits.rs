@@ -92,7 +92,7 @@ impl Round<'_> {
     /// ever, or the store has not decided it.
     fn wait(&self) -> Option<Span> {
         let mut longest = None;
-        for Answer { verdict, source } in
+        for Answer { verdict, source, .. } in
             self.slots.iter().filter(|it| it.refuses()).filter_map(|it| it.answer)
         {
             match (source, verdict.retry) {

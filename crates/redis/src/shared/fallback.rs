@@ -183,7 +183,7 @@ impl Fallback {
         let answer = |it @ Undecided { charge, .. }: &Undecided<'_>| match it.treatment() {
             OnFailure::Local => {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
-                Answer { verdict, source: Source::Local }
+                Answer::new(verdict, Source::Local)
             }
             OnFailure::Allow => by_policy(charge, true, now),
             OnFailure::Deny => by_policy(charge, false, now),
@@ -469,7 +469,7 @@ fn by_policy(charge: &Charge<'_>, admitted: bool, now: Timestamp) -> Answer {
     if !admitted {
         verdict = Verdict { admitted, retry: Retry::After(RETRY), ..verdict };
     }
-    Answer { verdict, source: Source::Policy }
+    Answer::new(verdict, Source::Policy)
 }
 
 /// Whether admitted units stay counted. Units in flight end with their request, whose answer

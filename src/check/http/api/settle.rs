@@ -87,6 +87,13 @@ struct Open<'t> {
     counter: ChargedCounter,
 }
 
+impl Open<'_> {
+    /// When the units of this charge of the lease were counted, by the clock of their server.
+    fn taken(&self, token: &LeaseToken) -> Timestamp {
+        self.leased.charged.at.unwrap_or(token.taken)
+    }
+}
+
 impl Ending<'_> {
     /// Answers a call. Each lease is ended alone.
     ///
@@ -251,7 +258,9 @@ impl Ending<'_> {
         for charge in charges {
             let actual = spent.units(&charge.policy, charge.leased.charged.cost);
             most = most.max(Some(actual));
-            if let Marked::Before(found) = self.set(charge, &mark, (token.taken, actual)).await? {
+            if let Marked::Before(found) =
+                self.set(charge, &mark, (charge.taken(token), actual)).await?
+            {
                 check_same(found, end)?;
             }
         }
@@ -295,7 +304,7 @@ impl Ending<'_> {
         }
         for charge in charges {
             let mark = mark(&token, End::Renewed(end_ms))?;
-            let unchanged = (token.taken, charge.leased.charged.cost);
+            let unchanged = (charge.taken(&token), charge.leased.charged.cost);
             if let Marked::Before(value) = self.set(charge, &mark, unchanged).await? {
                 // The same call was made before: its answer may have been lost.
                 end_ms = End::renewed_ms(value).ok_or_else(settled)?;

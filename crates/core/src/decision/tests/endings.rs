@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use http::{HeaderName, StatusCode};
 
 use super::*;
-use crate::algorithm::Concurrency;
+use crate::algorithm::{Concurrency, Op};
 use crate::meter::{MeterSpec, Metered, Unsettled, Usage, UsageApi, Weights};
 use crate::policy::{Count, Estimate, Left, Reservation, ReserveSettings};
 
@@ -233,4 +233,35 @@ async fn an_estimate_is_at_most_the_limit_of_the_client() {
     }
     assert_eq!(left_of(policy.clone(), Some([5_000, 9_000]), &ended(200)).await, 0);
     assert_eq!(left_of(policy, None, &ended(200)).await, 0);
+}
+
+/// The servers of a request's counters have clocks of their own: each gets its units back for the
+/// time at which it has counted them, also if the lease is opened after the judgement.
+#[test]
+fn each_charge_is_settled_for_the_time_of_its_server() {
+    let [before, decided] = [1, 2].map(|s| Timestamp::from_micros(1_795_246_126_000_000 + s));
+    let metered = Policy { cost: metered(20), ..policy("metered", 100, DAY) };
+    let policies = [metered.clone(), metered, policy("plain", 100, DAY)].map(Arc::new);
+    fn claim(policy: &Arc<Policy>) -> Claim<&Arc<Policy>> {
+        let key = Key { principal: Principal::from_bits(0), counter: policy.counter };
+        Claim { policy, key, limit: LimitChoice::Own, instead: None, cost: 20, estimate: None }
+    }
+    let claims: Vec<Claim<&Arc<Policy>>> = policies.iter().map(claim).collect();
+    let reports: Vec<_> = claims
+        .iter()
+        .zip([Some(before), None, Some(before)])
+        .map(|(claim, at)| {
+            let verdict = claim.within().algorithm.apply(None, Op::Take(20), decided).1;
+            claim.report(&Answer { at, ..Answer::of_store(verdict) }, None, decided)
+        })
+        .collect();
+    let mut lease = Lease::new(&claims, &reports, false, [decided, decided]);
+    lease.open_all(&reports);
+    let taken = lease.due_for(&[5, 5, 5]).into_iter().map(|it| match it.op {
+        Op::Settle { taken, .. } => taken,
+        op => panic!("{op:?}"),
+    });
+    assert_eq!(taken.collect::<Vec<_>>(), [before, decided, before]);
+    let charged = reports.iter().map(|report| Charged::of(report).unwrap().at);
+    assert_eq!(charged.collect::<Vec<_>>(), [Some(before), None, Some(before)]);
 }

@@ -68,7 +68,7 @@ fn a_node_that_judges_alone_reports_its_share_of_both_thresholds() {
         for asked in 1..=(24 / nodes).max(1) {
             let (next, verdict) = share.apply(state.as_ref(), Op::Take(1), now);
             state = next.or(state);
-            let answer = Answer { verdict, source: Source::Local };
+            let answer = Answer::new(verdict, Source::Local);
             let report = claim.report(&answer, None, now);
             let expected = if asked <= within { Ruling::Admitted } else { Ruling::Soft };
             assert_eq!(report.ruling, expected, "request {asked} on one of {nodes} nodes");

@@ -42,7 +42,7 @@ impl Fallback {
         if !is_doubtful {
             self.owe(charge, charge.cost, since, now);
         }
-        Answer { verdict, source: Source::Local }
+        Answer::new(verdict, Source::Local)
     }
 }
 
