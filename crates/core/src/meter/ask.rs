@@ -12,7 +12,8 @@ use std::ops::Range;
 use super::follow::Follow;
 use super::json::Document;
 use super::number::Number;
-use super::values::{DocumentFault, folded};
+use super::sought::is_alike;
+use super::values::DocumentFault;
 
 /// The member that holds the option.
 const OPTIONS: &str = "stream_options";
@@ -203,9 +204,7 @@ impl Members {
             Some(index) => {
                 std::mem::replace(&mut seen[index], true).then_some(DocumentFault::Twice)
             }
-            None => {
-                names.iter().any(|name| folded(key).eq(name.chars())).then_some(DocumentFault::Case)
-            }
+            None => names.iter().any(|name| is_alike(key, name)).then_some(DocumentFault::Case),
         };
         self.fault = self.fault.or(fault);
         found

@@ -6,6 +6,7 @@
 
 use super::follow::{Collect, Follow};
 use super::number::Number;
+use super::runs::{blank_run, is_blank};
 use super::text::{Step, Text};
 
 /// How deep arrays and objects may be nested: one bit each in a `u128`.
@@ -15,12 +16,16 @@ const MAX_DEPTH: u32 = u128::BITS;
 #[derive(Clone, Debug)]
 pub(super) struct Document<F> {
     state: State,
+    /// The current string or key.
+    text: Text,
+    /// The current number.
+    number: Number,
     nesting: Nesting,
     follower: F,
 }
 
-/// What comes next.
-#[derive(Clone, Copy, Debug)]
+/// What comes next. The state is small, because it changes with each token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Value,
     /// A value or `]`.
@@ -31,18 +36,19 @@ enum State {
     Colon,
     /// A comma, or the end of a container or of the document.
     Separator,
-    InKey(Text),
-    InText(Text),
-    InNumber(Number),
-    /// The rest of `true`, `false` or `null`.
-    InLiteral(Literal, &'static [u8]),
+    InKey,
+    InText,
+    InNumber,
+    /// The rest of a literal, of which so many bytes have been read.
+    InLiteral(Literal, u8),
     /// Nothing, because the document is invalid.
     Broken,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Literal {
-    Truth(bool),
+    True,
+    False,
     Null,
 }
 
@@ -60,10 +66,26 @@ struct Nesting {
     arrays: u128,
 }
 
+impl Literal {
+    const fn written(self) -> &'static [u8] {
+        match self {
+            Self::True => b"true",
+            Self::False => b"false",
+            Self::Null => b"null",
+        }
+    }
+}
+
 impl<F: Follow> Document<F> {
     /// A document of which no bytes have been read.
     pub(super) fn new(follower: F) -> Self {
-        Self { state: State::Value, nesting: Nesting::default(), follower }
+        Self {
+            state: State::Value,
+            text: Text::default(),
+            number: Number::default(),
+            nesting: Nesting::default(),
+            follower,
+        }
     }
 
     /// What follows the document.
@@ -72,106 +94,105 @@ impl<F: Follow> Document<F> {
     }
 
     /// Reads the next bytes.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) {
-        loop {
-            bytes = &bytes[self.plain_run(bytes)..];
-            let [byte, rest @ ..] = bytes else {
-                return;
-            };
-            self.step(*byte);
-            bytes = rest;
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        let mut read = 0;
+        while read < bytes.len() {
+            read += self.advance(&bytes[read..]);
         }
     }
 
     /// Reads bytes until the follower has what is searched for. Returns how many were read.
     pub(super) fn read_until(&mut self, bytes: &[u8], is_found: impl Fn(&F) -> bool) -> usize {
         let mut read = 0;
-        loop {
-            read += self.plain_run(&bytes[read..]);
-            let Some(byte) = bytes.get(read) else { return read };
-            self.step(*byte);
-            read += 1;
+        while read < bytes.len() {
+            read += self.advance(&bytes[read..]);
             if is_found(&self.follower) {
                 return read;
             }
         }
+        read
     }
 
     /// Ends the document. Returns whether it is valid. Then the next document may begin.
     pub(super) fn end(&mut self) -> bool {
-        if let State::InNumber(number) = self.state {
-            self.complete_number(number);
+        if self.state == State::InNumber {
+            self.complete_number();
         }
-        let is_valid = matches!(self.state, State::Separator) && self.nesting.depth == 0;
+        let is_valid = self.state == State::Separator && self.nesting.depth == 0;
         self.state = State::Value;
         self.nesting = Nesting::default();
         is_valid
     }
 
-    /// The number of leading bytes that do not change the state. Passes them on if they matter.
-    fn plain_run(&mut self, bytes: &[u8]) -> usize {
-        match &self.state {
+    /// Reads bytes up to the end of the next token, and at least one byte. A number ends with the
+    /// byte behind it. Returns how many were read. Only the last byte begins a value, or ends
+    /// anything.
+    fn advance(&mut self, bytes: &[u8]) -> usize {
+        match self.state {
+            State::InKey => self.in_string(bytes, State::Colon, F::end_key),
+            State::InText => self.in_string(bytes, State::Separator, F::end_text),
+            State::InNumber => self.in_number(bytes),
+            State::InLiteral(literal, read) => self.in_literal(literal, read, bytes),
             State::Broken => bytes.len(),
-            State::InKey(text) | State::InText(text) => {
-                let run = text.plain_run(bytes);
-                if run > 0 && self.follower.wants_text() {
-                    self.follower.plain(&bytes[..run]);
-                }
-                run
+            _ => {
+                let blanks = blank_run(bytes);
+                let Some(byte) = bytes.get(blanks) else { return blanks };
+                self.between_tokens(*byte);
+                blanks + 1
             }
-            _ => 0,
         }
     }
 
-    fn step(&mut self, byte: u8) {
-        match &mut self.state {
-            State::InKey(text) => match text.read(byte, &mut self.follower) {
-                Step::Inside => {}
-                Step::End => {
-                    self.follower.end_key();
-                    self.state = State::Colon;
-                }
-                Step::Broken => self.state = State::Broken,
-            },
-            State::InText(text) => match text.read(byte, &mut self.follower) {
-                Step::Inside => {}
-                Step::End => {
-                    self.follower.end_text();
-                    self.state = State::Separator;
-                }
-                Step::Broken => self.state = State::Broken,
-            },
-            State::InNumber(number) => {
-                if !number.read(byte) {
-                    let number = *number;
-                    self.complete_number(number);
-                    self.between_tokens(byte);
-                }
+    fn in_string(&mut self, bytes: &[u8], then: State, end: impl FnOnce(&mut F)) -> usize {
+        let reading = self.text.read(bytes, &mut self.follower);
+        match reading.last {
+            Step::Inside => {}
+            Step::End => {
+                end(&mut self.follower);
+                self.state = then;
             }
-            State::InLiteral(literal, rest) => {
-                self.state = match rest.split_first() {
-                    Some((expected, [])) if *expected == byte => {
-                        if let Literal::Truth(value) = literal {
-                            self.follower.truth(*value);
-                        }
-                        State::Separator
-                    }
-                    Some((expected, rest)) if *expected == byte => State::InLiteral(*literal, rest),
-                    _ => State::Broken,
-                };
-            }
-            _ => self.between_tokens(byte),
+            Step::Broken => self.state = State::Broken,
         }
+        reading.bytes
+    }
+
+    fn in_number(&mut self, bytes: &[u8]) -> usize {
+        let digits = bytes.iter().take_while(|byte| self.number.read(**byte)).count();
+        let Some(next) = bytes.get(digits) else { return digits };
+        self.complete_number();
+        self.between_tokens(*next);
+        digits + 1
+    }
+
+    fn in_literal(&mut self, literal: Literal, read: u8, bytes: &[u8]) -> usize {
+        let rest = &literal.written()[usize::from(read)..];
+        let same = rest.iter().zip(bytes).take_while(|(expected, byte)| expected == byte).count();
+        if same == rest.len() {
+            match literal {
+                Literal::True => self.follower.truth(true),
+                Literal::False => self.follower.truth(false),
+                Literal::Null => {}
+            }
+            self.state = State::Separator;
+        } else if same < bytes.len() {
+            self.state = State::Broken;
+            return same + 1;
+        } else {
+            let same = u8::try_from(same).expect("a literal has at most five bytes");
+            self.state = State::InLiteral(literal, read + same);
+        }
+        same
     }
 
     fn between_tokens(&mut self, byte: u8) {
-        if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+        if is_blank(byte) {
             return;
         }
-        self.state = match (&self.state, byte) {
+        self.state = match (self.state, byte) {
             (State::FirstKey | State::Key, b'"') => {
                 self.follower.begin_key();
-                State::InKey(Text::default())
+                self.text = Text::default();
+                State::InKey
             }
             (State::Colon, b':') => State::Value,
             (State::Separator, b',') => self.next_member(),
@@ -189,21 +210,22 @@ impl<F: Follow> Document<F> {
             b'[' => self.open(Container::Array),
             b'"' => {
                 self.follower.begin_text();
-                State::InText(Text::default())
+                self.text = Text::default();
+                State::InText
             }
-            b't' => State::InLiteral(Literal::Truth(true), b"rue"),
-            b'f' => State::InLiteral(Literal::Truth(false), b"alse"),
-            b'n' => State::InLiteral(Literal::Null, b"ull"),
+            b't' => State::InLiteral(Literal::True, 1),
+            b'f' => State::InLiteral(Literal::False, 1),
+            b'n' => State::InLiteral(Literal::Null, 1),
             _ => {
-                let mut number = Number::default();
-                if number.read(first) { State::InNumber(number) } else { State::Broken }
+                self.number = Number::default();
+                if self.number.read(first) { State::InNumber } else { State::Broken }
             }
         }
     }
 
-    fn complete_number(&mut self, number: Number) {
-        self.state = if number.is_complete() { State::Separator } else { State::Broken };
-        self.follower.number(&number);
+    fn complete_number(&mut self) {
+        self.state = if self.number.is_complete() { State::Separator } else { State::Broken };
+        self.follower.number(&self.number);
     }
 
     fn open(&mut self, container: Container) -> State {

@@ -8,7 +8,8 @@
 use super::follow::Follow;
 use super::json::Document;
 use super::number::Number;
-use super::values::{DocumentFault, folded};
+use super::sought::is_alike;
+use super::values::DocumentFault;
 
 /// The most bytes of an identifier that a response repeats.
 const MAX_ID_BYTES: usize = 256;
@@ -174,7 +175,7 @@ impl Members {
                 }
                 return member;
             }
-            if folded(key).eq(name.chars()) {
+            if is_alike(key, name) {
                 self.fault = self.fault.or(Some(DocumentFault::Case));
             }
         }

@@ -1,10 +1,14 @@
-//! A JSON string (RFC 8259, section 7), read byte by byte.
+//! A JSON string (RFC 8259, section 7).
 //!
 //! Its escapes and its UTF-8 (RFC 3629, section 4) are checked, wherever a chunk ends. An
 //! escaped surrogate without its other half is accepted, as by the grammar: models that
 //! stream tokens write such halves. What [follows](Follow) the document is told of it.
+//!
+//! Runs of characters and whole escapes are read at once. What a chunk has divided is read byte by
+//! byte, with the same result.
 
 use super::follow::Follow;
+use super::runs::{plain_run, unescaped_run};
 
 /// A string of which some bytes have been read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,15 +42,65 @@ pub(super) enum Step {
     Broken,
 }
 
+/// How far bytes were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// How many were read.
+    pub(super) bytes: usize,
+    /// The role of the last one.
+    pub(super) last: Step,
+}
+
 impl Text {
-    /// The number of leading bytes that are plain characters. After half of a surrogate pair it
-    /// is 0, because the next character shows that the other half is missing.
-    pub(super) fn plain_run(&self, bytes: &[u8]) -> usize {
-        if self.state == State::Character && self.high.is_none() { plain_run(bytes) } else { 0 }
+    /// Reads bytes to the end of the string or of the bytes, and passes their decoded form on.
+    pub(super) fn read(&mut self, bytes: &[u8], follower: &mut impl Follow) -> Reading {
+        let mut read = 0;
+        loop {
+            read += self.whole_run(&bytes[read..], follower);
+            let Some(byte) = bytes.get(read) else {
+                return Reading { bytes: read, last: Step::Inside };
+            };
+            read += 1;
+            match self.step(*byte, follower) {
+                Step::Inside => {}
+                last => return Reading { bytes: read, last },
+            }
+        }
+    }
+
+    /// Reads the characters and escapes that are whole. Returns their bytes. The next byte is the
+    /// end of the string, or belongs to what is not whole, or is invalid.
+    fn whole_run(&mut self, bytes: &[u8], follower: &mut impl Follow) -> usize {
+        if self.state != State::Character {
+            return 0;
+        }
+        let mut read = 0;
+        loop {
+            let rest = &bytes[read..];
+            // After half of a surrogate pair, the next character shows that the other is missing.
+            if let Some(unit) = escaped_unit(rest) {
+                self.unit(unit, follower);
+                read += UNIT_BYTES;
+            } else if self.high.is_some() {
+                return read;
+            } else if let Some(meaning) = escaped_character(rest) {
+                follower.byte(meaning);
+                read += 2;
+            } else {
+                let run = character_run(rest);
+                if run == 0 {
+                    return read;
+                }
+                if follower.wants_text() {
+                    follower.plain(&rest[..run]);
+                }
+                read += run;
+            }
+        }
     }
 
     /// Reads one byte, and passes its decoded form on.
-    pub(super) fn read(&mut self, byte: u8, follower: &mut impl Follow) -> Step {
+    fn step(&mut self, byte: u8, follower: &mut impl Follow) -> Step {
         match self.state {
             State::Character => self.character(byte, follower),
             State::Escape => self.escape(byte, follower),
@@ -55,7 +109,7 @@ impl Text {
                 if !(least..=most).contains(&byte) {
                     return Step::Broken;
                 }
-                follower.byte(byte);
+                follower.plain(&[byte]);
                 self.state = match missing {
                     1 => State::Character,
                     _ => State::Sequence { missing: missing - 1, least: 0x80, most: 0xBF },
@@ -87,25 +141,17 @@ impl Text {
         if byte == b'"' {
             return Step::End;
         }
-        follower.byte(byte);
+        follower.plain(&[byte]);
         self.state = next;
         Step::Inside
     }
 
     fn escape(&mut self, byte: u8, follower: &mut impl Follow) -> Step {
-        let meaning = match byte {
-            b'"' | b'\\' | b'/' => byte,
-            b'b' => 0x08,
-            b'f' => 0x0C,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'u' => {
-                self.state = State::Hex { missing: 4, unit: 0 };
-                return Step::Inside;
-            }
-            _ => return Step::Broken,
-        };
+        if byte == b'u' {
+            self.state = State::Hex { missing: 4, unit: 0 };
+            return Step::Inside;
+        }
+        let Some(meaning) = meaning(byte) else { return Step::Broken };
         self.end_half(follower);
         follower.byte(meaning);
         self.state = State::Character;
@@ -113,13 +159,8 @@ impl Text {
     }
 
     fn hex(&mut self, byte: u8, missing: u8, unit: u16, follower: &mut impl Follow) -> Step {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            _ => return Step::Broken,
-        };
-        let unit = unit << 4 | u16::from(digit);
+        let Some(digit) = hex_digit(byte) else { return Step::Broken };
+        let unit = unit << 4 | digit;
         if missing > 1 {
             self.state = State::Hex { missing: missing - 1, unit };
         } else {
@@ -136,12 +177,15 @@ impl Text {
             self.high = Some(unit);
             return;
         }
-        for decoded in char::decode_utf16(self.high.take().into_iter().chain([unit])) {
+        let high = self.high.take();
+        // Most units are characters by themselves.
+        let alone = if high.is_none() { char::from_u32(unit.into()) } else { None };
+        if let Some(character) = alone {
+            return pass(character, follower);
+        }
+        for decoded in char::decode_utf16(high.into_iter().chain([unit])) {
             match decoded {
-                Ok(character) => {
-                    let mut bytes = [0; 4];
-                    character.encode_utf8(&mut bytes).bytes().for_each(|byte| follower.byte(byte));
-                }
+                Ok(character) => pass(character, follower),
                 Err(_) => follower.lone_half(),
             }
         }
@@ -155,41 +199,53 @@ impl Text {
     }
 }
 
-/// Bytes that are compared together.
-const LANES: usize = 16;
-
-/// The number of leading bytes that are plain characters.
-fn plain_run(bytes: &[u8]) -> usize {
-    let chunks = bytes.chunks_exact(LANES).map_while(|chunk| <&[u8; LANES]>::try_from(chunk).ok());
-    // Without branches, so that the compiler compares all bytes of a chunk at once.
-    let are_plain = |chunk: &&[u8; LANES]| {
-        chunk.iter().fold(u8::MAX, |all, byte| all & u8::from(is_plain(*byte))) != 0
-    };
-    let whole = LANES * chunks.take_while(are_plain).count();
-    whole + bytes[whole..].iter().take_while(|byte| is_plain(**byte)).count()
-}
-
-const fn is_plain(byte: u8) -> bool {
-    (byte >= b' ') & (byte <= 0x7F) & (byte != b'"') & (byte != b'\\')
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn a_run_ends_at_the_first_byte_that_is_not_plain(
-            run in vec(prop_oneof![b' '..=b'!', b'#'..=b'[', b']'..=0x7F], 0..80),
-            rest in vec(any::<u8>(), 0..20),
-        ) {
-            let bytes = [&run[..], &rest].concat();
-            let is_plain = |byte: &u8| (b' '..=0x7F).contains(byte) && !b"\"\\".contains(byte);
-            let expected = bytes.iter().take_while(|byte| is_plain(byte)).count();
-            prop_assert_eq!(Text::default().plain_run(&bytes), expected);
-        }
+/// Passes on a character that is written as an escape.
+fn pass(character: char, follower: &mut impl Follow) {
+    if follower.wants_text() {
+        character.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| follower.byte(byte));
     }
+}
+
+/// The bytes of an escaped unit of UTF-16, such as `\u00e9`.
+const UNIT_BYTES: usize = 6;
+
+/// The unit that these bytes begin with, if it is whole and valid.
+fn escaped_unit(bytes: &[u8]) -> Option<u16> {
+    let [b'\\', b'u', digits @ ..] = bytes else { return None };
+    let digits: &[u8; 4] = digits.first_chunk()?;
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | hex_digit(*digit)?))
+}
+
+/// The character that these bytes begin with, if it is written as a letter after a backslash.
+fn escaped_character(bytes: &[u8]) -> Option<u8> {
+    let [b'\\', escape, ..] = bytes else { return None };
+    meaning(*escape)
+}
+
+fn hex_digit(byte: u8) -> Option<u16> {
+    char::from(byte).to_digit(16).and_then(|digit| digit.try_into().ok())
+}
+
+/// The character that a letter after a backslash means.
+const fn meaning(escape: u8) -> Option<u8> {
+    Some(match escape {
+        b'"' | b'\\' | b'/' => escape,
+        b'b' => 0x08,
+        b'f' => 0x0C,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        _ => return None,
+    })
+}
+
+/// The number of leading bytes that are whole characters without an escape.
+fn character_run(bytes: &[u8]) -> usize {
+    let plain = plain_run(bytes);
+    if bytes.get(plain).is_none_or(u8::is_ascii) {
+        return plain;
+    }
+    let others = &bytes[plain..];
+    let others = &others[..unescaped_run(others)];
+    plain + std::str::from_utf8(others).map_or_else(|error| error.valid_up_to(), str::len)
 }

@@ -11,13 +11,11 @@ use super::files::{FileStrings, Files};
 use super::follow::Follow;
 use super::json::Document;
 use super::number::Number;
-use super::pointer::{Pointer, Token};
+use super::pointer::Token;
+use super::sought::{Sought, SoughtPointers};
 
 /// The most bytes of a value. A longer string counts as missing.
 pub const MAX_VALUE_BYTES: usize = 1024;
-
-/// The most bytes by which a character is longer than one that differs only in case.
-const MAX_FOLDING: usize = 4;
 
 /// Why a document has no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,16 +50,16 @@ pub struct DocumentValues {
 
 /// Finds the values at several pointers in one document, which arrives in chunks.
 #[derive(Clone, Debug)]
-pub struct ValueScanner(Document<Values>);
+pub struct ValueScanner<'p>(Document<Values<'p>>);
 
-impl ValueScanner {
+impl<'p> ValueScanner<'p> {
     /// Searches a document for the values at these pointers.
-    pub fn new(pointers: &[Pointer]) -> Self {
+    pub fn new(pointers: &'p SoughtPointers) -> Self {
         Self(Document::new(Values::new(pointers, None)))
     }
 
     /// The same. It also counts the strings that are files.
-    pub fn with_files(pointers: &[Pointer]) -> Self {
+    pub fn with_files(pointers: &'p SoughtPointers) -> Self {
         Self(Document::new(Values::new(pointers, Some(Files::default()))))
     }
 
@@ -98,10 +96,13 @@ impl ValueScanner {
 
 /// The values, as far as the document has been read.
 #[derive(Clone, Debug)]
-struct Values {
-    places: Box<[Place]>,
+struct Values<'p> {
+    places: Box<[Place<'p>]>,
     /// The number of open containers.
     depth: usize,
+    /// The most of them that are on the path of one pointer. If there are others, the document is
+    /// read where no pointer leads to.
+    matched: usize,
     string: Current,
     /// The decoded bytes of the current string, if it matters.
     text: Vec<u8>,
@@ -126,10 +127,8 @@ enum Current {
 
 /// One pointer, and how far the open containers match it.
 #[derive(Clone, Debug)]
-struct Place {
-    pointer: Pointer,
-    /// The keys of its tokens without case.
-    folded: Box<[Box<str>]>,
+struct Place<'p> {
+    sought: &'p Sought,
     /// The number of open containers on the path. If that is less than the number of open
     /// containers, the document is read elsewhere.
     matched: usize,
@@ -143,12 +142,10 @@ struct Place {
     is_set: bool,
 }
 
-impl Place {
-    fn new(pointer: &Pointer) -> Self {
-        let fold = |token: &Token| folded(&token.key).collect::<String>().into();
+impl<'p> Place<'p> {
+    fn new(sought: &'p Sought) -> Self {
         Self {
-            pointer: pointer.clone(),
-            folded: pointer.tokens().iter().map(fold).collect(),
+            sought,
             matched: 0,
             is_next: true,
             index: 0,
@@ -158,53 +155,50 @@ impl Place {
         }
     }
 
+    fn tokens(&self) -> &'p [Token] {
+        self.sought.pointer.tokens()
+    }
+
     /// The index of the token for the innermost container on the path, if it is the innermost of
     /// all and not inside of the value.
     fn level(&self, depth: usize) -> Option<usize> {
         let level = self.matched.checked_sub(1).filter(|_| self.matched == depth)?;
-        (level < self.pointer.tokens().len()).then_some(level)
+        (level < self.tokens().len()).then_some(level)
     }
 
     /// Whether the current value is the one at the pointer.
     fn is_at_end(&self, depth: usize) -> bool {
-        self.matched == depth && self.is_next && depth == self.pointer.tokens().len()
+        self.matched == depth && self.is_next && depth == self.tokens().len()
     }
 
     /// Reads a key of the innermost container. None: the key is too long.
     fn key(&mut self, depth: usize, key: Option<&str>) -> Option<DocumentFault> {
         let level = self.level(depth)?;
-        let token = &self.pointer.tokens()[level];
+        let token = &self.tokens()[level];
         self.is_next = key == Some(&*token.key);
         if self.is_next {
             let is_twice = std::mem::replace(&mut self.is_seen, true);
             return is_twice.then_some(DocumentFault::Twice);
         }
-        let is_alike = folded(key?).eq(self.folded[level].chars());
-        is_alike.then_some(DocumentFault::Case)
+        self.sought.is_alike(level, key?).then_some(DocumentFault::Case)
     }
 
     fn set_index(&mut self, depth: usize, index: u64) {
         self.index = index;
         let level = self.level(depth);
-        self.is_next = level.is_some_and(|at| self.pointer.tokens()[at].index == Some(index));
+        self.is_next = level.is_some_and(|at| self.tokens()[at].index == Some(index));
     }
 }
 
-/// The characters of a text without case.
-pub(super) fn folded(text: &str) -> impl Iterator<Item = char> {
-    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
-}
-
-impl Values {
-    fn new(pointers: &[Pointer], files: Option<Files>) -> Self {
-        let tokens = pointers.iter().flat_map(|pointer| pointer.tokens());
-        let longest = tokens.map(|token| token.key.len()).max().unwrap_or_default();
+impl<'p> Values<'p> {
+    fn new(pointers: &'p SoughtPointers, files: Option<Files>) -> Self {
         Self {
-            places: pointers.iter().map(Place::new).collect(),
+            places: pointers.all.iter().map(Place::new).collect(),
             depth: 0,
+            matched: 0,
             string: Current::Ignored,
             text: Vec::new(),
-            max_key_bytes: longest * MAX_FOLDING,
+            max_key_bytes: pointers.max_key_bytes,
             files,
             is_array: false,
             fault: None,
@@ -242,21 +236,39 @@ impl Values {
         }
     }
 
-    fn found(&mut self, value: &str) {
+    /// Whether the innermost container is on the path of a pointer.
+    const fn is_on_path(&self) -> bool {
+        self.matched == self.depth
+    }
+
+    /// Calls `change` with the pointers on whose path the innermost container is, and the number of
+    /// open containers.
+    fn for_each_on_path(&mut self, change: impl Fn(&mut Place<'p>, usize)) {
+        if self.is_on_path() {
+            let depth = self.depth;
+            let places = self.places.iter_mut().filter(|place| place.matched == depth);
+            places.for_each(|place| change(place, depth));
+        }
+    }
+
+    /// The pointers to the current value.
+    fn ends(&mut self) -> impl Iterator<Item = &mut Place<'p>> {
         let depth = self.depth;
-        let places = self.places.iter_mut().filter(|place| place.is_at_end(depth));
-        places.for_each(|place| place.value = Some(value.into()));
+        let places = if self.is_on_path() { &mut self.places[..] } else { &mut [] };
+        places.iter_mut().filter(move |place| place.is_at_end(depth))
+    }
+
+    fn found(&mut self, value: &str) {
+        self.ends().for_each(|place| place.value = Some(value.into()));
     }
 
     /// The current value is not `null`.
     fn set(&mut self) {
-        let depth = self.depth;
-        let places = self.places.iter_mut().filter(|place| place.is_at_end(depth));
-        places.for_each(|place| place.is_set = true);
+        self.ends().for_each(|place| place.is_set = true);
     }
 }
 
-impl Follow for Values {
+impl Follow for Values<'_> {
     fn wants_text(&self) -> bool {
         self.string != Current::Ignored || self.files.as_ref().is_some_and(Files::is_open)
     }
@@ -284,11 +296,14 @@ impl Follow for Values {
 
     fn open_object(&mut self) {
         self.set();
-        for place in &mut self.places {
-            if place.matched == self.depth && place.is_next {
-                place.matched += 1;
-                place.is_next = false;
-                place.is_seen = false;
+        if self.is_on_path() {
+            for place in &mut self.places {
+                if place.matched == self.depth && place.is_next {
+                    place.matched += 1;
+                    place.is_next = false;
+                    place.is_seen = false;
+                    self.matched = place.matched;
+                }
             }
         }
         self.depth += 1;
@@ -297,38 +312,32 @@ impl Follow for Values {
     fn open_array(&mut self) {
         self.is_array |= self.depth == 0;
         self.open_object();
-        let depth = self.depth;
-        self.places.iter_mut().for_each(|place| {
-            if place.matched == depth {
-                place.set_index(depth, 0);
-            }
-        });
+        self.for_each_on_path(|place, depth| place.set_index(depth, 0));
     }
 
     fn close(&mut self) {
-        for place in &mut self.places {
-            if place.matched == self.depth {
-                place.matched -= 1;
-                place.is_seen = true;
-                // The member was the one that the token of its outer container identifies.
-                let level = place.level(self.depth - 1);
-                let index = level.and_then(|at| place.pointer.tokens()[at].index);
-                place.index = index.unwrap_or_default();
-            }
-        }
+        self.for_each_on_path(|place, depth| {
+            place.matched -= 1;
+            place.is_seen = true;
+            // The member was the one that the token of its outer container identifies.
+            let level = place.level(depth - 1);
+            let index = level.and_then(|at| place.tokens()[at].index);
+            place.index = index.unwrap_or_default();
+        });
         self.depth -= 1;
+        self.matched = self.matched.min(self.depth);
     }
 
     fn next_element(&mut self) {
-        let depth = self.depth;
-        for place in self.places.iter_mut().filter(|place| place.matched == depth) {
+        self.for_each_on_path(|place, depth| {
             place.set_index(depth, place.index.saturating_add(1));
-        }
+        });
     }
 
     fn begin_key(&mut self) {
         let depth = self.depth;
-        let matters = self.places.iter().any(|place| place.level(depth).is_some());
+        let matters =
+            self.is_on_path() && self.places.iter().any(|place| place.level(depth).is_some());
         self.begin(if matters { Current::Key } else { Current::Ignored });
     }
 
@@ -347,8 +356,7 @@ impl Follow for Values {
         if let Some(files) = &mut self.files {
             files.begin();
         }
-        let depth = self.depth;
-        let matters = self.places.iter().any(|place| place.is_at_end(depth));
+        let matters = self.ends().next().is_some();
         self.begin(if matters { Current::Value } else { Current::Ignored });
     }
 
@@ -367,8 +375,7 @@ impl Follow for Values {
     }
 
     fn number(&mut self, number: &Number) {
-        let depth = self.depth;
-        if self.places.iter().any(|place| place.is_at_end(depth)) {
+        if self.ends().next().is_some() {
             self.set();
             if let Some(integer) = number.integer() {
                 self.found(&integer);

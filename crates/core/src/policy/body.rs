@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderName};
 use super::fields::{Lack, header};
 use super::{KeyExpr, Policy, Reservation, pairs};
 use crate::meter::{
-    AskScanner, DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Messages, Pointer,
-    Replacement, RpcMessage, ValueScanner,
+    AskScanner, DocumentFault, DocumentValues, MAX_VALUE_BYTES, MessageScanner, Messages,
+    Replacement, RpcMessage, SoughtPointers, ValueScanner,
 };
 use crate::request::{ContentFault, ContentSize, ContentValue, ContentValues, ContentWord, Fields};
 
@@ -31,7 +31,7 @@ const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub struct BodyWords {
     words: Vec<ContentWord>,
     /// The places in a document, without repetition.
-    pointers: Vec<Pointer>,
+    pointers: SoughtPointers,
     /// The same as they are written.
     written: Vec<Box<str>>,
     /// Whether the size of the body is measured.
@@ -64,20 +64,20 @@ impl From<ContentValues> for BodyContent {
 #[derive(Clone, Debug)]
 pub struct BodyReading<'w> {
     words: &'w BodyWords,
-    form: Form,
+    form: Form<'w>,
     bytes: u64,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
-    Json(Box<Json>),
+enum Form<'w> {
+    Json(Box<Json<'w>>),
     /// The whole form: a parameter is searched for in all of it.
     Parameters(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
-struct Json {
-    values: ValueScanner,
+struct Json<'w> {
+    values: ValueScanner<'w>,
     messages: Option<MessageScanner>,
     ask: Option<AskScanner>,
 }
@@ -146,10 +146,10 @@ impl BodyWords {
     }
 
     /// No words: the body is read as a message of JSON-RPC only.
-    pub const fn of_message() -> Self {
+    pub fn of_message() -> Self {
         Self {
             words: Vec::new(),
-            pointers: Vec::new(),
+            pointers: SoughtPointers::default(),
             written: Vec::new(),
             measures: false,
             stored: Vec::new(),
@@ -379,6 +379,8 @@ fn encoded(value: &[u8]) -> String {
 /// What `Content-Type` says of the body. JSON needs none.
 fn kind_of(headers: &HeaderMap) -> Result<Kind, ContentFault> {
     let written = match header(Fields::of(headers), &CONTENT_TYPE) {
+        // So most clients write it.
+        Ok(b"application/json") => return Ok(Kind::Json),
         Ok(written) => String::from_utf8_lossy(written).to_ascii_lowercase(),
         Err(Lack::Absent) => return Ok(Kind::Json),
         Err(_) => return Err(ContentFault::Type),

@@ -4,12 +4,13 @@ use proptest::collection::vec;
 use serde_json::Value;
 
 use super::*;
-use crate::meter::{FileStrings, ValueScanner};
+use crate::meter::{FileStrings, SoughtPointers, ValueScanner};
 
 const MORE: usize = 8 * 1024 + 1;
 
 fn files(document: &str, chunk: usize) -> FileStrings {
-    let mut scanner = ValueScanner::with_files(&[]);
+    let none = SoughtPointers::default();
+    let mut scanner = ValueScanner::with_files(&none);
     document.as_bytes().chunks(chunk).for_each(|chunk| scanner.read(chunk));
     scanner.end().expect("it is valid").files
 }
@@ -74,7 +75,8 @@ fn each_file_counts_and_keys_do_not() {
     assert_eq!(files(&document, 11), FileStrings { count: 2, bytes: 24_001 });
     // A half of a surrogate pair is no digit. Such a document has no values in any case.
     let half = format!(r#"["{digits}\ud83d"]"#);
-    let mut scanner = ValueScanner::with_files(&[]);
+    let none = SoughtPointers::default();
+    let mut scanner = ValueScanner::with_files(&none);
     scanner.read(half.as_bytes());
     assert_eq!(scanner.end(), Err(DocumentFault::Surrogate));
 }
@@ -82,7 +84,8 @@ fn each_file_counts_and_keys_do_not() {
 #[test]
 fn what_is_set_is_neither_null_nor_empty() {
     let set = |document: &str| {
-        let mut scanner = ValueScanner::new(&["/a".parse().unwrap(), "/b/c".parse().unwrap()]);
+        let pointers = ["/a", "/b/c"].map(|text| text.parse().unwrap()).into_iter().collect();
+        let mut scanner = ValueScanner::new(&pointers);
         scanner.read(document.as_bytes());
         scanner.end().expect("it is valid").is_set
     };

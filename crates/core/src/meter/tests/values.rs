@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::documents::{document, fragments, is_document, pointer_into};
 use super::*;
 
-fn pointers(texts: &[&str]) -> Vec<Pointer> {
+fn pointers(texts: &[&str]) -> SoughtPointers {
     texts.iter().map(|text| text.parse().expect("a pointer")).collect()
 }
 
 fn scan(texts: &[&str], document: &[u8]) -> Result<Vec<Option<String>>, DocumentFault> {
-    let mut scanner = ValueScanner::new(&pointers(texts));
+    let pointers = pointers(texts);
+    let mut scanner = ValueScanner::new(&pointers);
     scanner.read(document);
     let found = scanner.end()?;
     Ok(found.values.into_iter().map(|value| value.map(String::from)).collect())
@@ -24,7 +25,8 @@ fn scan_in_chunks(
     mut document: &[u8],
     sizes: &[usize],
 ) -> Result<Vec<Option<String>>, DocumentFault> {
-    let mut scanner = ValueScanner::new(&pointers(texts));
+    let pointers = pointers(texts);
+    let mut scanner = ValueScanner::new(&pointers);
     for size in sizes.iter().cycle() {
         if document.is_empty() {
             break;
@@ -207,7 +209,8 @@ fn a_long_string_is_missing_and_takes_no_memory() {
     let of = |length: usize| one("/a", &format!("{{\"a\":\"{}\"}}", "é".repeat(length)));
     assert_eq!(of(MAX_VALUE_BYTES / 2), Ok(Some("é".repeat(MAX_VALUE_BYTES / 2))));
     assert_eq!(of(MAX_VALUE_BYTES / 2 + 1), Ok(None));
-    let mut scanner = ValueScanner::new(&pointers(&["/a"]));
+    let pointers = pointers(&["/a"]);
+    let mut scanner = ValueScanner::new(&pointers);
     scanner.read(b"{\"a\":\"");
     for _ in 0..1000 {
         scanner.read(&[b'x'; 1000]);
@@ -220,7 +223,8 @@ fn a_long_string_is_missing_and_takes_no_memory() {
 #[test]
 fn an_array_of_all_is_noticed() {
     let of = |document: &[u8]| {
-        let mut scanner = ValueScanner::new(&pointers(&["/a"]));
+        let pointers = pointers(&["/a"]);
+        let mut scanner = ValueScanner::new(&pointers);
         scanner.read(document);
         scanner.end().expect("valid").is_array
     };
@@ -284,4 +288,43 @@ proptest! {
             Err(fault) => prop_assert_eq!(fault, DocumentFault::Surrogate),
         }
     }
+
+    #[test]
+    fn what_is_read_at_once_is_the_same_as_byte_by_byte(
+        parts in vec(part(), 0..8),
+        size in 1..100_usize,
+    ) {
+        let text = parts.concat();
+        let document = [b"{\"k\":[\"", &text[..], b"\", 7]}"].concat();
+        let texts = ["/k/0", "/k/1"];
+        let found = scan_in_chunks(&texts, &document, &[1]);
+        prop_assert_eq!(scan(&texts, &document), found.clone());
+        prop_assert_eq!(scan_in_chunks(&texts, &document, &[size]), found.clone());
+        if let Ok(values) = found {
+            let whole: Value = serde_json::from_slice(&document).expect("a document");
+            prop_assert_eq!(values[0].as_deref(), whole["k"][0].as_str());
+        }
+    }
+}
+
+/// A part of a string as a document writes it. Few are invalid.
+fn part() -> impl Strategy<Value = Vec<u8>> {
+    let escape = proptest::sample::select(vec![
+        r"\n",
+        r"\/",
+        r#"\""#,
+        r"\\",
+        r"\u00e9",
+        r"\u20AC",
+        r"\ud83d\ude00",
+        r"\ud83d",
+        r"\udE00",
+    ]);
+    let invalid = proptest::sample::select(vec![&b"\""[..], b"\\", b"\\u12", b"\xE2\x82", b"\x1F"]);
+    prop_oneof![
+        8 => "[ -!#-\\[\\]-~]{0,50}".prop_map(String::into_bytes),
+        4 => "[ -!#-\\[é€😀]{0,20}".prop_map(String::into_bytes),
+        8 => escape.prop_map(|escape| escape.as_bytes().to_vec()),
+        1 => invalid.prop_map(<[u8]>::to_vec),
+    ]
 }
