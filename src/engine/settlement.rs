@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use tollgate_core::decision::{Ending, Lease};
 use tollgate_core::meter::{Meter, MeterSpec, Metered, Progress, Spent, Unsettled, Usage};
 use tollgate_core::policy::Policy;
+use tollgate_core::price::Money;
 use tollgate_core::time::Timestamp;
 
 use super::Engine;
@@ -121,6 +122,18 @@ pub struct Settled {
     pub unsettled: Option<Unsettled>,
     /// The tokens that the answer of a language model states.
     pub usage: Option<Usage>,
+}
+
+impl Settled {
+    /// What the request has cost, if a policy counts money. Policies may count different amounts if
+    /// the answer has not settled the cost: then it is the largest.
+    pub fn spent(&self) -> Option<Money> {
+        let amounts = self.units.iter().filter_map(|(policy, units)| {
+            let prices = policy.cost.prices()?;
+            Some(prices.denomination.shown(*units))
+        });
+        amounts.max_by_key(|amount| amount.units)
+    }
 }
 
 impl Settlement {

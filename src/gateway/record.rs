@@ -102,6 +102,7 @@ pub fn record_settlement(record: &mut Record, settled: &Settled) {
     record.settled = Some(settled.at);
     record.unsettled = settled.unsettled;
     record.usage = settled.usage;
+    record.spent = settled.spent();
     for (policy, units) in &settled.units {
         let name = &*policy.name;
         let of_policy = record.policies.iter_mut().find(|it| it.name.as_str() == name);

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use tollgate_core::api_keys::KeyId;
 use tollgate_core::digest::Principal;
 use tollgate_core::meter::{Unsettled, Usage};
+use tollgate_core::price::Money;
 use tollgate_core::store::Source;
 use tollgate_core::time::{Span, Timestamp, monotonic};
 
@@ -85,6 +86,8 @@ pub struct Record {
     pub model: Option<Box<str>>,
     /// The tokens that the answer of a language model states.
     pub usage: Option<Usage>,
+    /// What it has cost, if a policy counts money.
+    pub spent: Option<Money>,
     /// Why the response has not settled its cost under a policy.
     pub unsettled: Option<Unsettled>,
     /// The route that has handed it to its own route, because its limits refused it.
@@ -228,6 +231,7 @@ impl Record {
             settled: None,
             model: None,
             usage: None,
+            spent: None,
             unsettled: None,
             overflow: None,
             upstream_us: None,

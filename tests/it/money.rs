@@ -248,3 +248,47 @@ fn a_single_key_may_have_another_budget_in_money() {
     }
     assert_eq!(limit(), 7_500_000);
 }
+
+#[test]
+fn the_access_log_has_what_each_request_has_cost() {
+    let origin = model();
+    let yaml = format!(
+        "{PRICES}runtime: {{ workers: 1 }}\n\
+         listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         policies:\n  \
+           money: {{ key: ip, limit: 0.02 usd/day, algorithm: fixed_window, {COST} }}\n  \
+           tokens: {{ key: ip, limit: 1000000/day, {COST} }}\n\
+         routes:\n\
+         - {{ path: \"/gpt-5/*\", policies: [tokens, money], upstream: app }}\n\
+         - {{ path: \"/free/*\", policies: [money], upstream: app }}\n\
+         - {{ path: \"/other/*\", policies: [tokens], upstream: app }}\n",
+        origin.address()
+    );
+    let wanted = [
+        // 7 * 1.25 + 3 * 10 = 38.75 millionths, rounded up once.
+        ("gpt-5", "/gpt-5/7/3", "admitted", Some("0.000039")),
+        ("free", "/free/1000/1000", "admitted", Some("0.00")),
+        // The answer states no number of tokens: what was reserved counts.
+        ("gpt-5", "/gpt-5/none/none", "admitted", Some("0.00012")),
+        ("gpt-5", "/gpt-5/0/2000", "admitted", Some("0.02")),
+        ("gpt-5", "/gpt-5/7/3", "refused", None),
+        ("gpt-5", "/other/7/3", "admitted", None),
+    ];
+    for format in ["json", "text"] {
+        let gateway = Gateway::start_logging(&yaml, format);
+        for (count, (asked, path, ..)) in wanted.iter().enumerate() {
+            ask(&mut gateway.client(), asked, path);
+            // The next one is decided when this one is settled.
+            gateway.access_text(count + 1);
+        }
+        let text = gateway.access_text(wanted.len());
+        for (line, (_, path, outcome, spent)) in text.lines().zip(wanted) {
+            assert!(line.contains(path) && line.contains(outcome), "{path}: {line}");
+            let before = if format == "json" { "\"spent\":" } else { " spent=" };
+            let found =
+                line.split_once(before).and_then(|(_, rest)| rest.split([',', '}', ' ']).next());
+            assert_eq!(found, spent, "{path}: {line}");
+        }
+    }
+}

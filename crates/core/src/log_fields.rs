@@ -77,6 +77,8 @@ pub enum Field {
     TokensCached,
     /// The tokens of the output.
     TokensOut,
+    /// What the request has cost, in the currency of the prices.
+    Spent,
     /// Why the response has not settled the cost.
     Unsettled,
     /// The route whose limits handed it to another route.
@@ -139,7 +141,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 42] = [
+pub const FIELDS: [Named; 43] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
@@ -176,6 +178,7 @@ pub const FIELDS: [Named; 42] = [
     named(Field::TokensIn, "tokens_in", "gen_ai.usage.input_tokens", "gen_ai.usage.input_tokens"),
     named(Field::TokensCached, "tokens_cached", "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read.input_tokens"),
     named(Field::TokensOut, "tokens_out", "gen_ai.usage.output_tokens", "gen_ai.usage.output_tokens"),
+    named(Field::Spent, "spent", "tollgate.spent", "tollgate.spent"),
     named(Field::Unsettled, "unsettled", "tollgate.unsettled", "tollgate.unsettled"),
     named(Field::Overflow, "overflow", "tollgate.overflow", "tollgate.overflow"),
     named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),

@@ -148,6 +148,9 @@ impl<'a> Line<'a> {
             to.number(Field::TokensCached, usage.cache_read);
             to.number(Field::TokensOut, usage.output);
         }
+        if let Some(spent) = record.spent {
+            to.amount(Field::Spent, spent);
+        }
         if let Some(cause) = record.unsettled {
             to.word(Field::Unsettled, cause.word());
         }
@@ -258,6 +261,7 @@ impl<'a> Line<'a> {
             ("model", Field::Model),
             ("tokens_in", Field::TokensIn),
             ("tokens_out", Field::TokensOut),
+            ("spent", Field::Spent),
             ("unsettled", Field::Unsettled),
             ("overflow", Field::Overflow),
             ("upstream", Field::Upstream),

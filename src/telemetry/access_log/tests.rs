@@ -7,6 +7,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use smallvec::smallvec;
 use tollgate_core::digest::Principal;
 use tollgate_core::log_fields::{FIELDS, Named};
+use tollgate_core::price::Denomination;
 use tollgate_core::time::{Span, Timestamp, monotonic};
 
 use super::super::record::{Name, PolicyRecord};
@@ -164,6 +165,25 @@ fn a_line_has_the_names_of_others() {
     assert_eq!((&ecs["ecs.version"], &ecs["tollgate.plan"]), (&"8.11.0".into(), &"pro".into()));
     assert_eq!(otel.as_object().map(serde_json::Map::len), Some(23));
     assert_eq!(ecs.as_object().map(serde_json::Map::len), Some(24));
+}
+
+/// Indexes that take the type of a field from its first value would cut later decimals off.
+#[test]
+fn an_amount_of_money_is_a_number_with_decimals_in_each_format() {
+    let spent = |format, units| {
+        let mut record = record();
+        let denomination = "usd-6".parse::<Denomination>().expect("a denomination");
+        record.spent = Some(denomination.shown(units));
+        logged(in_format(format), &[record])
+    };
+    for (units, number) in [(0, "0.00"), (1, "0.000001"), (2_500_000, "2.50")] {
+        let json = spent(LineFormat::Json(FieldNames::Ecs), units);
+        assert!(json.contains(&format!("\"tollgate.spent\":{number},")), "{json}");
+        let text = spent(LineFormat::Text, units);
+        assert!(text.contains(&format!(" spent={number} ")), "{text}");
+        let template = Template::parse("{spent}").expect("a template");
+        assert_eq!(spent(LineFormat::Template(template.into()), units), format!("{number}\n"));
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use tollgate_core::digest::PrincipalId;
 use tollgate_core::policy::MaskedAddress;
+use tollgate_core::price::Money;
 use tollgate_core::request::push_address;
 use tollgate_core::text::push_json;
 
@@ -23,6 +24,8 @@ pub enum Value<'a> {
     Client(Client),
     /// A number.
     Number(u64),
+    /// An amount of money.
+    Amount(Money),
     /// Whose counters were charged how much.
     Keys(&'a Record),
 }
@@ -38,6 +41,7 @@ impl Value<'_> {
                 line.push('"');
             }
             Self::Number(number) => push_number(line, *number),
+            Self::Amount(amount) => push_amount(line, *amount),
             Self::Keys(record) => write_json_keys(line, record)?,
         }
         Ok(())
@@ -51,6 +55,7 @@ impl Value<'_> {
             Self::Word(word) => line.push_str(word),
             Self::Client(client) => client.write(line),
             Self::Number(number) => push_number(line, *number),
+            Self::Amount(amount) => push_amount(line, *amount),
         }
         Ok(())
     }
@@ -108,6 +113,13 @@ fn quote(line: &mut String, text: &str) {
 /// Adds a number in decimal digits.
 pub fn push_number(line: &mut String, number: impl itoa::Integer) {
     line.push_str(itoa::Buffer::new().format(number));
+}
+
+/// Adds an amount of money without its currency, so that programs can add such numbers up. It has
+/// decimals also if they are zeros, because some indexes take the type of a field from its first
+/// value, and would cut the decimals of later ones off.
+pub fn push_amount(line: &mut String, amount: Money) {
+    let _ = write!(line, "{}", amount.number());
 }
 
 /// The client's address, as far as it is shown.

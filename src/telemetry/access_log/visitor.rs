@@ -1,9 +1,10 @@
 //! What receives the fields of a line, one after the other.
 
 use tollgate_core::log_fields::{FIELDS, Field, FieldNames};
+use tollgate_core::price::Money;
 use tollgate_core::text::finish_json;
 
-use super::value::{Client, Value, push_number, write_json_keys};
+use super::value::{Client, Value, push_amount, push_number, write_json_keys};
 use crate::telemetry::record::Record;
 
 /// Receives the fields that a line has, in the order of [`FIELDS`]. Each kind of value has
@@ -15,6 +16,8 @@ pub trait Visitor<'a> {
     fn word(&mut self, field: Field, word: &'a str);
     /// A number.
     fn number(&mut self, field: Field, number: u64);
+    /// An amount of money, in the currency of the prices.
+    fn amount(&mut self, field: Field, amount: Money);
     /// The address of the client.
     fn client(&mut self, field: Field, client: Client);
     /// Whose counters were charged how much.
@@ -84,6 +87,10 @@ impl<'a> Visitor<'a> for Json<'_> {
         push_number(self.begin(field), number);
     }
 
+    fn amount(&mut self, field: Field, amount: Money) {
+        push_amount(self.begin(field), amount);
+    }
+
     fn client(&mut self, field: Field, client: Client) {
         let line = self.begin_text(field);
         client.write(line);
@@ -121,6 +128,10 @@ impl<'a> Visitor<'a> for Values<'a> {
 
     fn number(&mut self, field: Field, number: u64) {
         self.set(field, Value::Number(number));
+    }
+
+    fn amount(&mut self, field: Field, amount: Money) {
+        self.set(field, Value::Amount(amount));
     }
 
     fn client(&mut self, field: Field, client: Client) {

@@ -70,16 +70,37 @@ impl fmt::Debug for Currency {
 impl Denomination {
     /// These units as an amount of money, like `12.50 usd`. It has two decimals at least, and as
     /// many more as it needs.
-    pub fn shown(self, units: u64) -> impl fmt::Display {
-        struct Shown(Denomination, u64);
-        impl fmt::Display for Shown {
+    pub const fn shown(self, units: u64) -> Money {
+        Money { units, denomination: self }
+    }
+}
+
+/// A number of units of a currency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Money {
+    /// The units.
+    pub units: u64,
+    /// What a unit is.
+    pub denomination: Denomination,
+}
+
+impl Money {
+    /// The number alone, like `12.50`. It has two decimals at least, and as many more as it needs.
+    pub fn number(self) -> impl fmt::Display {
+        struct Number(Money);
+        impl fmt::Display for Number {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let Self(denomination, units) = self;
-                write_units(f, *units, denomination.digits, 2)?;
-                write!(f, " {}", denomination.currency)
+                write_units(f, self.0.units, self.0.denomination.digits, 2)
             }
         }
-        Shown(self, units)
+        Number(self)
+    }
+}
+
+/// Writes the number and the currency, like `12.50 usd`.
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.number(), self.denomination.currency)
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use amount::{Amount, AmountError};
 pub use decimal::{Decimal, DecimalError};
-pub use denomination::{Currency, CurrencyError, Denomination, MAX_DIGITS};
+pub use denomination::{Currency, CurrencyError, Denomination, MAX_DIGITS, Money};
 pub use model::{LongPrice, MAX_PRICE, Price, Rate, RateError, TokenPrices};
 pub use table::{MAX_ENTRIES, MAX_MODEL_BYTES, ModelPattern, PatternError, PriceTable};
 pub use usage::Usage;
