@@ -80,6 +80,12 @@ pub struct Upstream {
     name: String,
     in_flight: Option<usize>,
     max_in_flight: Option<usize>,
+    /// Connections to all endpoints. Null: their number has no bound.
+    connections: Option<usize>,
+    /// The most connections to each endpoint.
+    max_connections: Option<usize>,
+    /// Requests that wait for a connection.
+    waiting: Option<usize>,
     endpoints: Vec<Endpoint>,
 }
 
@@ -225,10 +231,14 @@ pub fn upstreams(view: &View) -> Vec<(String, Upstream)> {
             })
             .collect();
         let name = upstream.settings().name.clone();
+        let counts = upstream.connection_counts();
         let shown = Upstream {
             name: name.clone(),
             in_flight: upstream.in_flight(),
             max_in_flight: upstream.settings().max_in_flight,
+            connections: counts.map(|it| it.open),
+            max_connections: upstream.settings().connections.map(|it| it.max),
+            waiting: counts.map(|it| it.waiting),
             endpoints,
         };
         (name, shown)

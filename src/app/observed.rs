@@ -480,6 +480,10 @@ fn collect_upstream(upstream: &UpstreamShared, samples: &mut Samples) {
     if let Some(in_flight) = upstream.in_flight() {
         samples.set_whole(&families::UPSTREAM_IN_FLIGHT, &[name], whole(in_flight));
     }
+    if let Some(counts) = upstream.connection_counts() {
+        samples.set_whole(&families::UPSTREAM_OPEN, &[name], whole(counts.open));
+        samples.set_whole(&families::UPSTREAM_WAITING, &[name], whole(counts.waiting));
+    }
 }
 
 const fn state_name(state: EndpointState) -> &'static str {

@@ -1,6 +1,7 @@
 //! The limit on open files: each connection is one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::warn;
 
 /// Files that the process needs for itself, and for each worker: listening sockets, logs,
 /// timers, stores.
@@ -33,6 +34,52 @@ pub fn for_clients(files: usize, workers: usize) -> usize {
 /// endpoint may have in any case: all workers may use what the clients leave.
 pub fn for_idle(files: usize, workers: usize) -> usize {
     (files / 4 / workers.max(1)).min(IDLE_OF_WORKER)
+}
+
+/// Warnings of numbers of connections that the limit on open files does not allow. After a reload a
+/// number is warned of only if it has grown.
+#[derive(Debug)]
+pub struct FileWarnings {
+    for_clients: usize,
+    for_upstreams: usize,
+    /// The largest numbers that were warned of.
+    clients: usize,
+    upstreams: usize,
+}
+
+impl FileWarnings {
+    /// For a limit of `files`.
+    pub fn new(files: usize, workers: usize) -> Self {
+        let for_clients = for_clients(files, workers);
+        // What the clients leave.
+        Self { for_clients, for_upstreams: for_clients / 3, clients: 0, upstreams: 0 }
+    }
+
+    /// The listeners may have so many connections.
+    pub fn warn_of_clients(&mut self, wanted: usize) {
+        let room = self.for_clients;
+        if wanted > room.max(self.clients) {
+            self.clients = wanted;
+            warn!(
+                "max_connections adds up to {wanted}, but the limit on open files leaves room \
+                 for {room} clients, and more will wait: raise it (`ulimit -n`, LimitNOFILE), \
+                 or lower max_connections"
+            );
+        }
+    }
+
+    /// The upstreams may have so many connections, as far as they have a bound.
+    pub fn warn_of_upstreams(&mut self, wanted: usize) {
+        let room = self.for_upstreams;
+        if wanted > room.max(self.upstreams) {
+            self.upstreams = wanted;
+            warn!(
+                "max_connections of upstreams adds up to {wanted}, but the limit on open files \
+                 leaves room for {room} of them beside those of clients: raise it (`ulimit -n`, \
+                 LimitNOFILE), or lower max_connections"
+            );
+        }
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::error::RunError;
 use super::forwarders;
 use super::key_set::{self, Fetched};
 use super::observed::Observed;
-use super::open_files;
+use super::open_files::{self, FileWarnings};
 use super::patches::PatchKeeper;
 use super::process_state::ProcessState;
 use super::sockets::{ListenerId, Purpose, Sockets, by_worker, matching, wanted};
@@ -63,12 +63,9 @@ pub struct Supervisor {
     next_listener: u64,
     /// The actual addresses of the listeners that were opened.
     opened: Vec<(Purpose, ListenAddress)>,
-    /// How many connections of clients the limit on open files allows.
-    max_clients: usize,
     /// Idle connections of each worker to upstreams; see [`open_files::for_idle`].
     max_idle: usize,
-    /// The largest sum of `max_connections` that the log has reported as too large.
-    warned_of: usize,
+    file_warnings: FileWarnings,
     capacity: Capacity,
     workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
     drain_limit: Duration,
@@ -130,9 +127,8 @@ impl Supervisor {
             listeners: Vec::new(),
             next_listener: 0,
             opened: Vec::new(),
-            max_clients,
             max_idle: open_files::for_idle(files, workers),
-            warned_of: 0,
+            file_warnings: FileWarnings::new(files, workers),
             capacity: Capacity::new(max_clients),
             workers: Vec::with_capacity(workers),
             drain_limit,
@@ -363,20 +359,16 @@ impl Supervisor {
         Ok(opened)
     }
 
-    /// Warns if the listeners may have more connections than the limit on open files
-    /// allows. After a reload it warns again only if the sum has grown.
+    /// Warns if the listeners or the upstreams may have more connections than the limit on open
+    /// files allows.
     fn warn_of_files(&mut self) {
-        let wanted = self.listeners.iter().map(|(.., it)| it.settings().max_connections);
-        let wanted = wanted.fold(0, usize::saturating_add);
-        let room = self.max_clients;
-        if wanted > room.max(self.warned_of) {
-            self.warned_of = wanted;
-            warn!(
-                "max_connections adds up to {wanted}, but the limit on open files leaves room \
-                 for {room} clients, and more will wait: raise it (`ulimit -n`, LimitNOFILE), \
-                 or lower max_connections"
-            );
-        }
+        let clients = self.listeners.iter().map(|(.., it)| it.settings().max_connections);
+        self.file_warnings.warn_of_clients(clients.fold(0, usize::saturating_add));
+        let upstreams = self.snapshot.upstreams.iter().filter_map(|upstream| {
+            let max = upstream.settings().connections?.max;
+            Some(max.saturating_mul(upstream.settings().endpoints.len()))
+        });
+        self.file_warnings.warn_of_upstreams(upstreams.fold(0, usize::saturating_add));
     }
 
     /// Removes those of the first `running` listeners that are not among `kept`.

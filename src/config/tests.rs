@@ -23,7 +23,7 @@ use tollgate_core::routes::PartMatch;
 use tollgate_core::time::Span;
 
 use super::*;
-use crate::proxy::{Balance, Target};
+use crate::proxy::{Balance, ConnectionSettings, Target};
 use crate::snapshot::Action;
 use crate::telemetry::{Format, LineFormat, Output};
 
@@ -137,6 +137,9 @@ fn upstreams_and_the_process_are_as_they_were_written() {
         (app.balance, app.max_idle, app.max_in_flight),
         (Balance::Random, Some(8), Some(100))
     );
+    let queue_timeout = Duration::from_secs(2);
+    let connections = ConnectionSettings { max: 20, queue_length: 50, queue_timeout };
+    assert_eq!(app.connections, Some(connections));
     assert_eq!(app.connect_timeout, Duration::from_secs(2));
     assert_eq!(app.idle_timeout, Duration::from_secs(30));
     assert_eq!(config.headers.dialects, [Dialect::Ietf]);

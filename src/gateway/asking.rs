@@ -100,7 +100,7 @@ async fn send(
     let limit = settings.timeout;
     let timeouts = RouteTimeouts { response: limit, idle: limit, request: None };
     let waited = Cell::default();
-    let options = ForwardOptions::own(timeouts, &waited);
+    let options = ForwardOptions::own(&timeouts, &waited);
     let response = proxy.forward(settings.upstream, Box::new(request), None, &options).await;
     response.map_err(|failure| NoAnswer(failure.reason()))
 }

@@ -40,7 +40,6 @@ pub struct First {
     decision: OwnedDecision,
     credential: Credential<'static>,
     admission: Admission,
-    client_ip: IpAddr,
     /// When the request has arrived.
     moment: Moment,
 }
@@ -51,8 +50,7 @@ impl First {
         let decision = &mut judgement.decision;
         let taken = std::mem::replace(decision, Decision::uncounted(Outcome::Admit));
         let credential = std::mem::take(&mut judgement.credential).into_owned();
-        let client_ip = judgement.client_ip;
-        Self { decision: taken.into_owned(), credential, admission, client_ip, moment }
+        Self { decision: taken.into_owned(), credential, admission, moment }
     }
 }
 
@@ -86,7 +84,7 @@ impl Gateway {
         let has_content = !body.is_end_stream();
         let deadline = self.deadline(first.admission.route, exchange.waited().get());
         exchange.end_by(deadline);
-        let client_ip = first.client_ip;
+        let client_ip = first.admission.client_ip;
         let credential = std::mem::take(&mut first.credential);
         let asked = self.asked(authorizer, client_ip, &client, &credential, &head);
         let answer = self.ask(authorizer, asked, &mut head, &mut exchange);
@@ -117,7 +115,7 @@ impl Gateway {
                 let prepared =
                     self.prepare(&client, admission, &credential, head, body, &mut exchange);
                 let result = match prepared {
-                    Ok(dispatch) => self.dispatch(admission, dispatch, &mut exchange).await,
+                    Ok(dispatch) => self.dispatch(&admission, dispatch, &mut exchange).await,
                     Err(failure) => Err(failure),
                 };
                 exchange.end(result, limits)

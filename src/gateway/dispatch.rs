@@ -1,6 +1,7 @@
 //! Dispatches an admitted request: delays it if it must wait, and then sends a fixed
 //! response or a redirect, or forwards the request to an upstream.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
-use tollgate_core::decision::{OwnedDecision, X_RATELIMIT_SOFT};
+use tollgate_core::decision::{Decision, OwnedDecision, X_RATELIMIT_SOFT};
 use tollgate_core::request::{Malformed, RequestView};
 use tollgate_core::routes::Destination;
 use tollgate_core::time::{Span, monotonic};
@@ -26,7 +27,9 @@ use crate::message::{
     Failure, FieldFilter, Forwarding, Redirect, Via, decrement_max_forwards, expects_continue,
     options_response, strip_request, switch_to_websocket, wants_websocket,
 };
-use crate::proxy::{Expectation, ForwardOptions, InterimRelay, Mirrored, RequestBody};
+use crate::proxy::{
+    Expectation, ForwardOptions, ForwardedClient, InterimRelay, Mirrored, RequestBody,
+};
 use crate::server::ClientBody;
 use crate::snapshot::{Action, Handling};
 
@@ -64,6 +67,8 @@ pub struct Admission {
     pub delay: Span,
     /// The key by which its upstream chooses an endpoint, if it uses one.
     affinity: Option<u64>,
+    /// The address of its client.
+    pub client_ip: IpAddr,
     /// Whether it is admitted beyond a limit.
     is_soft: bool,
     /// Whether it is a preflight that the gateway answers.
@@ -73,9 +78,10 @@ pub struct Admission {
 impl Admission {
     /// As a request is judged.
     pub fn of(judgement: &Judgement<'_>) -> Self {
-        let Judgement { route, branch, affinity, ref decision, is_preflight, .. } = *judgement;
-        let is_soft = decision.is_soft();
-        Self { route, branch, affinity, delay: decision.delay, is_soft, is_preflight }
+        let Judgement { route, branch, affinity, client_ip, is_preflight, .. } = *judgement;
+        let Decision { delay, .. } = judgement.decision;
+        let is_soft = judgement.decision.is_soft();
+        Self { route, branch, affinity, client_ip, delay, is_soft, is_preflight }
     }
 
     /// Where the request goes.
@@ -140,11 +146,11 @@ impl Gateway {
     /// If there is no response that can be relayed.
     pub async fn dispatch(
         &self,
-        admission: Admission,
+        admission: &Admission,
         dispatch: Dispatch,
         exchange: &mut Exchange,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let Admission { route, delay, .. } = admission;
+        let Admission { route, delay, .. } = *admission;
         let handling = &self.snapshot.routes[route];
         let waited = exchange.waited().get();
         let deadline = exchange.deadline().or_else(|| self.deadline(route, waited));
@@ -164,7 +170,9 @@ impl Gateway {
             mirrored.follow(request.body_mut());
         }
         let forwarding = client.as_ref().map(|client| &client.forwarding);
-        let options = options(admission, handling, interim.as_ref(), forwarding, exchange);
+        let clients = self.snapshot.rules.clients();
+        let sender = ForwardedClient { address: &admission.client_ip, clients };
+        let options = options(admission, handling, sender, interim.as_ref(), forwarding, exchange);
         // The future is large. It is made where it is awaited, so that it is not moved there.
         let forward =
             || self.proxy.forward(upstream, request, handling.fallback.as_deref(), &options);
@@ -318,17 +326,19 @@ fn hold_until_wanted(head: &Parts, body: &mut RequestBody) -> Option<Expectation
 
 /// How a request is forwarded.
 fn options<'a>(
-    admission: Admission,
+    admission: &Admission,
     handling: &'a Handling,
+    client: ForwardedClient<'a>,
     interim: Option<&'a InterimRelay>,
     forwarding: Option<&'a Forwarding>,
     exchange: &'a Exchange,
 ) -> ForwardOptions<'a> {
     ForwardOptions {
-        timeouts: handling.timeouts,
+        timeouts: &handling.timeouts,
         retries: handling.retries.as_ref(),
         fallback: None,
         affinity: admission.affinity,
+        client: Some(client),
         interim,
         forwarding,
         attempts: exchange.attempts(),
@@ -352,7 +362,7 @@ mod tests {
     #[test]
     fn the_future_of_a_dispatch_is_small() {
         fn bytes<F>(
-            _: impl FnOnce(&'static Gateway, Admission, Dispatch, &'static mut Exchange) -> F,
+            _: impl FnOnce(&'static Gateway, &'static Admission, Dispatch, &'static mut Exchange) -> F,
         ) -> usize {
             size_of::<F>()
         }

@@ -126,7 +126,7 @@ impl Gateway {
             };
         let gateway = Rc::clone(self);
         Either::Right(Box::pin(async move {
-            let result = gateway.dispatch(admission, dispatch, &mut exchange).await;
+            let result = gateway.dispatch(&admission, dispatch, &mut exchange).await;
             exchange.end(result, limits)
         }))
     }

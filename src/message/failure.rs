@@ -128,6 +128,12 @@ pub enum Failure {
     /// The upstream has as many requests in flight as it may have.
     #[error("the upstream is busy")]
     UpstreamBusy,
+    /// All connections to the upstream are in use, and as many requests wait for one as may wait.
+    #[error("all connections to the upstream are in use, and too many requests wait for one")]
+    UpstreamQueueFull,
+    /// No connection to the upstream became free in time.
+    #[error("no connection to the upstream became free in time")]
+    UpstreamQueueTimeout,
     /// The upstream's name has no address.
     #[error("the upstream's address is not known")]
     UpstreamUnresolved,
@@ -202,6 +208,8 @@ impl Failure {
             | Self::AuthorizerAway
             | Self::Exhausted
             | Self::UpstreamBusy
+            | Self::UpstreamQueueFull
+            | Self::UpstreamQueueTimeout
             | Self::UpstreamUnresolved
             | Self::UpstreamUntrusted
             | Self::UpstreamUnreachable
@@ -257,7 +265,9 @@ impl Failure {
             | Self::Denied(DenialAnswer::Unavailable(_))
             | Self::AuthorizerAway
             | Self::Exhausted
-            | Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
+            | Self::UpstreamBusy
+            | Self::UpstreamQueueFull
+            | Self::UpstreamQueueTimeout => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
                 StatusCode::GATEWAY_TIMEOUT
             }
@@ -296,6 +306,8 @@ impl Failure {
             | Self::Exhausted
             | Self::RequestTimeout => Blame::Gateway,
             Self::UpstreamBusy
+            | Self::UpstreamQueueFull
+            | Self::UpstreamQueueTimeout
             | Self::UpstreamUnresolved
             | Self::UpstreamUntrusted
             | Self::UpstreamUnreachable
@@ -357,6 +369,8 @@ impl Failure {
             Self::AuthorizerAway => "authorizer_away",
             Self::Exhausted => "exhausted",
             Self::UpstreamBusy => "upstream_busy",
+            Self::UpstreamQueueFull => "upstream_queue_full",
+            Self::UpstreamQueueTimeout => "upstream_queue_timeout",
             Self::UpstreamUnresolved => "upstream_unresolved",
             Self::UpstreamUntrusted => "upstream_untrusted",
             Self::UpstreamUnreachable => "upstream_unreachable",
@@ -438,6 +452,7 @@ mod tests {
             (Failure::BodyBroken, Code::Internal),
             (Failure::BodyTimeout, Code::Unavailable),
             (Failure::UpstreamBusy, Code::Unavailable),
+            (Failure::UpstreamQueueFull, Code::Unavailable),
             (Failure::UpstreamClosed, Code::Unavailable),
             (Failure::UpstreamConnectTimeout, Code::Unavailable),
             (Failure::UpstreamTimeout, Code::DeadlineExceeded),

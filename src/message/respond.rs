@@ -65,6 +65,8 @@ pub fn failure_response(
     if matches!(
         failure,
         Failure::UpstreamBusy
+            | Failure::UpstreamQueueFull
+            | Failure::UpstreamQueueTimeout
             | Failure::QueueFull
             | Failure::Exhausted
             | Failure::AuthorizerAway

@@ -37,7 +37,10 @@ pub async fn attempt(
     let is_idempotent = is_idempotent(request.method());
     // A tunnel keeps its connection, and needs one of HTTP/1.1.
     let is_for_tunnel = retry_state.is_for_tunnel();
-    let mut idle = endpoint.reuse(started).filter(|_| !is_for_tunnel);
+    let mut idle = match &mut retry_state.reservation {
+        None => endpoint.reuse(started).filter(|_| !is_for_tunnel),
+        Some(reservation) => reservation.take_connection(),
+    };
     let mut closed = 0;
     loop {
         let is_reused = idle.is_some();
@@ -45,8 +48,13 @@ pub async fn attempt(
             Some(connection) => Ok(connection),
             // Boxed because connecting is rare and its future is large: without the box
             // every request would reserve memory for it.
-            None if is_for_tunnel => Box::pin(endpoint.connect_for_tunnel()).await,
-            None => Box::pin(endpoint.connect()).await,
+            None => {
+                let reservation = retry_state.reservation.as_deref_mut();
+                match is_for_tunnel {
+                    true => Box::pin(endpoint.connect_for_tunnel(reservation)).await,
+                    false => Box::pin(endpoint.connect(reservation)).await,
+                }
+            }
         };
         let connection = match connected {
             Ok(connection) => connection,

@@ -71,7 +71,7 @@ pub async fn status(
     endpoint: &EndpointShared,
     settings: &CheckSettings,
 ) -> Result<StatusCode, Fault> {
-    let opened = connect(endpoint, settings.timeout, &UpstreamTraffic::default()).await?;
+    let opened = connect(endpoint, settings.timeout, &UpstreamTraffic::default(), None).await?;
     let mut connection = Connection::from(opened);
     let mut request = Request::new(RequestBody::EMPTY);
     *request.uri_mut() = Uri::from(settings.path.clone());

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::balance::{Balancer, Candidate};
-use super::endpoint::{Endpoint, IdleRoom};
+use super::endpoint::{Bound, Endpoint, IdleRoom};
 use super::health;
 use super::shared::UpstreamShared;
 use crate::telemetry::UpstreamTraffic;
@@ -27,6 +27,7 @@ impl EndpointSet {
         before: &[Rc<Endpoint>],
         traffic: &UpstreamTraffic,
         room: &Rc<IdleRoom>,
+        bound: Option<&Bound>,
     ) -> Self {
         let generation = upstream.generation();
         let now_us = upstream.now_us();
@@ -48,9 +49,13 @@ impl EndpointSet {
                 candidate.weight = shared.weight;
             }
         }
+        if let Some(connections) = upstream.connections() {
+            let in_service = candidates.iter().map(|it| (it.identity, it.weight > 0));
+            connections.limit.set_endpoints(connections.version, in_service);
+        }
         let endpoints = all.into_iter().map(|shared| {
             let known = before.iter().find(|it| Arc::ptr_eq(it.shared(), &shared));
-            let new = || Rc::new(Endpoint::new(shared, settings, traffic, room));
+            let new = || Rc::new(Endpoint::new(shared, settings, traffic, room, bound));
             known.cloned().unwrap_or_else(new)
         });
         Self {

@@ -18,6 +18,10 @@ pub enum Fault {
     Exhausted,
     /// All connections carry as many requests as they may.
     TooManyStreams,
+    /// All connections are in use, and as many requests wait for one as may wait.
+    QueueFull,
+    /// No connection became free in time.
+    QueueTimeout,
     /// No connection could be opened.
     Unreachable,
     /// No connection could be opened in time.
@@ -63,6 +67,8 @@ impl Fault {
         match self {
             Self::Exhausted => Failure::Exhausted,
             Self::TooManyStreams => Failure::UpstreamBusy,
+            Self::QueueFull => Failure::UpstreamQueueFull,
+            Self::QueueTimeout => Failure::UpstreamQueueTimeout,
             Self::Unreachable => Failure::UpstreamUnreachable,
             Self::ConnectTimeout => Failure::UpstreamConnectTimeout,
             Self::Untrusted => Failure::UpstreamUntrusted,
@@ -86,9 +92,12 @@ impl Fault {
         match self {
             // An endpoint that refuses a stream, or closes a connection gracefully, is
             // healthy.
-            Self::Exhausted | Self::TooManyStreams | Self::Unprocessed | Self::Internal => {
-                Blame::Gateway
-            }
+            Self::Exhausted
+            | Self::TooManyStreams
+            | Self::QueueFull
+            | Self::QueueTimeout
+            | Self::Unprocessed
+            | Self::Internal => Blame::Gateway,
             // A response can be too large because it repeats parts of the request.
             Self::NoTunnel
             | Self::Handshake(_)
@@ -199,6 +208,8 @@ mod tests {
         let all = vec![
             Exhausted,
             TooManyStreams,
+            QueueFull,
+            QueueTimeout,
             Unreachable,
             ConnectTimeout,
             Untrusted,
@@ -219,7 +230,8 @@ mod tests {
         ];
         for fault in &all {
             match fault {
-                Exhausted | TooManyStreams | Unreachable | ConnectTimeout | Untrusted => {}
+                Exhausted | TooManyStreams | QueueFull | QueueTimeout => {}
+                Unreachable | ConnectTimeout | Untrusted => {}
                 NoTunnel | Handshake(_) | Body(_) | Unsendable | Unprocessed | Rejected => {}
                 Reset | Closed | ClosedWithOthers | Timeout | Unreadable => {}
                 HeadTooLarge | ResponseRejected | Internal => {}

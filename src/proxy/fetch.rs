@@ -135,13 +135,14 @@ async fn fetch_from(
     let address = Address::Socket(address);
     let endpoint = EndpointShared::new(&upstream, &settings, address, HealthState::default());
     let endpoint = endpoint.ok_or(FetchError::Untrusted)?;
-    let connected = connect(&endpoint, limit, &UpstreamTraffic::default()).await.map_err(
-        |fault| match fault {
-            Fault::Untrusted => FetchError::Untrusted,
-            Fault::ConnectTimeout => FetchError::TimedOut(limit),
-            _ => FetchError::Unreachable,
-        },
-    )?;
+    let connected =
+        connect(&endpoint, limit, &UpstreamTraffic::default(), None).await.map_err(|fault| {
+            match fault {
+                Fault::Untrusted => FetchError::Untrusted,
+                Fault::ConnectTimeout => FetchError::TimedOut(limit),
+                _ => FetchError::Unreachable,
+            }
+        })?;
     let mut connection = Connection::from(connected);
     let sent = connection.send(Box::new(request(source)), &endpoint, SendOptions::default()).await;
     let Sent { response, .. } = sent.map_err(|_| FetchError::Broken)?;

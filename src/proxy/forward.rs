@@ -36,10 +36,17 @@ pub async fn forward(
     };
     let mut permit = upstream.shared().permit()?;
     loop {
-        let in_flight = match upstream.assign(permit, options.affinity, &retry_state.tried) {
+        let assigned = match upstream.bound() {
+            None => upstream.assign(permit, options.affinity, &retry_state.tried),
+            // Boxed, because few upstreams have a bound, and the future is large.
+            Some(bound) => Box::pin(upstream.reserve(bound, permit, &mut retry_state)).await,
+        };
+        let in_flight = match assigned {
             Ok(in_flight) => in_flight,
             Err(failure) => {
-                retry_state.fall_back(RetryCause::Connect, request);
+                if failure == Failure::UpstreamUnresolved {
+                    retry_state.fall_back(RetryCause::Connect, request);
+                }
                 return Err(failure);
             }
         };

@@ -4,7 +4,8 @@
 //! A mirrored request never delays or fails the request itself. It has a task of its own, and
 //! connections of its own: an upstream that mirrors and is also the upstream of a route has two
 //! sets of them. It counts in no limit, changes the health of no endpoint, and waits for no place
-//! in `max_in_flight` of an upstream.
+//! in `max_in_flight` of an upstream. Its connections count in `max_connections`, and it is not sent if
+//! none is free.
 //!
 //! Everything about it is bounded: the copied body by `max_body`, the copies that exist at the same
 //! time in all workers by `max_in_flight`, the answer by [`MAX_ANSWER`], and the time from the
@@ -195,9 +196,13 @@ async fn exchange(
     timeouts: RouteTimeouts,
 ) -> Option<()> {
     let waited = Cell::new(Duration::ZERO);
-    let options = ForwardOptions::own(timeouts, &waited);
+    let options = ForwardOptions::own(&timeouts, &waited);
     let mut state = RetryState::new(upstream, &options, &request);
-    let in_flight = upstream.assign(None, None, &Tried::new()).ok()?;
+    let in_flight = match upstream.bound() {
+        None => upstream.assign(None, None, &Tried::new()).ok()?,
+        // A copy does not wait for a connection, because no client is named.
+        Some(bound) => upstream.reserve(bound, None, &mut state).await.ok()?,
+    };
     let time = (monotonic(), timeouts.response);
     let answer = attempt(in_flight.endpoint(), request, time, &mut state).await.ok()?;
     let EndpointResponse { connection, .. } = answer;

@@ -21,8 +21,10 @@ mod forward;
 mod gradient;
 mod health;
 mod interim;
+mod limit;
 mod mirror;
 mod probe;
+mod reserve;
 mod resolve;
 mod response_body;
 mod retry;
@@ -47,13 +49,14 @@ pub use endpoint::fuzzing;
 pub use fallback::{FallbackCause, FallbackSettings};
 pub use fetch::{Document, DocumentSource, FetchError, fetch};
 pub use interim::InterimRelay;
+pub use limit::ConnectionSettings;
 pub use mirror::{MirrorSettings, Mirrored};
 pub use probe::{EndpointReport, probe};
 pub use resolve::{lookup, resolve};
 pub use response_body::{BrokenResponse, ResponseBody};
 pub use settings::{
-    Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,
-    RetrySettings, RouteTimeouts, Target, UpstreamSettings,
+    Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, ForwardedClient,
+    RetryCause, RetrySettings, RouteTimeouts, Target, UpstreamSettings,
 };
 pub use shared::{EndpointHealth, EndpointState, UpstreamShared};
 pub use tls::{TlsError, TlsParts, TlsSettings};

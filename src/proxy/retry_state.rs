@@ -8,6 +8,8 @@
 //! are automatic retries, of which each request has one. All but the first case take
 //! from the retry budget of the upstream.
 
+use std::time::Duration;
+
 use http::Request;
 use http::header::UPGRADE;
 use tokio::time::sleep;
@@ -15,8 +17,9 @@ use tollgate_core::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy};
 use super::body::RequestBody;
-use super::endpoint::{Endpoint, SendOptions};
+use super::endpoint::{Endpoint, Queueing, Reservation, SendOptions};
 use super::fallback::FallbackCause;
+use super::limit::Place;
 use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
@@ -44,6 +47,8 @@ pub struct RetryState<'a> {
     may_fall_back: bool,
     /// The endpoints at which it failed.
     pub tried: Tried,
+    /// How it gets connections, if they are bounded.
+    pub reservation: Option<Box<Reservation<'a>>>,
     /// Whether its automatic retry is used up.
     was_retried_automatically: bool,
     retries: u32,
@@ -70,6 +75,7 @@ impl<'a> RetryState<'a> {
             may_fall_back: options.fallback.is_some()
                 && retry::may_repeat(request.method(), options.retries),
             tried: Tried::new(),
+            reservation: reservation(upstream, options),
             was_retried_automatically: false,
             retries: 0,
         }
@@ -96,6 +102,16 @@ impl<'a> RetryState<'a> {
     /// Whether it asks for a tunnel: it has the field `Upgrade`. Other requests must not have it.
     pub const fn is_for_tunnel(&self) -> bool {
         self.is_for_tunnel
+    }
+
+    /// Its key for the choice of an endpoint, if it has one.
+    pub const fn affinity(&self) -> Option<u64> {
+        self.options.affinity
+    }
+
+    /// The request has waited for a connection.
+    pub fn has_waited(&self, waited: Duration) {
+        self.options.waited.set(self.options.waited.get() + waited);
     }
 
     /// Whether the request may have to be sent again because of what its route says.
@@ -238,4 +254,19 @@ impl<'a> RetryState<'a> {
         self.retries += u32::from(is_taken);
         is_taken
     }
+}
+
+/// How a request gets connections, if those to the upstream are bounded.
+fn reservation<'a>(
+    upstream: &'a Upstream,
+    options: &'a ForwardOptions<'a>,
+) -> Option<Box<Reservation<'a>>> {
+    let settings = upstream.shared().settings().connections?;
+    let queueing = options.client.map(|client| Queueing {
+        place: Place { client: client.network(), ticket: None },
+        left: settings.queue_timeout,
+        metrics: upstream.metrics(),
+        attempts: options.attempts,
+    });
+    Some(Box::new(Reservation { reserved: None, queueing }))
 }

@@ -2,15 +2,18 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, StatusCode};
 use rustls::pki_types::ServerName;
+use tollgate_core::policy::Clients;
 
 use super::fallback::{Fallback, FallbackCause};
 use super::interim::InterimRelay;
+use super::limit::ConnectionSettings;
 use super::tls::TlsSettings;
 use crate::message::Forwarding;
 use crate::telemetry::Attempts;
@@ -33,6 +36,8 @@ pub struct UpstreamSettings {
     /// Requests in flight at once, over all workers. Further requests get 503. None: no
     /// bound.
     pub max_in_flight: Option<usize>,
+    /// The bound of the connections to each endpoint. None: no bound.
+    pub connections: Option<ConnectionSettings>,
     /// TLS settings. Endpoints of `https` are not used without them.
     pub tls: Option<TlsSettings>,
     /// Active health checks. None: there are none.
@@ -54,6 +59,7 @@ impl UpstreamSettings {
             max_idle: None,
             idle_timeout: Duration::from_secs(60),
             max_in_flight: None,
+            connections: None,
             tls: None,
             check: None,
             eject: None,
@@ -250,13 +256,16 @@ impl RetryCause {
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardOptions<'a> {
     /// How long it may take.
-    pub timeouts: RouteTimeouts,
+    pub timeouts: &'a RouteTimeouts,
     /// When it is retried. None: once, if its method is idempotent.
     pub retries: Option<&'a RetrySettings>,
     /// The fallback of the request, if it has one.
     pub fallback: Option<&'a Fallback<'a>>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
+    /// The client, which takes turns with others if requests wait for a connection. None: the request
+    /// does not wait.
+    pub client: Option<ForwardedClient<'a>>,
     /// Where interim responses go, if the client supports them.
     pub interim: Option<&'a InterimRelay>,
     /// Writes the fields about the client, if they are not among those of the request.
@@ -267,14 +276,31 @@ pub struct ForwardOptions<'a> {
     pub waited: &'a Cell<Duration>,
 }
 
+/// The client of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardedClient<'a> {
+    /// Its address.
+    pub address: &'a IpAddr,
+    /// Which addresses are one client.
+    pub clients: &'a Clients,
+}
+
+impl ForwardedClient<'_> {
+    /// The first address of the network that counts as one client.
+    pub fn network(&self) -> IpAddr {
+        self.clients.network(*self.address)
+    }
+}
+
 impl<'a> ForwardOptions<'a> {
     /// How a request of the gateway itself is forwarded, which no client and no route describes.
-    pub const fn own(timeouts: RouteTimeouts, waited: &'a Cell<Duration>) -> Self {
+    pub const fn own(timeouts: &'a RouteTimeouts, waited: &'a Cell<Duration>) -> Self {
         Self {
             timeouts,
             retries: None,
             fallback: None,
             affinity: None,
+            client: None,
             interim: None,
             forwarding: None,
             attempts: None,

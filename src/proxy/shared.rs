@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use super::endpoint_shared::{Address, EndpointShared};
 use super::health::{self, HealthChange, HealthState};
+use super::limit::{ConnectionCounts, ConnectionLimit};
 use super::settings::{Target, UpstreamSettings};
 use crate::message::Failure;
 
@@ -24,6 +25,7 @@ use crate::message::Failure;
 pub struct UpstreamShared {
     settings: UpstreamSettings,
     in_flight: Arc<AtomicUsize>,
+    connections: Option<Connections>,
     /// The time from which all others are counted.
     epoch: Instant,
     /// Grows with every change of the endpoints or their health.
@@ -32,6 +34,14 @@ pub struct UpstreamShared {
     endpoints: Mutex<Vec<Vec<Arc<EndpointShared>>>>,
     /// Is notified when a connection to one of the addresses cannot be opened.
     address_doubts: Arc<Notify>,
+}
+
+/// The bound of the connections to each endpoint.
+#[derive(Debug)]
+pub struct Connections {
+    pub limit: Arc<ConnectionLimit>,
+    /// The version of the settings.
+    pub version: u64,
 }
 
 /// The health of an endpoint.
@@ -75,6 +85,10 @@ impl UpstreamShared {
         });
         Self {
             endpoints: Mutex::new(fixed.collect()),
+            connections: settings.connections.map(|connections| Connections {
+                limit: ConnectionLimit::new(connections),
+                version: 0,
+            }),
             settings,
             in_flight: Arc::default(),
             epoch: monotonic(),
@@ -88,9 +102,21 @@ impl UpstreamShared {
         &self.settings
     }
 
-    /// The upstream with other settings. Requests in flight are still counted.
+    /// The upstream with other settings. Requests in flight and open connections are still counted.
     pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
-        Self { in_flight: Arc::clone(&self.in_flight), ..Self::new(settings, echo) }
+        let bounds = self.connections.as_ref().zip(settings.connections);
+        let kept = bounds.map(|(Connections { limit, .. }, settings)| {
+            let version = limit.change(settings);
+            Connections { limit: Arc::clone(limit), version }
+        });
+        let new = Self::new(settings, echo);
+        let connections = kept.or(new.connections);
+        Self { in_flight: Arc::clone(&self.in_flight), connections, ..new }
+    }
+
+    /// The bound of the connections to each endpoint; none if the upstream has no `max_connections`.
+    pub const fn connections(&self) -> Option<&Connections> {
+        self.connections.as_ref()
     }
 
     /// The health of its endpoints.
@@ -115,6 +141,12 @@ impl UpstreamShared {
             state: state(endpoint),
         });
         health.collect()
+    }
+
+    /// How many connections there are, and how many requests wait for one; none if the upstream has
+    /// no `max_connections`.
+    pub fn connection_counts(&self) -> Option<ConnectionCounts> {
+        self.connections.as_ref().map(|connections| connections.limit.counts())
     }
 
     /// Requests in flight; none are counted if the upstream has no `max_in_flight`.

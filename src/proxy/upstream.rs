@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tollgate_core::time::{Span, monotonic};
 use tracing::warn;
 
-use super::endpoint::{Endpoint, IdleRoom, InFlight};
+use super::endpoint::{Bound, Endpoint, IdleRoom, InFlight, Room};
 use super::endpoint_set::EndpointSet;
 use super::fault::Fault;
 use super::gradient::LatencyGradient;
@@ -36,6 +36,8 @@ pub struct Pressure {
 pub struct Upstream {
     shared: Arc<UpstreamShared>,
     endpoints: RefCell<EndpointSet>,
+    /// The bound of the connections, if there is one.
+    bound: Option<Bound>,
     budget: RefCell<Budget>,
     rng: RefCell<Rng>,
     latency: RefCell<LatencyGradient>,
@@ -43,6 +45,8 @@ pub struct Upstream {
     room: Rc<IdleRoom>,
     /// Of responses with too large a head.
     warnings: Warnings,
+    /// Of requests that get no connection.
+    queue_warnings: Warnings,
 }
 
 /// The endpoints at which a request has failed.
@@ -55,8 +59,18 @@ impl Upstream {
         room: &Rc<IdleRoom>,
     ) -> Self {
         let metrics = UpstreamMetrics::new(metrics, &shared.settings().name);
+        let bound = shared.connections().map(|connections| Bound {
+            limit: Arc::clone(&connections.limit),
+            room: Rc::new(Room::new()),
+        });
+        if bound.is_some() {
+            metrics.has_queue();
+        }
+        let set = EndpointSet::new(&shared, &[], metrics.traffic(), room, bound.as_ref());
         Self {
-            endpoints: RefCell::new(EndpointSet::new(&shared, &[], metrics.traffic(), room)),
+            endpoints: RefCell::new(set),
+            bound,
+            queue_warnings: Warnings::default(),
             metrics,
             room: Rc::clone(room),
             warnings: Warnings::default(),
@@ -109,12 +123,31 @@ impl Upstream {
         self.endpoints.borrow().endpoints.iter().all(|endpoint| is_among(endpoint, tried))
     }
 
+    /// The bound of the connections, if there is one.
+    pub const fn bound(&self) -> Option<&Bound> {
+        self.bound.as_ref()
+    }
+
+    /// The endpoints as they were when they were used last.
+    pub(super) const fn endpoints(&self) -> &RefCell<EndpointSet> {
+        &self.endpoints
+    }
+
+    pub(super) const fn rng(&self) -> &RefCell<Rng> {
+        &self.rng
+    }
+
+    pub(super) const fn queue_warnings(&self) -> &Warnings {
+        &self.queue_warnings
+    }
+
     /// Applies changes of the endpoints.
-    fn refresh(&self) {
+    pub(super) fn refresh(&self) {
         if self.endpoints.borrow().is_outdated(&self.shared) {
             let before = &self.endpoints.borrow().endpoints.clone();
             let traffic = self.metrics.traffic();
-            let current = EndpointSet::new(&self.shared, before, traffic, &self.room);
+            let current =
+                EndpointSet::new(&self.shared, before, traffic, &self.room, self.bound.as_ref());
             self.endpoints.replace(current);
         }
     }
@@ -143,6 +176,9 @@ impl Upstream {
             }
             Fault::Exhausted => self.room.set_exhausted(true),
             Fault::HeadTooLarge => self.warn_of_large_head(endpoint),
+            Fault::QueueFull | Fault::QueueTimeout => {
+                self.refused(fault);
+            }
             _ => {}
         }
     }
@@ -178,6 +214,7 @@ impl Upstream {
     }
 }
 
-fn is_among(endpoint: &Rc<Endpoint>, tried: &Tried) -> bool {
+/// Whether the request has failed at this endpoint.
+pub fn is_among(endpoint: &Rc<Endpoint>, tried: &Tried) -> bool {
     tried.iter().any(|it| Rc::ptr_eq(it, endpoint))
 }

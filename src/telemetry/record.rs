@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use compact_str::CompactString;
 use http::header::HOST;
@@ -145,6 +145,7 @@ pub type Name = CompactString;
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
     count: Cell<u32>,
+    queued_us: Cell<u64>,
     upstream: RefCell<Option<Name>>,
     endpoint: RefCell<Option<Name>>,
 }
@@ -156,6 +157,17 @@ impl Attempts {
         self.count.set(self.count.get().saturating_add(1));
         self.upstream.replace(Some(upstream.into()));
         self.endpoint.replace(Some(endpoint.into()));
+    }
+
+    /// The request has waited for a connection.
+    pub fn queued(&self, waited: Duration) {
+        let waited_us = Span::from(waited).as_micros();
+        self.queued_us.set(self.queued_us.get().saturating_add(waited_us));
+    }
+
+    /// How long it has waited for connections, if it has waited.
+    pub fn queued_us(&self) -> Option<u64> {
+        Some(self.queued_us.get()).filter(|us| *us > 0)
     }
 
     /// How many there were, if there was one.

@@ -35,6 +35,8 @@ pub enum Field {
     Endpoint,
     /// The number of attempts at endpoints.
     Attempts,
+    /// How long the request has waited for a connection to the upstream.
+    Queued,
     /// The name of the route.
     Route,
     /// The decision, or the failure that followed it.
@@ -157,6 +159,7 @@ pub const FIELDS: [Named; 43] = [
     named(Field::Upstream, "upstream", "tollgate.upstream", "tollgate.upstream"),
     named(Field::Endpoint, "endpoint", "tollgate.endpoint", "tollgate.endpoint"),
     named(Field::Attempts, "attempts", "tollgate.attempts", "tollgate.attempts"),
+    named(Field::Queued, "queue_us", "tollgate.queue_us", "tollgate.queue_us"),
     named(Field::Route, "route", "tollgate.route", "tollgate.route"),
     named(Field::Outcome, "outcome", "tollgate.outcome", "tollgate.outcome"),
     named(Field::Policy, "policy", "tollgate.policy", "tollgate.policy"),

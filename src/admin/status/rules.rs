@@ -95,6 +95,21 @@ pub const RULES: &[Rule] = &[
                  to 0",
     },
     Rule {
+        code: "upstream_queue_refuses",
+        alert: Some("TollgateUpstreamQueueRefuses"),
+        over: Some(FIVE_MINUTES),
+        bound: Bound::Above(0.0),
+        values: |it| it.window.has_grown(Counted::QueueRefused, FIVE_MINUTES),
+        text: |_, about, _| {
+            format!(
+                "requests to the upstream {about:?} got 503: all connections that max_connections \
+                 allows are in use, and the queue was full or the wait too long"
+            )
+        },
+        advice: "see tollgate_upstream_queue_refused_total: add endpoints, or raise \
+                 max_connections or queue of the upstream",
+    },
+    Rule {
         code: "costs_not_known",
         alert: Some("TollgateCostsNotKnown"),
         over: Some(QUARTER_OF_AN_HOUR),

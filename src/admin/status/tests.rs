@@ -296,6 +296,12 @@ fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
         900,
     );
     Node::new().expect(
+        ("upstream_queue_refuses", "app"),
+        |it| it.worker.counter(&families::UPSTREAM_QUEUE_REFUSED, &["app", "full"]).add(1),
+        nothing,
+        300,
+    );
+    Node::new().expect(
         ("authorizer_fails", "sso"),
         |it| it.worker.counter(&families::AUTHORIZER_FAILURES, &["sso", "timeout"]).add(1),
         nothing,

@@ -58,6 +58,8 @@ pub enum Counted {
     AuthorizerFailures,
     /// Connections of an upstream on which bytes came behind a response.
     Excess,
+    /// Requests to an upstream that got no connection.
+    QueueRefused,
     /// Requests under a policy whose response does not state their cost, or hides it.
     Unsettled,
     /// Calls to a server of the store without memory to send them.
@@ -324,6 +326,7 @@ fn counts_of(samples: &Samples) -> Counts {
         (&families::UNBELIEVED_REQUESTS, Counted::Unbelieved, None),
         (&families::RATE_LIMIT_ALONE, Counted::Alone, Some(1)),
         (&families::UPSTREAM_EXCESS, Counted::Excess, Some(0)),
+        (&families::UPSTREAM_QUEUE_REFUSED, Counted::QueueRefused, Some(0)),
         (&families::AUTHORIZER_FAILURES, Counted::AuthorizerFailures, Some(0)),
         (&families::STORE_OVERLOADS, Counted::Overloads, Some(0)),
         (&families::STORE_CALL_ERRORS, Counted::CallErrors, Some(1)),

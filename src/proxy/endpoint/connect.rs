@@ -16,6 +16,7 @@ use super::stream::Transport;
 use super::{http1, http2};
 use crate::proxy::endpoint_shared::{Address, EndpointShared, Protocol};
 use crate::proxy::fault::Fault;
+use crate::proxy::limit::ConnectionPermit;
 use crate::telemetry::UpstreamTraffic;
 
 /// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
@@ -32,7 +33,8 @@ pub enum NewConnection {
     Http2(http2::Connection),
 }
 
-/// Opens a connection within `limit`. Its bytes are counted in `traffic`.
+/// Opens a connection within `limit`. Its bytes are counted in `traffic`. It keeps `permit` until it
+/// is closed.
 ///
 /// # Errors
 /// If none can be opened in time.
@@ -40,8 +42,9 @@ pub async fn connect(
     endpoint: &EndpointShared,
     limit: Duration,
     traffic: &UpstreamTraffic,
+    permit: Option<ConnectionPermit>,
 ) -> Result<NewConnection, Fault> {
-    timeout(limit, open(endpoint, &[], traffic)).await.map_err(|_| Fault::ConnectTimeout)?
+    timeout(limit, open(endpoint, &[], traffic, permit)).await.map_err(|_| Fault::ConnectTimeout)?
 }
 
 /// Opens a connection of HTTP/1.1, even if the endpoint also supports HTTP/2: only
@@ -53,8 +56,9 @@ pub async fn connect_http1(
     endpoint: &EndpointShared,
     limit: Duration,
     traffic: &UpstreamTraffic,
+    permit: Option<ConnectionPermit>,
 ) -> Result<http1::Connection, Fault> {
-    let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1], traffic)).await;
+    let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1], traffic, permit)).await;
     match opened.map_err(|_| Fault::ConnectTimeout)?? {
         NewConnection::Http1(connection) => Ok(connection),
         NewConnection::Http2(_) => Err(Fault::NoTunnel),
@@ -87,19 +91,20 @@ async fn open(
     endpoint: &EndpointShared,
     protocols: &[&[u8]],
     traffic: &UpstreamTraffic,
+    permit: Option<ConnectionPermit>,
 ) -> Result<NewConnection, Fault> {
     let address = match &endpoint.address {
         Address::Socket(address) => address,
         Address::Path(path) => {
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            return Ok(http1_over(stream, traffic));
+            return Ok(http1_over(stream, traffic, permit));
         }
     };
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     match &endpoint.protocol {
-        Protocol::Http1 => Ok(http1_over(stream, traffic)),
-        Protocol::Http2 => http2_over(stream, traffic).await,
+        Protocol::Http1 => Ok(http1_over(stream, traffic, permit)),
+        Protocol::Http2 => http2_over(stream, traffic, permit).await,
         Protocol::Tls { config, server_name } => {
             let mut config = config.clone();
             if !protocols.is_empty() {
@@ -110,21 +115,26 @@ async fn open(
             let stream = connector.connect(server_name.clone(), stream).await;
             let stream = stream.map_err(|error| untrusted(&error, !protocols.is_empty()))?;
             match stream.get_ref().1.alpn_protocol() {
-                Some(ALPN_HTTP2) => http2_over(stream, traffic).await,
-                _ => Ok(http1_over(stream, traffic)),
+                Some(ALPN_HTTP2) => http2_over(stream, traffic, permit).await,
+                _ => Ok(http1_over(stream, traffic, permit)),
             }
         }
     }
 }
 
-fn http1_over(stream: impl Transport, traffic: &UpstreamTraffic) -> NewConnection {
-    let stream = Box::new(Counted::new(stream, traffic));
+fn http1_over(
+    stream: impl Transport,
+    traffic: &UpstreamTraffic,
+    permit: Option<ConnectionPermit>,
+) -> NewConnection {
+    let stream = Box::new(Counted::new(stream, traffic, permit));
     NewConnection::Http1(http1::Connection::over(stream))
 }
 
 async fn http2_over(
     stream: impl Transport,
     traffic: &UpstreamTraffic,
+    permit: Option<ConnectionPermit>,
 ) -> Result<NewConnection, Fault> {
-    http2::Connection::over(Counted::new(stream, traffic)).await.map(NewConnection::Http2)
+    http2::Connection::over(Counted::new(stream, traffic, permit)).await.map(NewConnection::Http2)
 }

@@ -50,6 +50,9 @@ pub struct Connection {
     cancels: RefCell<CancelCount>,
     /// Whether it takes no more requests.
     is_retired: Cell<bool>,
+    /// Whether a request on it has ended. Before that it is not given up for another worker, so that
+    /// the request that has opened it can use it.
+    is_used: Cell<bool>,
     /// Whether one of its requests has noticed its end.
     is_lost: Cell<bool>,
 }
@@ -111,6 +114,7 @@ impl Connection {
             idle_since: Cell::new(now),
             cancels: RefCell::new(CancelCount::new(now)),
             is_retired: Cell::new(false),
+            is_used: Cell::new(false),
             is_lost: Cell::new(false),
         })
     }
@@ -185,6 +189,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.connection.is_used.set(true);
         // The rest of the upload is not needed: the response is complete, or the request
         // is cancelled.
         let is_upload_stopped = self.upload.stop();

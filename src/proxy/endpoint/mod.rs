@@ -1,160 +1,49 @@
 //! One endpoint as one worker sees it: its connections and its load.
 
+mod bounded;
 mod connect;
+mod connection;
 mod counted;
 mod http1;
 mod http2;
+mod pools;
+mod room;
 mod send_error;
 mod send_options;
 mod stream;
 
 use std::cell::{Cell, RefCell};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, Shared};
-use http::uri::Scheme;
-use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::task::spawn_local;
 use tollgate_core::time::monotonic;
 
+pub use bounded::Bound;
+use bounded::Bounded;
 use connect::connect_http1;
 pub use connect::{NewConnection, connect};
-use http1::BrokenBody;
+pub use connection::{Connection, Sent};
 pub use http1::IdleRoom;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use http1::fuzzing;
+use pools::Pools;
+pub use room::{Granted, Queueing, Reservation, Reserved, Room};
 pub use send_error::SendError;
 pub use send_options::SendOptions;
 
-use super::body::RequestBody;
 use super::endpoint_shared::{EndpointShared, Protocol};
 use super::fault::Fault;
+use super::limit::ConnectionPermit;
 use super::settings::UpstreamSettings;
 use super::shared::RequestPermit;
-use crate::server::TunnelEnd;
 use crate::telemetry::UpstreamTraffic;
 
 /// New connections that one request may find closed or full.
 const MAX_OPENED: u32 = 4;
-
-/// A connection for one request.
-#[derive(Debug)]
-pub enum Connection {
-    /// A connection that the request has for itself.
-    Http1(http1::Connection),
-    /// A stream on a connection that is shared with other requests, and the body of its
-    /// response.
-    Http2(http2::Stream, Option<Incoming>),
-}
-
-/// A request has its response.
-pub struct Sent {
-    pub response: Response<()>,
-    /// The request without its body, if the connection has left it.
-    pub request: Option<Box<Request<RequestBody>>>,
-}
-
-impl From<NewConnection> for Connection {
-    fn from(connection: NewConnection) -> Self {
-        match connection {
-            NewConnection::Http1(connection) => Self::Http1(connection),
-            NewConnection::Http2(connection) => Self::from(http2::Stream::of(Rc::new(connection))),
-        }
-    }
-}
-
-impl From<http2::Stream> for Connection {
-    fn from(stream: http2::Stream) -> Self {
-        Self::Http2(stream, None)
-    }
-}
-
-impl Connection {
-    pub fn is_http2(&self) -> bool {
-        matches!(self, Self::Http2(..))
-    }
-
-    /// Sends a request to `endpoint`. Dropping the future, and then the connection, cancels the
-    /// request.
-    ///
-    /// # Errors
-    /// If there is no response.
-    pub async fn send(
-        &mut self,
-        mut request: Box<Request<RequestBody>>,
-        endpoint: &EndpointShared,
-        options: SendOptions<'_>,
-    ) -> Result<Sent, SendError> {
-        match self {
-            Self::Http1(connection) => {
-                let sent = connection.send(request, &endpoint.authority, options).await;
-                sent.map(|(response, request)| Sent { response, request: Some(request) })
-            }
-            Self::Http2(stream, body) => {
-                let scheme = match endpoint.protocol {
-                    Protocol::Tls { .. } => Scheme::HTTPS,
-                    Protocol::Http1 | Protocol::Http2 => Scheme::HTTP,
-                };
-                http2::prepare(&mut request, &endpoint.authority, scheme);
-                let (head, incoming) = stream.send(request).await?.into_parts();
-                *body = Some(incoming);
-                Ok(Sent { response: Response::from_parts(head, ()), request: None })
-            }
-        }
-    }
-
-    /// The connection after its protocol has changed, if that is possible.
-    pub fn into_tunnel(self) -> Option<TunnelEnd> {
-        match self {
-            Self::Http1(connection) => connection.into_tunnel(),
-            Self::Http2(..) => None,
-        }
-    }
-}
-
-/// The body of the latest response.
-impl Body for Connection {
-    type Data = Bytes;
-    type Error = BrokenBody;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        match self.get_mut() {
-            Self::Http1(connection) => connection.poll_frame(cx),
-            Self::Http2(_, Some(body)) => {
-                let frame = ready!(Pin::new(body).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map_err(|_| BrokenBody)))
-            }
-            Self::Http2(_, None) => Poll::Ready(None),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Http1(connection) => connection.is_end_stream(),
-            Self::Http2(_, body) => body.as_ref().is_none_or(Body::is_end_stream),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Http1(connection) => connection.size_hint(),
-            Self::Http2(_, body) => {
-                body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
-            }
-        }
-    }
-}
 
 /// One endpoint as one worker sees it.
 #[derive(Debug)]
@@ -170,44 +59,23 @@ pub struct Endpoint {
 
 type Opening = Shared<LocalBoxFuture<'static, Result<(), Fault>>>;
 
-#[derive(Debug)]
-struct Pools {
-    http1: http1::Pool,
-    http2: http2::Pool,
-    /// Whether the endpoint is known to speak HTTP/2.
-    is_http2: Cell<bool>,
-}
-
-impl Pools {
-    /// Adds a new connection for the next request.
-    fn add(&self, connection: NewConnection) {
-        match connection {
-            NewConnection::Http1(connection) => {
-                self.is_http2.set(false);
-                self.http1.keep(connection);
-            }
-            NewConnection::Http2(connection) => {
-                self.is_http2.set(true);
-                self.http2.add(Rc::new(connection));
-            }
-        }
-    }
-}
-
 impl Endpoint {
     /// The bytes of its connections are counted in `traffic`. Its idle connections may use `room`.
+    /// `bound` is the bound of its connections, if there is one.
     pub fn new(
         shared: Arc<EndpointShared>,
         settings: &UpstreamSettings,
         traffic: &UpstreamTraffic,
         room: &Rc<IdleRoom>,
+        bound: Option<&Bound>,
     ) -> Self {
         let excess = http1::Excess::new(&settings.name, &shared.shown, traffic);
-        let bound = http1::IdleBound::new(settings.max_idle, room);
+        let idle_bound = http1::IdleBound::new(settings.max_idle, room);
         let pools = Rc::new(Pools {
-            http1: http1::Pool::new(bound, settings.idle_timeout, excess),
+            http1: http1::Pool::new(idle_bound, settings.idle_timeout, excess),
             http2: http2::Pool::new(settings.idle_timeout),
             is_http2: Cell::new(matches!(shared.protocol, Protocol::Http2)),
+            bounded: bound.map(|bound| Box::new(Bounded::new(bound, shared.identity))),
         });
         Self {
             shared,
@@ -244,13 +112,21 @@ impl Endpoint {
     pub fn close_expired(&self) {
         self.pools.http1.close_expired(monotonic());
         self.pools.http2.close_expired();
+        if let Some(bounded) = &self.pools.bounded {
+            self.pools.show(bounded);
+        }
     }
 
-    /// Opens a connection, which is driven by its own tasks on this worker.
+    /// Opens a connection, which is driven by its own tasks on this worker. If connections are
+    /// bounded, the request has reserved the right to open one, or waits for it.
     ///
     /// # Errors
     /// If none can be opened in time.
-    pub async fn connect(&self) -> Result<Connection, Fault> {
+    pub async fn connect(
+        &self,
+        mut reservation: Option<&mut Reservation<'_>>,
+    ) -> Result<Connection, Fault> {
+        let mut permit = reservation.as_deref_mut().and_then(Reservation::take_permit);
         let mut opened = 0;
         while self.pools.is_http2.get() {
             let http2 = &self.pools.http2;
@@ -262,15 +138,35 @@ impl Endpoint {
                 let none = if http2.is_full() { Fault::TooManyStreams } else { Fault::Closed };
                 return http2.waiting_stream().map(Connection::from).ok_or(none);
             }
-            self.open_http2().await?;
+            if let Some(bounded) = &self.pools.bounded
+                && permit.is_none()
+                && self.opening().is_none()
+            {
+                permit = bounded.limit.try_permit(bounded.endpoint());
+                if permit.is_none()
+                    && let Some(stream) = http2.waiting_stream()
+                {
+                    return Ok(stream.into());
+                }
+                if permit.is_none() {
+                    permit = bounded.wait(reservation.as_deref_mut()).await?;
+                    continue;
+                }
+            }
+            self.open_http2(permit.take()).await?;
             opened += 1;
         }
-        match connect(&self.shared, self.connect_timeout, &self.traffic).await? {
+        if permit.is_none()
+            && let Some(bounded) = &self.pools.bounded
+        {
+            permit = bounded.permit(reservation).await?;
+        }
+        match connect(&self.shared, self.connect_timeout, &self.traffic, permit).await? {
             NewConnection::Http2(connection) => {
                 let connection = Rc::new(connection);
-                self.pools.is_http2.set(true);
-                self.pools.http2.add(Rc::clone(&connection));
-                Ok(http2::Stream::of(connection).into())
+                let stream = http2::Stream::of(Rc::clone(&connection));
+                self.pools.add_http2(connection);
+                Ok(stream.into())
             }
             http1 @ NewConnection::Http1(_) => Ok(http1.into()),
         }
@@ -280,23 +176,37 @@ impl Endpoint {
     ///
     /// # Errors
     /// If none can be opened in time.
-    pub async fn connect_for_tunnel(&self) -> Result<Connection, Fault> {
-        let opened = connect_http1(&self.shared, self.connect_timeout, &self.traffic).await;
+    pub async fn connect_for_tunnel(
+        &self,
+        mut reservation: Option<&mut Reservation<'_>>,
+    ) -> Result<Connection, Fault> {
+        let mut permit = reservation.as_deref_mut().and_then(Reservation::take_permit);
+        if permit.is_none()
+            && let Some(bounded) = &self.pools.bounded
+        {
+            permit = bounded.permit(reservation).await?;
+        }
+        let limit = self.connect_timeout;
+        let opened = connect_http1(&self.shared, limit, &self.traffic, permit).await;
         opened.map(Connection::Http1)
+    }
+
+    /// The connection that is being opened for all requests that wait for one.
+    fn opening(&self) -> Option<Opening> {
+        self.opening.borrow().clone().filter(|latest| latest.peek().is_none())
     }
 
     /// Adds one more connection to the pool. Concurrent requests wait for the same
     /// connection instead of opening one each.
-    async fn open_http2(&self) -> Result<(), Fault> {
-        let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
-        let opening = opening.unwrap_or_else(|| {
+    async fn open_http2(&self, permit: Option<ConnectionPermit>) -> Result<(), Fault> {
+        let opening = self.opening().unwrap_or_else(|| {
             let shared = Arc::clone(&self.shared);
             let limit = self.connect_timeout;
             let pools = Rc::clone(&self.pools);
             let traffic = self.traffic.clone();
             // In a task, so that it continues if the request that began it is cancelled.
             let task = spawn_local(async move {
-                let opened = connect(&shared, limit, &traffic).await;
+                let opened = connect(&shared, limit, &traffic, permit).await;
                 opened.map(|connection| pools.add(connection))
             });
             let opening = task.map(|ended| ended.unwrap_or(Err(Fault::Internal)));
@@ -307,6 +217,44 @@ impl Endpoint {
         let opened = opening.clone().await;
         self.opening.borrow_mut().take_if(|latest| latest.ptr_eq(&opening));
         opened
+    }
+}
+
+/// How a request gets a connection to an endpoint whose connections are bounded.
+impl Endpoint {
+    /// Whether there may be a connection for a request at once.
+    pub fn has_room(&self, is_for_tunnel: bool) -> bool {
+        let Some(bounded) = &self.pools.bounded else { return true };
+        let has_idle = || self.pools.http1.count() > 0 || self.pools.http2.has_room();
+        !is_for_tunnel && has_idle() || bounded.limit.has_permit(bounded.endpoint())
+    }
+
+    /// A connection, or the right to open one, if there is one at once.
+    pub fn reserve(&self, now: Instant, is_for_tunnel: bool) -> Option<Reserved> {
+        if !is_for_tunnel {
+            if let Some(connection) = self.reuse(now) {
+                return Some(Reserved::Connection(connection));
+            }
+            if self.pools.is_http2.get() && self.opening().is_some() {
+                return Some(Reserved::Share);
+            }
+        }
+        let bounded = self.pools.bounded.as_ref()?;
+        bounded.limit.try_permit(bounded.endpoint()).map(Reserved::Permit)
+    }
+
+    /// A part of a connection of HTTP/2 that carries as many requests as the endpoint allows. The
+    /// request waits there until one of them ends.
+    pub fn share(&self) -> Option<Reserved> {
+        let stream = self.pools.http2.waiting_stream()?;
+        Some(Reserved::Connection(Connection::from(stream)))
+    }
+}
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        // Its task ends.
+        self.holder.ask();
     }
 }
 
@@ -334,9 +282,13 @@ impl InFlight {
 
     /// The response has been read to its end: its connection can be used again.
     pub fn end(self, connection: Connection) {
+        let pools = &self.endpoint.pools;
         match connection {
-            Connection::Http1(connection) => self.endpoint.pools.http1.keep(connection),
+            Connection::Http1(connection) => pools.http1.keep(connection),
             Connection::Http2(stream, _) => stream.end(),
+        }
+        if let Some(bounded) = &pools.bounded {
+            pools.has_free(bounded);
         }
     }
 }

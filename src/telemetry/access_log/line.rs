@@ -119,6 +119,7 @@ impl<'a> Line<'a> {
         to.optional_text(Field::Upstream, self.upstream.as_deref().map(Name::as_str));
         to.optional_text(Field::Endpoint, self.endpoint.as_deref().map(Name::as_str));
         to.optional_number(Field::Attempts, record.attempts.count());
+        to.optional_number(Field::Queued, record.attempts.queued_us());
         to.optional_text(Field::Route, self.route);
         to.word(Field::Outcome, record.outcome);
         if let Some(policy) = binding {
@@ -267,6 +268,7 @@ impl<'a> Line<'a> {
             ("upstream", Field::Upstream),
             ("endpoint", Field::Endpoint),
             ("attempts", Field::Attempts),
+            ("queue_us", Field::Queued),
             ("sample", Field::Sample),
         ] {
             if let Some(value) = values.get(field) {

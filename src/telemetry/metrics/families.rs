@@ -261,6 +261,24 @@ families! {
         "tollgate_upstream_in_flight", &["upstream"], "requests",
         "Requests in flight to an upstream that has max_in_flight.",
     ).on_event();
+    UPSTREAM_OPEN = Family::gauge(
+        "tollgate_upstream_open_connections", &["upstream"], "connections",
+        "Connections to all endpoints of an upstream that has max_connections.",
+    ).on_event();
+    UPSTREAM_WAITING = Family::gauge(
+        "tollgate_upstream_waiting", &["upstream"], "requests",
+        "Requests that wait for a connection to an upstream that has max_connections.",
+    ).on_event();
+    UPSTREAM_QUEUE = Family::histogram(
+        "tollgate_upstream_queue_seconds", REQUEST, &["upstream"], "seconds",
+        "Time for which a request has waited for a connection to an upstream that has \
+         max_connections, also if it got none. Requests that get one at once are not counted.",
+    ).on_event();
+    UPSTREAM_QUEUE_REFUSED = Family::counter(
+        "tollgate_upstream_queue_refused_total", &["upstream", "cause"], "requests",
+        "Requests that got 503 because of max_connections. cause: full (as many requests waited as \
+         may wait) or timeout.",
+    ).on_event();
     UPSTREAM_RETRIES = Family::counter(
         "tollgate_upstream_retries_total", &["upstream", "cause"], "retries",
         "Requests that were sent again. cause: connect, reset, unprocessed (the endpoint says so), \

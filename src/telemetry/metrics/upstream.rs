@@ -13,7 +13,7 @@ use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::families::{
     CLIENT_DURATION, RECEIVED_BYTES, SENT_BYTES, UPSTREAM_CONNECTIONS, UPSTREAM_EXCESS,
-    UPSTREAM_FALLBACKS, UPSTREAM_RETRIES,
+    UPSTREAM_FALLBACKS, UPSTREAM_QUEUE, UPSTREAM_QUEUE_REFUSED, UPSTREAM_RETRIES,
 };
 use super::worker::WorkerMetrics;
 
@@ -23,6 +23,7 @@ pub struct UpstreamMetrics {
     worker: Rc<WorkerMetrics>,
     upstream: Box<str>,
     durations: RefCell<Cache<Histogram>>,
+    queue: RefCell<Option<Histogram>>,
     /// Attempts over new connections, and over reused ones.
     connections: RefCell<[Option<Counter>; 2]>,
     traffic: UpstreamTraffic,
@@ -67,6 +68,7 @@ impl UpstreamMetrics {
             worker: Rc::clone(worker),
             upstream: upstream.into(),
             durations: RefCell::new(Cache::new(0)),
+            queue: RefCell::default(),
             connections: RefCell::default(),
             traffic: UpstreamTraffic::default(),
             received: worker.counter(&RECEIVED_BYTES, &["upstream"]),
@@ -116,6 +118,26 @@ impl UpstreamMetrics {
             self.worker.counter(&UPSTREAM_CONNECTIONS, &[&self.upstream, kind])
         });
         counter.increment();
+    }
+
+    /// A request has waited for a connection.
+    pub fn queued(&self, waited: Duration) {
+        let queue = &mut *self.queue.borrow_mut();
+        let queue =
+            queue.get_or_insert_with(|| self.worker.histogram(&UPSTREAM_QUEUE, &[&self.upstream]));
+        queue.observe(Span::from(waited).as_micros());
+    }
+
+    /// A request gets no connection, for this cause.
+    pub fn queue_refused(&self, cause: &str) {
+        self.worker.counter(&UPSTREAM_QUEUE_REFUSED, &[&self.upstream, cause]).increment();
+    }
+
+    /// Requests may wait for a connection: shows that none was refused yet.
+    pub fn has_queue(&self) {
+        for cause in ["full", "timeout"] {
+            self.worker.counter(&UPSTREAM_QUEUE_REFUSED, &[&self.upstream, cause]).add(0);
+        }
     }
 
     /// A request is sent again, for this cause.

@@ -138,7 +138,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
                  algorithms: [RS256] }} }} }}\n\
          prices: {{ currency: usd, file: {:?} }}\n\
          upstreams:\n  \
-           app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
+           app: {{ endpoints: [\"http://{}\"], max_in_flight: 100, max_connections: 99 }}\n  \
            away: {{ endpoints: [\"http://127.0.0.1:1\"] }}\n\
          authorizers: {{ sso: {{ http: \"http://127.0.0.1:1/verify\" }} }}\n\
          policies:\n  \

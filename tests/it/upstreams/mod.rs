@@ -2,6 +2,7 @@
 
 mod balance;
 mod blame;
+mod bounded;
 mod cancels;
 mod early;
 mod health;

@@ -160,6 +160,11 @@ impl Subject<'_, '_> {
 }
 
 impl Clients {
+    /// The first address of the network that counts as one client with this address.
+    pub fn network(&self, address: IpAddr) -> IpAddr {
+        network_of(address, self.settings())
+    }
+
     /// The principal of a value that an application passes itself. No request has it.
     pub fn custom(&self, value: &[u8]) -> Principal {
         let digest = with_value(self.secret().digest(), Tag::Custom, value);

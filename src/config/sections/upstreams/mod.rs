@@ -1,6 +1,7 @@
 //! `upstreams`: groups of endpoints by name.
 
 pub mod health;
+mod queue;
 pub mod tls;
 
 use std::ops::RangeInclusive;
@@ -19,6 +20,7 @@ use crate::config::sections::key::{NeededParam, RawKey, needed_params, refuse_bo
 use crate::config::words::{Word, words};
 use crate::proxy::{Balance, EndpointSettings, Target, UpstreamSettings};
 use health::{RawEject, RawHealth};
+use queue::{MAX_CONNECTIONS, RawQueue};
 use tls::RawUpstreamTls;
 
 const MAX_WEIGHT: u64 = 65_535;
@@ -48,6 +50,14 @@ pub struct RawUpstream {
     #[schemars(example = 1000)]
     #[schemars(range(min = 1, max = MAX_IN_FLIGHT))]
     max_in_flight: Field<u64>,
+    /// The most connections to each endpoint, over all workers. Further requests wait for one.
+    #[schemars(extend("x-default" = "no limit"))]
+    #[schemars(example = 100)]
+    #[schemars(range(min = 1, max = MAX_CONNECTIONS))]
+    max_connections: Field<u64>,
+    /// How requests wait for a connection. Needs max_connections.
+    #[schemars(extend("x-default" = "1000 requests for 1s, with max_connections"))]
+    queue: Field<RawQueue>,
     /// TLS for endpoints with `https`.
     #[schemars(extend(
         "x-default" = "the authorities that the system trusts, and no certificate for the gateway"
@@ -169,6 +179,14 @@ impl RawUpstream {
             upstream.idle_timeout = cx.timeout(&keep_alive.idle, "idle", upstream.idle_timeout);
         }
         upstream.max_in_flight = cx.number(&self.max_in_flight, "max_in_flight", 1..=MAX_IN_FLIGHT);
+        let endpoints = upstream.endpoints.len();
+        upstream.connections = queue::compile(
+            &self.max_connections,
+            &self.queue,
+            endpoints,
+            upstream.max_in_flight,
+            cx,
+        );
         let is_tls = |it: &EndpointSettings| matches!(it.target, Target::Https(..));
         let is_tls = upstream.endpoints.iter().any(is_tls);
         upstream.tls = RawUpstreamTls::compile(&self.tls, is_tls, name.span, cx);

@@ -124,9 +124,19 @@ impl Pool {
     }
 
     /// The number of connections.
-    #[cfg(test)]
-    pub fn idle(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.connections.borrow().count()
+    }
+
+    /// Closes the connection that was not used for the longest time. Returns whether there was one.
+    pub fn close_one(&self) -> bool {
+        let connections = &mut *self.connections.borrow_mut();
+        let Connections { idle, resting, .. } = connections;
+        let closed = idle.pop_front().or_else(|| resting.pop_front());
+        let is_closed = closed.is_some();
+        drop(closed);
+        self.bound.resize(connections.count());
+        is_closed
     }
 
     /// Whether nothing has come on a connection, as far as the runtime knows. Bytes that belong to

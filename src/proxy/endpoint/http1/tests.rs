@@ -151,9 +151,9 @@ fn connections_that_rest_are_bounded_too_and_expire() {
             get(&mut connection, Method::HEAD).await.expect("a response");
             pool.keep(connection);
         }
-        assert_eq!(pool.idle(), 9);
+        assert_eq!(pool.count(), 9);
         pool.close_expired(monotonic() + IDLE_TIMEOUT);
-        assert_eq!(pool.idle(), 0);
+        assert_eq!(pool.count(), 0);
     });
 }
 
@@ -190,7 +190,7 @@ fn a_socket_is_asked_before_its_connection_is_used_again_in_the_same_turn() {
             assert!(pool.reuse(monotonic()).is_none(), "{what}");
             idle().await;
             pool.close_expired(monotonic());
-            assert_eq!(pool.idle(), 0, "{what}");
+            assert_eq!(pool.count(), 0, "{what}");
         });
     }
 }
@@ -210,7 +210,7 @@ fn an_endpoint_that_has_sent_too_much_is_suspected_for_a_while() {
         assert!(pool.reuse(now).is_none(), "it rests");
         let connection = pool.reuse(now + REST).expect("it has rested");
         pool.keep(connection);
-        assert_eq!(pool.idle(), 1);
+        assert_eq!(pool.count(), 1);
     });
 }
 
@@ -271,19 +271,19 @@ fn a_pool_keeps_the_connections_that_were_used_lately() {
     run(async {
         let pool = pool_of(None, 10_000);
         let _far = keep(&pool, 4096);
-        assert_eq!(pool.idle(), 4096);
+        assert_eq!(pool.count(), 4096);
         let now = monotonic();
         let all: Vec<_> = std::iter::from_fn(|| pool.reuse(now)).collect();
-        assert_eq!((all.len(), pool.idle()), (4096, 0));
+        assert_eq!((all.len(), pool.count()), (4096, 0));
         all.into_iter().for_each(|connection| pool.keep(connection));
         // Housekeeping closes those that were not needed, some in each call.
         let later = monotonic() + SURPLUS_TIMEOUT;
         pool.close_expired(later);
-        assert!((2048..4096).contains(&pool.idle()), "{} after one call", pool.idle());
+        assert!((2048..4096).contains(&pool.count()), "{} after one call", pool.count());
         (0..20).for_each(|_| pool.close_expired(later));
-        assert_eq!(pool.idle(), KEPT);
+        assert_eq!(pool.count(), KEPT);
         pool.close_expired(monotonic() + IDLE_TIMEOUT);
-        assert_eq!(pool.idle(), 0);
+        assert_eq!(pool.count(), 0);
     });
 }
 
@@ -295,7 +295,7 @@ fn a_pool_keeps_no_more_connections_than_its_worker_has_room_for() {
         run(async {
             let pool = pool_of(bound, room);
             let _far = keep(&pool, 400);
-            assert_eq!(pool.idle(), kept, "{bound:?} {room}");
+            assert_eq!(pool.count(), kept, "{bound:?} {room}");
         });
     }
 }
@@ -307,7 +307,7 @@ fn connections_that_are_too_old_are_not_used_even_if_many_wait_to_be_closed() {
         let pool = pool_of(Some(1000), 0);
         let _far = keep(&pool, 1000);
         assert!(pool.reuse(monotonic() + IDLE_TIMEOUT).is_none());
-        assert!(pool.idle() > 0);
+        assert!(pool.count() > 0);
     });
 }
 
@@ -341,7 +341,7 @@ fn all_connections_that_the_endpoint_closes_are_closed_within_some_calls() {
         let pool = pool_of(Some(5000), 0);
         drop(keep(&pool, 5000));
         (0..40).for_each(|_| pool.close_expired(monotonic()));
-        assert_eq!(pool.idle(), 0);
+        assert_eq!(pool.count(), 0);
     });
 }
 
@@ -352,10 +352,10 @@ fn an_idle_connection_that_the_endpoint_closes_is_closed() {
         let (near, far) = duplex(1000);
         pool.keep(Connection::over(Box::new(near)));
         pool.close_expired(monotonic());
-        assert_eq!(pool.idle(), 1);
+        assert_eq!(pool.count(), 1);
         drop(far);
         pool.close_expired(monotonic());
-        assert_eq!(pool.idle(), 0);
+        assert_eq!(pool.count(), 0);
     });
 }
 

@@ -39,6 +39,34 @@ impl Pool {
         least_busy.map(|connection| Stream::of(Rc::clone(connection)))
     }
 
+    /// Whether a connection has room for one more stream.
+    pub fn has_room(&self) -> bool {
+        let has_room = |it: &Rc<Connection>| {
+            it.is_open() && it.has_own_room() && it.streams.get() < it.allowed()
+        };
+        self.connections.borrow().iter().any(has_room)
+    }
+
+    /// Connections that could be given up: a request on each of them has ended.
+    pub fn available(&self) -> usize {
+        let is_available = |it: &&Rc<Connection>| it.is_open() && it.is_used.get();
+        self.connections.borrow().iter().filter(is_available).count()
+    }
+
+    /// Lets the connection with the fewest streams take no more requests: it is closed after its last
+    /// one. Returns whether there was one.
+    pub fn give_up(&self) -> bool {
+        let given_up = {
+            let connections = self.connections.borrow();
+            let available = connections.iter().filter(|it| it.is_open() && it.is_used.get());
+            available.min_by_key(|it| it.streams.get()).cloned()
+        };
+        let Some(connection) = given_up else { return false };
+        connection.is_retired.set(true);
+        self.close_expired();
+        true
+    }
+
     /// Whether the endpoint has as many connections as it may have.
     pub fn is_full(&self) -> bool {
         self.connections.borrow().len() >= MAX_CONNECTIONS
@@ -56,13 +84,18 @@ impl Pool {
         let is_kept = |it: &Rc<Connection>| {
             let is_idle = it.streams.get() == 0;
             let has_expired = is_idle && it.idle_since.get().elapsed() >= self.idle_timeout;
-            !it.sender.is_closed() && !it.is_retired.get() && !has_expired
+            it.is_open() && !has_expired
         };
         self.connections.borrow_mut().retain(is_kept);
     }
 }
 
 impl Connection {
+    /// Whether it takes more requests.
+    fn is_open(&self) -> bool {
+        !self.sender.is_closed() && !self.is_retired.get()
+    }
+
     /// Streams that the endpoint allows at once.
     fn allowed(&self) -> usize {
         (self.max_streams)()
