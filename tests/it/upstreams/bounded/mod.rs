@@ -3,6 +3,7 @@
 mod counting;
 mod protocols;
 mod queue;
+mod sockets;
 
 use std::fmt::Write as _;
 use std::time::Duration;
