@@ -143,7 +143,7 @@ const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'stati
 
 /// All fields, in the order in which JSON has them.
 #[rustfmt::skip]
-pub const FIELDS: [Named; 43] = [
+pub const FIELDS: [Named; 44] = [
     named(Field::Time, "time", "timestamp", "@timestamp"),
     named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
     named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
