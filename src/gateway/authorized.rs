@@ -64,7 +64,7 @@ enum Passed {
     /// It passes, with these fields about limits.
     On(Admission, LimitFields),
     /// A limit refuses it.
-    Refused(Refused),
+    Refused(Box<Refused>),
     /// It is answered.
     Answered(Result<Response<ResponseBody>, Failure>, LimitFields),
 }
@@ -109,7 +109,7 @@ impl Gateway {
                 exchange.end(result, limits)
             }
             Passed::Refused(refused) => {
-                Box::pin(self.refuse(refused, client, head, body, exchange)).await
+                Box::pin(self.refuse(*refused, client, head, body, exchange)).await
             }
             Passed::On(admission, limits) => {
                 let prepared =
@@ -233,7 +233,9 @@ impl Gateway {
             return Passed::Answered(Err(failure), limits);
         }
         match decision.outcome {
-            Outcome::Refuse(retry) => Passed::Refused(Refused::new(decision, retry, limits)),
+            Outcome::Refuse(retry) => {
+                Passed::Refused(Box::new(Refused::new(decision, retry, limits)))
+            }
             _ => Passed::On(admission.admitted_by(&decision), limits),
         }
     }
