@@ -107,7 +107,8 @@ fn gateway(counted: Counted, redis: &Redis, origin: &Origin) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          store: {{ redis: {{ url: \"{}\", {PATIENT} }} }}\n\
-         upstreams: {{ model: \"http://{}\" }}\n\
+         upstreams:\n\
+         \x20 model: {{ endpoints: [\"http://{}\"], timeouts: {{ connect: 30s }} }}\n\
          policies:\n\
          \x20 budget:\n\
          \x20   {{ key: global, limit: {limit}, algorithm: fixed_window, store_mode: exact,\n\
