@@ -8,7 +8,7 @@ use tokio::sync::oneshot::Sender;
 /// The place of one request in the queue, also after it has left the queue for an attempt.
 #[derive(Debug)]
 pub struct Place {
-    /// Who shares turns: the network of the client.
+    /// The network of the client. Its clients take turns as one.
     pub client: IpAddr,
     /// Its number. A request that waits again keeps it, and so comes before later ones of its
     /// client. None: it has not waited yet.

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::follow::Follow;
 use super::json::Document;
 use super::number::Number;
+use super::short_text::ShortText;
 use super::sought::is_alike;
 use super::values::DocumentFault;
 
@@ -154,9 +155,8 @@ enum Member {
 struct Members {
     /// The number of open containers.
     depth: usize,
-    /// The decoded bytes of the current key, if it matters.
-    key: Vec<u8>,
-    is_in_key: bool,
+    /// The current key, if it matters.
+    key: ShortText<MAX_KEY_BYTES>,
     /// The current member of the document.
     member: Member,
     /// Whether the innermost container is the object with the options, or is inside of it.
@@ -198,7 +198,7 @@ impl Members {
     /// The name of the current key, if it is one of `names`. A name that was seen before, or that
     /// differs only in case, is a fault.
     fn name(&mut self, names: &[&str], seen: &mut [bool]) -> Option<usize> {
-        let key = std::str::from_utf8(&self.key).ok()?;
+        let key = std::str::from_utf8(self.key.bytes()).ok()?;
         let found = names.iter().position(|name| *name == key);
         let fault = match found {
             Some(index) => {
@@ -213,19 +213,16 @@ impl Members {
 
 impl Follow for Members {
     fn wants_text(&self) -> bool {
-        self.is_in_key
+        self.key.is_open()
     }
 
     fn byte(&mut self, byte: u8) {
-        // One byte more than the longest key shows that it is too long.
-        if self.is_in_key && self.key.len() <= MAX_KEY_BYTES {
-            self.key.push(byte);
-        }
+        self.key.byte(byte);
     }
 
     fn lone_half(&mut self) {
         // No UTF-8 has it, so the key is none of those that are searched for.
-        self.byte(0xFF);
+        self.key.byte(0xFF);
     }
 
     fn open_object(&mut self) {
@@ -254,12 +251,11 @@ impl Follow for Members {
     fn next_element(&mut self) {}
 
     fn begin_key(&mut self) {
-        self.is_in_key = self.depth == 1 || self.depth == 2 && self.is_in_options;
-        self.key.clear();
+        self.key.begin(self.depth == 1 || self.depth == 2 && self.is_in_options);
     }
 
     fn end_key(&mut self) {
-        if !std::mem::take(&mut self.is_in_key) {
+        if !self.key.end() {
             return;
         }
         if self.is_in_options {

@@ -8,6 +8,7 @@
 use super::follow::Follow;
 use super::json::Document;
 use super::number::Number;
+use super::short_text::ShortText;
 use super::sought::is_alike;
 use super::values::DocumentFault;
 
@@ -132,9 +133,8 @@ struct Members {
     /// The number of open containers.
     depth: usize,
     is_batch: bool,
-    /// The decoded bytes of the current key of a message, or of its method.
-    text: Vec<u8>,
-    is_in_text: bool,
+    /// The current key of a message, or its method.
+    text: ShortText<MAX_KEY_BYTES>,
     /// Whether the identifier of the only message is being read.
     is_in_id: bool,
     member: Member,
@@ -152,11 +152,6 @@ impl Members {
         self.depth == if self.is_batch { 2 } else { 1 }
     }
 
-    fn begin_text_of(&mut self, matters: bool) {
-        self.is_in_text = matters;
-        self.text.clear();
-    }
-
     /// The current value has ended, which was of this kind if it is an identifier.
     fn end_id(&mut self, kind: Id) {
         if std::mem::take(&mut self.is_in_id) {
@@ -165,7 +160,7 @@ impl Members {
     }
 
     fn read_key(&mut self) -> Member {
-        let Ok(key) = std::str::from_utf8(&self.text) else { return Member::Other };
+        let Ok(key) = std::str::from_utf8(self.text.bytes()) else { return Member::Other };
         for (name, member, has) in
             [("id", Member::Id, &mut self.has_id), ("method", Member::Method, &mut self.has_method)]
         {
@@ -185,14 +180,11 @@ impl Members {
 
 impl Follow for Members {
     fn wants_text(&self) -> bool {
-        self.is_in_text
+        self.text.is_open()
     }
 
     fn byte(&mut self, byte: u8) {
-        // One byte more than the longest text shows that it is too long.
-        if self.is_in_text && self.text.len() <= MAX_KEY_BYTES {
-            self.text.push(byte);
-        }
+        self.text.byte(byte);
     }
 
     fn lone_half(&mut self) {}
@@ -230,11 +222,11 @@ impl Follow for Members {
     fn next_element(&mut self) {}
 
     fn begin_key(&mut self) {
-        self.begin_text_of(self.is_in_message());
+        self.text.begin(self.is_in_message());
     }
 
     fn end_key(&mut self) {
-        if std::mem::take(&mut self.is_in_text) {
+        if self.text.end() {
             self.member = self.read_key();
         }
     }
@@ -244,13 +236,13 @@ impl Follow for Members {
     }
 
     fn begin_text(&mut self) {
-        self.begin_text_of(self.is_in_message() && self.member == Member::Method);
+        self.text.begin(self.is_in_message() && self.member == Member::Method);
     }
 
     fn end_text(&mut self) {
         self.end_id(Id::Text);
-        if std::mem::take(&mut self.is_in_text) {
-            self.method.clone_from(&self.text);
+        if self.text.end() {
+            self.text.bytes().clone_into(&mut self.method);
         }
     }
 

@@ -22,6 +22,7 @@ mod model;
 mod number;
 mod pointer;
 mod runs;
+mod short_text;
 mod sought;
 mod tariff;
 mod text;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::events::Events;
 use super::follow::{Collect, Follow};
 use super::number::Number;
+use super::short_text::ShortText;
 
 /// The most bytes of an event that is withheld. A larger one passes.
 const MAX_EVENT_BYTES: usize = 16 * 1024;
@@ -125,9 +126,8 @@ fn is_comment(bytes: &[u8]) -> bool {
 struct Stated {
     /// The number of open containers.
     depth: usize,
-    /// The decoded bytes of the current key of the document.
-    key: Vec<u8>,
-    is_in_key: bool,
+    /// The current key of the document.
+    key: ShortText<MAX_KEY_BYTES>,
     member: Member,
     /// Whether `choices` is an array without elements.
     has_no_choice: bool,
@@ -148,19 +148,16 @@ enum Member {
 
 impl Follow for Stated {
     fn wants_text(&self) -> bool {
-        self.is_in_key
+        self.key.is_open()
     }
 
     fn byte(&mut self, byte: u8) {
-        // One byte more than the longest key shows that it is too long.
-        if self.is_in_key && self.key.len() <= MAX_KEY_BYTES {
-            self.key.push(byte);
-        }
+        self.key.byte(byte);
     }
 
     fn lone_half(&mut self) {
         // No UTF-8 has it, so the key is none of those that matter.
-        self.byte(0xFF);
+        self.key.byte(0xFF);
     }
 
     fn open_object(&mut self) {
@@ -180,13 +177,12 @@ impl Follow for Stated {
     fn next_element(&mut self) {}
 
     fn begin_key(&mut self) {
-        self.is_in_key = self.depth == 1;
-        self.key.clear();
+        self.key.begin(self.depth == 1);
     }
 
     fn end_key(&mut self) {
-        if std::mem::take(&mut self.is_in_key) {
-            self.member = match &*self.key {
+        if self.key.end() {
+            self.member = match self.key.bytes() {
                 b"choices" => Member::Choices,
                 b"usage" => Member::Usage,
                 _ => Member::Other,
