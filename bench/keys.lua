@@ -1,11 +1,14 @@
 -- For wrk: requests of many clients, and a machine-readable report.
 --
 --   turns N PATH KIND       N clients in turn
+--   counted N PATH KIND     clients with the numbers from 1 to N, once, and then again
+--   random N PATH KIND      one of N clients, each time
 --   sessions N PATH KIND    N clients at a time; each sends 5 to 60 requests and is then
 --                           replaced by another client
 --
 -- All requests have this path. If KIND is "close", each closes its connection; if it is
--- "browser", each has the fields that a browser sends; else it is "keep".
+-- "browser", each has the fields that a browser sends; else it is "keep". A number behind
+-- KIND is the size of a body in bytes. Requests with a body are POST.
 
 local SESSION_CLIENTS = 50000 -- so many that a client that returns was absent for a long time
 local KINDS = {
@@ -32,14 +35,30 @@ local KINDS = {
       .. "session=eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.abcdefghijklmnopqrstuvwxyz0123456789",
   },
 }
-local next_request, path, kind
+local next_request, path, kind, body
 
 local function request_of(client)
   local fields = { ["X-Api-Key"] = string.format("client-%05d", client) }
   for name, value in pairs(kind) do
     fields[name] = value
   end
-  return wrk.format("GET", path, fields)
+  return wrk.format(body and "POST" or "GET", path, fields, body)
+end
+
+-- So many clients have no prepared requests.
+local function counted(clients)
+  local client = 0
+  return function()
+    client = client % clients + 1
+    return request_of(client)
+  end
+end
+
+local function at_random(clients)
+  math.randomseed(1) -- the same for every proxy
+  return function()
+    return request_of(math.random(clients))
+  end
 end
 
 local function in_turn(requests)
@@ -67,6 +86,11 @@ end
 function init(arguments)
   local traffic, count = arguments[1], tonumber(arguments[2])
   path, kind = arguments[3], KINDS[arguments[4]]
+  body = arguments[5] and string.rep("x", tonumber(arguments[5]))
+  if traffic == "counted" or traffic == "random" then
+    next_request = traffic == "counted" and counted(count) or at_random(count)
+    return
+  end
   local requests = {}
   for client = 1, traffic == "turns" and count or SESSION_CLIENTS do
     requests[client] = request_of(client)

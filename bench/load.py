@@ -21,26 +21,28 @@ def request(path="/orders", key="client-00001"):
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: {key}\r\n\r\n".encode()
 
 
-def wrk(bed, port, seconds, connections, traffic="turns", clients=1000, path="/orders", tls=False, kind="keep"):
+def wrk(bed, port, seconds, connections, **more):
     """Lets wrk send requests as fast as they are answered; returns its report (keys.lua)."""
+    command = wrk_command(bed, port, seconds, connections, **more)
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(output.splitlines()[-1])
+
+
+def wrk_command(bed, port, seconds, connections, traffic="turns", clients=1000, path="/orders", tls=False, kind="keep", body=0):
+    """The command of wrk. A body of that many bytes is sent, if it is not 0."""
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"
     command = ["taskset", "--cpu-list", str(bed.load_core), "wrk", "--threads", "1"]
     command += ["--connections", str(connections), "--duration", f"{seconds}s", "--timeout", "5s"]
     command += ["--script", str(BENCH / "keys.lua"), url, "--"]
-    command += [traffic, str(clients), path, kind]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(output.splitlines()[-1])
+    return [*command, traffic, str(clients), path, kind, *([str(body)] if body else [])]
 
 
 def h2load(bed, port, seconds, connections, streams, path="/orders", tls=True, more=()):
     """Lets h2load send requests, over HTTP/2 if nothing else is said; returns a report like that of wrk."""
     log = bed.directory / "h2load.log"
     log.unlink(missing_ok=True)  # h2load would append to it
-    command = ["taskset", "--cpu-list", str(bed.load_core), "h2load", "--threads", "1"]
-    command += ["--clients", str(connections), "--max-concurrent-streams", str(streams)]
-    command += ["--duration", str(seconds), "--header", "x-api-key: first", "--log-file", str(log)]
-    url = f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"
-    subprocess.run([*command, *more, url], check=True, capture_output=True)
+    more = ["--log-file", str(log), *more]
+    subprocess.run(h2load_command(bed, port, seconds, connections, streams, path, tls, more), check=True, capture_output=True)
     statuses, times_us = collections.Counter(), []
     with open(log) as lines:
         for line in lines:
@@ -55,6 +57,23 @@ def h2load(bed, port, seconds, connections, streams, path="/orders", tls=True, m
         "p99_us": percentile(times_us, 0.99),
         "errors": errors,
     }
+
+
+def h2load_command(bed, port, seconds, connections, streams, path="/orders", tls=True, more=()):
+    command = ["taskset", "--cpu-list", str(bed.load_core), "h2load", "--threads", "1"]
+    command += ["--clients", str(connections), "--max-concurrent-streams", str(streams)]
+    command += ["--duration", str(seconds), "--header", "x-api-key: first"]
+    return [*command, *more, f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"]
+
+
+def failures_in(output, http2):
+    """The failed requests that wrk or h2load has printed. When its time is over, h2load leaves some without an answer."""
+    if http2:
+        _, *wrong = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", output).groups()
+        counts = dict(zip(["3xx", "4xx", "5xx"], map(int, wrong)))
+    else:
+        counts = json.loads(output.splitlines()[-1])["errors"]
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def percentile(values, share):

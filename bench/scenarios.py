@@ -5,8 +5,8 @@ import dataclasses
 from gateways import Work
 from load import BROWSER_PATH
 
-ALL = ["tollgate", "nginx", "haproxy", "envoy", "caddy"]
-LIMITED = ["tollgate", "nginx", "haproxy", "envoy"]
+ALL = ["tollgate", "nginx", "haproxy", "envoy", "traefik", "caddy"]
+LIMITED = ["tollgate", "nginx", "haproxy", "envoy", "traefik"]
 
 
 @dataclasses.dataclass(frozen=True)

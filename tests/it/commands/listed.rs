@@ -112,6 +112,7 @@ pub(super) const LISTED: &[Listed] = &[
         "it shows a report of mistakes",
     ),
     listed("docs/performance.md", "bench/race", Read, MEASURES),
+    listed("docs/performance.md", "bench/growth", Read, MEASURES),
     listed("docs/ratelimit-service.md", "grpcurl", Read, "it needs grpcurl"),
     listed("docs/redis.md", "cargo run --release --example", Read, COMPILES),
     listed("docs/redis.md", "bench/cpu-per-request", Read, MEASURES),
