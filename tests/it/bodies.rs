@@ -178,6 +178,40 @@ fn a_download_streams() {
     assert_eq!(client.chunk().expect("the end"), None);
 }
 
+/// A client decides how small its chunks are. Each would cost a system call, and a chunk of the
+/// origin.
+#[test]
+fn small_chunks_that_arrive_together_are_forwarded_together() {
+    const CHUNKS: usize = 2000;
+    let origin = Origin::serving(|stream, _| {
+        let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+        while !text.ends_with(b"\r\n0\r\n\r\n") {
+            match stream.read(&mut piece) {
+                Ok(count @ 1..) => text.extend_from_slice(&piece[..count]),
+                _ => return,
+            }
+        }
+        let text = String::from_utf8(text).expect("ASCII");
+        let (_, chunks) = text.split_once("\r\n\r\n").expect("a head");
+        let data: Vec<&str> = chunks.split("\r\n").skip(1).step_by(2).collect();
+        let told = format!("{} {}", data.len() - 1, data.concat().len());
+        let length = told.len();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{told}");
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    let chunks = "1\r\nx\r\n".repeat(CHUNKS);
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(format!("{head}{chunks}0\r\n\r\n").as_bytes());
+    let told = client.response("POST").text();
+    let (sent, bytes) = told.split_once(' ').expect("two numbers");
+    assert_eq!(bytes, CHUNKS.to_string(), "all bytes arrive");
+    // Each read from the client may end one piece.
+    let sent: usize = sent.parse().expect("a number");
+    assert!(sent <= CHUNKS / 50, "{sent} chunks for {CHUNKS}");
+}
+
 #[test]
 fn a_client_that_disconnects_ends_its_request_at_the_origin() {
     let (ended, ends) = mpsc::channel();

@@ -2,6 +2,7 @@
 //! in time.
 
 mod expect;
+mod gather;
 mod idle;
 mod reader;
 mod replay;

@@ -82,7 +82,8 @@ impl RequestBody {
         if incoming.is_end_stream() {
             return Ok(Self::EMPTY);
         }
-        let upload = Upload::new(incoming, max_bytes, demand, filter)?;
+        let mut upload = Upload::new(incoming, max_bytes, demand, filter)?;
+        upload.gather();
         Ok(Self(Kind::Streamed(Box::new(upload))))
     }
 

@@ -17,6 +17,7 @@ use tollgate_core::request::Malformed;
 use tollgate_core::time::monotonic;
 
 use super::expect::{BodyGate, Expectation};
+use super::gather::Gatherer;
 use super::idle::IdleTimer;
 use super::tap::Tap;
 use crate::message::{Failure, FieldFilter};
@@ -40,6 +41,8 @@ pub struct Upload {
     gate: Option<BodyGate>,
     /// Set if the body is copied.
     tap: Option<Box<Tap>>,
+    /// Set if small pieces are joined.
+    gatherer: Option<Box<Gatherer>>,
 }
 
 /// The progress of an upload: how many bytes have arrived, and which side keeps the
@@ -113,6 +116,7 @@ impl Upload {
             filter: Arc::clone(filter),
             gate: None,
             tap: None,
+            gatherer: None,
             incoming,
         })
     }
@@ -125,6 +129,12 @@ impl Upload {
     /// The expectation that must be met before the body is read.
     pub fn expectation(&self) -> Option<Expectation> {
         self.gate.as_ref().map(|gate| gate.expectation().clone())
+    }
+
+    /// Joins the small pieces of a body without a length, as that of a client that sends chunks. The
+    /// pieces of another body are what the client's connection has brought in one read.
+    pub fn gather(&mut self) {
+        self.gatherer = self.pace.is_none().then(Box::default);
     }
 
     /// Copies the body while it passes.
@@ -140,11 +150,19 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        let polled = self.poll_incoming(cx);
+        let polled = match self.gatherer.take() {
+            None => self.poll_incoming(cx),
+            Some(mut gatherer) => {
+                let polled = gatherer.poll(cx, |cx| self.poll_incoming(cx));
+                self.gatherer = Some(gatherer);
+                polled
+            }
+        };
         if let Poll::Ready(Some(Err(failure))) = &polled {
             // The HTTP/2 library does not report why it has reset a stream.
             self.progress.fail(*failure);
         }
+        let is_at_end = self.is_end_stream();
         if let Some(tap) = &mut self.tap
             && let Poll::Ready(frame) = &polled
         {
@@ -152,7 +170,7 @@ impl Upload {
                 frame.data_ref().into_iter().for_each(|bytes| tap.passes(bytes));
             }
             // The last frame need not be followed by another call.
-            if frame.is_none() || self.incoming.is_end_stream() && !matches!(frame, Some(Err(_))) {
+            if frame.is_none() || is_at_end && !matches!(frame, Some(Err(_))) {
                 tap.ends();
             }
         }
@@ -199,11 +217,14 @@ impl Upload {
     }
 
     pub fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.incoming.is_end_stream() && self.gatherer.as_ref().is_none_or(|held| held.is_empty())
     }
 
     pub fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.gatherer {
+            None => self.incoming.size_hint(),
+            Some(_) => SizeHint::new(),
+        }
     }
 }
 
