@@ -197,7 +197,8 @@ fn tokens_are_counted_by_their_weights_and_stand_in_the_access_log() {
     let mut left = Vec::new();
     for (path, ended) in ["/", "/failed", "/broken", "/"].into_iter().zip(1..) {
         let mut client = gateway.client();
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.send(request.as_bytes());
         left.push(client.head().number("X-Ratelimit-Remaining"));
         client.rest();
         drop(client);

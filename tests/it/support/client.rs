@@ -1,6 +1,6 @@
 //! A client: one connection, and the bytes that a test sends on it.
 
-use std::io::{self, BufReader, Read as _, Write as _};
+use std::io::{self, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use super::response::read_chunk;
@@ -95,7 +95,9 @@ impl Client {
     /// All bytes until the connection ends in any way.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        let _ = self.stream.read_to_end(&mut rest);
+        let ended = self.stream.read_to_end(&mut rest);
+        let is_open = ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        assert!(!is_open, "it is not closed, after {:?}", String::from_utf8_lossy(&rest));
         rest
     }
 

@@ -116,7 +116,8 @@ fn streams_of_events_are_bounded_and_slow_no_request_down() {
     assert_eq!((&outcomes["admitted"], &outcomes["refused"]), (&json!(3), &json!(1)));
     // A stream ends when its token is removed by a reload.
     gateway.reload(&yaml().replace(READ, "another-token-0123456789"));
-    let rest = String::from_utf8_lossy(&streams[0].rest()).into_owned();
+    let chunks = std::iter::from_fn(|| streams[0].chunk().expect("it goes on until its end"));
+    let rest = String::from_utf8(chunks.flatten().collect()).expect("UTF-8");
     assert!(rest.contains("event: end\n") && rest.contains("no longer valid"), "{rest}");
 }
 
