@@ -68,6 +68,9 @@ pub struct ShownWarning {
     /// The units that were counted.
     used: u64,
     limit: u64,
+    /// What a unit is, if it is money: millionths of the dollar are `usd-6`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
 }
 
 /// Why a stream ends: the event `end`.
@@ -197,7 +200,7 @@ impl Topics {
 
 impl ShownWarning {
     fn of(warning: &BudgetWarning) -> Self {
-        let BudgetWarning { time, policy, id, share, used, limit } = warning;
+        let BudgetWarning { time, policy, id, share, used, limit, unit } = warning;
         Self {
             time: time.to_string(),
             policy: policy.to_string(),
@@ -205,6 +208,7 @@ impl ShownWarning {
             share: *share,
             used: *used,
             limit: *limit,
+            unit: unit.map(|unit| unit.to_string()),
         }
     }
 }

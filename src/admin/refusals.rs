@@ -40,8 +40,12 @@ pub struct ShownRefusal {
     request_id: String,
     policy: String,
     key: RefusedKey,
+    /// In units, as `used`.
     limit: u64,
     used: u64,
+    /// What a unit is, if it is money: millionths of the dollar are `usd-6`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
     /// The wait that the client was told. Null: none.
     wait_ms: Option<Wait>,
     route: String,
@@ -134,6 +138,7 @@ impl ShownRefusal {
             },
             limit: refusal.limit,
             used: refusal.used,
+            unit: refusal.unit.map(|unit| unit.to_string()),
             wait_ms: Wait::of(refusal.retry),
             route: refusal.route.clone(),
             source: refusal.source,

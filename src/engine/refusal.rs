@@ -38,6 +38,7 @@ pub fn keep(
         whole: whole.as_ref(),
         limit: report.verdict.limit,
         used: report.used,
+        unit: report.policy.unit().denomination(),
         retry: report.verdict.retry,
         route: &route.name,
         source: source_word(report.source),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tollgate_core::decision::Passage;
 use tollgate_core::digest::{Key, PrincipalId};
+use tollgate_core::price::Denomination;
 use tollgate_core::time::Timestamp;
 use tracing::info;
 
@@ -40,6 +41,8 @@ pub struct BudgetWarning {
     pub used: u64,
     /// The limit.
     pub limit: u64,
+    /// What a unit is, if it is money.
+    pub unit: Option<Denomination>,
 }
 
 /// The clients that were reported.
@@ -66,9 +69,13 @@ impl BudgetWarnings {
         if !self.reported.lock().is_new(key, share, now, now.plus(lasts)) {
             return false;
         }
+        let unit = policy.unit().denomination();
         let (policy, id) = (Arc::clone(&policy.name), PrincipalId::from(key.principal));
-        info!(%policy, key = %id, share, used, limit, "a client has passed a share of its limit");
-        let warning = BudgetWarning { time: wall, policy, id, share, used, limit };
+        // Units of money are too small for a person to read.
+        let spent = unit.map(|it| format!("{} of {}", it.shown(used), it.shown(limit)));
+        let spent = spent.as_deref();
+        info!(%policy, key = %id, share, used, limit, spent, "a client has passed a share of its limit");
+        let warning = BudgetWarning { time: wall, policy, id, share, used, limit, unit };
         self.kept.lock().add(warning);
         true
     }
@@ -167,6 +174,7 @@ mod tests {
             share: 80,
             used,
             limit: 9,
+            unit: None,
         };
         for used in 0..300 {
             warnings.kept.lock().add(warning(used));

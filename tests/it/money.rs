@@ -292,3 +292,43 @@ fn the_access_log_has_what_each_request_has_cost() {
         }
     }
 }
+
+#[test]
+fn refusals_and_warnings_of_a_budget_say_what_a_unit_is() {
+    let origin = model();
+    let policy =
+        format!("key: ip, limit: 0.01 usd/day, warn: [80%], algorithm: fixed_window, {COST}");
+    let top = format!(
+        "{PRICES}admin: {{ address: \"127.0.0.1:0\", hosts: [gateway.test], tokens: [\
+         {{ name: r, role: read, token: {TOKEN} }}] }}"
+    );
+    let gateway = Gateway::limiting_with(&origin, &policy, &top);
+    let authorization = format!("Authorization: Bearer {TOKEN}");
+    let mut stream = Client::connect(gateway.addresses()[1]);
+    stream.send(
+        format!(
+            "GET /v1/events?topics=budgets HTTP/1.1\r\nHost: gateway.test\r\n{authorization}\r\n\r\n"
+        )
+        .as_bytes(),
+    );
+    stream.head();
+    assert_eq!(ask(&mut gateway.client(), "gpt-5", "/gpt-5/0/900").status, 200);
+    eventually("the log has the warning, in money", || {
+        gateway.log().contains("0.009 usd of 0.01 usd")
+    });
+    let refused = ask(&mut gateway.client(), "gpt-5-dear", "/gpt-5/0/1");
+    assert_eq!(refused.status, 429, "{refused:?}");
+    let refusals = Client::connect(gateway.addresses()[1]).get("/v1/refusals", &[&authorization]);
+    let refusals: serde_json::Value = serde_json::from_str(&refusals.text()).expect("JSON");
+    let first = &refusals["items"][0];
+    assert_eq!(
+        (&first["used"], &first["limit"], &first["unit"]),
+        (&9_000.into(), &10_000.into(), &"usd-6".into()),
+        "{refusals}"
+    );
+    let mut events = String::new();
+    while !events.contains("event: budgets") || !events.contains("\"unit\":\"usd-6\"") {
+        let chunk = stream.chunk().expect("a chunk").expect("the stream goes on");
+        events += &String::from_utf8_lossy(&chunk);
+    }
+}

@@ -14,7 +14,7 @@ pub fn amount(units: u64, unit: Option<&str>) -> String {
 /// One refusal of the past, as the admin API tells it, in lines.
 pub fn refusal(it: &Value) -> String {
     let of = |name: &str| it[name].as_str().unwrap_or("?").to_owned();
-    let number = |name: &str| it[name].as_u64().unwrap_or(0);
+    let number = |name: &str| amount(it[name].as_u64().unwrap_or(0), it["unit"].as_str());
     let fits = match &it["wait_ms"] {
         Value::Number(ms) => format!(", fitted in {}", wait(ms.as_u64().unwrap_or(0))),
         Value::String(_) => ", would never have fitted".to_owned(),
@@ -101,5 +101,8 @@ mod tests {
              Key       header x-api-key 4f… (k7f2m9qd0v3x)\n\
              Source    store\n"
         );
+        let mut money = it;
+        money["unit"] = "usd-2".into();
+        assert!(refusal(&money).contains(": 1.00 usd of 1.00 usd used, fitted in"), "{money}");
     }
 }

@@ -105,6 +105,7 @@ async fn refusals_are_sent_as_they_come_and_a_flood_is_cut_and_told() {
             whole: Some(&"ip 192.0.2.77".to_owned().into()),
             limit: 3,
             used: 3,
+            unit: None,
             retry: Retry::Never,
             route: "all",
             source: "store",

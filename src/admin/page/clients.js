@@ -4,7 +4,7 @@ import { clientPanel } from "./client.js";
 import { el, small, tag } from "./elements.js";
 import { share } from "./policies.js";
 import { liveTable, opener } from "./rows.js";
-import { count, percent, span, time } from "./words.js";
+import { amount, count, percent, span, time } from "./words.js";
 
 /** All clients that are listed, each with its policy. */
 export const clientsOf = (top) => top.policies.filter((it) => !it.policy.endsWith("~candidate"))
@@ -42,19 +42,20 @@ export function showTop(clients, order, policy) {
 }
 
 const waited = (it) => (typeof it.wait_ms === "number" ? span(it.wait_ms * 1000) : "never fits");
+const usedOf = (it) => `${amount(it.used, it.unit)} of ${amount(it.limit, it.unit)}`;
 const number = (it) => String(it.sequence);
 
 const REFUSALS = [
  { title: "When", cell: (it) => el("time", { datetime: it.time }, time(it.time)) },
  { title: "Key", class: "cut", cell: (it) => key(it.key.text) },
  { title: "Policy", class: "cut", cell: (it) => it.policy },
- { title: "Used", class: "num", cell: (it) => `${count(it.used)} of ${count(it.limit)}` },
+ { title: "Used", class: "num", cell: usedOf },
  { title: "Told to wait", class: "num", cell: waited },
  { title: "Request", class: "cut long", cell: (it) => el("code", { title: `${it.method} ${it.path}` }, `${it.method} ${it.path}`) },
  { title: "Route", class: "wide-only", cell: (it) => [it.route, it.source === "store" ? "" : small(`judged by ${it.source}`)] },
  { title: "Act", class: "act", cell: (it) => opener("refusal-table", number(it), "Explain, act", `Explain the refusal of ${it.method} ${it.path} at ${time(it.time)}, and act`, () => clientPanel({
   policy: it.policy, key: `~${it.key.id}`, text: it.key.text, request: it,
-  about: `refused at ${time(it.time)} with ${count(it.used)} of ${count(it.limit)} used, told to wait ${waited(it)}, judged by ${it.source}, request ${it.request_id}`,
+  about: `refused at ${time(it.time)} with ${usedOf(it)} used, told to wait ${waited(it)}, judged by ${it.source}, request ${it.request_id}`,
  })) },
 ];
 

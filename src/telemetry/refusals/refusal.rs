@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::algorithm::Retry;
 use tollgate_core::digest::{Principal, PrincipalId};
+use tollgate_core::price::Denomination;
 use tollgate_core::time::Timestamp;
 
 use crate::telemetry::WholeKey;
@@ -36,6 +37,8 @@ pub struct Refusal {
     pub limit: u64,
     /// The units that counted against it.
     pub used: u64,
+    /// What a unit is, if it is money.
+    pub unit: Option<Denomination>,
     /// When the request would have fit.
     pub retry: Retry,
     /// The route.
@@ -67,6 +70,7 @@ pub struct Refused<'a> {
     pub whole: Option<&'a WholeKey>,
     pub limit: u64,
     pub used: u64,
+    pub unit: Option<Denomination>,
     pub retry: Retry,
     pub route: &'a str,
     pub source: &'static str,
@@ -77,7 +81,7 @@ pub struct Refused<'a> {
 impl Refused<'_> {
     /// The refusal with this sequence.
     pub fn numbered(&self, sequence: u64) -> Refusal {
-        let &Self { time, client, limit, used, retry, source, .. } = self;
+        let &Self { time, client, limit, used, unit, retry, source, .. } = self;
         Refusal {
             sequence,
             time,
@@ -88,6 +92,7 @@ impl Refused<'_> {
             whole: self.whole.cloned(),
             limit,
             used,
+            unit,
             retry,
             route: self.route.to_owned(),
             source,
@@ -99,7 +104,7 @@ impl Refused<'_> {
     /// Writes the refusal with this sequence instead of another one, whose memory is used
     /// again.
     pub fn replace(&self, sequence: u64, old: &mut Refusal) {
-        let &Self { time, client, limit, used, retry, source, .. } = self;
+        let &Self { time, client, limit, used, unit, retry, source, .. } = self;
         let texts = [
             (&mut old.request_id, self.request_id),
             (&mut old.text, cut(self.text, MAX_TEXT_BYTES)),
@@ -112,7 +117,8 @@ impl Refused<'_> {
             old.push_str(new);
         }
         (old.sequence, old.time, old.client) = (sequence, time, client);
-        (old.limit, old.used, old.retry, old.source) = (limit, used, retry, source);
+        (old.limit, old.used, old.unit) = (limit, used, unit);
+        (old.retry, old.source) = (retry, source);
         old.whole = self.whole.cloned();
     }
 }
@@ -137,7 +143,7 @@ mod tests {
     #[test]
     fn a_refusal_in_the_memory_of_another_is_the_same() {
         let (policy, method) = (Arc::from("a"), "X".repeat(1000));
-        let refused = |text, path| Refused {
+        let refused = |text, path, unit: &str| Refused {
             time: Timestamp::from_micros(7),
             request_id: "id",
             policy: &policy,
@@ -146,13 +152,15 @@ mod tests {
             whole: None,
             limit: 3,
             used: 3,
+            unit: unit.parse().ok(),
             retry: Retry::Never,
             route: "r",
             source: "store",
             method: &method,
             path,
         };
-        let (first, second) = (refused("ip a", "/long/path"), refused("header x", "/"));
+        let (first, second) =
+            (refused("ip a", "/long/path", ""), refused("header x", "/", "usd-6"));
         let mut replaced = first.numbered(1);
         second.replace(2, &mut replaced);
         assert_eq!(replaced, second.numbered(2));

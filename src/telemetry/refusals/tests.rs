@@ -32,6 +32,7 @@ fn keep_at(time: Timestamp, worker: &WorkerRefusals, policy: &Arc<str>, client: 
         whole: Some(&format!("ip 192.0.2.{client}").into()),
         limit: 3,
         used: 3,
+        unit: None,
         retry: Retry::After(Span::SECOND),
         route: "all",
         source: "store",
