@@ -29,7 +29,7 @@ pub struct KeyFields {
     /// Whether it is switched off.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// Its limits by policy, such as `500/minute`; at most 16.
+    /// Its limits by policy, such as `500/minute` or `2.50 usd/day`; at most 16.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
     /// Its labels, at most 8.

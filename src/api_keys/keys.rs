@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_core::api_keys::{KeyDigest, KeyForm, KeyId, KeyRecord, NewKey, Override};
-use tollgate_core::policy::KeySettings;
+use tollgate_core::api_keys::{KeyDigest, KeyForm, KeyId, KeyLimit, KeyRecord, NewKey};
+use tollgate_core::policy::{KeySettings, Policy, UnfitLimit};
 use tollgate_core::store::keys::{
     Expected, KeyStorage, KeyWrite, StorageError, StoredRecord, Version,
 };
@@ -23,8 +23,8 @@ const DRAWS: usize = 4;
 /// Reads what is written as in a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Readers {
-    /// A limit, such as `500/minute`.
-    pub limit: fn(&str) -> Result<Override, String>,
+    /// A limit, such as `500/minute` or `2.50 usd/day`.
+    pub limit: fn(&str) -> Result<KeyLimit, String>,
     /// A date, such as `2027-06-30`.
     pub date: fn(&str) -> Result<Timestamp, String>,
     /// A length of time, such as `1d`.
@@ -48,20 +48,28 @@ pub struct Keys {
     pub(super) readers: Readers,
     /// The keys that win over those of the store.
     pub(super) file: Option<FileKeys>,
+    /// The policies that limits are for, as far as they are known.
+    policies: Vec<Arc<Policy>>,
 }
 
 impl Keys {
     /// The keys in this storage. New ones have the usual form.
     pub fn new(storage: Rc<dyn KeyStorage>, readers: Readers) -> Self {
-        Self { storage, form: KeyForm::default(), readers, file: None }
+        Self { storage, form: KeyForm::default(), readers, file: None, policies: Vec::new() }
     }
 
-    /// The same keys, under these settings of `client.keys`.
+    /// The same keys, under these settings of `client.keys`. Limits must be in the units of these
+    /// policies.
     #[must_use]
-    pub fn under(&self, settings: Option<&KeySettings>) -> Self {
+    pub fn under<'p>(
+        &self,
+        settings: Option<&KeySettings>,
+        policies: impl IntoIterator<Item = &'p Arc<Policy>>,
+    ) -> Self {
         Self {
             form: settings.map(|settings| settings.form.clone()).unwrap_or_default(),
             file: settings.and_then(FileKeys::of),
+            policies: policies.into_iter().cloned().collect(),
             ..self.clone()
         }
     }
@@ -309,15 +317,26 @@ impl Keys {
         &self,
         written: Option<&BTreeMap<String, String>>,
         mistakes: &mut Vec<KeyMistake>,
-    ) -> Vec<(Arc<str>, Override)> {
+    ) -> Vec<(Arc<str>, KeyLimit)> {
         let mut limits = Vec::new();
         for (policy, text) in written.into_iter().flatten() {
-            match (self.readers.limit)(text) {
+            match self.limit(policy, text) {
                 Ok(limit) => limits.push((Arc::from(&**policy), limit)),
                 Err(error) => mistakes.push(KeyMistake::of(&format!("limits: {policy}"), error)),
             }
         }
         limits
+    }
+
+    /// A limit of this policy. A policy of another node may not be known here.
+    fn limit(&self, policy: &str, text: &str) -> Result<KeyLimit, String> {
+        let limit = (self.readers.limit)(text)?;
+        let known = self.policies.iter().find(|it| *it.name == *policy);
+        match known.map(|known| known.key_limit(limit)) {
+            Some(Err(UnfitLimit::Refused(error))) => Err(error.to_string()),
+            // Under a limit that is only ignored, the policy's own holds.
+            Some(Err(UnfitLimit::Ignored(_)) | Ok(_)) | None => Ok(limit),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ fn readers() -> Readers {
     Readers {
         limit: |text| {
             let units = text.parse().map_err(|_| format!("\"{text}\" is not a limit"))?;
-            Ok(Override::Limited { units, window: None })
+            Ok(Override::Limited { units, window: None }.into())
         },
         date: |text| match text {
             "2027-06-30" => Ok(at(10)),

@@ -45,10 +45,7 @@ fn at(line: Option<usize>) -> String {
 /// Reads limits, dates and lengths of time.
 pub fn key_readers() -> Readers {
     Readers {
-        limit: |text| {
-            let limit = text.parse().and_then(KeyLimit::of_any_policy);
-            limit.map_err(|error| error.to_string())
-        },
+        limit: |text| text.parse().map(|KeyLimit(limit)| limit).map_err(|error| error.to_string()),
         date: |text| text.parse().map(|Date(it)| it).map_err(|error| error.to_string()),
         span: |text| {
             if text == "0s" {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::Method;
 use http::request::Parts;
-use tollgate_core::decision::Outcome;
+use tollgate_core::decision::{Outcome, Uncountable};
 use tollgate_core::policy::{DenialCause, Policy};
 use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
 
@@ -86,7 +86,8 @@ pub fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
         Outcome::Unavailable(_) => Some(Failure::StoreAway),
         Outcome::Unverifiable(..) => Some(Failure::KeysAway),
         Outcome::Deny(_) => Some(Failure::KeyMissing),
-        Outcome::Unpriced(_) => Some(Failure::ModelUnpriced),
+        Outcome::Uncountable(_, Uncountable::Model) => Some(Failure::ModelUnpriced),
+        Outcome::Uncountable(_, Uncountable::KeyLimit) => Some(Failure::KeyLimitUnfit),
         Outcome::Ambiguous(_) => Some(Ambiguity::ManyKeys.into()),
         Outcome::Unauthorized(_, fault) => Some((*fault).into()),
         Outcome::Denied(denial) => Some(match denial.cause {

@@ -125,7 +125,7 @@ pub fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
         Outcome::Unavailable(_) => "failed_closed",
         Outcome::Unverifiable(..) => "unverifiable",
         Outcome::Deny(_)
-        | Outcome::Unpriced(_)
+        | Outcome::Uncountable(..)
         | Outcome::Unauthorized(..)
         | Outcome::Denied(_) => "denied",
         Outcome::Ambiguous(_) => "ambiguous",

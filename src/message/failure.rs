@@ -82,6 +82,9 @@ pub enum Failure {
     /// A policy counts money, and the model of the request has no price.
     #[error("the model of this request has no price here")]
     ModelUnpriced,
+    /// The limit of the API key is not in the units of its policy.
+    #[error("the limit of this API key cannot be counted: its operator must correct it")]
+    KeyLimitUnfit,
     /// A policy demands a valid bearer token.
     #[error(transparent)]
     Unauthorized(#[from] TokenFault),
@@ -187,6 +190,7 @@ impl Failure {
             | Self::Unsendable => Code::Internal,
             Self::KeyMissing
             | Self::ModelUnpriced
+            | Self::KeyLimitUnfit
             | Self::PreflightDenied
             | Self::Denied(DenialAnswer::Forbidden) => Code::PermissionDenied,
             Self::Unauthorized(_) => Code::Unauthenticated,
@@ -242,6 +246,7 @@ impl Failure {
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing
             | Self::ModelUnpriced
+            | Self::KeyLimitUnfit
             | Self::PreflightDenied
             | Self::Denied(DenialAnswer::Forbidden) => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
@@ -285,6 +290,7 @@ impl Failure {
             | Self::Trace
             | Self::KeyMissing
             | Self::ModelUnpriced
+            | Self::KeyLimitUnfit
             | Self::Denied(DenialAnswer::Forbidden)
             | Self::PreflightDenied
             | Self::Unauthorized(_)
@@ -351,6 +357,7 @@ impl Failure {
             Self::Denied(_) => "denied",
             Self::KeyMissing => "key_missing",
             Self::ModelUnpriced => "model_unpriced",
+            Self::KeyLimitUnfit => "key_limit_unfit",
             Self::PreflightDenied => "preflight_denied",
             Self::Unauthorized(TokenFault::Missing) => "token_missing",
             Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
@@ -444,6 +451,7 @@ mod tests {
             (Failure::NoRoute, Code::Unimplemented),
             (Failure::KeyMissing, Code::PermissionDenied),
             (Failure::ModelUnpriced, Code::PermissionDenied),
+            (Failure::KeyLimitUnfit, Code::PermissionDenied),
             (Failure::Denied(DenialAnswer::Forbidden), Code::PermissionDenied),
             (Failure::Denied(DenialAnswer::NotFound), Code::Unimplemented),
             (Failure::Denied(DenialAnswer::Unavailable(None)), Code::Unavailable),

@@ -24,7 +24,7 @@ const PRICES: &str = "prices: { currency: usd, models: { \
 const COST: &str = "cost: { reserve: {}, settle: { usage: openai } }";
 
 /// Answers `/MODEL/INPUT/OUTPUT` with this model and these tokens.
-fn model() -> Origin {
+pub(crate) fn model() -> Origin {
     Origin::answering(|request| {
         let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
         let mut parts = path.split('/').skip(1);

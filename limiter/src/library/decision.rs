@@ -129,7 +129,7 @@ impl Decision {
             | Judged::Ambiguous(_)
             | Judged::Unauthorized(..)
             | Judged::Denied(_)
-            | Judged::Unpriced(_)
+            | Judged::Uncountable(..)
             | Judged::Unauthenticated(_) => Outcome::KeyMissing,
         }
     }
@@ -177,7 +177,7 @@ impl Decision {
             | Judged::Unavailable(_)
             | Judged::Unverifiable(..)
             | Judged::Denied(_)
-            | Judged::Unpriced(_)
+            | Judged::Uncountable(..)
             | Judged::Unauthenticated(_) => None,
         })
     }

@@ -2,8 +2,12 @@
 //! users, classes and prices.
 
 use tollgate_core::store::keys::KeysAway;
+use tollgate_core::time::Span;
 
 use super::rule::{Bound, Rule};
+use super::window::Counted;
+
+const QUARTER_OF_AN_HOUR: Span = Span::from_secs(900);
 
 /// The set of keys for tokens cannot be fetched.
 pub const KEY_SET_NOT_FETCHED: Rule = Rule {
@@ -63,6 +67,24 @@ pub const KEY_IN_FILE_AND_STORE: Rule = Rule {
         )
     },
     advice: "the log names them: remove them from the file, or revoke them in the store",
+};
+
+/// Requests are refused because the limits of their API keys are not in the units of a policy.
+pub const KEY_LIMIT_UNFIT: Rule = Rule {
+    code: "key_limit_unfit",
+    alert: None,
+    over: Some(QUARTER_OF_AN_HOUR),
+    bound: Bound::Above(0.0),
+    values: |it| it.window.has_grown(Counted::UnfitLimit, QUARTER_OF_AN_HOUR),
+    text: |_, policy, _| {
+        format!(
+            "requests were refused, because the limits of their API keys or teams cannot be counted \
+             under the policy {policy:?}: one is money and the other is not, or the currency is \
+             another one"
+        )
+    },
+    advice: "the log names the keys and the causes: set their limits again with tollgate key set or \
+             tollgate team set",
 };
 
 /// The file of users and passwords has mistakes.

@@ -1,6 +1,6 @@
 //! Why a node is not well: the rules of docker/prometheus/alerts.yml, judged on one node.
 //!
-//! A test holds the thresholds and times of both equal. One rule has no alert. An alert waits until its condition has
+//! A test holds the thresholds and times of both equal. Two rules have no alert. An alert waits until its condition has
 //! lasted for some time (`for`). Here a reason begins at once, and `since` says how long it has
 //! lasted. The alert `TollgateDown` has no rule: a node that does not run says nothing.
 
@@ -383,6 +383,7 @@ pub const RULES: &[Rule] = &[
     key_rules::PASSWORD_FILE_BROKEN,
     key_rules::KEY_STORE_AWAY,
     key_rules::KEY_IN_FILE_AND_STORE,
+    key_rules::KEY_LIMIT_UNFIT,
     key_rules::KEY_LEFT_OUT,
     xds_rules::XDS_AWAY,
     xds_rules::XDS_REJECTED,

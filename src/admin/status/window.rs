@@ -62,6 +62,8 @@ pub enum Counted {
     QueueRefused,
     /// Requests under a policy whose response does not state their cost, or hides it.
     Unsettled,
+    /// Requests under a policy whose API key has a limit in other units.
+    UnfitLimit,
     /// Calls to a server of the store without memory to send them.
     Overloads,
     /// Calls to the store that failed while it decided others, by their cause.
@@ -287,6 +289,7 @@ fn counts_of(samples: &Samples) -> Counts {
         }
         match outcome {
             "failed_open" => add(Counted::FailedOpen, policy, count),
+            "key_limit_unfit" => add(Counted::UnfitLimit, policy, count),
             _ if REFUSED.contains(&outcome) => add(Counted::Refused, policy, count),
             _ => {}
         }

@@ -74,7 +74,7 @@ pub struct CreateArgs {
     /// The day from which on it is not accepted any more, such as 2027-06-30
     #[arg(long, value_name = "DATE")]
     pub expires: Option<String>,
-    /// Its limit for a policy, such as per-key=500/minute; several times for several
+    /// Its limit for a policy, such as per-key=500/minute or "team=20 usd"; several times for several
     #[arg(long = "limit", value_name = "POLICY=LIMIT")]
     pub limits: Vec<String>,
     /// A label, such as env=prod; several times for several

@@ -148,7 +148,8 @@ pub fn run_team(args: &TeamArgs, config: &Config) -> Result<(), Problem> {
 
 /// The keys in this storage, under the settings of the configuration.
 fn keys_in(storage: Rc<dyn KeyStorage>, config: &Config) -> Keys {
-    Keys::new(storage, config::key_readers()).under(config.client.keys.as_deref())
+    let keys = Keys::new(storage, config::key_readers());
+    keys.under(config.client.keys.as_deref(), &config.policies)
 }
 
 /// The store that the configuration names.

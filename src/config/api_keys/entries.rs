@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use smallvec::SmallVec;
 use tollgate_core::api_keys::{
-    HeldDigest, KeyDigest, KeyForm, KeyId, KeyRecord, KeyTable, Override, RecordFault, TeamRecord,
+    HeldDigest, KeyDigest, KeyForm, KeyId, KeyRecord, KeyTable, RecordFault, TeamRecord,
 };
 
+use super::limits::{WrittenLimit, WrittenLimits};
 use crate::config::field::{Either, Entries, Field, List, OneOrMore, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::problem::Problems;
-use crate::config::scalar::{Date, UnitLimit};
+use crate::config::scalar::{Date, KeyLimit};
 use crate::config::suggest;
 
 /// The most keys of a file.
@@ -35,7 +36,7 @@ pub struct RawKeyFile {
 #[serde(rename = "team", default)]
 struct RawTeam {
     plan: Field<String>,
-    limits: Field<Entries<UnitLimit>>,
+    limits: Field<Entries<KeyLimit>>,
     labels: Field<Entries<String>>,
 }
 
@@ -50,7 +51,7 @@ struct RawEntry {
     sha256: OneOrMore<String>,
     expires: Field<Date>,
     disabled: Field<bool>,
-    limits: Field<Entries<UnitLimit>>,
+    limits: Field<Entries<KeyLimit>>,
     labels: Field<Entries<String>>,
 }
 
@@ -62,11 +63,12 @@ struct Found<'p> {
     digests: HashMap<KeyDigest, usize>,
     /// The names of the teams, if the file has any.
     teams: Vec<&'p str>,
+    limits: WrittenLimits,
 }
 
 impl RawKeyFile {
-    /// All keys that have no mistake.
-    pub fn compile(&self, form: &KeyForm, problems: &Problems) -> KeyTable {
+    /// All keys that have no mistake, and the limits that their policies must count.
+    pub fn compile(&self, form: &KeyForm, problems: &Problems) -> (KeyTable, Vec<WrittenLimit>) {
         too_many(
             self.keys.value().map_or(0, Vec::len),
             MAX_KEYS,
@@ -77,15 +79,21 @@ impl RawKeyFile {
         let teams = self.teams.entries();
         too_many(teams.len(), MAX_TEAMS, self.teams.span(), "teams", problems);
         let names = teams.iter().map(|(name, _)| name.value.as_str()).collect();
-        let mut found =
-            Found { form, problems, ids: HashMap::new(), digests: HashMap::new(), teams: names };
-        let team = |(name, team): &(Spanned<String>, Field<RawTeam>)| {
-            team.given().map(|team| team.value.compile(name, problems))
+        let mut found = Found {
+            form,
+            problems,
+            ids: HashMap::new(),
+            digests: HashMap::new(),
+            teams: names,
+            limits: WrittenLimits::default(),
         };
-        let teams: Vec<TeamRecord> = teams.iter().filter_map(team).collect();
+        let mut records = Vec::new();
+        for (name, team) in teams {
+            records.extend(team.given().map(|team| team.value.compile(name, &mut found)));
+        }
         let keys: Vec<KeyRecord> =
             self.keys.items().filter_map(|key| key.value.compile(key.span, &mut found)).collect();
-        KeyTable::new(keys, teams)
+        (KeyTable::new(keys, records), found.limits.all())
     }
 }
 
@@ -97,10 +105,11 @@ fn too_many(count: usize, most: usize, span: Option<TextSpan>, what: &str, probl
 }
 
 impl RawTeam {
-    fn compile(&self, name: &Spanned<String>, problems: &Problems) -> TeamRecord {
+    fn compile(&self, name: &Spanned<String>, found: &mut Found<'_>) -> TeamRecord {
+        let owner = || format!("the team \"{}\"", name.shown());
         let record = TeamRecord {
             plan: self.plan.value().map(|plan| Arc::from(&**plan)),
-            limits: limits(&self.limits),
+            limits: found.limits.read(&owner, &self.limits),
             labels: labels(&self.labels),
             ..TeamRecord::new(&name.value)
         };
@@ -111,7 +120,7 @@ impl RawTeam {
                 "labels" => span_in(&self.labels, &fault),
                 _ => None,
             };
-            problems.error(span.unwrap_or(name.span), &fault.message, fault.advice);
+            found.problems.error(span.unwrap_or(name.span), &fault.message, fault.advice);
         }
         record
     }
@@ -124,11 +133,12 @@ impl RawEntry {
             found.check_team(team);
         }
         let text = |field: &Field<String>| field.value().map(|text| Arc::from(&**text));
+        let owner = || id.map_or_else(|| "a key".to_owned(), |id| format!("the key {id}"));
         let record = KeyRecord {
             name: text(&self.name),
             team: text(&self.team),
             plan: text(&self.plan),
-            limits: limits(&self.limits),
+            limits: found.limits.read(&owner, &self.limits),
             labels: labels(&self.labels),
             expires: self.expires.value().map(|date| date.0),
             disabled: self.disabled.copied().unwrap_or_default(),
@@ -258,13 +268,6 @@ impl Found<'_> {
 
 fn line(span: TextSpan) -> usize {
     usize::try_from(span.line).unwrap_or(usize::MAX)
-}
-
-fn limits(field: &Field<Entries<UnitLimit>>) -> Vec<(Arc<str>, Override)> {
-    let limit = |(policy, limit): &(Spanned<String>, Field<UnitLimit>)| {
-        Some((Arc::from(&*policy.value), limit.value()?.0))
-    };
-    field.entries().iter().filter_map(limit).collect()
 }
 
 fn labels(field: &Field<Entries<String>>) -> Vec<(Arc<str>, Arc<str>)> {

@@ -3,6 +3,7 @@
 //! No message about it shows a value from a place where a key or a digest may stand.
 
 mod entries;
+mod limits;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use super::geo_file::FileStamp;
 use super::problem::{Problems, Report, Reported};
 use super::{de, held_text, yaml};
 use entries::RawKeyFile;
+pub use limits::WrittenLimit;
 
 /// The largest file, in MiB. A key with all its fields has about 300 bytes.
 const MAX_MIB: u64 = 64;
@@ -31,6 +33,8 @@ pub struct ApiKeyFile {
     form: KeyForm,
     /// The keys.
     pub table: Arc<KeyTable>,
+    /// Their limits, which their policies must count.
+    pub limits: Arc<[WrittenLimit]>,
     /// Whether these are the keys that the file has now. If not, it has mistakes.
     pub is_current: bool,
 }
@@ -76,14 +80,15 @@ impl ApiKeyFile {
         }
         let (text, stamp) = held_text::read(&path, MAX_MIB).map_err(Unusable::Unreadable)?;
         let problems = Problems::default();
-        let table = compile(&text, form, &problems);
+        let compiled = compile(&text, form, &problems);
         let is_broken = problems.any_errors();
         let report = problems.report(name, &text, &Excerpts::default());
-        match table {
-            Some(table) if !is_broken => {
+        match compiled {
+            Some((table, limits)) if !is_broken => {
                 let (table, form) = (Arc::new(table), form.clone());
                 let name = name.to_owned();
-                let file = Self { path, name, stamp, form, table, is_current: true };
+                let limits = limits.into();
+                let file = Self { path, name, stamp, form, table, limits, is_current: true };
                 Ok(Reading { file, warnings: Some(report) })
             }
             _ => Err(Unusable::Mistakes(report)),
@@ -107,14 +112,18 @@ pub fn mistakes(name: &str, text: &str, form: &KeyForm) -> Option<String> {
 /// The number of keys in a text. None: it has mistakes.
 pub fn number_in(text: &str, form: &KeyForm) -> Option<usize> {
     let problems = Problems::default();
-    let table = compile(text, form, &problems)?;
+    let (table, _) = compile(text, form, &problems)?;
     (!problems.any_errors()).then(|| table.len())
 }
 
-/// The keys of a text, as far as it has no mistakes.
-pub fn compile(text: &str, form: &KeyForm, problems: &Problems) -> Option<KeyTable> {
+/// The keys of a text, as far as it has no mistakes, and their limits.
+pub fn compile(
+    text: &str,
+    form: &KeyForm,
+    problems: &Problems,
+) -> Option<(KeyTable, Vec<WrittenLimit>)> {
     if text.trim().is_empty() {
-        return Some(KeyTable::default());
+        return Some(Default::default());
     }
     let mut tree = yaml::parse_long(text, "write keys: []", problems)?;
     yaml::check_names(&mut tree, problems);

@@ -7,7 +7,7 @@ use super::*;
 
 fn compiled(text: &str) -> Result<KeyTable, String> {
     let problems = Problems::default();
-    let table = compile(text, &KeyForm::default(), &problems);
+    let table = compile(text, &KeyForm::default(), &problems).map(|(table, _)| table);
     let is_broken = problems.any_errors();
     let report = problems.report("keys.yaml", text, &Excerpts::default());
     let told = report
@@ -44,11 +44,11 @@ fn a_file_has_keys_with_their_teams() {
     assert_eq!(acme.key.expires.unwrap().to_string(), "2027-06-30T00:00:00.000Z");
     let limit = |policy| acme.limit(policy).map(|(limit, _)| limit);
     let minute = Some(Span::from_secs(60));
-    assert_eq!(limit("per-key"), Some(Override::Limited { units: 500, window: minute }));
-    assert_eq!(limit("jobs"), Some(Override::Limited { units: 3, window: None }));
+    assert_eq!(limit("per-key"), Some(Override::Limited { units: 500, window: minute }.into()));
+    assert_eq!(limit("jobs"), Some(Override::Limited { units: 3, window: None }.into()));
     assert_eq!(limit("other"), None);
     let second = Some(Span::SECOND);
-    assert_eq!(limit("per-team"), Some(Override::Limited { units: 10, window: second }));
+    assert_eq!(limit("per-team"), Some(Override::Limited { units: 10, window: second }.into()));
     for digest in [DIGEST, &other] {
         let found = table.find(&Sought::Digest(digest.parse().unwrap())).unwrap();
         assert_eq!(found.key.id, acme.key.id);

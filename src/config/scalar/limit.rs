@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use tollgate_core::api_keys;
 use tollgate_core::policy::Policy;
 use tollgate_core::policy::spec::LimitSpec;
 use tollgate_core::scalar::ScalarError;
@@ -59,31 +60,18 @@ impl FromStr for Allowance {
     }
 }
 
-impl Allowance {
-    /// The limit of a single key: a count is in the window of its policy. None: it is money, which
-    /// only its policy can count.
-    pub fn as_override(self) -> Option<Override> {
-        Some(match self.0 {
-            None => Override::Unlimited,
-            Some(LimitSpec::Count(units)) => Override::Limited { units, window: None },
-            Some(LimitSpec::Rate(quota)) => {
-                Override::Limited { units: quota.limit(), window: Some(quota.window()) }
-            }
-            Some(LimitSpec::Money(_)) => return None,
-        })
-    }
-}
-
 /// The limit of a single key: `unlimited`, a rate, or a count or an amount of money in the window of
 /// its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyLimit(Allowance);
+pub struct KeyLimit(pub api_keys::KeyLimit);
+
+read_as_text!(KeyLimit);
 
 impl FromStr for KeyLimit {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        text.parse().map(Self)
+        text.parse().map(|Allowance(limit)| Self(limit.into()))
     }
 }
 
@@ -93,35 +81,6 @@ impl KeyLimit {
     /// # Errors
     /// If the policy counts money and the limit does not, or the other way round.
     pub fn under(self, policy: &Policy) -> Result<Override, ScalarError> {
-        let Self(Allowance(limit)) = self;
-        let limit = limit.map(|limit| policy.limit_in_units(limit)).transpose()?;
-        Allowance(limit).as_override().ok_or_else(of_no_policy)
+        policy.in_units(self.0)
     }
-
-    /// The limit of a key that is created before its policies are known.
-    ///
-    /// # Errors
-    /// If it is money.
-    pub fn of_any_policy(self) -> Result<Override, ScalarError> {
-        self.0.as_override().ok_or_else(of_no_policy)
-    }
-}
-
-/// The limit of an API key under a policy, in units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitLimit(pub Override);
-
-read_as_text!(UnitLimit);
-
-impl FromStr for UnitLimit {
-    type Err = ScalarError;
-
-    fn from_str(text: &str) -> Result<Self, ScalarError> {
-        text.parse().and_then(KeyLimit::of_any_policy).map(Self)
-    }
-}
-
-fn of_no_policy() -> ScalarError {
-    let message = "the limits of an API key are numbers of units, and not money";
-    ScalarError::new(message, "write a number of units: 1 usd is 1_000_000 with 6 digits")
 }

@@ -1,13 +1,14 @@
-//! Warnings of credentials that do not limit what a client can do.
+//! Limits of API keys that their policies cannot count, and warnings of credentials that do not limit
+//! what a client can do.
 
 use std::collections::HashSet;
 
-use tollgate_core::api_keys::Override;
-use tollgate_core::policy::{AuthMethod, KeyExpr, Policy};
+use tollgate_core::policy::{AuthMethod, KeyExpr, Policy, UnfitLimit};
 
 use super::client::RawClient;
 use super::context::Context;
 use super::routes::RawRoute;
+use crate::config::api_keys::WrittenLimit;
 use crate::config::field::List;
 use crate::config::model::{Config, Route};
 use crate::config::node::TextSpan;
@@ -30,6 +31,32 @@ pub fn warn(
     warn_certificates(routes, config, cx);
     if let Some(span) = client.and_then(RawClient::keys_span) {
         warn_limits(span, config, cx);
+    }
+}
+
+/// Reports limits in the file of keys that are not in the units of their policies.
+pub fn check(client: Option<&RawClient>, config: &Config, cx: &Context<'_>) {
+    let span = client.and_then(RawClient::key_file_span);
+    let (Some(span), Some(file)) = (span, &config.files.api_keys) else { return };
+    let unfit = file.limits.iter().filter_map(|written| {
+        let policy = config.policies.iter().find(|it| it.name == written.policy)?;
+        match policy.key_limit(written.limit) {
+            Err(UnfitLimit::Refused(error)) => Some((written, error)),
+            _ => None,
+        }
+    });
+    for (written, error) in unfit.take(MAX_TOLD) {
+        let WrittenLimit { owner, limit, span: place, further, .. } = written;
+        let others = match further {
+            0 => String::new(),
+            1 => ", and such a limit is in one more place".to_owned(),
+            more => format!(", and such a limit is in {more} more places"),
+        };
+        let message = format!(
+            "{}:{}:{}: {owner} has the limit {limit}, but {}{others}",
+            file.name, place.line, place.column, error.message
+        );
+        cx.error(span, &message, error.advice);
     }
 }
 
@@ -124,9 +151,7 @@ fn warn_limits(span: TextSpan, config: &Config, cx: &Context<'_>) {
                     "the key {id} has a limit of the policy \"{policy}\", which does not exist"
                 )),
                 Some(known) => {
-                    if let Override::Limited { units, window } = *limit
-                        && let Err(why) = known.override_limit(units, window)
-                    {
+                    if let Err(UnfitLimit::Ignored(why)) = known.key_limit(*limit) {
                         tell(format!(
                             "the key {id} has a limit that \"{policy}\" cannot count: {why}"
                         ));

@@ -261,6 +261,7 @@ impl RawConfig {
             key_file: around.key_file.take(),
         };
         policies::counters::check(&self.policies, &config, &cx);
+        credentials::check(self.client.value(), &config, &cx);
         if problems.any_errors() {
             return None;
         }

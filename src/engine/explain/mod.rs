@@ -210,7 +210,7 @@ impl Found<'_, '_, '_> {
                 explanation.retry_after_ms = Some(Wait::Ms(wait.as_millis_ceil()));
             }
             Outcome::Deny(_)
-            | Outcome::Unpriced(_)
+            | Outcome::Uncountable(..)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
             | Outcome::Unauthenticated(_)
@@ -299,7 +299,7 @@ impl Found<'_, '_, '_> {
 fn demanding<'p>(outcome: &Outcome<&'p Arc<Policy>>) -> Option<&'p str> {
     match outcome {
         Outcome::Deny(policy)
-        | Outcome::Unpriced(policy)
+        | Outcome::Uncountable(policy, _)
         | Outcome::Unverifiable(policy, _)
         | Outcome::Ambiguous(policy)
         | Outcome::Unauthorized(policy, _) => Some(&policy.name),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tollgate_core::algorithm::Retry;
-use tollgate_core::decision::{Decision, Outcome, Report, Ruling};
+use tollgate_core::decision::{Decision, Outcome, Report, Ruling, Uncountable};
 use tollgate_core::policy::{LimitChoice, LimitOwner, Mode, Policy};
 use tollgate_core::store::{Source, Store};
 use tollgate_core::time::monotonic;
@@ -41,6 +41,7 @@ enum Unreported {
     Exempt,
     LackingKey,
     Unpriced,
+    UnfitLimit,
     Unverifiable,
     Ambiguous,
 }
@@ -51,6 +52,7 @@ impl Unreported {
             Self::Exempt => "exempt",
             Self::LackingKey => "lacking_key",
             Self::Unpriced => "model_unpriced",
+            Self::UnfitLimit => "key_limit_unfit",
             Self::Unverifiable => "unverifiable",
             Self::Ambiguous => "ambiguous",
         }
@@ -93,8 +95,12 @@ impl DecisionMetrics {
             Outcome::Deny(policy) | Outcome::Unauthorized(policy, _) => {
                 return self.count_unreported(policy, Unreported::LackingKey);
             }
-            Outcome::Unpriced(policy) => {
-                return self.count_unreported(policy, Unreported::Unpriced);
+            Outcome::Uncountable(policy, why) => {
+                let outcome = match why {
+                    Uncountable::Model => Unreported::Unpriced,
+                    Uncountable::KeyLimit => Unreported::UnfitLimit,
+                };
+                return self.count_unreported(policy, outcome);
             }
             Outcome::Unverifiable(policy, _) => {
                 return self.count_unreported(policy, Unreported::Unverifiable);

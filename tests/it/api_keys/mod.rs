@@ -8,6 +8,7 @@ mod imports;
 mod invented;
 mod library;
 mod limits;
+mod money;
 mod scale;
 mod stored;
 mod topologies;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{KeyRecord, Override, TeamRecord};
+use super::{KeyLimit, KeyRecord, TeamRecord};
 use crate::text::is_printable;
 
 /// The most limits of a key or a team.
@@ -98,7 +98,7 @@ fn word_faults(field: &'static str, word: Option<&Arc<str>>, faults: &mut Vec<Re
     }
 }
 
-fn limit_faults(limits: &[(Arc<str>, Override)], faults: &mut Vec<RecordFault>) {
+fn limit_faults(limits: &[(Arc<str>, KeyLimit)], faults: &mut Vec<RecordFault>) {
     if limits.len() > MAX_LIMITS {
         let message = format!("there are more than {MAX_LIMITS} limits");
         faults.push(fault("limits", None, message, "use a plan for many policies"));

@@ -6,7 +6,7 @@ use crate::algorithm::WindowText;
 use crate::time::Span;
 
 /// The limit that replaces that of the policy for one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Override {
     /// No limit at all.
     Unlimited,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{KeyDigest, KeyId, Override};
+use super::{KeyDigest, KeyId, KeyLimit};
 use crate::time::Timestamp;
 
 /// What is kept of a key.
@@ -19,7 +19,7 @@ pub struct KeyRecord {
     /// The plan that it has. Without one, it has that of its team.
     pub plan: Option<Arc<str>>,
     /// Its limits by the name of the policy, at most [`MAX_LIMITS`](super::MAX_LIMITS).
-    pub limits: Vec<(Arc<str>, Override)>,
+    pub limits: Vec<(Arc<str>, KeyLimit)>,
     /// Its labels, at most [`MAX_LABELS`](super::MAX_LABELS).
     pub labels: Vec<(Arc<str>, Arc<str>)>,
     /// From when on it is not accepted any more.
@@ -49,7 +49,7 @@ pub struct TeamRecord {
     /// The plan of its keys that have none of their own.
     pub plan: Option<Arc<str>>,
     /// The limits of its keys by the name of the policy.
-    pub limits: Vec<(Arc<str>, Override)>,
+    pub limits: Vec<(Arc<str>, KeyLimit)>,
     /// The labels of its keys that do not have them themselves.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -72,7 +72,7 @@ impl KeyRecord {
     }
 
     /// Its limit for this policy.
-    pub fn limit(&self, policy: &str) -> Option<Override> {
+    pub fn limit(&self, policy: &str) -> Option<KeyLimit> {
         of(&self.limits, policy).copied()
     }
 
@@ -89,7 +89,7 @@ impl TeamRecord {
     }
 
     /// The limit of its keys for this policy.
-    pub fn limit(&self, policy: &str) -> Option<Override> {
+    pub fn limit(&self, policy: &str) -> Option<KeyLimit> {
         of(&self.limits, policy).copied()
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{HeldDigest, KeyRecord, MAX_STORED, Override, RecordFault, TeamRecord};
+use super::{HeldDigest, KeyLimit, KeyRecord, MAX_STORED, Override, RecordFault, TeamRecord};
 use crate::time::{Span, Timestamp};
 
 /// The error of bytes that are not a record.
@@ -59,11 +59,14 @@ struct StoredTeam {
     bounds: StoredBounds,
 }
 
-/// Without units, there is no limit.
+/// Without units and money, there is no limit. An amount of money is kept as a text: its units depend
+/// on the prices of its policy.
 #[derive(Serialize, Deserialize)]
 struct StoredLimit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     units: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    money: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     window_us: Option<u64>,
 }
@@ -101,7 +104,7 @@ impl KeyRecord {
             Ok(HeldDigest { digest, until: held.until_us.map(Timestamp::from_micros) })
         };
         let digests = stored.digests.into_iter().map(digest).collect::<Result<_, _>>()?;
-        let limits = stored.bounds.limits();
+        let limits = stored.bounds.limits()?;
         let plan = stored.bounds.plan.as_deref().map(Arc::from);
         let labels = stored.bounds.labels();
         Ok(Self {
@@ -135,7 +138,7 @@ impl TeamRecord {
     /// If they are not one.
     pub fn from_stored(bytes: &[u8]) -> Result<Self, StoredError> {
         let stored: StoredTeam = serde_json::from_slice(bytes).map_err(|_| StoredError)?;
-        let limits = stored.bounds.limits();
+        let limits = stored.bounds.limits()?;
         let plan = stored.bounds.plan.as_deref().map(Arc::from);
         let labels = stored.bounds.labels();
         Ok(Self { name: stored.name.into(), plan, limits, labels })
@@ -145,18 +148,11 @@ impl TeamRecord {
 impl StoredBounds {
     fn of(
         plan: Option<&str>,
-        limits: &[(Arc<str>, Override)],
+        limits: &[(Arc<str>, KeyLimit)],
         labels: &[(Arc<str>, Arc<str>)],
     ) -> Self {
-        let limit = |(policy, limit): &(Arc<str>, Override)| {
-            let limit = match *limit {
-                Override::Unlimited => StoredLimit { units: None, window_us: None },
-                Override::Limited { units, window } => {
-                    let window_us = window.map(Span::as_micros);
-                    StoredLimit { units: Some(units), window_us }
-                }
-            };
-            (Box::from(&**policy), limit)
+        let limit = |(policy, limit): &(Arc<str>, KeyLimit)| {
+            (Box::from(&**policy), StoredLimit::of(*limit))
         };
         let label =
             |(name, value): &(Arc<str>, Arc<str>)| (Box::from(&**name), Box::from(&**value));
@@ -164,19 +160,46 @@ impl StoredBounds {
         Self { plan: plan.map(Box::from), limits, labels: labels.iter().map(label).collect() }
     }
 
-    fn limits(&self) -> Vec<(Arc<str>, Override)> {
-        let limit = |(policy, limit): (&str, &StoredLimit)| {
-            let limit = limit.units.map_or(Override::Unlimited, |units| Override::Limited {
-                units,
-                window: limit.window_us.map(Span::from_micros),
-            });
-            (Arc::from(policy), limit)
-        };
-        self.limits.iter().map(|(policy, of_key)| limit((policy, of_key))).collect()
+    fn limits(&self) -> Result<Vec<(Arc<str>, KeyLimit)>, StoredError> {
+        let mut limits = Vec::with_capacity(self.limits.len());
+        for (policy, limit) in &self.limits {
+            limits.push((Arc::from(&**policy), limit.limit()?));
+        }
+        Ok(limits)
     }
 
     fn labels(self) -> Vec<(Arc<str>, Arc<str>)> {
         self.labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+}
+
+impl StoredLimit {
+    fn of(limit: KeyLimit) -> Self {
+        let window = |window: Option<Span>| window.map(Span::as_micros);
+        let none = Self { units: None, money: None, window_us: None };
+        match limit {
+            KeyLimit::Units(Override::Unlimited) => none,
+            KeyLimit::Units(Override::Limited { units, window: of }) => {
+                Self { units: Some(units), window_us: window(of), ..none }
+            }
+            KeyLimit::Money { amount, window: of } => {
+                let money = Some(amount.to_string().into_boxed_str());
+                Self { money, window_us: window(of), ..none }
+            }
+        }
+    }
+
+    fn limit(&self) -> Result<KeyLimit, StoredError> {
+        let window = self.window_us.map(Span::from_micros);
+        match (&self.money, self.units) {
+            (None, None) => Ok(Override::Unlimited.into()),
+            (None, Some(units)) => Ok(Override::Limited { units, window }.into()),
+            (Some(money), None) => {
+                let amount = money.parse().map_err(|_| StoredError)?;
+                Ok(KeyLimit::Money { amount, window })
+            }
+            (Some(_), Some(_)) => Err(StoredError),
+        }
     }
 }
 

@@ -110,14 +110,20 @@ fn both_secrets_of_a_rotation_hold_until_the_old_one_ends() {
 fn full() -> KeyRecord {
     let new = NewKey::generate(&KeyForm::default());
     let window = Some(Span::from_secs(60));
+    let money = |amount: &str, window| KeyLimit::Money {
+        amount: amount.parse().expect("an amount"),
+        window,
+    };
     KeyRecord {
         name: Some("acme, production".into()),
         team: Some("acme".into()),
         plan: Some("pro".into()),
         limits: vec![
-            ("free".into(), Override::Unlimited),
-            ("jobs".into(), Override::Limited { units: 5, window: None }),
-            ("per-key".into(), Override::Limited { units: 500, window }),
+            ("budget".into(), money("2.50 usd", window)),
+            ("free".into(), Override::Unlimited.into()),
+            ("jobs".into(), Override::Limited { units: 5, window: None }.into()),
+            ("per-key".into(), Override::Limited { units: 500, window }.into()),
+            ("total".into(), money("1 eur", None)),
         ],
         labels: vec![("env".into(), "prod".into())],
         expires: Some(at(10)),
@@ -156,19 +162,40 @@ fn the_stored_form_does_not_change() {
     let stored = br#"{"id":"7f2m9qd0v3xk","name":"a","team":"t","expires_us":1,"disabled":true,"revoked_us":2,"digests":[{"sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","until_us":3}],"plan":"p","limits":{"free":{},"jobs":{"units":4},"per-key":{"units":5,"window_us":6}},"labels":{"env":"prod"}}"#;
     let record = KeyRecord::from_stored(stored).unwrap();
     assert_eq!(record.to_stored().unwrap(), stored);
-    assert_eq!(record.limit("free"), Some(Override::Unlimited));
-    assert_eq!(record.limit("jobs"), Some(Override::Limited { units: 4, window: None }));
+    assert_eq!(record.limit("free"), Some(Override::Unlimited.into()));
+    let four = Override::Limited { units: 4, window: None };
+    assert_eq!(record.limit("jobs"), Some(four.into()));
     assert_eq!(record.label("env"), Some("prod"));
     assert!(record.digests[0].digest.is(&KeyDigest::of(b"abc")));
     let newer = br#"{"id":"7f2m9qd0v3xk","digests":[],"of_a_later_version":[1]}"#;
     assert!(KeyRecord::from_stored(newer).is_ok());
 }
 
+/// The units of an amount depend on the prices, so the amount itself is stored.
+#[test]
+fn an_amount_of_money_is_stored_as_it_is_written() {
+    let with = |limits: &str| {
+        let record = format!(r#"{{"id":"7f2m9qd0v3xk","digests":[],"limits":{{{limits}}}}}"#);
+        KeyRecord::from_stored(record.as_bytes())
+    };
+    let stored = r#""a":{"money":"2.5 usd","window_us":86400000000},"b":{"money":"1 eur"}"#;
+    let record = with(stored).unwrap();
+    assert_eq!(record.limit("a").unwrap().to_string(), "2.5 usd/1d");
+    assert_eq!(record.limit("b").unwrap().to_string(), "1 eur");
+    let again = String::from_utf8(record.to_stored().unwrap()).unwrap();
+    assert!(again.contains(stored), "{again}");
+    for unreadable in ["2.5", "", "2.5 usd/day", "many usd"] {
+        let limit = format!(r#""a":{{"money":"{unreadable}"}}"#);
+        assert_eq!(with(&limit), Err(StoredError), "it is never read as no limit: {limit}");
+    }
+    assert_eq!(with(r#""a":{"money":"1 usd","units":1}"#), Err(StoredError));
+}
+
 #[test]
 fn every_bound_has_a_fault_that_names_its_field() {
     let long = |length| Arc::<str>::from("x".repeat(length));
     let many = |count: usize| (0..count).map(|n| Arc::<str>::from(format!("n{n}")));
-    let limit = Override::Unlimited;
+    let limit = KeyLimit::from(Override::Unlimited);
     let at_most = KeyRecord {
         name: Some(long(MAX_NAME)),
         team: Some(long(MAX_TEAM)),

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Headroom, Report, Ruling};
+use super::{Headroom, Report, Ruling, Uncountable};
 use crate::algorithm::{Algorithm, Retry, Verdict};
-use crate::api_keys::Override;
 use crate::digest::Key;
-use crate::policy::{Beside, Estimate, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
+use crate::policy::{
+    Beside, Estimate, Limit, LimitChoice, Mode, OverrideLimit, OwnLimit, Policy, Subject,
+};
 use crate::store::{Answer, Charge, HoldingTimes, Source};
 use crate::time::{Span, Timestamp};
 
@@ -42,29 +43,30 @@ impl<'r> Claim<&'r Arc<Policy>> {
     /// The claim of `policy` for the subject's request, whose counter is `key`. None if the
     /// client has no limit. If keys can have limits of their own, this is not known yet, so
     /// the result is a claim.
+    ///
+    /// # Errors
+    /// If the policy cannot count the request.
     pub(super) fn new(
         subject: &Subject<'_, '_>,
         policy: &'r Arc<Policy>,
         key: Key,
-    ) -> Option<Self> {
-        let (limit, instead) = match subject.key_limit(policy) {
-            Some((Override::Unlimited, _)) => (LimitChoice::Unlimited, None),
-            Some((Override::Limited { units, window }, owner)) => {
-                let made = subject.counted_limit(policy, units, window);
-                let made = made.map(|it| Box::new(OverrideLimit { owner, ..it }));
-                (subject.limit(policy), made)
-            }
-            None => (subject.limit(policy), None),
+    ) -> Result<Option<Self>, Uncountable> {
+        let (limit, instead) = match subject.own_limit(policy) {
+            OwnLimit::Absent => (subject.limit(policy), None),
+            OwnLimit::Unlimited => (LimitChoice::Unlimited, None),
+            OwnLimit::Limited(own) => (subject.limit(policy), Some(own)),
+            OwnLimit::Uncountable => return Err(Uncountable::KeyLimit),
         };
         if limit == LimitChoice::Unlimited && instead.is_none() && policy.overrides.is_none() {
-            return None;
+            return Ok(None);
         }
         let estimate = subject.estimate(policy).map(Box::new);
         let cost = match &estimate {
             Some(estimate) => policy.cost.reserved(estimate),
             None => subject.cost(policy),
         };
-        Some(Self { policy, key, limit, instead, cost, estimate })
+        let claim = Self { policy, key, limit, instead, cost, estimate };
+        if claim.is_unpriced() { Err(Uncountable::Model) } else { Ok(Some(claim)) }
     }
 
     pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
@@ -96,7 +98,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     }
 
     /// Whether the request uses a model without a price.
-    pub(super) fn is_unpriced(&self) -> bool {
+    fn is_unpriced(&self) -> bool {
         let estimate = self.estimate.as_ref().filter(|_| self.policy().cost.prices().is_some());
         estimate.is_some_and(|estimate| estimate.is_unpriced())
     }

@@ -95,12 +95,12 @@ impl<'r> Claims<&'r Arc<Policy>> {
             let outcome = match subject.key(policy) {
                 KeyFor::Key(_) if subject.has_ambiguous_cost(policy) => Outcome::Ambiguous(policy),
                 KeyFor::Key(key) => match Claim::new(subject, policy, key) {
-                    Some(claim) if claim.is_unpriced() => Outcome::Unpriced(policy),
-                    Some(claim) => {
+                    Err(why) => Outcome::Uncountable(policy, why),
+                    Ok(Some(claim)) => {
                         list.push(claim);
                         continue;
                     }
-                    None => {
+                    Ok(None) => {
                         skip(policy, Skip::Unlimited);
                         continue;
                     }

@@ -95,7 +95,7 @@ impl HeaderWriter {
             | Outcome::Unavailable(_)
             | Outcome::Unverifiable(..)
             | Outcome::Deny(_)
-            | Outcome::Unpriced(_)
+            | Outcome::Uncountable(..)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
             | Outcome::Denied(_)

@@ -37,6 +37,7 @@ mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod uncountable;
 mod watch;
 
 pub use api_fields::{ApiFields, FieldApi};
@@ -52,4 +53,5 @@ pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use peek::Peeked;
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
+pub use uncountable::Uncountable;
 pub use watch::{Movement, Passage};

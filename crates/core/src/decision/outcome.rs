@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Lease, Report, Reports, Ruling};
+use super::{Lease, Report, Reports, Ruling, Uncountable};
 use crate::algorithm::Retry;
 use crate::policy::{AuthRefusal, Denial, Mode, Policy, TokenFault};
 use crate::time::Span;
@@ -36,9 +36,8 @@ pub enum Outcome<P> {
     Unavailable(Span),
     /// The request lacks the key that this policy demands. Nothing was counted.
     Deny(P),
-    /// The request names a model that has no price, and this policy counts money. Nothing was
-    /// counted.
-    Unpriced(P),
+    /// This policy cannot say what the request costs or may cost. Nothing was counted.
+    Uncountable(P, Uncountable),
     /// The request's bearer token, which this policy demands, cannot be verified yet. The
     /// value is the time until a retry is useful. Nothing was counted.
     Unverifiable(P, Span),
@@ -62,7 +61,7 @@ impl Outcome<&Arc<Policy>> {
             Self::Refuse(retry) => Outcome::Refuse(retry),
             Self::Unavailable(wait) => Outcome::Unavailable(wait),
             Self::Deny(policy) => Outcome::Deny(Arc::clone(policy)),
-            Self::Unpriced(policy) => Outcome::Unpriced(Arc::clone(policy)),
+            Self::Uncountable(policy, why) => Outcome::Uncountable(Arc::clone(policy), why),
             Self::Unverifiable(policy, wait) => Outcome::Unverifiable(Arc::clone(policy), wait),
             Self::Ambiguous(policy) => Outcome::Ambiguous(Arc::clone(policy)),
             Self::Unauthorized(policy, fault) => Outcome::Unauthorized(Arc::clone(policy), fault),

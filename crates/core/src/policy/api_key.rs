@@ -10,7 +10,6 @@ mod tests;
 mod verified;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use tracing::warn;
 
@@ -19,9 +18,21 @@ use super::identified::{Identified, KnownKey};
 use super::key_settings::{KeySettings, digest};
 use super::pairs;
 use super::value::{Single, Tag};
-use super::{ApiKeySettings, LimitOwner, OverrideLimit, Policy, Subject};
-use crate::api_keys::{Found, KeyDigest, KeyRefusal, Override, Sought};
-use crate::time::Span;
+use super::{ApiKeySettings, LimitOwner, OverrideLimit, Policy, Subject, UnfitLimit};
+use crate::api_keys::{Found, KeyDigest, KeyId, KeyLimit, KeyRefusal, Sought};
+
+/// The limit of a request's API key or team under one policy.
+#[derive(Debug)]
+pub(crate) enum OwnLimit {
+    /// There is none, or the policy cannot count it: its other limits hold.
+    Absent,
+    /// There is no limit.
+    Unlimited,
+    /// This limit holds instead of the policy's.
+    Limited(Box<OverrideLimit>),
+    /// It is not in the units of the policy, so that requests cannot be judged.
+    Uncountable,
+}
 
 impl<'q> Subject<'_, 'q> {
     /// The same client with this API key, whichever key the request has.
@@ -142,31 +153,45 @@ impl<'r> Subject<'r, '_> {
         }
     }
 
-    /// The limit of `policy` that belongs to the request's key or team.
-    pub fn key_limit(&self, policy: &Policy) -> Option<(Override, LimitOwner)> {
+    /// The limit for `policy` that belongs to the request's key or team.
+    pub fn key_limit(&self, policy: &Policy) -> Option<(KeyLimit, LimitOwner)> {
         self.clients.settings.keys.as_ref()?;
         self.known_key()?.limit(&policy.name)
     }
 
-    /// The limit of the request's key or team in the form in which `policy` counts it. None, with a line in the log, if the
-    /// policy cannot count it any more.
-    pub(crate) fn counted_limit(
-        &self,
-        policy: &Policy,
-        units: u64,
-        window: Option<Span>,
-    ) -> Option<OverrideLimit> {
-        let made = policy.override_limit(units, window);
-        made.map_err(|error| {
-            let mut told = self.clients.misfits.0.lock();
-            if !told.contains(&policy.name) {
-                told.push(Arc::clone(&policy.name));
-                let policy = &policy.name;
-                warn!(%policy, %error, "the limit of an API key or a team does not fit its policy \
-                    and is ignored");
+    /// The limit of the request's key or team, as `policy` counts it. A limit that it cannot count is
+    /// in the log.
+    pub(crate) fn own_limit(&self, policy: &Policy) -> OwnLimit {
+        let Some((limit, owner)) = self.key_limit(policy) else { return OwnLimit::Absent };
+        match policy.key_limit(limit) {
+            Ok(None) => OwnLimit::Unlimited,
+            Ok(Some(made)) => OwnLimit::Limited(Box::new(OverrideLimit { owner, ..made })),
+            Err(unfit) => self.unfit(policy, limit, &unfit),
+        }
+    }
+
+    #[cold]
+    fn unfit(&self, policy: &Policy, limit: KeyLimit, unfit: &UnfitLimit) -> OwnLimit {
+        let (misfits, name) = (&self.clients.misfits, &policy.name);
+        match unfit {
+            UnfitLimit::Ignored(error) => {
+                if misfits.is_new(name, None) {
+                    warn!(policy = %name, %error, "the limit of an API key or a team does not fit \
+                        its policy and is ignored");
+                }
+                OwnLimit::Absent
             }
-        })
-        .ok()
+            UnfitLimit::Refused(error) => {
+                let id = self.known_key().map(|key| key.key.id);
+                if misfits.is_new(name, id) {
+                    let key = id.as_ref().map(KeyId::as_str);
+                    let (cause, remedy) = (&error.message, error.advice);
+                    warn!(policy = %name, key, %limit, %cause, remedy, "the limit of an API key or \
+                        its team cannot be counted, and requests with the key are refused");
+                }
+                OwnLimit::Uncountable
+            }
+        }
     }
 
     /// The text of the request's API key. The same key identifies the same client, whichever part

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderName;
 
 use super::LimitOwner;
-use crate::api_keys::{KeyDigest, KeyEntry, KeyForm, KeyTable, Override, Sought};
+use crate::api_keys::{KeyDigest, KeyEntry, KeyForm, KeyLimit, KeyTable, Sought};
 
 /// How the API keys of requests are known.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl KeyEntry {
     }
 
     /// Its limit for this policy: its own, or that of its team.
-    pub fn limit(&self, policy: &str) -> Option<(Override, LimitOwner)> {
+    pub fn limit(&self, policy: &str) -> Option<(KeyLimit, LimitOwner)> {
         let own = self.key.limit(policy).map(|limit| (limit, LimitOwner::Key));
         let of_team = || Some((self.team.as_ref()?.limit(policy)?, LimitOwner::Team));
         own.or_else(of_team)

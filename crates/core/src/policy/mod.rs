@@ -34,6 +34,7 @@ mod identified;
 #[cfg(feature = "jwt")]
 mod jwt;
 mod key;
+mod key_limit;
 mod key_settings;
 mod key_text;
 mod missing_key;
@@ -64,6 +65,7 @@ pub use access::{
 };
 #[cfg(feature = "agents")]
 pub use agent::{Agent, AgentFault, Agents, MAX_AGENTS};
+pub(crate) use api_key::OwnLimit;
 pub use auth::{AuthFault, AuthMethod, AuthRefusal, Challenges, Scheme};
 pub use body::{BodyContent, BodyReading, BodyWords, MAX_POINTERS};
 pub use classes::{
@@ -87,6 +89,7 @@ pub use jwt::{
     JwtSettings, KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys, VerifyingKey,
 };
 pub use key::{KeyExpr, KeyExprError};
+pub use key_limit::UnfitLimit;
 pub use key_settings::{IdentityPart, KeySettings};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use missing_key::MissingKey;

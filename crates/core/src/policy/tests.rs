@@ -8,6 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::{Secret, SharedSecret};
+use crate::meter::{MeterSpec, Tariff, UsageApi};
+use crate::price::{PriceTable, Prices};
 use crate::request::{Content, PathMatch, PathPattern, RequestView};
 use crate::time::{Span, Timestamp};
 
@@ -63,6 +65,15 @@ pub(super) fn policy_of(key: KeyExpr) -> Policy {
     let quota = Quota::new(100, Span::from_secs(60)).unwrap();
     let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
     Policy { missing_key: MissingKey::Deny, ..Policy::new("p", key, algorithm) }
+}
+
+/// A policy that counts money in this denomination, without a price of any model.
+pub(super) fn in_money(denomination: &str) -> Policy {
+    let table = Arc::new(PriceTable::new([]));
+    let denomination = denomination.parse().unwrap();
+    let prices = Arc::new(Prices { denomination, table, unknown: None });
+    let meter = MeterSpec::Usage { api: UsageApi::OpenAi, tariff: Tariff::Prices(prices) };
+    Policy { cost: Cost::Metered { reserve: 1, estimate: None, meter }, ..policy("ip") }
 }
 
 impl Case {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{Currency, Decimal, DecimalError, Denomination};
 
 /// An amount of money as it is written. How many units it is depends on the [`Denomination`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Amount {
     number: Decimal,
     /// Its currency.

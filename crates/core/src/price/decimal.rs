@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A decimal fraction: `value` times 10 to the power of `-decimals`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decimal {
     value: u64,
     /// How many decimals are written, without zeros at the end.

@@ -130,7 +130,7 @@ impl Counts {
         }
         let lacking = match decision.outcome {
             Outcome::Deny(policy)
-            | Outcome::Unpriced(policy)
+            | Outcome::Uncountable(policy, _)
             | Outcome::Unverifiable(policy, _)
             | Outcome::Unauthorized(policy, _) => Some(policy),
             Outcome::Ambiguous(_) => {

@@ -148,7 +148,7 @@ fn keys(asked: &Asked<'_>) -> Result<Keys, Problem> {
         let detail = "no key is looked up in the store, because client.keys.store is false";
         return Err(Problem::conflict(detail));
     }
-    Ok(keys.under(settings))
+    Ok(keys.under(settings, &asked.view.snapshot.policies))
 }
 
 fn now(asked: &Asked<'_>) -> Timestamp {

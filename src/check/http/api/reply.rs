@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tollgate_core::algorithm::{Retry, Verdict};
-use tollgate_core::decision::{Outcome, Report, Ruling};
+use tollgate_core::decision::{Outcome, Report, Ruling, Uncountable};
 use tollgate_core::policy::{AuthFault, Policy};
 use tollgate_core::store::Source;
 use tollgate_core::time::Span;
@@ -85,7 +85,8 @@ pub const fn outcome_word<P>(outcome: &Outcome<P>) -> &'static str {
         Outcome::Refuse(_) => "refused",
         Outcome::Unavailable(_) | Outcome::Unverifiable(..) => "unavailable",
         Outcome::Deny(_) | Outcome::Ambiguous(_) => "key_missing",
-        Outcome::Unpriced(_) => "model_unpriced",
+        Outcome::Uncountable(_, Uncountable::Model) => "model_unpriced",
+        Outcome::Uncountable(_, Uncountable::KeyLimit) => "key_limit_unfit",
         Outcome::Unauthorized(..) => "token_invalid",
         Outcome::Denied(_) => "denied",
         Outcome::Unauthenticated(refusal) => refusal.fault.word(),
@@ -115,7 +116,7 @@ impl Reply {
             Outcome::Refuse(retry) => wait_ms(*retry),
             Outcome::Unavailable(_) | Outcome::Unverifiable(..) => Some(UNAVAILABLE_MS),
             Outcome::Deny(_)
-            | Outcome::Unpriced(_)
+            | Outcome::Uncountable(..)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..)
             | Outcome::Denied(_) => None,

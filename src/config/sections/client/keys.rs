@@ -180,6 +180,11 @@ impl RawKeys {
         }
     }
 
+    /// Where `file` is written.
+    pub fn file_span(&self) -> Option<TextSpan> {
+        self.file.span()
+    }
+
     /// Where `foreign` is written.
     pub fn foreign_span(&self) -> Option<TextSpan> {
         self.foreign.given().filter(|foreign| foreign.value).map(|foreign| foreign.span)

@@ -285,6 +285,11 @@ impl RawClient {
         self.keys.span()
     }
 
+    /// Where the file of the keys is written.
+    pub fn key_file_span(&self) -> Option<TextSpan> {
+        self.keys.value()?.file_span()
+    }
+
     /// The section `geo`, if it is written.
     pub fn geo(&self) -> &Field<RawGeo> {
         &self.geo

@@ -95,7 +95,7 @@ fn told(decision: &Decision<&Arc<Policy>>) -> String {
         Outcome::Refuse(retry) => format!("refuse {retry:?}"),
         Outcome::Unavailable(wait) => format!("unavailable {wait:?}"),
         Outcome::Deny(policy) => format!("deny {}", policy.name),
-        Outcome::Unpriced(policy) => format!("unpriced {}", policy.name),
+        Outcome::Uncountable(policy, why) => format!("uncountable {} {why:?}", policy.name),
         Outcome::Unverifiable(policy, wait) => format!("unverifiable {} {wait:?}", policy.name),
         Outcome::Ambiguous(policy) => format!("ambiguous {}", policy.name),
         Outcome::Denied(denial) => format!("denied {denial:?}"),

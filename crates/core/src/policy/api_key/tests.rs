@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::api_keys::{HeldDigest, KeyEntry, KeyForm, KeyRecord, KeyTable, NewKey, TeamRecord};
-use crate::policy::tests::{Case, bearer, policy, users_by_token, with};
+use crate::api_keys::{
+    HeldDigest, KeyEntry, KeyForm, KeyRecord, KeyTable, NewKey, Override, TeamRecord,
+};
+use crate::policy::tests::{Case, bearer, in_money, policy, users_by_token, with};
 use crate::policy::{AuthFault, AuthMethod, KeyExpr, KeyFor, LimitChoice, TokenFault};
 use crate::time::Timestamp;
 
@@ -157,15 +159,32 @@ fn parts_of_a_key_are_those_of_its_team_if_it_has_none() {
 fn the_limit_of_a_key_comes_before_that_of_its_plan() {
     let limited = file(|record| {
         let limit = Override::Limited { units: 7, window: None };
-        record.limits = vec![("p".into(), limit), ("free".into(), Override::Unlimited)];
+        record.limits =
+            vec![("p".into(), limit.into()), ("free".into(), Override::Unlimited.into())];
     });
     let case = limited.case(&[("x-api-key", limited.text(0))]);
     let of = |policy: &Policy| case.ask(policy, |subject| subject.key_limit(policy));
-    let seven = Override::Limited { units: 7, window: None };
+    let seven = Override::Limited { units: 7, window: None }.into();
     assert_eq!(of(&policy("api_key")), Some((seven, LimitOwner::Key)));
     let other = Policy::new("other", KeyExpr::Ip, policy("ip").algorithm);
     assert_eq!(of(&other), None);
     assert_eq!(case.ask(&other, |subject| subject.limit(&other)), LimitChoice::Own);
+}
+
+/// The own limit of the policy could be far above the one that was meant.
+#[test]
+fn a_limit_in_other_units_than_those_of_its_policy_judges_nothing() {
+    let amount = "2.50 usd".parse().unwrap();
+    let limited = file(|record| {
+        record.limits = vec![("p".into(), KeyLimit::Money { amount, window: None })];
+    });
+    let case = limited.case(&[("x-api-key", limited.text(0))]);
+    let of = |policy: &Policy| case.ask(policy, |subject| subject.own_limit(policy));
+    assert!(matches!(of(&policy("api_key")), OwnLimit::Uncountable));
+    let OwnLimit::Limited(own) = of(&in_money("usd-6")) else { panic!("it is counted") };
+    assert_eq!((own.algorithm.limit(), own.owner), (2_500_000, LimitOwner::Key));
+    let other = Policy::new("other", KeyExpr::Ip, policy("ip").algorithm);
+    assert!(matches!(of(&other), OwnLimit::Absent));
 }
 
 /// What a directory answers is used once, before the key is used.

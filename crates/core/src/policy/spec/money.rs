@@ -10,7 +10,6 @@ use super::{
 use crate::algorithm::{MAX_LIMIT, Quota};
 use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::meter::{MeterSpec, Tariff, Weights};
-use crate::policy::Policy;
 use crate::price::{Amount, AmountError, DecimalError, Denomination, Prices};
 use crate::scalar::{self, ScalarError};
 
@@ -74,32 +73,6 @@ impl MoneyLimit {
     fn rate(&self, units: u64) -> Option<LimitSpec> {
         let window = self.per?.window();
         Quota::new(units, window).ok().map(LimitSpec::Rate)
-    }
-}
-
-impl Policy {
-    /// A limit of a single key of this policy, in its units.
-    ///
-    /// # Errors
-    /// If the policy counts units of another kind, or the amount cannot be counted.
-    pub fn limit_in_units(&self, limit: LimitSpec) -> Result<LimitSpec, ScalarError> {
-        match (limit, self.cost.prices()) {
-            (LimitSpec::Money(money), Some(prices)) => {
-                let units = money.units(prices.denomination)?;
-                Ok(money.rate(units).unwrap_or(LimitSpec::Count(units)))
-            }
-            (LimitSpec::Money(_), None) => {
-                let message = format!("the policy \"{}\" does not count money", self.name);
-                Err(ScalarError::new(message, "write a number of units, like 500"))
-            }
-            (_, Some(prices)) => {
-                let money = prices.denomination;
-                let message =
-                    format!("the policy \"{}\" counts money in {}", self.name, money.currency);
-                Err(ScalarError::new(message, "write an amount and its currency, like 500 usd"))
-            }
-            (other, None) => Ok(other),
-        }
     }
 }
 
