@@ -26,6 +26,7 @@ mod profiles;
 mod refunds;
 mod retries;
 mod services;
+mod settled_later;
 mod sharing;
 mod topologies;
 mod waits;
