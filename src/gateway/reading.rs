@@ -9,7 +9,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::EXPECT;
 use http::request::Parts;
 use http::{HeaderMap, Response};
@@ -174,26 +173,24 @@ impl Gateway {
         let mut reader = BodyReader::new(body, max_bytes, client.demand, &self.filters.requests)?;
         let mut held = HeldBody::new(Arc::clone(&self.bodies.memory), &hint);
         let kept = hold(&mut reader, &mut held, settings.max).await?;
-        let blocks = held.blocks();
-        let is_empty = held.bytes() == 0;
+        let found = match kept {
+            Ok(()) if held.bytes() == 0 => Ok(settings.words.in_nothing().into()),
+            Ok(()) => self.search(reading, coding, &mut held, settings, &head.headers).await,
+            Err(failure) => Err(failure),
+        };
         let body = reader.into_rest().beginning_with(held);
-        if let Err(failure) = kept {
-            return Err(Unread::Beyond(failure, body));
-        }
-        if is_empty {
-            return Ok((settings.words.in_nothing().into(), body));
-        }
-        match self.search(reading, (coding, blocks), settings, &head.headers).await {
+        match found {
             Ok(content) => Ok((content, body)),
             Err(failure) => Err(Unread::Beyond(failure, body)),
         }
     }
 
-    /// Searches the blocks of a body in this coding.
+    /// Searches a body in this coding.
     async fn search(
         &self,
         reading: BodyReading<'_>,
-        (coding, blocks): (Coding, impl Iterator<Item = Bytes>),
+        coding: Coding,
+        held: &mut HeldBody,
         settings: &ReadBodySettings,
         headers: &HeaderMap,
     ) -> Result<BodyContent, Failure> {
@@ -201,13 +198,15 @@ impl Gateway {
         let mut search =
             Search { reading, memory, copies: Vec::new(), left: settings.max, in_turn: 0 };
         if coding == Coding::Identity {
-            for block in blocks {
-                search.add(&block).await?;
+            for block in held.blocks() {
+                search.add(block).await?;
             }
             return Ok(search.reading.end_all(headers));
         }
         let _turn = self.bodies.decoding.acquire().await.ok();
         let broken = || Ok(settings.words.all(Err(ContentFault::Compression)).into());
+        // The blocks are shared, and not copied.
+        let blocks = held.blocks().cloned();
         let Ok(mut decoder) = Decoder::new(coding, blocks) else { return broken() };
         let mut piece = vec![0; PIECE_BYTES];
         loop {

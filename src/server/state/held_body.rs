@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
+use smallvec::SmallVec;
 
 use super::body_memory::{BodyMemory, MemoryPart};
 
@@ -57,21 +58,23 @@ impl HeldBody {
     /// If there is no memory for them. Nothing is copied then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), NoMemory> {
         let mut rest = bytes;
-        let mut added = VecDeque::new();
+        let mut added: SmallVec<[_; 1]> = SmallVec::new();
         let room = self.last.as_ref().map_or(0, |(block, _)| block.capacity() - block.len());
         let mut missing = bytes.len().saturating_sub(room);
         let mut size = self.last.as_ref().map_or(FIRST_BLOCK / 2, |(block, _)| block.capacity());
         while missing > 0 {
-            size = (size * 2).min(LARGEST_BLOCK);
+            // Most bodies arrive at once, and then have one block.
+            size = (size * 2).max(missing).min(LARGEST_BLOCK);
             let part = self.memory.take(size).ok_or(NoMemory)?;
-            added.push_back((Vec::with_capacity(size), part));
+            added.push((Vec::with_capacity(size), part));
             missing = missing.saturating_sub(size);
         }
+        let mut added = added.into_iter();
         while !rest.is_empty() {
             let is_full = |block: &Vec<u8>| block.len() == block.capacity();
             if self.last.as_ref().is_none_or(|(block, _)| is_full(block)) {
                 self.end_block();
-                self.last = added.pop_front();
+                self.last = added.next();
             }
             let Some((block, _)) = &mut self.last else { break };
             let (fitting, others) = rest.split_at(rest.len().min(block.capacity() - block.len()));
@@ -113,10 +116,10 @@ impl HeldBody {
         self.bytes = self.blocks.iter().map(|it| u64::try_from(it.len()).unwrap_or(u64::MAX)).sum();
     }
 
-    /// All blocks. They are shared, and not copied.
-    pub fn blocks(&mut self) -> impl Iterator<Item = Bytes> + use<> {
+    /// All blocks.
+    pub fn blocks(&mut self) -> impl Iterator<Item = &Bytes> {
         self.end_block();
-        self.blocks.clone().into_iter()
+        self.blocks.iter()
     }
 
     /// The next frame that is forwarded. None: there are no others.
@@ -191,11 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn what_arrives_at_once_is_one_block() {
+        let (memory, mut body) = held(1024 * 1024, true);
+        body.push(&[b'a'; 5000]).expect("there is memory");
+        assert_eq!((body.blocks().count(), memory.used()), (1, 5000));
+        body.push(&[b'b'; 100_000]).expect("there is memory");
+        let sizes: Vec<usize> = body.blocks().map(Bytes::len).collect();
+        assert_eq!(sizes, [5000, LARGEST_BLOCK, 100_000 - LARGEST_BLOCK]);
+        assert_eq!(memory.used(), 5000 + 2 * u64::try_from(LARGEST_BLOCK).unwrap());
+    }
+
+    #[test]
     fn without_memory_nothing_more_is_kept() {
         let (memory, mut body) = held(3 * 1024, true);
         body.push(&[b'a'; 1500]).expect("there is memory");
         assert_eq!(body.push(&[b'b'; 2000]), Err(NoMemory));
-        assert_eq!((body.bytes(), memory.used()), (1500, 3 * 1024));
+        assert_eq!((body.bytes(), memory.used()), (1500, 1500));
         body.push_last(Bytes::from_static(b"rest"));
         assert_eq!(bytes_of(body).len(), 1504);
         assert_eq!(memory.used(), 0);
@@ -234,7 +248,7 @@ mod tests {
             }
             let whole = pieces.concat();
             prop_assert_eq!(body.bytes(), u64::try_from(whole.len()).unwrap());
-            let blocks: Vec<u8> = body.blocks().flatten().collect();
+            let blocks: Vec<u8> = body.blocks().flatten().copied().collect();
             prop_assert_eq!(&blocks, &whole);
             prop_assert_eq!(&bytes_of(body), &whole);
             prop_assert_eq!(memory.used(), 0);
