@@ -49,15 +49,17 @@ const fn not_unescaped(word: u64) -> u64 {
 /// that of no byte before it.
 fn run(bytes: &[u8], marks: impl Fn(u64) -> u64) -> usize {
     let mut read = 0;
-    // Most keys and many values end in the first word.
     while let Some(word) = word_at(bytes, read) {
         let found = marks(word) & each(0x80);
         if found != 0 {
             return read + first_mark(found);
         }
+        // Most keys and many values end in the first word, so blocks begin after it.
+        if read == 0 {
+            let blocks = bytes[WORD..].chunks_exact(BLOCK);
+            read = BLOCK * blocks.take_while(|block| !has_mark(block, &marks)).count();
+        }
         read += WORD;
-        let blocks = bytes[read..].chunks_exact(BLOCK);
-        read += BLOCK * blocks.take_while(|block| !has_mark(block, &marks)).count();
     }
     // The bytes that are missing end the run.
     let mut last = [0; WORD];
