@@ -187,7 +187,10 @@ impl Follow for Members {
         self.text.byte(byte);
     }
 
-    fn lone_half(&mut self) {}
+    fn lone_half(&mut self) {
+        // No UTF-8 has it, so the text is none of those that are searched for.
+        self.text.byte(0xFF);
+    }
 
     fn open_object(&mut self) {
         self.end_id(Id::Other);

@@ -88,6 +88,18 @@ fn a_message_with_two_readings_has_none() {
 }
 
 #[test]
+fn half_of_a_surrogate_pair_makes_another_name() {
+    for half in [r"\ud800", r"\udc00"] {
+        let other = format!("{{\"id\":1,\"method{half}\":\"x\"}}");
+        assert_eq!(message(&other), Some(RpcMessage::Unanswered), "{other}");
+        let both = format!("{{\"{half}id\":1,\"id\":2,\"method\":\"x\",\"ID{half}\":3}}");
+        assert_eq!(message(&both), call("2", false), "{both}");
+        let tool = format!("{{\"id\":1,\"method\":\"tools/call{half}\"}}");
+        assert_eq!(message(&tool), call("1", false), "{tool}");
+    }
+}
+
+#[test]
 fn what_is_kept_has_a_bound() {
     let mut scanner = MessageScanner::default();
     scanner.read(b"{\"method\":\"");
