@@ -5,6 +5,7 @@ mod documents;
 mod event_streams;
 mod files;
 mod money;
+mod readings;
 mod streams;
 mod values;
 

@@ -77,25 +77,38 @@ impl Text {
         let mut read = 0;
         loop {
             let rest = &bytes[read..];
-            // After half of a surrogate pair, the next character shows that the other is missing.
-            if let Some(unit) = escaped_unit(rest) {
-                self.unit(unit, follower);
-                read += UNIT_BYTES;
-            } else if self.high.is_some() {
+            let bytes = match rest.first() {
+                None | Some(b'"') => return read,
+                Some(b'\\') => self.whole_escape(rest, follower),
+                // It shows that the other half of a surrogate pair is missing.
+                Some(_) if self.high.is_some() => return read,
+                Some(_) => {
+                    let run = character_run(rest);
+                    if follower.wants_text() {
+                        follower.plain(&rest[..run]);
+                    }
+                    run
+                }
+            };
+            if bytes == 0 {
                 return read;
-            } else if let Some(meaning) = escaped_character(rest) {
-                follower.byte(meaning);
-                read += 2;
-            } else {
-                let run = character_run(rest);
-                if run == 0 {
-                    return read;
-                }
-                if follower.wants_text() {
-                    follower.plain(&rest[..run]);
-                }
-                read += run;
             }
+            read += bytes;
+        }
+    }
+
+    /// Reads the escape that these bytes begin with, if it is whole and valid. Returns its bytes.
+    fn whole_escape(&mut self, bytes: &[u8], follower: &mut impl Follow) -> usize {
+        if let Some(unit) = escaped_unit(bytes) {
+            self.unit(unit, follower);
+            return UNIT_BYTES;
+        }
+        match escaped_character(bytes) {
+            Some(meaning) if self.high.is_none() => {
+                follower.byte(meaning);
+                2
+            }
+            _ => 0,
         }
     }
 

@@ -17,6 +17,9 @@ use super::sought::{Sought, SoughtPointers};
 /// The most bytes of a value. A longer string counts as missing.
 pub const MAX_VALUE_BYTES: usize = 1024;
 
+/// The bytes of a key or a value that need no more memory than most others.
+const USUAL_TEXT_BYTES: usize = 64;
+
 /// Why a document has no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentFault {
@@ -197,7 +200,7 @@ impl<'p> Values<'p> {
             depth: 0,
             matched: 0,
             string: Current::Ignored,
-            text: Vec::new(),
+            text: Vec::with_capacity(USUAL_TEXT_BYTES),
             max_key_bytes: pointers.max_key_bytes,
             files,
             is_array: false,

@@ -138,7 +138,7 @@ fn long_keys_texts_and_numbers_are_read_to_their_ends() {
 const KEYS: [&str; 9] = ["a", "ab", "", "0", "1", "é", "😀", "~", "/\""];
 
 /// A text as a JSON string. Each set bit means an escape.
-fn written(text: &str, escapes: u8) -> String {
+pub(super) fn written(text: &str, escapes: u8) -> String {
     let mut json = String::from('"');
     for (at, c) in text.chars().enumerate() {
         if escapes >> (at % 8) & 1 == 1 || matches!(c, '"' | '\\') || c.is_control() {

@@ -12,7 +12,7 @@ fn pointers(texts: &[&str]) -> SoughtPointers {
     texts.iter().map(|text| text.parse().expect("a pointer")).collect()
 }
 
-fn scan(texts: &[&str], document: &[u8]) -> Result<Vec<Option<String>>, DocumentFault> {
+pub(super) fn scan(texts: &[&str], document: &[u8]) -> Result<Vec<Option<String>>, DocumentFault> {
     let pointers = pointers(texts);
     let mut scanner = ValueScanner::new(&pointers);
     scanner.read(document);
@@ -20,7 +20,7 @@ fn scan(texts: &[&str], document: &[u8]) -> Result<Vec<Option<String>>, Document
     Ok(found.values.into_iter().map(|value| value.map(String::from)).collect())
 }
 
-fn scan_in_chunks(
+pub(super) fn scan_in_chunks(
     texts: &[&str],
     mut document: &[u8],
     sizes: &[usize],
