@@ -2,6 +2,7 @@
 
 mod bounds;
 mod doors;
+mod drawn;
 mod evasion;
 mod forwarding;
 mod keys;
