@@ -246,7 +246,10 @@ impl Engine {
         let mut decision = match refusal {
             None if awaits_body => {
                 let policies = policies.filter(|policy| !policy.needs_body());
-                let known = Box::pin(limiter.refuse_known(policies, subject, now)).await;
+                let known = match policies.clone().next() {
+                    Some(_) => Box::pin(limiter.refuse_known(policies, subject, now)).await,
+                    None => None,
+                };
                 is_undecided = known.is_none();
                 known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
             }
@@ -266,12 +269,11 @@ impl Engine {
         }
         let Destination { branch, .. } = destination;
         let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
-        let client_ip = subject.client_ip();
         let model = if route.reads_body { subject.requested_model(&route.policies) } else { None };
         Judgement {
             route: index,
             branch,
-            client_ip,
+            client_ip: subject.client_ip(),
             class: subject.class(),
             affinity,
             access,
