@@ -4,6 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::redis::{Options, Redis};
 use crate::support::{
     Client, Gateway, Origin, Program, Response, StoreKind, eventually, on_every_store,
 };
@@ -291,6 +292,30 @@ fn the_access_log_has_what_each_request_has_cost() {
             assert_eq!(found, spent, "{path}: {line}");
         }
     }
+}
+
+/// Nothing is counted then, so no amount is told.
+#[test]
+fn the_access_log_has_no_cost_of_what_passes_while_the_store_is_away() {
+    let (origin, mut redis) = (model(), Redis::start(Options::default()));
+    let policy = format!(
+        "key: ip, limit: 1 usd/day, algorithm: fixed_window, on_store_failure: allow, {COST}"
+    );
+    let store = format!("store: {{ redis: {{ url: \"{}\", timeout: 2s }} }}", redis.url());
+    let gateway = Gateway::limiting_with(&origin, &policy, &format!("{PRICES}{store}\n"));
+    let last = |count: usize| gateway.access_lines(count).swap_remove(count - 1);
+    assert_eq!(ask(&mut gateway.client(), "gpt-5", "/gpt-5/7/3").status, 200);
+    assert_eq!(last(1)["spent"].as_f64(), Some(0.000_039));
+    redis.kill();
+    let mut asked = 1;
+    eventually("the policy admits without the store", || {
+        asked += 1;
+        let status = ask(&mut gateway.client(), "gpt-5", "/gpt-5/7/3").status;
+        let line = last(asked);
+        let is_open = status == 200 && line["outcome"] == "failed_open";
+        assert!(!is_open || line.get("spent").is_none(), "{line}");
+        is_open
+    });
 }
 
 #[test]
