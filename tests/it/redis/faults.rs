@@ -2,7 +2,6 @@
 //! for long, nothing is counted twice, and soon after the failure all is as before.
 
 use std::ops::Range;
-use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +24,8 @@ const PART: Duration = Duration::from_millis(1500);
 const LIMIT: u64 = 1_000_000;
 const CLIENTS: usize = 40;
 
-/// One trial runs at a time, because other load would look like waits.
+/// One trial runs at a time, because other load would look like waits. The other trials keep their
+/// threads of the tests waiting meanwhile, so that little else runs beside it.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -206,61 +206,7 @@ fn on_wire(fault: Fault) {
     outcome.check_counts(false);
 }
 
-/// Runs trials, and fails at the end if any of them has failed. They are no tests of their own because
-/// only one runs at a time: all others would keep a thread of the tests waiting.
-fn one_after_the_other(trials: &[(&str, fn())]) {
-    let failed: Vec<&str> = trials
-        .iter()
-        .filter(|(_, trial)| panic::catch_unwind(trial).is_err())
-        .map(|(name, _)| *name)
-        .collect();
-    assert!(failed.is_empty(), "these trials have failed, see above: {failed:?}");
-}
-
 #[test]
-fn a_server_fails_in_many_ways() {
-    one_after_the_other(&[
-        ("a_crash", a_crash),
-        ("a_crash_while_units_are_leased", a_crash_while_units_are_leased),
-        ("a_crash_while_units_are_counted_later", a_crash_while_units_are_counted_later),
-        ("a_restart", a_restart),
-        ("a_process_that_is_stopped_and_goes_on", a_process_that_is_stopped_and_goes_on),
-        ("all_data_are_deleted", all_data_are_deleted),
-        ("all_scripts_are_deleted", all_scripts_are_deleted),
-        ("clients_are_paused", clients_are_paused),
-        ("there_is_no_memory_left", there_is_no_memory_left),
-        (
-            "the_server_becomes_a_replica_and_a_master_again",
-            the_server_becomes_a_replica_and_a_master_again,
-        ),
-        ("all_connections_are_closed", all_connections_are_closed),
-    ]);
-}
-
-#[test]
-fn a_wire_fails_in_many_ways() {
-    one_after_the_other(&[
-        ("a_wire_that_is_slower_than_the_timeout", a_wire_that_is_slower_than_the_timeout),
-        (
-            "a_wire_of_fifty_milliseconds_where_twenty_are_waited_for",
-            a_wire_of_fifty_milliseconds_where_twenty_are_waited_for,
-        ),
-        ("a_wire_that_is_slow_but_not_too_slow", a_wire_that_is_slow_but_not_too_slow),
-        ("a_wire_that_swallows_everything", a_wire_that_swallows_everything),
-        ("a_wire_that_answers_nonsense", a_wire_that_answers_nonsense),
-        ("a_wire_that_is_cut", a_wire_that_is_cut),
-    ]);
-}
-
-#[test]
-fn servers_change_their_roles() {
-    one_after_the_other(&[
-        ("a_replica_is_promoted_by_sentinels", a_replica_is_promoted_by_sentinels),
-        ("a_master_of_a_cluster_crashes", a_master_of_a_cluster_crashes),
-        ("slots_of_a_cluster_move", slots_of_a_cluster_move),
-    ]);
-}
-
 fn a_crash() {
     let mut redis = Redis::start(Options::default());
     let trial = Trial::start(&url(&redis));
@@ -283,14 +229,17 @@ fn a_crash_of_what_decides_alone(mode: &str) {
     trial.end(now()).check_counts(true);
 }
 
+#[test]
 fn a_crash_while_units_are_leased() {
     a_crash_of_what_decides_alone("leased");
 }
 
+#[test]
 fn a_crash_while_units_are_counted_later() {
     a_crash_of_what_decides_alone("write_back");
 }
 
+#[test]
 fn a_restart() {
     let mut redis = Redis::start(Options::default());
     let trial = Trial::start(&url(&redis));
@@ -299,6 +248,7 @@ fn a_restart() {
     trial.end(now()).check_counts(true);
 }
 
+#[test]
 fn a_process_that_is_stopped_and_goes_on() {
     let redis = Redis::start(Options::default());
     let trial = Trial::start(&url(&redis));
@@ -307,6 +257,7 @@ fn a_process_that_is_stopped_and_goes_on() {
     outcome.check_counts(false);
 }
 
+#[test]
 fn all_data_are_deleted() {
     let redis = Redis::start(Options::default());
     let trial = Trial::start_waiting(&url(&redis), PATIENT);
@@ -315,6 +266,7 @@ fn all_data_are_deleted() {
     outcome.check_counts(true);
 }
 
+#[test]
 fn all_scripts_are_deleted() {
     let redis = Redis::start(Options::default());
     let flush = || drop(redis.cli(&["SCRIPT", "FLUSH", "SYNC"]));
@@ -323,6 +275,7 @@ fn all_scripts_are_deleted() {
     outcome.check_counts(false);
 }
 
+#[test]
 fn clients_are_paused() {
     let redis = Redis::start(Options::default());
     let pause = PART.as_millis().to_string();
@@ -331,6 +284,7 @@ fn clients_are_paused() {
     outcome.check_counts(false);
 }
 
+#[test]
 fn there_is_no_memory_left() {
     let redis = Redis::start(Options::default());
     let limit = |bytes: &str| drop(redis.cli(&["CONFIG", "SET", "maxmemory", bytes]));
@@ -339,6 +293,7 @@ fn there_is_no_memory_left() {
     outcome.check_counts(false);
 }
 
+#[test]
 fn the_server_becomes_a_replica_and_a_master_again() {
     let redis = Redis::start(Options::default());
     let follow = |host: &str, port: &str| drop(redis.cli(&["REPLICAOF", host, port]));
@@ -348,16 +303,19 @@ fn the_server_becomes_a_replica_and_a_master_again() {
     outcome.check_counts(false);
 }
 
+#[test]
 fn all_connections_are_closed() {
     let redis = Redis::start(Options::default());
     let close = || drop(redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]));
     Trial::start(&url(&redis)).through(close, close).check_counts(false);
 }
 
+#[test]
 fn a_wire_that_is_slower_than_the_timeout() {
     on_wire(Fault::Delay(TIMEOUT * 2));
 }
 
+#[test]
 fn a_wire_of_fifty_milliseconds_where_twenty_are_waited_for() {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
@@ -369,6 +327,7 @@ fn a_wire_of_fifty_milliseconds_where_twenty_are_waited_for() {
     outcome.check_counts(false);
 }
 
+#[test]
 fn a_wire_that_is_slow_but_not_too_slow() {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
@@ -377,18 +336,22 @@ fn a_wire_that_is_slow_but_not_too_slow() {
     trial.through(|| wire.set(slow), || wire.set(Fault::None)).check_counts(false);
 }
 
+#[test]
 fn a_wire_that_swallows_everything() {
     on_wire(Fault::Swallow);
 }
 
+#[test]
 fn a_wire_that_answers_nonsense() {
     on_wire(Fault::Garbage);
 }
 
+#[test]
 fn a_wire_that_is_cut() {
     on_wire(Fault::Cut);
 }
 
+#[test]
 fn a_replica_is_promoted_by_sentinels() {
     let mut sentinels = Sentinels::start();
     let trial = Trial::start(&format!("url: \"{}\"", sentinels.url()));
@@ -397,6 +360,7 @@ fn a_replica_is_promoted_by_sentinels() {
     trial.end(now()).check_counts(true);
 }
 
+#[test]
 fn a_master_of_a_cluster_crashes() {
     let mut cluster = Cluster::start();
     let trial = Trial::start(&format!("url: \"{}\"", cluster.url()));
@@ -404,6 +368,7 @@ fn a_master_of_a_cluster_crashes() {
     trial.end(now()).check_counts(true);
 }
 
+#[test]
 fn slots_of_a_cluster_move() {
     let cluster = Cluster::start();
     let trial = Trial::start_waiting(&format!("url: \"{}\"", cluster.url()), PATIENT);
