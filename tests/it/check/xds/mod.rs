@@ -63,6 +63,11 @@ impl Node {
         eventually(line, || self.admin("/metrics").lines().any(|it| it == line));
     }
 
+    /// Waits until the log has this text: another thread writes it.
+    fn logs(&self, text: &str) {
+        eventually(text, || self.gateway.log().contains(text));
+    }
+
     fn reason(&self, code: &str, is_there: bool) {
         eventually(code, || self.admin("/v1/status").contains(code) == is_there);
     }
@@ -152,7 +157,7 @@ fn a_response_with_a_mistake_is_rejected_with_its_place() {
     let answer = server.nth(3);
     assert_eq!((&*answer.version, &*answer.nonce, answer.error.is_some()), ("2", "c", true));
     assert_eq!((node.remaining("d", "k"), node.remaining("good", "k")), (Some(3), Some(0)));
-    assert!(node.gateway.log().contains("has mistakes"), "{}", node.gateway.log());
+    node.logs("has mistakes");
     node.reason("xds_rejected", true);
     node.metric("ratelimit_service_config_load_error 2");
     server.say("4", "d", &[domain("d", vec![daily("k", 4)])]);
@@ -187,7 +192,7 @@ fn a_server_that_is_away_is_told_and_its_limits_stay() {
     let place = Reserved::new();
     let node = Node::new(place.address(), "");
     node.reason("xds_away", true);
-    assert!(node.gateway.log().contains("until it has told the limits, calls fail"));
+    node.logs("until it has told the limits, calls fail");
     let server = Server::on(place.listen(), None);
     server.nth(0);
     server.say("1", "a", &[domain("d", vec![daily("k", 3)])]);
@@ -196,7 +201,7 @@ fn a_server_that_is_away_is_told_and_its_limits_stay() {
     server.stop();
     node.reason("xds_away", true);
     assert_eq!(node.remaining("d", "k"), Some(3));
-    assert!(node.gateway.log().contains("the limits stay as they are"), "{}", node.gateway.log());
+    node.logs("the limits stay as they are");
     let server = format!("h2c://{}", place.address());
     let connected = format!("tollgate_ratelimit_xds_connected{{server=\"{server}\"}} 0");
     eventually("the metrics tell it", || {
