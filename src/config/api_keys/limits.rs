@@ -16,7 +16,7 @@ pub struct WrittenLimit {
     pub policy: Arc<str>,
     /// The limit.
     pub limit: KeyLimit,
-    /// Who has it, like `the key 7f2m9qd0v3xk`.
+    /// The key or team that has the limit, as a message names it: `the key 7f2m9qd0v3xk`.
     pub owner: String,
     /// Where it is.
     pub span: TextSpan,

@@ -92,7 +92,7 @@ impl Client {
         self.stream.get_mut().shutdown(how).expect("the connection is open");
     }
 
-    /// All bytes until the connection ends in any way.
+    /// All bytes until the connection ends in any way. Fails if it stays open.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let ended = self.stream.read_to_end(&mut rest);
