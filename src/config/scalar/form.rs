@@ -20,7 +20,7 @@ macro_rules! part {
         concat!("\\s*", part!(number), "[kM]?\\s*")
     };
     (money) => {
-        concat!("\\s*", part!(number), "(?:\\.[0-9]+)? +[A-Za-z]{1,8}\\s*")
+        concat!("\\s*", part!(number), "(?:\\.[0-9]+)? \\s*[A-Za-z]{1,8}\\s*")
     };
     (rate) => {
         concat!(part!(count), "/", part!(window))

@@ -315,3 +315,9 @@ proptest! {
         assert_matched_by_all(&parts.concat());
     }
 }
+
+#[test]
+fn blanks_in_an_amount_may_be_of_any_kind() {
+    assert!("1 \u{a0}usd/day".parse::<Allowance>().is_ok());
+    assert_matched_by_all("1 \u{a0}usd/day");
+}
