@@ -1,6 +1,7 @@
 //! The lists of the last ten minutes, merged over all workers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -36,7 +37,7 @@ struct Minutes {
     /// What workers have shown of the minute in progress.
     shown: BTreeMap<usize, Counted>,
     /// What has arrived of each minute.
-    minutes: BTreeMap<u64, HashMap<Box<str>, Arrived>>,
+    minutes: BTreeMap<u64, HashMap<Arc<str>, Arrived>>,
 }
 
 /// What has arrived of one policy and minute.
@@ -78,8 +79,7 @@ impl TopHistory {
         if !is_kept {
             let mut state = self.minutes.lock();
             let Minutes { minutes, shown, .. } = &mut *state;
-            let shown = shown.values_mut().flat_map(Counted::values_mut);
-            shown.for_each(Sketches::forget_whole);
+            shown.values_mut().for_each(Counted::forget_whole);
             let minutes = minutes.values_mut().flat_map(HashMap::values_mut);
             minutes.for_each(Arrived::forget_whole);
         }
@@ -95,7 +95,7 @@ impl TopHistory {
     /// The minutes must be locked.
     fn forget_what_is_not_kept(&self, policies: &mut Counted) {
         if !self.keeps_whole() {
-            policies.values_mut().for_each(Sketches::forget_whole);
+            policies.forget_whole();
         }
     }
 
@@ -132,9 +132,9 @@ impl TopHistory {
     }
 
     /// The names of the policies that have judged requests in the last ten minutes.
-    pub fn policies(&self) -> Vec<Box<str>> {
+    pub fn policies(&self) -> Vec<Arc<str>> {
         let state = self.minutes.lock();
-        let shown = state.shown.values().flat_map(Counted::keys);
+        let shown = state.shown.values().flat_map(Counted::names);
         let names = state.minutes.values().flat_map(HashMap::keys).chain(shown);
         let mut names: Vec<_> = names.cloned().collect();
         names.sort();

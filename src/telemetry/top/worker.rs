@@ -77,11 +77,7 @@ impl WorkerTop {
         let is_admitted = matches!(decision.outcome, Outcome::Admit);
         let mut policies = self.policies.borrow_mut();
         for report in &decision.reports {
-            let policy: &Arc<Policy> = report.policy;
-            let sketches = match policies.get_mut(&*policy.name) {
-                Some(sketches) => sketches,
-                None => policies.entry((&*policy.name).into()).or_default(),
-            };
+            let sketches = policies.of(&report.policy.name);
             let sketch = if is_admitted { &mut sketches.admitted } else { &mut sketches.refused };
             let largest = sketch.observe(report.client.bits(), used(report), || text(report));
             // The plan of a client can change.

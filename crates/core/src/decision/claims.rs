@@ -9,7 +9,7 @@ use super::{Decision, Lacking, Lease, Outcome};
 use crate::algorithm::{Retry, Verdict};
 use crate::consistency::OnFailure;
 use crate::digest::{Key, Principal};
-use crate::policy::{Exemption, KeyFor, LimitChoice, Mode, Policy, Subject};
+use crate::policy::{Exemption, KeyFor, LastPrincipal, LimitChoice, Mode, Policy, Subject};
 use crate::store::{Answer, Source, fresh};
 use crate::time::Timestamp;
 
@@ -90,9 +90,10 @@ impl<'r> Claims<&'r Arc<Policy>> {
         mut skip: impl FnMut(&'r Arc<Policy>, Skip),
     ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
         let (mut list, mut lacking) = (ClaimList::new(), Lacking::new());
+        let mut last = LastPrincipal::default();
         for policy in policies {
             let policy = subject.judging(policy);
-            let outcome = match subject.key(policy) {
+            let outcome = match subject.key_after(policy, &mut last) {
                 KeyFor::Key(_) if subject.has_ambiguous_cost(policy) => Outcome::Ambiguous(policy),
                 KeyFor::Key(key) => match Claim::new(subject, policy, key) {
                     Err(why) => Outcome::Uncountable(policy, why),

@@ -19,7 +19,8 @@ use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::api_fields::ApiFields;
-use super::{Decision, Dialect, HeaderSettings, Outcome, lists};
+use super::lists::{self, Lists};
+use super::{Decision, Dialect, HeaderSettings, Outcome};
 use crate::algorithm::Verdict;
 use crate::policy::Policy;
 use crate::store::Source;
@@ -107,8 +108,7 @@ impl HeaderWriter {
                     fields.numbers = Some(Numbers::of(&binding.verdict, retry_after_s));
                 }
                 Dialect::Ietf => {
-                    fields.lists =
-                        Some([lists::quotas(decision), varying(lists::limits(decision))]);
+                    fields.lists = Some(Lists::of(decision));
                 }
                 Dialect::RetryAfter => {
                     fields.retry_after_s = fields.retry_after_s.or(retry_after_s);
@@ -129,7 +129,7 @@ pub struct LimitFields {
     /// Those that begin with `X-Ratelimit-`.
     numbers: Option<Numbers>,
     /// The lists of `RateLimit-Policy` and of `RateLimit`.
-    lists: Option<[HeaderValue; 2]>,
+    lists: Option<Lists>,
     retry_after_s: Option<u64>,
     /// The names of the fields, if a script of another origin may read them.
     exposed: Option<HeaderValue>,
@@ -163,9 +163,10 @@ impl LimitFields {
         if let Some(numbers) = self.numbers {
             numbers.write(fields);
         }
-        if let Some([policies, limits]) = self.lists {
+        if let Some(Lists { policies, limits }) = self.lists {
+            let limits = HeaderValue::from_maybe_shared(limits).expect("only printable ASCII");
             fields.append(RATELIMIT_POLICY, policies);
-            fields.append(RATELIMIT, limits);
+            fields.append(RATELIMIT, varying(limits));
         }
         if let Some(secs) = self.retry_after_s {
             fields.insert(RETRY_AFTER, digits(secs));
@@ -208,9 +209,9 @@ impl LimitFields {
         if let Some(numbers) = self.numbers {
             numbers.each(|name, number| number_line(&name, number, head));
         }
-        if let Some([policies, limits]) = &self.lists {
+        if let Some(Lists { policies, limits }) = &self.lists {
             line(&RATELIMIT_POLICY, policies.as_bytes(), head);
-            line(&RATELIMIT, limits.as_bytes(), head);
+            line(&RATELIMIT, limits, head);
         }
         if let Some(secs) = self.retry_after_s {
             number_line(&RETRY_AFTER, secs, head);

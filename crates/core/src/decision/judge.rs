@@ -2,19 +2,17 @@
 //! room at the upstream or a penalty can change the result.
 
 use std::borrow::Borrow;
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
-use std::{mem, slice};
 
 use futures_util::FutureExt as _;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::claim::{Charges, Claim};
 use super::moment::Moment;
 use super::overrides::{self, Misfits};
-use super::{
-    Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, OwnedDecision, Report, Reports, Ruling,
-};
+use super::{Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, Report, Reports, Ruling};
 use crate::algorithm::{Op, Retry};
 use crate::policy::Policy;
 use crate::store::overrides::Overrides;
@@ -119,31 +117,38 @@ impl<'s> Judge<'s> {
         mem::take(&mut undecided.lease)
     }
 
-    /// The same by counters in memory, at once. A claim of one policy is judged without the space
-    /// that several need, which takes longer to move than the judgement takes.
-    pub fn judge_now(
+    /// The same by counters in memory, at once. Claims whose policies need no second question are
+    /// judged without a future, which takes longer to move than the judgement takes.
+    pub fn judge_now<P: Borrow<Arc<Policy>> + Clone>(
         memory: &MemoryStore,
-        mut claims: Claims<Arc<Policy>>,
+        mut claims: Claims<P>,
         headroom: Headroom,
         now: Timestamp,
-    ) -> OwnedDecision {
-        let is_plain = |claim: &Claim<Arc<Policy>>| {
-            claim.policy.penalty.is_none() && claim.policy.elastic.is_none()
+    ) -> Decision<P> {
+        let is_plain = |claim: &Claim<P>| {
+            let policy = claim.policy();
+            policy.penalty.is_none() && policy.elastic.is_none()
         };
+        if !claims.list.iter().all(is_plain) {
+            let judgement = Judge::in_memory(memory).judge(&mut claims, headroom, now);
+            return judgement.now_or_never().expect("a judgement in memory is ready at once");
+        }
+        let report = |claim: &Claim<P>, verdict| {
+            claim.counted(&Answer::of_store(verdict), memory.holding(), now)
+        };
+        let mut reports = Reports::new();
         match &*claims.list {
-            [claim] if is_plain(claim) => {
-                let verdict = memory.take(&claim.within(), now);
-                let report = claim.counted(&Answer::of_store(verdict), memory.holding(), now);
-                let (claim, reports) = (slice::from_ref(claim), slice::from_ref(&report));
-                let lease = Lease::new(claim, reports, claims.settles, [now, now]);
-                let lease = lease.with_spread(claims.spread());
-                Decision::combine(smallvec![report], claims.lacking, lease)
-            }
-            _ => {
-                let judgement = Judge::in_memory(memory).judge(&mut claims, headroom, now);
-                judgement.now_or_never().expect("a judgement in memory is ready at once")
+            [] => {}
+            [claim] => reports.push(report(claim, memory.take(&claim.within(), now))),
+            list => {
+                let charges: Charges<'_> = list.iter().map(Claim::within).collect();
+                let verdicts = memory.apply(&charges, now);
+                reports.extend(list.iter().zip(verdicts).map(|(claim, it)| report(claim, it)));
             }
         }
+        let lease = Lease::new(&claims.list, &reports, claims.settles, [now, now]);
+        let lease = lease.with_spread(claims.spread());
+        Decision::combine(reports, claims.lacking, lease)
     }
 
     /// Sends the charges once more, with the refused costs counted beyond the limits.

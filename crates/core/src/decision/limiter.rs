@@ -62,6 +62,9 @@ impl RateLimiter {
     ) -> Decision<&'r Arc<Policy>> {
         match Claims::new(policies, subject) {
             Ok(mut claims) => {
+                if let (Store::Memory(memory), None) = (&self.store, &self.overrides) {
+                    return Judge::judge_now(memory, claims, headroom, now);
+                }
                 let judge = self.judge();
                 let deadline = judge.deadline(subject.answer_by());
                 judge.judge_by(&mut claims, headroom, (now, deadline)).await

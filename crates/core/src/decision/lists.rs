@@ -3,8 +3,10 @@
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderValue;
 
 use super::{Decision, Report};
@@ -12,12 +14,6 @@ use crate::algorithm::Retry;
 use crate::policy::{Policy, Unit};
 use crate::request::scan;
 use crate::time::Span;
-
-thread_local! {
-    /// The last value of `RateLimit-Policy` for one policy. Most requests of a thread have the
-    /// same one, and it is not formatted again for them.
-    static LAST_QUOTA: RefCell<Option<Quota>> = const { RefCell::new(None) };
-}
 
 /// Whole seconds to wait, at least one. None if waiting does not help or is not needed.
 pub(super) fn wait_secs(retry: Retry) -> Option<u64> {
@@ -27,48 +23,99 @@ pub(super) fn wait_secs(retry: Retry) -> Option<u64> {
     }
 }
 
-/// The value of `RateLimit-Policy` for one policy.
-struct Quota {
-    name: Box<str>,
-    limit: u64,
-    length: Span,
-    unit: Unit,
+/// The lists of one response.
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    /// The value of `RateLimit-Policy`: the quota of each policy.
+    pub(super) policies: HeaderValue,
+    /// The value of `RateLimit`: the remaining units of each policy, and the time until its
+    /// reset. Printable ASCII.
+    pub(super) limits: Bytes,
+}
+
+/// The sets of quotas that a thread remembers.
+const REMEMBERED: usize = 16;
+
+thread_local! {
+    /// The quotas of the last responses. Most requests of a thread have the same ones, and they
+    /// are not formatted again for them.
+    static QUOTAS: RefCell<[Option<Quotas>; REMEMBERED]> =
+        const { RefCell::new([const { None }; REMEMBERED]) };
+    /// Where lists are written before their length is known, so that only the value of the
+    /// field is allocated.
+    static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Lists {
+    /// What a response tells about `decision`.
+    pub(super) fn of<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> Self {
+        let sum = decision.told().fold(0_u64, |sum, report| {
+            sum.rotate_left(5) ^ report.policy.borrow().counter.bits() ^ report.verdict.limit
+        });
+        // The policies of a route are few, and a request cannot choose their digests.
+        let place = usize::try_from(sum % REMEMBERED as u64).expect("it is small");
+        QUOTAS.with_borrow_mut(|remembered| {
+            let known = remembered[place].take().filter(|quotas| quotas.are_of(decision));
+            let quotas = remembered[place].insert(known.unwrap_or_else(|| Quotas::of(decision)));
+            Self { policies: quotas.value.clone(), limits: quotas.limits(decision) }
+        })
+    }
+}
+
+/// The value of `RateLimit-Policy` for some policies.
+struct Quotas {
+    items: Box<[Quota]>,
     value: HeaderValue,
 }
 
-/// The value of `RateLimit-Policy`.
-pub(super) fn quotas<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderValue {
-    let write = || List::value(|list| add_policies(decision, list));
-    let mut told = decision.told();
-    let (Some(Report { policy, verdict, length, .. }), None) = (told.next(), told.next()) else {
-        return write();
-    };
-    let policy = policy.borrow();
-    let (name, limit, unit) = (&*policy.name, verdict.limit, policy.unit());
-    LAST_QUOTA.with_borrow_mut(|last| match last {
-        Some(it)
-            if it.limit == limit
-                && it.length == *length
-                && it.unit == unit
-                && *it.name == *name =>
-        {
-            it.value.clone()
-        }
-        _ => {
-            let value = write();
-            let (name, length, kept) = (name.into(), *length, value.clone());
-            *last = Some(Quota { name, limit, length, unit, value: kept });
-            value
-        }
-    })
+/// The quota of one policy.
+struct Quota {
+    name: Arc<str>,
+    limit: u64,
+    length: Span,
+    unit: Unit,
+    /// Where the value has the name in quotes.
+    quoted: Range<usize>,
 }
 
-/// The list of `RateLimit-Policy`: the quota of each policy.
-fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
-    for Report { policy, verdict, length, .. } in decision.told() {
-        list.add(&policy.borrow().name);
-        list.describe(b'q', verdict.limit);
-        match policy.borrow().unit() {
+impl Quotas {
+    fn of<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> Self {
+        let mut items = Vec::with_capacity(decision.reports.len());
+        let add =
+            |list: &mut List<'_>| items.extend(decision.told().map(|it| Quota::add(it, list)));
+        let value = HeaderValue::from_maybe_shared(List::written(add));
+        Self { value: value.expect("only printable ASCII"), items: items.into() }
+    }
+
+    fn are_of<P: Borrow<Arc<Policy>>>(&self, decision: &Decision<P>) -> bool {
+        let mut items = self.items.iter();
+        decision.told().all(|report| items.next().is_some_and(|item| item.is_of(report)))
+            && items.next().is_none()
+    }
+
+    /// The value of `RateLimit` for the same policies.
+    fn limits<P: Borrow<Arc<Policy>>>(&self, decision: &Decision<P>) -> Bytes {
+        List::written(|list| {
+            for (Report { verdict, .. }, item) in decision.told().zip(&self.items) {
+                let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
+                list.separate();
+                list.0.extend_from_slice(&self.value.as_bytes()[item.quoted.clone()]);
+                list.describe(b'r', verdict.remaining);
+                list.describe(b't', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
+            }
+        })
+    }
+}
+
+impl Quota {
+    /// Adds the quota of a policy to a list.
+    fn add<P: Borrow<Arc<Policy>>>(report: &Report<P>, list: &mut List<'_>) -> Self {
+        let Report { verdict, length, .. } = report;
+        let policy = report.policy.borrow();
+        let (name, limit, unit) = (Arc::clone(&policy.name), verdict.limit, policy.unit());
+        let quoted = list.add(&name);
+        list.describe(b'q', limit);
+        match unit {
             Unit::Requests => {}
             Unit::Tokens => list.0.extend_from_slice(b";qu=\"tokens\""),
             // Millionths of the dollar are `usd-6`.
@@ -79,27 +126,16 @@ fn add_policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<
         if *length >= Span::SECOND {
             list.describe(b'w', length.as_secs_ceil());
         }
+        Self { name, limit, length: *length, unit, quoted }
     }
-}
 
-/// The value of `RateLimit`: the remaining units of each policy, and the time until its reset.
-pub(super) fn limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> HeaderValue {
-    List::value(|list| add_limits(decision, list))
-}
-
-fn add_limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, list: &mut List<'_>) {
-    for Report { policy, verdict, .. } in decision.told() {
-        let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
-        list.add(&policy.borrow().name);
-        list.describe(b'r', verdict.remaining);
-        list.describe(b't', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
+    fn is_of<P: Borrow<Arc<Policy>>>(&self, report: &Report<P>) -> bool {
+        let policy = report.policy.borrow();
+        self.limit == report.verdict.limit
+            && self.length == report.length
+            && self.unit == policy.unit()
+            && (Arc::ptr_eq(&self.name, &policy.name) || self.name == policy.name)
     }
-}
-
-thread_local! {
-    /// Where lists are written before their length is known, so that only the value of the
-    /// field is allocated.
-    static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A list of structured fields (RFC 9651, section 3.1): strings with numbers as parameters.
@@ -108,20 +144,29 @@ thread_local! {
 struct List<'b>(&'b mut Vec<u8>);
 
 impl List<'_> {
-    /// The value of a field with the list that `add` writes.
-    fn value(add: impl FnOnce(&mut List<'_>)) -> HeaderValue {
+    /// The list that `add` writes.
+    fn written(add: impl FnOnce(&mut List<'_>)) -> Bytes {
         WRITTEN.with_borrow_mut(|bytes| {
             bytes.clear();
             add(&mut List(bytes));
-            HeaderValue::from_bytes(bytes).expect("only printable ASCII")
+            Bytes::copy_from_slice(bytes)
         })
     }
 
-    /// Appends a string (section 3.3.3). It can contain only printable ASCII. Other bytes
-    /// are written as a percent sign and two digits.
-    fn add(&mut self, text: &str) {
+    /// Begins another item.
+    fn separate(&mut self) {
+        if !self.0.is_empty() {
+            self.0.extend_from_slice(b", ");
+        }
+    }
+
+    /// Appends a string (section 3.3.3), and returns where it is. It can contain only printable
+    /// ASCII. Other bytes are written as a percent sign and two digits.
+    fn add(&mut self, text: &str) -> Range<usize> {
+        self.separate();
         let Self(list) = self;
-        list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
+        let start = list.len();
+        list.push(b'"');
         // Most names need no escapes, and are appended at once.
         if scan::all(text.as_bytes(), is_plain) {
             list.extend_from_slice(text.as_bytes());
@@ -133,6 +178,7 @@ impl List<'_> {
             });
         }
         list.push(b'"');
+        start..list.len()
     }
 
     /// Adds a parameter to the last string.
@@ -161,8 +207,8 @@ mod tests {
         /// backslash is escaped, and each backslash escapes one of them.
         #[test]
         fn any_name_becomes_a_valid_string(name in any::<String>()) {
-            let written = List::value(|list| list.add(&name));
-            let written = written.to_str().expect("ASCII");
+            let written = List::written(|list| drop(list.add(&name)));
+            let written = std::str::from_utf8(&written).expect("ASCII");
             let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
             let mut bytes = inner.bytes();
             while let Some(byte) = bytes.next() {

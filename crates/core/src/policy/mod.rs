@@ -95,6 +95,7 @@ pub use key_text::{KeyTextError, KeyTexts};
 pub use missing_key::MissingKey;
 pub use override_limit::{LimitOwner, OverrideLimit};
 pub(crate) use pairs::{Reading, cookie_readings, parameter_readings};
+pub(crate) use partition::LastPrincipal;
 pub use partition::{Exemption, KeyFor};
 pub use password_settings::{PasswordAnswer, PasswordSettings};
 pub use plan::{Limit, LimitChoice, PlanId};

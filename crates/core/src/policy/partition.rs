@@ -56,9 +56,19 @@ pub enum Exemption {
     NoKey,
 }
 
+/// The principal of a request by the key expression that was evaluated last. Policies of a route
+/// often have the same key, whose digest is computed once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastPrincipal<'p>(Option<(&'p KeyExpr, Principal)>);
+
 impl Subject<'_, '_> {
     /// The key under which `policy` counts this request, if it counts it.
     pub fn key(&self, policy: &Policy) -> KeyFor {
+        self.key_after(policy, &mut LastPrincipal::default())
+    }
+
+    /// The same. `last` is of this request: it is kept from one policy to the next.
+    pub(crate) fn key_after<'p>(&self, policy: &'p Policy, last: &mut LastPrincipal<'p>) -> KeyFor {
         let spares_preflights = !matches!(policy.preflights, Preflights::Counted);
         if spares_preflights && self.is_preflight() {
             return KeyFor::Exempt(Exemption::Preflight);
@@ -66,16 +76,12 @@ impl Subject<'_, '_> {
         if let Some(exemption) = self.exemption(&policy.exempt) {
             return KeyFor::Exempt(exemption);
         }
-        let empty = self.secret.digest();
-        let key = |digest: Digest| Key {
-            principal: Principal::from_bits(digest.finish()),
-            counter: policy.counter,
-        };
+        let key = |principal| KeyFor::Key(Key { principal, counter: policy.counter });
         if self.is_plan_ambiguous(policy) || self.is_estimate_ambiguous(policy) {
             return KeyFor::Ambiguous;
         }
-        match (self.with(&policy.key, empty), policy.missing_key) {
-            (Ok(digest), _) => KeyFor::Key(key(digest)),
+        match (self.principal(&policy.key, last), policy.missing_key) {
+            (Ok(principal), _) => key(principal),
             (Err(Lack::Ambiguous), _) => KeyFor::Ambiguous,
             (Err(Lack::Unverifiable), MissingKey::Deny | MissingKey::Unauthorized) => {
                 KeyFor::Unverifiable
@@ -87,7 +93,24 @@ impl Subject<'_, '_> {
             // token that cannot be verified yet may be valid. If the policy skipped such a
             // request, its client would evade the limit.
             (Err(Lack::Invalid | Lack::Unverifiable), MissingKey::Skip)
-            | (Err(_), MissingKey::Ip) => KeyFor::Key(key(self.with_ip(empty, Tag::StandIn))),
+            | (Err(_), MissingKey::Ip) => key(self.network(Tag::StandIn)),
+        }
+    }
+
+    /// The principal of this request by `key`.
+    fn principal<'p>(
+        &self,
+        key: &'p KeyExpr,
+        last: &mut LastPrincipal<'p>,
+    ) -> Result<Principal, Lack> {
+        match last.0 {
+            Some((known, principal)) if known == key => Ok(principal),
+            _ => {
+                let digest = self.with(key, self.secret.digest())?;
+                let principal = Principal::from_bits(digest.finish());
+                last.0 = Some((key, principal));
+                Ok(principal)
+            }
         }
     }
 
@@ -125,9 +148,13 @@ impl Subject<'_, '_> {
         with_network(digest, tag, self.client_ip(), &self.clients.settings)
     }
 
+    fn network(&self, tag: Tag) -> Principal {
+        Principal::from_bits(self.with_ip(self.secret.digest(), tag).finish())
+    }
+
     /// The client's address as a principal.
     pub fn address(&self) -> Principal {
-        Principal::from_bits(self.with_ip(self.secret.digest(), Tag::Ip).finish())
+        self.network(Tag::Ip)
     }
 
     /// Whether the request has the key of `policy`. If it has none, the client's address can

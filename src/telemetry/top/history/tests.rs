@@ -5,7 +5,8 @@ use super::super::merged::MAX_ENTRIES;
 use super::*;
 
 fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
-    let mut sketches = Sketches::default();
+    let mut counted = Counted::default();
+    let sketches = counted.of(&"per-client".into());
     for (stream, counts) in [(&mut sketches.admitted, admitted), (&mut sketches.refused, refused)] {
         for &(id, count) in counts {
             (0..count).for_each(|_| {
@@ -13,7 +14,7 @@ fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
             });
         }
     }
-    Counted::from([("per-client".into(), sketches)])
+    counted
 }
 
 fn shown(history: &TopHistory, minutes: usize) -> Vec<(String, u64, u64)> {
@@ -37,7 +38,7 @@ fn a_list_is_the_sum_of_all_workers_and_minutes() {
     assert_eq!(found, expected);
     let list = history.top("per-client", 10, 1);
     assert_eq!((list.requests, list.refused, list.clients.len()), (24, 8, 1));
-    assert_eq!(history.policies(), [Box::<str>::from("per-client")]);
+    assert!(history.policies().iter().map(|it| &**it).eq(["per-client"]));
     assert_eq!(history.top("other", 10, 10), TopList::default());
 }
 
@@ -123,7 +124,7 @@ fn the_largest_use_of_a_limit_is_listed() {
     assert_eq!(used, [Some(900), Some(5)]);
     // The plan is that of the largest one.
     let mut counted = sketches(&[(3, 10)], &[]);
-    let stream = &mut counted.get_mut("per-client").expect("it is there").admitted;
+    let stream = &mut counted.of(&"per-client".into()).admitted;
     let other = || ClientText::from("it has a counter");
     let text = stream.observe(3, Some(950), other).expect("it is the largest one");
     text.plan = Some("pro".into());
@@ -137,14 +138,15 @@ fn the_largest_use_of_a_limit_is_listed() {
 
 /// A minute in which this client was counted, with its whole key.
 fn whole(id: u128) -> Counted {
-    let mut sketches = Sketches::default();
+    let mut counted = Counted::default();
+    let sketches = counted.of(&"per-client".into());
     let text = || ClientText {
         whole: Some(format!("abc {id}").into()),
         ..ClientText::from("header x ab…")
     };
     sketches.admitted.observe(id, None, text);
     sketches.refused.observe(id, None, text);
-    Counted::from([("per-client".into(), sketches)])
+    counted
 }
 
 #[test]

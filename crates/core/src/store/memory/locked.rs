@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::counter::{judge, keep, unspent};
 use super::place::Place;
 use super::shard::{Shard, Slot};
-use crate::algorithm::Op;
+use crate::algorithm::{Op, State, Verdict};
 use crate::store::{Charge, Verdicts};
 use crate::time::Timestamp;
 
@@ -23,10 +23,25 @@ pub(super) struct Locked<G> {
     shards: SmallVec<[G; 4]>,
 }
 
+/// A charge on its counter.
+struct Step<'c> {
+    charge: &'c Charge<'c>,
+    place: &'c Place,
+    slot: Option<Slot>,
+    /// The next state of the counter.
+    next: Option<State>,
+}
+
 impl<G: DerefMut<Target = Shard>> Locked<G> {
     /// Locks the shards of these places. `lock` locks the shard with an index.
     pub(super) fn new(places: &[Place], lock: impl Fn(usize) -> G) -> Self {
-        let mut indices: SmallVec<[usize; 4]> = places.iter().map(|place| place.shard).collect();
+        let mut indices: SmallVec<[usize; 4]> = SmallVec::new();
+        for place in places {
+            // All counters of a principal are in one shard.
+            if indices.last() != Some(&place.shard) {
+                indices.push(place.shard);
+            }
+        }
         indices.sort_unstable();
         indices.dedup();
         let shards = indices.iter().map(|&index| lock(index)).collect();
@@ -34,8 +49,16 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
     }
 
     fn shard(&mut self, place: &Place) -> &mut Shard {
+        let position = match self.indices.len() {
+            1 => 0,
+            _ => self.position(place),
+        };
+        &mut self.shards[position]
+    }
+
+    fn position(&self, place: &Place) -> usize {
         let position = self.indices.binary_search(&place.shard);
-        &mut self.shards[position.expect("the shard of every place is locked")]
+        position.expect("the shard of every place is locked")
     }
 
     /// Judges each charge, and stores all of their next states, or none.
@@ -45,37 +68,57 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         places: &[Place],
         now: Timestamp,
     ) -> Verdicts {
-        let placed = || charges.iter().zip(places);
         // All keys are looked up before any charge is judged, so that their cache misses
         // overlap.
-        let slots: SmallVec<[Option<Slot>; 4]> =
-            places.iter().map(|place| self.shard(place).find(place)).collect();
-        let (mut nexts, mut verdicts) = (SmallVec::<[_; 4]>::new(), Verdicts::new());
-        for ((charge, place), slot) in placed().zip(&slots) {
-            let op = Op::Take(charge.cost);
-            let (next, verdict) = judge(self.shard(place), place, *slot, charge, op, now);
-            if let Some(sample) = place.sample() {
-                self.shard(place).promises.judged((place, sample), charge, &verdict, now);
-            }
-            nexts.push(next);
+        let step = |(charge, place)| {
+            let slot = self.shard(place).find(place);
+            Step { charge, place, slot, next: None }
+        };
+        let mut steps: SmallVec<[Step<'_>; 4]> = charges.iter().zip(places).map(step).collect();
+        let mut verdicts = Verdicts::with_capacity(steps.len());
+        let mut is_refused = false;
+        for step in &mut steps {
+            let verdict = self.judge(step, now);
+            is_refused |= step.charge.binding && !verdict.admitted;
             verdicts.push(verdict);
         }
-        if charges.iter().zip(&verdicts).any(|(charge, it)| charge.binding && !it.admitted) {
-            // Nothing was consumed, so the verdicts must not subtract the costs.
-            for (((charge, place), slot), verdict) in placed().zip(&slots).zip(&mut verdicts) {
-                if verdict.admitted {
-                    let (_, before) = judge(self.shard(place), place, *slot, charge, Op::Peek, now);
-                    *verdict = unspent(before);
-                }
-            }
+        if is_refused {
+            self.look(&steps, &mut verdicts, now);
         } else {
-            for (((charge, place), next), verdict) in placed().zip(nexts).zip(&verdicts) {
-                // A new lookup: storing one state may have taken another one's slot.
-                let shard = self.shard(place);
-                let slot = shard.find(place);
-                keep(shard, place, slot, charge.algorithm, next, verdict.remaining, now);
-            }
+            self.keep(steps, &verdicts, now);
         }
         verdicts
+    }
+
+    fn judge(&mut self, step: &mut Step<'_>, now: Timestamp) -> Verdict {
+        let Step { charge, place, slot, .. } = *step;
+        let shard = self.shard(place);
+        let (next, verdict) = judge(shard, place, slot, charge, Op::Take(charge.cost), now);
+        if let Some(sample) = place.sample() {
+            shard.promises.judged((place, sample), charge, &verdict, now);
+        }
+        step.next = next;
+        verdict
+    }
+
+    /// Nothing was consumed, so the verdicts must not subtract the costs.
+    fn look(&mut self, steps: &[Step<'_>], verdicts: &mut Verdicts, now: Timestamp) {
+        for (step, verdict) in steps.iter().zip(verdicts) {
+            if verdict.admitted {
+                let Step { charge, place, slot, .. } = *step;
+                let (_, before) = judge(self.shard(place), place, slot, charge, Op::Peek, now);
+                *verdict = unspent(before);
+            }
+        }
+    }
+
+    fn keep(&mut self, steps: SmallVec<[Step<'_>; 4]>, verdicts: &[Verdict], now: Timestamp) {
+        // A state of a new key may take the slot of another one.
+        let has_new = steps.iter().any(|step| step.slot.is_none());
+        for (Step { charge, place, slot, next }, verdict) in steps.into_iter().zip(verdicts) {
+            let shard = self.shard(place);
+            let slot = if has_new { shard.find(place) } else { slot };
+            keep(shard, place, slot, charge.algorithm, next, verdict.remaining, now);
+        }
     }
 }

@@ -103,7 +103,8 @@ impl MemoryStore {
             shard: part(0) & (self.shards.len() - 1),
             near: (self.near_groups > 0).then_some(near),
             groups: [group(64), group(96)],
-            tag: key.to_le_bytes()[4],
+            // From the half that differs among the counters of a principal: they share a near group.
+            tag: key.to_le_bytes()[8],
             key,
         }
     }
