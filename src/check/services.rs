@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use tokio::sync::watch;
+use tollgate_core::boxed;
 use tollgate_core::drain::Drain;
 use tower::Service;
 
@@ -95,7 +96,7 @@ impl Services {
             let gateway = services.gateway.get();
             let peer = Rc::clone(&peer);
             let (services, settings) = (Rc::clone(&services), services.settings.borrow().clone());
-            Box::pin(async move {
+            boxed(|| async move {
                 let Some(http) = &settings.http else { return Ok(over_http::closed()) };
                 let grpc = settings.grpc.as_ref().filter(|it| it.services.ratelimit);
                 let (told, readiness) = (services.told(), grpc.map(|it| services.readiness(it)));
@@ -126,7 +127,7 @@ impl Services {
             let metrics = Rc::clone(&metrics);
             let told = services.told();
             let readiness = settings.as_ref().map(|it| services.readiness(it));
-            Box::pin(async move {
+            boxed(|| async move {
                 let (Some(settings), Some(readiness)) = (settings, readiness) else {
                     return Ok(grpc::closed());
                 };

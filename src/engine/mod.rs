@@ -22,6 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tollgate_core::boxed;
 use tollgate_core::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
 };
@@ -257,7 +258,11 @@ impl Engine {
             None if route.has_authorizer && !is_preflight => {
                 Box::pin(limiter.decide_open(policies, subject, headroom, now)).await
             }
-            None => limiter.decide(policies, subject, headroom, now).await,
+            None => match limiter.memory() {
+                Some(memory) => RateLimiter::decide_now(memory, policies, subject, headroom, now),
+                // Boxed, so that a decision in memory needs no space for it.
+                None => boxed(|| limiter.decide(policies, subject, headroom, now)).await,
+            },
         };
         let store_us = timer.end(begun);
         if !is_undecided {
@@ -321,7 +326,7 @@ impl Engine {
     /// first poll.
     pub fn judges_at_once(&self, rules: &Rules) -> bool {
         let Deciding { limiter, auth, .. } = &*self.deciding;
-        limiter.decides_at_once() && auth.knows_at_once(rules.clients())
+        limiter.memory().is_some() && auth.knows_at_once(rules.clients())
     }
 
     /// Lets policies judge a question whose keys and costs are known without a request. Routes

@@ -13,6 +13,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
+use tollgate_core::boxed;
 use tollgate_core::decision::{Decision, OwnedDecision, X_RATELIMIT_SOFT};
 use tollgate_core::request::{Malformed, RequestView};
 use tollgate_core::routes::Destination;
@@ -180,7 +181,7 @@ impl Gateway {
             None => forward().await,
             // Boxed, because the timeout would contain the future a second time.
             Some(end) => {
-                let in_time = timeout_at(end, Box::pin(forward())).await;
+                let in_time = timeout_at(end, boxed(forward)).await;
                 in_time.unwrap_or(Err(Failure::RequestTimeout))
             }
         };

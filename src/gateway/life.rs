@@ -1,14 +1,15 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
 use std::future::{Ready, ready};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
-use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
+use tollgate_core::boxed;
 use tollgate_core::decision::{LimitFields, Outcome};
 use tollgate_core::request::{Content, RequestView};
 use tollgate_core::time::Moment;
@@ -42,17 +43,19 @@ impl Gateway {
         let arrival = Arrival { peer: client.peer, moment, trace, lines };
         let exchange = Exchange::begin(&self, arrival, &mut head);
         let has_content = !body.is_end_stream();
-        if self.engine.judges_at_once(&self.snapshot.rules)
-            && let Some(mut judged) =
-                self.judge(&client, &head, has_content, Content::Unread, moment).now_or_never()
-        {
-            return self.carry_out(&client, &mut judged, (head, body), moment, exchange);
+        if self.engine.judges_at_once(&self.snapshot.rules) {
+            // Polled where it is made: another function would copy it.
+            let cx = &mut Context::from_waker(Waker::noop());
+            let judged =
+                pin!(self.judge(&client, &head, has_content, Content::Unread, moment)).poll(cx);
+            if let Poll::Ready(mut judged) = judged {
+                return self.carry_out(&client, &mut judged, (head, body), moment, exchange);
+            }
         }
-        let judging = async move {
+        Either::Right(boxed(|| async move {
             let mut judged = self.judge(&client, &head, has_content, Content::Unread, moment).await;
             self.carry_out(&client, &mut judged, (head, body), moment, exchange).await
-        };
-        Either::Right(Box::pin(judging))
+        }))
     }
 
     /// Carries out what was judged.
@@ -76,15 +79,16 @@ impl Gateway {
         };
         if judgement.awaits_body {
             let (gateway, client) = (Rc::clone(self), Rc::clone(client));
-            let reading = gateway.read_first(judgement.route, client, head, body, exchange);
-            return Either::Right(Box::pin(reading));
+            let route = judgement.route;
+            return Either::Right(boxed(|| {
+                gateway.read_first(route, client, head, body, exchange)
+            }));
         }
         self.count(judgement);
         if let Some(route) = self.overflow_of(judgement) {
             exchange.overflows(judgement.route);
             let (gateway, client) = (Rc::clone(self), Rc::clone(client));
-            let overflowing = gateway.overflow(route, client, head, body, exchange);
-            return Either::Right(Box::pin(overflowing));
+            return Either::Right(boxed(|| gateway.overflow(route, client, head, body, exchange)));
         }
         exchange.judged(judgement);
         exchange.allow_origin(&head.headers);
@@ -98,8 +102,9 @@ impl Gateway {
             if exchange.needs_message(decision, &body) {
                 let refused = Refused::taking(&mut judgement.decision, retry, limits);
                 let (gateway, client) = (Rc::clone(self), Rc::clone(client));
-                let refusing = gateway.refuse(refused, client, head, body, exchange);
-                return Either::Right(Box::pin(refusing));
+                return Either::Right(boxed(|| {
+                    gateway.refuse(refused, client, head, body, exchange)
+                }));
             }
             recycle(head.headers);
             let refusal = exchange.refusal(decision, retry);
@@ -110,10 +115,10 @@ impl Gateway {
             && !admission.is_preflight
         {
             let first = First::of(judgement, admission, moment);
-            let gateway = Rc::clone(self);
-            let passing =
-                gateway.pass_authorizer(authorizer, first, Rc::clone(client), head, body, exchange);
-            return Either::Right(Box::pin(passing));
+            let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+            return Either::Right(boxed(|| {
+                gateway.pass_authorizer(authorizer, first, client, head, body, exchange)
+            }));
         }
         let dispatch =
             match self.prepare(client, admission, &judgement.credential, head, body, &mut exchange)
@@ -125,7 +130,7 @@ impl Gateway {
                 Err(failure) => return answer(exchange.end(Err(failure), limits)),
             };
         let gateway = Rc::clone(self);
-        Either::Right(Box::pin(async move {
+        Either::Right(boxed(|| async move {
             let result = gateway.dispatch(&admission, dispatch, &mut exchange).await;
             exchange.end(result, limits)
         }))

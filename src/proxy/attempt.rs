@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::Request;
 use tokio::time::timeout_at;
+use tollgate_core::boxed;
 use tollgate_core::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy, Reach, RequestCopy};
@@ -37,33 +38,32 @@ pub async fn attempt(
     let is_idempotent = is_idempotent(request.method());
     // A tunnel keeps its connection, and needs one of HTTP/1.1.
     let is_for_tunnel = retry_state.is_for_tunnel();
-    let mut idle = match &mut retry_state.reservation {
+    let mut usable = match &mut retry_state.reservation {
         None => endpoint.reuse(started).filter(|_| !is_for_tunnel),
         Some(reservation) => reservation.take_connection(),
     };
     let mut closed = 0;
     loop {
-        let is_reused = idle.is_some();
-        let connected = match idle.take() {
-            Some(connection) => Ok(connection),
+        let is_reused = usable.is_some();
+        if !is_reused {
+            let reservation = retry_state.reservation.as_deref_mut();
             // Boxed because connecting is rare and its future is large: without the box
             // every request would reserve memory for it.
-            None => {
-                let reservation = retry_state.reservation.as_deref_mut();
-                match is_for_tunnel {
-                    true => Box::pin(endpoint.connect_for_tunnel(reservation)).await,
-                    false => Box::pin(endpoint.connect(reservation)).await,
+            let connected = match is_for_tunnel {
+                true => boxed(|| endpoint.connect_for_tunnel(reservation)).await,
+                false => boxed(|| endpoint.connect(reservation)).await,
+            };
+            match connected {
+                Ok(connection) => usable = Some(connection),
+                Err(fault) => {
+                    let request = Some(request);
+                    let reach = Reach::Unsent;
+                    return Err(AttemptError { fault, request, reach, is_idempotent });
                 }
             }
-        };
-        let connection = match connected {
-            Ok(connection) => connection,
-            Err(fault) => {
-                let request = Some(request);
-                let reach = Reach::Unsent;
-                return Err(AttemptError { fault, request, reach, is_idempotent });
-            }
-        };
+        }
+        // It stays where it is: the future would contain it once more for each move.
+        let connection = usable.as_mut().expect("it is open");
         retry_state.metrics().connected(is_reused);
         let expectation = request.body().expectation();
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
@@ -74,13 +74,15 @@ pub async fn attempt(
         let time = (begins, limit);
         let sent = exchange(endpoint, connection, request, time, retry_state.send_options()).await;
         let mut error = match sent {
-            Ok((connection, Sent { response, request })) => {
+            Ok(Sent { response, request }) => {
+                let connection = usable.take().expect("it is open");
                 let head = request.map(HeadCopy::Kept).or(head);
                 let copy = head.zip(body).map(|(head, body)| RequestCopy { head, body });
                 return Ok(EndpointResponse { connection, response, copy });
             }
             Err(failed) => failed.attempt_error(head, body, is_idempotent),
         };
+        usable = None;
         if is_for_tunnel {
             error.fault = error.fault.in_handshake();
         }
@@ -131,11 +133,11 @@ fn prepare(
 /// Sends the request, and waits for the response as long as the endpoint may take.
 async fn exchange(
     endpoint: &Endpoint,
-    mut connection: Connection,
+    connection: &mut Connection,
     request: Box<Request<RequestBody>>,
     (begins, limit): (Instant, Duration),
     options: SendOptions<'_>,
-) -> Result<(Connection, Sent), Failed> {
+) -> Result<Sent, Failed> {
     let progress = request.body().progress();
     let sent = {
         let mut sending = pin!(connection.send(request, endpoint.shared(), options));
@@ -152,7 +154,7 @@ async fn exchange(
         }
     };
     let SendError { fault, request, is_unsent } = match sent {
-        Ok(sent) => return Ok((connection, sent)),
+        Ok(sent) => return Ok(sent),
         Err(error) => error,
     };
     // A fault of the body takes precedence over the end of the connection that it causes.

@@ -2,6 +2,7 @@
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use tollgate_core::boxed;
 use tollgate_core::request::Fields;
 use tollgate_core::time::monotonic;
 
@@ -39,7 +40,7 @@ pub async fn forward(
         let assigned = match upstream.bound() {
             None => upstream.assign(permit, options.affinity, &retry_state.tried),
             // Boxed, because few upstreams have a bound, and the future is large.
-            Some(bound) => Box::pin(upstream.reserve(bound, permit, &mut retry_state)).await,
+            Some(bound) => boxed(|| upstream.reserve(bound, permit, &mut retry_state)).await,
         };
         let in_flight = match assigned {
             Ok(in_flight) => in_flight,

@@ -39,9 +39,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::Either;
 use http::{Request, Response};
 use tokio::join;
+use tollgate_core::boxed;
 
 pub use body::{BodyReader, Expectation, RequestBody};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -155,22 +155,21 @@ impl Proxy {
     ///
     /// # Errors
     /// If there is no response that can be relayed.
-    pub fn forward(
+    pub async fn forward(
         &self,
         upstream: usize,
         request: Box<Request<RequestBody>>,
         fallback: Option<&FallbackSettings>,
         options: &ForwardOptions<'_>,
-    ) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
+    ) -> Result<Response<ResponseBody>, Failure> {
         let first = &self.upstreams[upstream];
         match fallback {
-            None => Either::Left(forward::forward(first, request, options)),
+            None => forward::forward(first, request, options).await,
             Some(settings) => {
                 let second = &self.upstreams[settings.upstream];
                 // Boxed, because most routes have no fallback, and the future is large.
-                Either::Right(Box::pin(forward::forward_with_fallback(
-                    first, second, settings, request, options,
-                )))
+                boxed(|| forward::forward_with_fallback(first, second, settings, request, options))
+                    .await
             }
         }
     }

@@ -13,6 +13,7 @@ use rustls::ServerConfig;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
+use tollgate_core::boxed;
 use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 use tracing::debug;
@@ -164,19 +165,21 @@ where
         let drain = drain.clone();
         let service = service(peer, None, settings);
         let activity = activity(opened);
-        let served = http2::serve(stream, bounds, settings, activity, ticks, drain, service);
-        return Ended::Closed(Box::pin(served).await.name());
+        let served =
+            boxed(|| http2::serve(stream, bounds, settings, activity, ticks, drain, service));
+        return Ended::Closed(served.await.name());
     }
     let mut exchange = Exchange::new(activity(opened), Phase::Opening);
     loop {
-        let served = protocols.http1.serve(stream, peer.clone(), exchange, drain, service);
         // Boxed, so that an idle connection keeps no memory for its next request.
-        let (idle, since) = match Box::pin(served).await {
+        let served =
+            boxed(|| protocols.http1.serve(stream, peer.clone(), exchange, drain, service));
+        let (idle, since) = match served.await {
             Served::Ended(ended) => return ended,
             Served::Idle(idle, since) => (idle, since),
         };
         // Boxed, because few connections rest.
-        match Box::pin(protocols.http1.rest(idle, since, drain)).await {
+        match boxed(|| protocols.http1.rest(idle, since, drain)).await {
             Ok(awake) => stream = awake,
             Err(ended) => return ended,
         }
@@ -199,7 +202,7 @@ async fn open(
         return Ok((Either::Left(socket), peer));
     }
     // Boxed, so that a connection keeps no memory for it.
-    let handshake = Box::pin(handshake(socket, peer, protocols));
+    let handshake = boxed(|| handshake(socket, peer, protocols));
     match timeout(protocols.settings.timeouts.handshake, handshake).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => {

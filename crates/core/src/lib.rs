@@ -25,6 +25,7 @@
 
 pub mod algorithm;
 pub mod api_keys;
+mod boxed;
 pub mod consistency;
 mod crc;
 pub mod decision;
@@ -49,3 +50,5 @@ pub mod text;
 pub mod time;
 #[cfg(feature = "tls")]
 pub mod tls;
+
+pub use boxed::boxed;

@@ -28,7 +28,7 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 #[derive(Debug)]
 pub enum NewConnection {
     /// Carries one request at a time.
-    Http1(http1::Connection),
+    Http1(Box<http1::Connection>),
     /// Carries many requests at once.
     Http2(http2::Connection),
 }
@@ -57,7 +57,7 @@ pub async fn connect_http1(
     limit: Duration,
     traffic: &UpstreamTraffic,
     permit: Option<ConnectionPermit>,
-) -> Result<http1::Connection, Fault> {
+) -> Result<Box<http1::Connection>, Fault> {
     let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1], traffic, permit)).await;
     match opened.map_err(|_| Fault::ConnectTimeout)?? {
         NewConnection::Http1(connection) => Ok(connection),

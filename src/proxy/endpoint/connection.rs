@@ -22,8 +22,9 @@ use crate::server::TunnelEnd;
 /// A connection for one request.
 #[derive(Debug)]
 pub enum Connection {
-    /// A connection that the request has for itself.
-    Http1(http1::Connection),
+    /// A connection that the request has for itself. Boxed, because the future of a request
+    /// contains it several times.
+    Http1(Box<http1::Connection>),
     /// A stream on a connection that is shared with other requests, and the body of its
     /// response.
     Http2(http2::Stream, Option<Incoming>),

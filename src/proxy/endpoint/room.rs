@@ -33,7 +33,7 @@ pub struct Room {
 pub struct HandedOver {
     /// The identity of its endpoint.
     pub endpoint: u64,
-    pub connection: http1::Connection,
+    pub connection: Box<http1::Connection>,
 }
 
 /// What a request has before its attempt.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
+use tollgate_core::boxed;
 use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 use tracing::warn;
@@ -218,7 +219,7 @@ impl<F> ConnectionServer<F> {
         let drain = self.drain.clone();
         let place = assignment.place();
         // Boxed, because the runtime moves a task several times.
-        spawn_local(Box::pin(async move {
+        spawn_local(boxed(|| async move {
             connection::serve(transport, peer, place, protocols, drain, &*service).await;
             drop(assignment);
         }));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::overrides::Misfits;
 use super::{Claims, Decision, Ending, Headroom, Judge, Lease};
 use crate::policy::{Policy, Subject};
-use crate::store::Store;
 use crate::store::overrides::{Lookups, Overrides};
+use crate::store::{MemoryStore, Store};
 use crate::time::Timestamp;
 
 /// Decides on requests by counters in a store.
@@ -60,15 +60,29 @@ impl RateLimiter {
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
+        if let Some(memory) = self.memory() {
+            return Self::decide_now(memory, policies, subject, headroom, now);
+        }
         match Claims::new(policies, subject) {
             Ok(mut claims) => {
-                if let (Store::Memory(memory), None) = (&self.store, &self.overrides) {
-                    return Judge::judge_now(memory, claims, headroom, now);
-                }
                 let judge = self.judge();
                 let deadline = judge.deadline(subject.answer_by());
                 judge.judge_by(&mut claims, headroom, (now, deadline)).await
             }
+            Err(outcome) => Decision::uncounted(outcome),
+        }
+    }
+
+    /// The same by counters in memory, at once.
+    pub fn decide_now<'r>(
+        memory: &MemoryStore,
+        policies: impl IntoIterator<Item = &'r Arc<Policy>>,
+        subject: &Subject<'_, '_>,
+        headroom: Headroom,
+        now: Timestamp,
+    ) -> Decision<&'r Arc<Policy>> {
+        match Claims::new(policies, subject) {
+            Ok(claims) => Judge::judge_now(memory, claims, headroom, now),
             Err(outcome) => Decision::uncounted(outcome),
         }
     }
@@ -93,10 +107,13 @@ impl RateLimiter {
         decision
     }
 
-    /// Whether [`decide`](Self::decide) waits for nothing: its future is ready at its first
-    /// poll.
-    pub const fn decides_at_once(&self) -> bool {
-        matches!(self.store, Store::Memory(_)) && self.overrides.is_none()
+    /// The counters, if [`decide`](Self::decide) waits for nothing: its future is ready at its
+    /// first poll.
+    pub fn memory(&self) -> Option<&MemoryStore> {
+        match (&self.store, &self.overrides) {
+            (Store::Memory(memory), None) => Some(memory),
+            _ => None,
+        }
     }
 
     /// The judge of claims.

@@ -65,14 +65,14 @@ struct Sending<'a> {
 
 impl Connection {
     /// An HTTP/1.1 connection over `stream`.
-    pub fn over(stream: Stream) -> Self {
-        Self {
+    pub fn over(stream: Stream) -> Box<Self> {
+        Box::new(Self {
             incoming: Incoming::new(Wire::new(stream)),
             decoder: Decoder::ENDED,
             is_reusable: true,
             may_be_followed: false,
             rest: None,
-        }
+        })
     }
 
     /// Sends a request, and returns its response and the request without its body. A request

@@ -57,7 +57,7 @@ struct Connections {
 
 #[derive(Debug)]
 struct Idle {
-    connection: Connection,
+    connection: Box<Connection>,
     since: Instant,
     turn: Turn,
 }
@@ -68,7 +68,7 @@ impl Pool {
     }
 
     /// An idle connection that is not known to be closed at `now`.
-    pub fn reuse(&self, now: Instant) -> Option<Connection> {
+    pub fn reuse(&self, now: Instant) -> Option<Box<Connection>> {
         self.close_old(now);
         let connections = &mut *self.connections.borrow_mut();
         while let Some(mut idle) = connections.idle.pop_back() {
@@ -89,7 +89,7 @@ impl Pool {
     }
 
     /// Keeps a connection for another request, if it can carry one.
-    pub fn keep(&self, mut connection: Connection) {
+    pub fn keep(&self, mut connection: Box<Connection>) {
         if !connection.can_be_reused() {
             return;
         }

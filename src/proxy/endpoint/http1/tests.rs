@@ -27,7 +27,7 @@ fn run(test: impl Future<Output = ()>) {
 
 /// A connection to an endpoint that answers each request with `response`, and closes the
 /// connection after so many of them.
-fn connection(response: &str, requests: usize) -> Connection {
+fn connection(response: &str, requests: usize) -> Box<Connection> {
     let (near, far) = duplex(1000);
     spawn_local(answer(far, response.as_bytes().to_vec(), requests));
     Connection::over(Box::new(near))
@@ -54,7 +54,7 @@ async fn get(connection: &mut Connection, method: Method) -> Result<Response<()>
     sent.map(|(response, _)| response)
 }
 
-async fn read(connection: Connection) -> Result<(Bytes, Connection), BrokenBody> {
+async fn read(connection: Box<Connection>) -> Result<(Bytes, Box<Connection>), BrokenBody> {
     let mut body = endpoint::Connection::Http1(connection);
     let read = (&mut body).collect().await?.to_bytes();
     let endpoint::Connection::Http1(connection) = body else { unreachable!() };
@@ -159,7 +159,7 @@ fn connections_that_rest_are_bounded_too_and_expire() {
 
 /// A connection with a response, on a socket, and its other end. The runtime does not know what
 /// the endpoint sends after it.
-async fn answered() -> (Connection, UnixStream) {
+async fn answered() -> (Box<Connection>, UnixStream) {
     let (near, mut far) = UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
     let near = tokio::net::UnixStream::from_std(near).unwrap();
