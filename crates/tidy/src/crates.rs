@@ -74,7 +74,7 @@ pub(crate) const CRATES: &[Crate] = &[
         folder: "crates/core/",
         uses: &[],
         layers: &[
-            &["time", "crc", "price"],
+            &["time", "crc", "price", "boxed"],
             &[
                 "drain",
                 "request",
