@@ -17,10 +17,12 @@ load_module /usr/lib/nginx/modules/ndk_http_module.so;
 load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 env REDIS_PORT={port};
 """
-TOLLGATE_LIMITS = {"high": f"{HIGH_PER_MINUTE}/minute", "low": "1/day"}
+FAIR_PER_SECOND = 1000
+TOLLGATE_LIMITS = {"high": f"{HIGH_PER_MINUTE}/minute", "low": "1/day", "fair": f"{FAIR_PER_SECOND}/second"}
 # Without a burst nginx refuses the second request of a millisecond.
 NGINX_LIMITS = {
     "high": ("rate=1000000r/s", "burst=1000000 nodelay", "limit_req_status 429;"),
+    "fair": (f"rate={FAIR_PER_SECOND}r/s", f"burst={FAIR_PER_SECOND} nodelay", "limit_req_status 429; limit_req_log_level info;"),
     "low": ("rate=1r/m", "", "limit_req_status 429; limit_req_log_level info;"),
 }
 NGINX_KEY_BYTES = 160  # of a zone, for each key, with some room
@@ -59,7 +61,8 @@ ENVOY_LIMIT = """- name: envoy.filters.http.local_ratelimit
 class Work:
     """What a gateway has to do beside forwarding."""
 
-    limit: str = "high"  # none; high, which refuses nothing; low, which refuses nearly everything
+    # none; high, which refuses nothing; low, which refuses nearly everything; fair, which refuses a key that floods
+    limit: str = "high"
     store: str = ""  # empty for memory, or a mode of Tollgate's store in Redis
     tls: bool = False
     access_log: bool = False
@@ -182,7 +185,8 @@ def start_nginx(bed, label, work, _program=None):
 def start_haproxy(bed, label, work, _program=None):
     port, limit, tables, routes = beds.free_port(), "", "", ""
     if work.limit != "none":
-        most, size = HIGH_PER_MINUTE if work.limit == "high" else 1, max(100_000, 2 * work.keys)
+        most = {"high": HIGH_PER_MINUTE, "low": 1, "fair": 60 * FAIR_PER_SECOND}[work.limit]
+        size = max(100_000, 2 * work.keys)
         policies = range(min(work.policies, HAPROXY_POLICIES))
         limit = "\n  ".join(HAPROXY_LIMIT.format(number=number, most=most) for number in policies)
         tables = "".join(HAPROXY_TABLE.format(number=number, size=size) for number in policies)
@@ -197,7 +201,8 @@ def start_haproxy(bed, label, work, _program=None):
 def start_envoy(bed, label, work, _program=None):
     port, limit = beds.free_port(), ""
     if work.limit != "none":
-        most, interval = (HIGH_PER_MINUTE, "1s") if work.limit == "high" else (1, "86400s")
+        limits = {"high": (HIGH_PER_MINUTE, "1s"), "low": (1, "86400s"), "fair": (FAIR_PER_SECOND, "1s")}
+        most, interval = limits[work.limit]
         limit = ENVOY_LIMIT.format(most=most, interval=interval)
     tls = ENVOY_TLS.format(directory=bed.directory) if work.tls else ""
     path = bed.fill_in("envoy.yaml", proxy_port=port, limit=limit, tls=tls)

@@ -5,10 +5,13 @@
 --   random N PATH KIND      one of N clients, each time
 --   sessions N PATH KIND    N clients at a time; each sends 5 to 60 requests and is then
 --                           replaced by another client
+--   only N PATH KIND        the client with the number N
 --
 -- All requests have this path. If KIND is "close", each closes its connection; if it is
 -- "browser", each has the fields that a browser sends; else it is "keep". A number behind
--- KIND is the size of a body in bytes. Requests with a body are POST.
+-- KIND is the size of a body in bytes, or 0 for none. Requests with a body are POST. A number
+-- behind that is the mean time in milliseconds that a connection waits between a response and
+-- its next request: the times have an exponential distribution, as those of people have.
 
 local SESSION_CLIENTS = 50000 -- so many that a client that returns was absent for a long time
 local KINDS = {
@@ -86,7 +89,19 @@ end
 function init(arguments)
   local traffic, count = arguments[1], tonumber(arguments[2])
   path, kind = arguments[3], KINDS[arguments[4]]
-  body = arguments[5] and string.rep("x", tonumber(arguments[5]))
+  local bytes, pause_ms = tonumber(arguments[5]) or 0, tonumber(arguments[6])
+  body = bytes > 0 and string.rep("x", bytes) or nil
+  if pause_ms then
+    math.randomseed(1)
+    -- wrk asks for it if it is there.
+    function delay()
+      return math.floor(0.5 - pause_ms * math.log(1 - math.random()))
+    end
+  end
+  if traffic == "only" then
+    next_request = in_turn({ request_of(count) })
+    return
+  end
   if traffic == "counted" or traffic == "random" then
     next_request = traffic == "counted" and counted(count) or at_random(count)
     return

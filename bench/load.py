@@ -28,13 +28,13 @@ def wrk(bed, port, seconds, connections, **more):
     return json.loads(output.splitlines()[-1])
 
 
-def wrk_command(bed, port, seconds, connections, traffic="turns", clients=1000, path="/orders", tls=False, kind="keep", body=0):
-    """The command of wrk. A body of that many bytes is sent, if it is not 0."""
+def wrk_command(bed, port, seconds, connections, traffic="turns", clients=1000, path="/orders", tls=False, kind="keep", body=0, pause_ms=None):
+    """The command of wrk. A body of that many bytes is sent, if it is not 0. A connection pauses between requests."""
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"
     command = ["taskset", "--cpu-list", str(bed.load_core), "wrk", "--threads", "1"]
     command += ["--connections", str(connections), "--duration", f"{seconds}s", "--timeout", "5s"]
     command += ["--script", str(BENCH / "keys.lua"), url, "--"]
-    return [*command, traffic, str(clients), path, kind, *([str(body)] if body else [])]
+    return [*command, traffic, str(clients), path, kind, str(body), *([str(pause_ms)] if pause_ms else [])]
 
 
 def h2load(bed, port, seconds, connections, streams, path="/orders", tls=True, more=()):

@@ -27,6 +27,7 @@
 mod admin;
 mod api_keys;
 mod app;
+mod boxed;
 mod check;
 pub mod cli;
 pub mod config;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use tokio::sync::watch;
-use tollgate_core::boxed;
 use tollgate_core::drain::Drain;
 use tower::Service;
 
@@ -17,6 +16,7 @@ use super::metrics::ServiceMetrics;
 use super::rls::{Domains, InUse};
 use super::settings::{CheckSettings, GrpcSettings};
 use super::{grpc, http as over_http};
+use crate::boxed::boxed;
 use crate::gateway::{CurrentGateway, ResponseBody};
 use crate::server::{ClientBody, Peer};
 

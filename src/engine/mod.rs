@@ -22,7 +22,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_core::boxed;
 use tollgate_core::decision::{
     Decision, Ending, Headroom, KnownClaim, Lease, Outcome, RateLimiter,
 };
@@ -34,6 +33,7 @@ use tollgate_core::request::{Ambiguity, Content, Malformed, RequestView};
 use tollgate_core::routes::{Destination, Route, Rules};
 use tollgate_core::time::{Clock, Moment, Timestamp};
 
+use crate::boxed::boxed;
 use crate::telemetry::{
     BudgetWarnings, DecisionTimer, StoreMetrics, UnitMetrics, UnsettledWarnings, WorkerForwarders,
     WorkerMetrics, WorkerRefusals, WorkerTop,

@@ -13,7 +13,6 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
-use tollgate_core::boxed;
 use tollgate_core::decision::{Decision, OwnedDecision, X_RATELIMIT_SOFT};
 use tollgate_core::request::{Malformed, RequestView};
 use tollgate_core::routes::Destination;
@@ -23,6 +22,7 @@ use super::ask_usage::ask_usage;
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
+use crate::boxed::boxed;
 use crate::engine::{Credential, Judgement};
 use crate::message::{
     Failure, FieldFilter, Forwarding, Redirect, Via, decrement_max_forwards, expects_continue,

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use http::Request;
 use tokio::time::timeout_at;
-use tollgate_core::boxed;
 use tollgate_core::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, HeadCopy, Reach, RequestCopy};
@@ -15,6 +14,8 @@ use super::endpoint::{Connection, Endpoint, SendError, SendOptions, Sent};
 use super::fault::Fault;
 use super::retry::is_idempotent;
 use super::retry_state::RetryState;
+
+use crate::boxed::boxed;
 
 /// Every known server accepts a head of this size. A server may answer a larger head
 /// by closing the connection (RFC 9110, section 5.4).

@@ -2,7 +2,6 @@
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
-use tollgate_core::boxed;
 use tollgate_core::request::Fields;
 use tollgate_core::time::monotonic;
 
@@ -15,6 +14,7 @@ use super::response_body::ResponseBody;
 use super::retry_state::RetryState;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::Upstream;
+use crate::boxed::boxed;
 use crate::message::{
     Failure, accepts_websocket, merge_content_lengths, recycle, strip_hop_by_hop,
     switch_to_websocket,

@@ -41,7 +41,6 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use tokio::join;
-use tollgate_core::boxed;
 
 pub use body::{BodyReader, Expectation, RequestBody};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -63,6 +62,7 @@ pub use tls::{TlsError, TlsParts, TlsSettings};
 pub use upstream::Pressure;
 pub use warnings::Warnings;
 
+use crate::boxed::boxed;
 use crate::message::Failure;
 use crate::telemetry::{MirrorMetrics, WorkerMetrics};
 use endpoint::IdleRoom;

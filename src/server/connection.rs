@@ -13,7 +13,6 @@ use rustls::ServerConfig;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
-use tollgate_core::boxed;
 use tollgate_core::drain::Drain;
 use tollgate_core::time::monotonic;
 use tracing::debug;
@@ -29,6 +28,7 @@ use super::ticker::{Ticker, idle_drain};
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
 use super::transport::{ALPN_HTTP2, MAX_AT_ONCE, Socket, Stream, Transport};
+use crate::boxed::boxed;
 use crate::telemetry::{ConnectionMetrics, Traffic};
 
 /// What the connections of a listener have in common on one worker.

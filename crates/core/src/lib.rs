@@ -25,7 +25,6 @@
 
 pub mod algorithm;
 pub mod api_keys;
-mod boxed;
 pub mod consistency;
 mod crc;
 pub mod decision;
@@ -50,5 +49,3 @@ pub mod text;
 pub mod time;
 #[cfg(feature = "tls")]
 pub mod tls;
-
-pub use boxed::boxed;

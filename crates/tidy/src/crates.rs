@@ -74,7 +74,7 @@ pub(crate) const CRATES: &[Crate] = &[
         folder: "crates/core/",
         uses: &[],
         layers: &[
-            &["time", "crc", "price", "boxed"],
+            &["time", "crc", "price"],
             &[
                 "drain",
                 "request",
@@ -146,7 +146,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "tollgate-top",
         ],
         layers: &[
-            &["grpc"],
+            &["boxed", "grpc"],
             &["api_keys", "platform", "telemetry", "io", "message", "patches", "turn"],
             &["server", "engine"],
             &["proxy"],

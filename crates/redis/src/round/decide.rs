@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use smallvec::SmallVec;
-use tollgate_core::boxed;
 use tollgate_core::consistency::StoreMode;
 use tollgate_core::digest::Key;
 use tollgate_core::store::{Answer, Charge, Decided};
@@ -30,8 +30,8 @@ impl RedisStore {
         deadline: Instant,
     ) -> LocalBoxFuture<'a, Decided> {
         match charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
-            true => boxed(|| exact(self, charges, now, deadline)),
-            false => boxed(|| planned(self, charges, now, deadline)),
+            true => exact(self, charges, now, deadline).boxed_local(),
+            false => planned(self, charges, now, deadline).boxed_local(),
         }
     }
 }
@@ -82,11 +82,11 @@ async fn planned(
         // The store must know what this node has counted before it decides.
         let due = store.node.local.due_of(round.remote(), store_now);
         store.report_due(&round.encoder, due, store_now);
-        boxed(|| round.ask(deadline)).await;
+        Box::pin(round.ask(deadline)).await;
     }
     round.combine(store_now);
     if round.is_refused() {
-        boxed(|| round.complete(deadline)).await;
+        Box::pin(round.complete(deadline)).await;
     }
     round.decided()
 }
