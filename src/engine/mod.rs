@@ -156,6 +156,13 @@ impl Seen {
             refusal::keep(&self.refusals, decision, subject, (route, request), wall);
         }
     }
+
+    /// Tells of the proxy that has sent a request, if it is not believed.
+    fn observe_forwarder(&self, subject: &Subject<'_, '_>) {
+        if let Some(unbelieved) = subject.unbelieved() {
+            self.forwarders.observe(&unbelieved);
+        }
+    }
 }
 
 /// Why a request has no decision.
@@ -243,7 +250,8 @@ impl Engine {
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
         let mut is_undecided = false;
-        // Boxed, because few requests are refused here, and few routes have an authorizer.
+        // Boxed, because few requests are refused here, few routes have an authorizer, and a decision
+        // in memory needs no future.
         let mut decision = match refusal {
             None if awaits_body => {
                 let policies = policies.filter(|policy| !policy.needs_body());
@@ -260,15 +268,12 @@ impl Engine {
             }
             None => match limiter.memory() {
                 Some(memory) => RateLimiter::decide_now(memory, policies, subject, headroom, now),
-                // Boxed, so that a decision in memory needs no space for it.
                 None => boxed(|| limiter.decide(policies, subject, headroom, now)).await,
             },
         };
         let store_us = timer.end(begun);
         if !is_undecided {
-            if let Some(unbelieved) = subject.unbelieved() {
-                seen.forwarders.observe(&unbelieved);
-            }
+            seen.observe_forwarder(subject);
             seen.observe(&decision, subject, route, request, wall);
             self.warn(&mut decision);
         }
@@ -300,9 +305,7 @@ impl Engine {
         (access, denial, credential): (AccessVerdicts, Denial, Credential<'r>),
         now: Timestamp,
     ) -> Judgement<'r> {
-        if let Some(unbelieved) = subject.unbelieved() {
-            self.deciding.seen.forwarders.observe(&unbelieved);
-        }
+        self.deciding.seen.observe_forwarder(subject);
         let decision = Decision::uncounted(Outcome::Denied(denial));
         let client_ip = subject.client_ip();
         Judgement {
