@@ -244,8 +244,7 @@ impl Engine {
             && !is_preflight
             && let Some(denial) = access.ask(&route.access, AccessStep::AfterAuth, subject)
         {
-            let denied = (access, denial, credential);
-            return self.denied((index, subject), denied, now);
+            return self.denied((index, subject), (access, denial, credential), now);
         }
         let policies =
             policies.filter(|policy| !(route.has_authorizer && policy.needs_authorizer()));
