@@ -276,7 +276,10 @@ fn refused_credentials_are_told_and_the_connections_stay() {
     gateway.reload(&with("cd"));
     let reasons = || {
         let status = AdminClient::new(&gateway, READ).get("/v1/status").json();
-        status["reasons"].as_array().cloned().unwrap_or_default()
+        let mut reasons = status["reasons"].as_array().cloned().unwrap_or_default();
+        // A busy machine takes long for decisions, too.
+        reasons.retain(|reason| reason["code"].as_str().is_some_and(|it| it.starts_with("store_")));
+        reasons
     };
     settles("the status names it", || {
         requests(&gateway);

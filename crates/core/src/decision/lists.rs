@@ -198,7 +198,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::algorithm::Verdict;
     use crate::algorithm::testing::cases;
+    use crate::decision::tests::{report, shared};
+    use crate::decision::{Lacking, Lease};
 
     proptest! {
         #![proptest_config(cases())]
@@ -218,6 +221,36 @@ mod tests {
                     b'\\' => prop_assert!(matches!(bytes.next(), Some(b'"' | b'\\'))),
                     _ => prop_assert!(byte != b'"' && (b' '..=b'~').contains(&byte)),
                 }
+            }
+        }
+
+        /// The quotas of other requests are remembered, and never told.
+        #[test]
+        fn a_response_tells_its_own_policies(
+            requests in prop::collection::vec(
+                prop::collection::vec((0..4_usize, 1..4_u64, 0..3_u64), 0..4),
+                1..60,
+            ),
+        ) {
+            let policies = ["a", "b", "c \"", "d"].map(|name| shared(name, 100, Span::SECOND));
+            for request in requests {
+                let reports = request.iter().map(|&(policy, limit, remaining)| {
+                    let (retry, delay, reset_after) = (Retry::Now, Span::ZERO, Span::SECOND);
+                    let verdict =
+                        Verdict { admitted: true, limit, remaining, retry, reset_after, delay };
+                    report(&policies[policy], verdict, 1)
+                });
+                let decision = Decision::combine(reports.collect(), Lacking::new(), Lease::default());
+                let told = Lists::of(&decision);
+                let alone = Quotas::of(&decision);
+                prop_assert_eq!(&told.policies, &alone.value);
+                prop_assert_eq!(&told.limits, &alone.limits(&decision));
+                let limits = request.iter().map(|&(policy, _, remaining)| {
+                    let name = ["a", "b", "c \\\"", "d"][policy];
+                    format!("\"{name}\";r={remaining};t=1")
+                });
+                let limits = limits.collect::<Vec<_>>().join(", ");
+                prop_assert_eq!(std::str::from_utf8(&told.limits).expect("ASCII"), limits);
             }
         }
     }

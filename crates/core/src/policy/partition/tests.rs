@@ -348,3 +348,22 @@ proptest! {
         prop_assert_eq!(key(&one) == key(&other), one == other);
     }
 }
+
+proptest! {
+    #[test]
+    fn policies_one_after_the_other_have_the_keys_that_each_has_alone(
+        words in prop::collection::vec(
+            prop::sample::select(vec!["ip", "api_key", "header:x", "header:y", "global"]),
+            1..12,
+        ),
+    ) {
+        let case = with(&[("x-api-key", "k"), ("x", "1")]);
+        let policies: Vec<_> = words.iter().map(|word| policy(word)).collect();
+        case.ask(&policies[0], |subject| {
+            let mut last = LastPrincipal::default();
+            for policy in &policies {
+                assert_eq!(subject.key_after(policy, &mut last), subject.key(policy));
+            }
+        });
+    }
+}

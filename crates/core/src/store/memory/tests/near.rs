@@ -50,3 +50,19 @@ fn a_key_in_another_group_is_found_when_its_near_group_has_room_again() {
     lasting().for_each(|key| assert_eq!(take(&store, key, &long, later), 98));
     assert_eq!(store.live_keys(later), 2_000);
 }
+
+#[test]
+fn counters_of_a_client_share_their_near_group_and_differ_in_their_tags() {
+    let store = MemoryStore::new(1_000_000);
+    for client in 0..100 {
+        let counter = |name: u64| Counter::of(|digest| digest.value(&name.to_le_bytes()));
+        let key = |name| Key { counter: counter(name), ..key(client) };
+        let places: Vec<_> = (0..16).map(|name| store.place(key(name))).collect();
+        assert!(places.iter().all(|it| (it.shard, it.near) == (places[0].shard, places[0].near)));
+        let mut tags: Vec<_> = places.iter().map(|place| place.tag).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        // A lookup compares the keys of equal tags.
+        assert!(tags.len() >= 12, "{tags:?}");
+    }
+}
