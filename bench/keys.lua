@@ -11,7 +11,7 @@
 -- "browser", each has the fields that a browser sends; else it is "keep". A number behind
 -- KIND is the size of a body in bytes, or 0 for none. Requests with a body are POST. A number
 -- behind that is the mean time in milliseconds that a connection waits between a response and
--- its next request: the times have an exponential distribution, as those of people have.
+-- its next request. The times have an exponential distribution.
 
 local SESSION_CLIENTS = 50000 -- so many that a client that returns was absent for a long time
 local KINDS = {
