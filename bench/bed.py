@@ -43,9 +43,10 @@ class Bed:
     lua: str
     stack: contextlib.ExitStack
 
-    def make_certificate(self):
-        """One certificate for all proxies, because its key determines the cost of a handshake."""
-        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    def make_certificate(self, rsa=False):
+        """One certificate for all proxies, because its key determines the cost of a handshake: P-256, or RSA of 2,048 bits."""
+        key = ["rsa:2048"] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        command = ["openssl", "req", "-x509", "-newkey", *key, "-nodes"]
         command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "1"]
         command += ["-keyout", "key.pem", "-out", "cert.pem"]
         subprocess.run(command, cwd=self.directory, check=True, capture_output=True)

@@ -18,12 +18,19 @@ load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 env REDIS_PORT={port};
 """
 FAIR_PER_SECOND = 1000
-TOLLGATE_LIMITS = {"high": f"{HIGH_PER_MINUTE}/minute", "low": "1/day", "fair": f"{FAIR_PER_SECOND}/second"}
+TOLLGATE_LIMITS = {
+    "high": f"{HIGH_PER_MINUTE}/minute",
+    "low": "1/day",
+    "banned": "1/day, penalty: { after: 1/day, ban: 1d }",
+    "fair": f"{FAIR_PER_SECOND}/second",
+}
 # Without a burst nginx refuses the second request of a millisecond.
 NGINX_LIMITS = {
     "high": ("rate=1000000r/s", "burst=1000000 nodelay", "limit_req_status 429;"),
     "fair": (f"rate={FAIR_PER_SECOND}r/s", f"burst={FAIR_PER_SECOND} nodelay", "limit_req_status 429; limit_req_log_level info;"),
     "low": ("rate=1r/m", "", "limit_req_status 429; limit_req_log_level info;"),
+    # Without a limit: the cheapest answer that it has.
+    "banned": ("rate=1r/m", "", "return 429;"),
 }
 NGINX_KEY_BYTES = 160  # of a zone, for each key, with some room
 TRAEFIK_RATES = {"high": "average: 1000000, burst: 1000000", "low": "average: 1, period: 24h, burst: 1"}
@@ -61,7 +68,8 @@ ENVOY_LIMIT = """- name: envoy.filters.http.local_ratelimit
 class Work:
     """What a gateway has to do beside forwarding."""
 
-    # none; high, which refuses nothing; low, which refuses nearly everything; fair, which refuses a key that floods
+    # none; high, which refuses nothing; low, which refuses nearly everything; banned, the same by a ban; fair, which
+    # refuses a key that floods
     limit: str = "high"
     store: str = ""  # empty for memory, or a mode of Tollgate's store in Redis
     tls: bool = False

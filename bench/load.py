@@ -37,8 +37,11 @@ def wrk_command(bed, port, seconds, connections, traffic="turns", clients=1000, 
     return [*command, traffic, str(clients), path, kind, str(body), *([str(pause_ms)] if pause_ms else [])]
 
 
-def h2load(bed, port, seconds, connections, streams, path="/orders", tls=True, more=()):
-    """Lets h2load send requests, over HTTP/2 if nothing else is said; returns a report like that of wrk."""
+def h2load(bed, port, seconds, connections, streams, path="/orders", tls=True, more=(), status=200):
+    """Lets h2load send requests, over HTTP/2 if nothing else is said; returns a report like that of wrk.
+
+    Requests with another status are errors.
+    """
     log = bed.directory / "h2load.log"
     log.unlink(missing_ok=True)  # h2load would append to it
     more = ["--log-file", str(log), *more]
@@ -49,13 +52,13 @@ def h2load(bed, port, seconds, connections, streams, path="/orders", tls=True, m
             _, status, time_us = line.split()
             statuses[status] += 1
             times_us.append(int(time_us))
-    errors = {f"status {status}": count for status, count in statuses.items() if status != "200"}
+    answered = statuses.pop(str(status), 0)
     return {
-        "requests": statuses["200"],
+        "requests": answered,
         "duration_us": seconds * 1_000_000,
         "p50_us": percentile(times_us, 0.50),
         "p99_us": percentile(times_us, 0.99),
-        "errors": errors,
+        "errors": {f"status {other}": count for other, count in statuses.items()},
     }
 
 
@@ -79,6 +82,33 @@ def failures_in(output, http2):
 def percentile(values, share):
     ordered = sorted(values)
     return ordered[round(share * (len(ordered) - 1))] if ordered else 0
+
+
+# --- A connection for each request.
+
+
+def handshakes(port, seconds, path, resumes):
+    """Sends requests, each on a connection with TLS of its own, one after the other; returns a report like that of wrk.
+
+    If `resumes`, each connection resumes the session of the one before.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    content = request(path).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    errors, answered, session = collections.Counter(), 0, None
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with context.wrap_socket(socket.create_connection(("127.0.0.1", port)), session=session) as connection:
+            connection.sendall(content)
+            response = connection.recv(READ)
+            while more := connection.recv(READ):
+                response += more
+            errors["status"] += not response.startswith(b"HTTP/1.1 200 ")
+            errors["not resumed"] += session is not None and not connection.session_reused
+            answered += 1
+            # The server sends the session after its part of the handshake.
+            session = connection.session if resumes else None
+    return {"requests": answered, "duration_us": seconds * 1_000_000, "errors": errors}
 
 
 # --- At a fixed rate.

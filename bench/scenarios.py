@@ -25,6 +25,9 @@ class Scenario:
     kind: str = "keep"  # of requests, see keys.lua
     status: int = 200
     at_fixed_rate: bool = True
+    # A handshake of TLS for each request: "new", or "resumed" with the session of the connection before.
+    handshakes: str = ""
+    rsa: bool = False  # the key of the certificate, which else is of P-256
 
 
 SCENARIOS = [
@@ -40,6 +43,42 @@ SCENARIOS = [
         at_fixed_rate=False,
     ),
     Scenario("refused", "refused by that policy", LIMITED, {"": Work(limit="low")}, status=429),
+    Scenario("refused-tls", "refused, TLS and HTTP/1.1", LIMITED, {"": Work(limit="low", tls=True)}, status=429, at_fixed_rate=False),
+    Scenario(
+        "refused-http2",
+        "refused, TLS and HTTP/2, one key, 10 streams a connection",
+        LIMITED,
+        {"": Work(limit="low", tls=True)},
+        http2=True,
+        status=429,
+        at_fixed_rate=False,
+    ),
+    Scenario(
+        "refused-new",
+        "refused, a connection for each request",
+        LIMITED,
+        {"": Work(limit="low")},
+        kind="close",
+        status=429,
+        at_fixed_rate=False,
+    ),
+    Scenario(
+        "banned",
+        "refused by a ban; nginx answers 429 to every request",
+        ["tollgate", "nginx"],
+        {"": Work(limit="banned")},
+        status=429,
+        at_fixed_rate=False,
+    ),
+    Scenario(
+        "redis-refused",
+        "refused by counters in Redis, against counters in memory",
+        ["tollgate"],
+        {mode or "memory": Work(limit="low", store=mode) for mode in ["", "exact", "leased"]},
+        own_rival=True,
+        status=429,
+        at_fixed_rate=False,
+    ),
     Scenario("redis-exact", "limited, exact counters in Redis; nginx with Lua", ["tollgate", "nginx"], {"exact": Work(store="exact")}),
     Scenario(
         "redis-leased",
@@ -52,6 +91,19 @@ SCENARIOS = [
     Scenario("tls-http2", "limited, TLS and HTTP/2, one key, 10 streams a connection", LIMITED, {"": Work(tls=True)}, http2=True, at_fixed_rate=False),
     Scenario("large", "limited, 100 KiB", LIMITED, {"": Work()}, path="/large", at_fixed_rate=False),
     Scenario("connections", "limited, a connection for each request", LIMITED, {"": Work()}, kind="close", at_fixed_rate=False),
+    *[
+        Scenario(
+            f"handshakes-{handshakes}{'-rsa' * rsa}",
+            f"limited, a connection with a {handshakes} handshake of TLS for each request, {'RSA' if rsa else 'P-256'}",
+            LIMITED,
+            {"": Work(tls=True)},
+            at_fixed_rate=False,
+            handshakes=handshakes,
+            rsa=rsa,
+        )
+        for rsa in (False, True)
+        for handshakes in ("new", "resumed")
+    ],
     Scenario(
         "access-log",
         "limited, with an access log in a file, against none",

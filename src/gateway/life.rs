@@ -99,7 +99,7 @@ impl Gateway {
             return answer(exchange.end(Err(failure), limits));
         }
         if let Outcome::Refuse(retry) = decision.outcome {
-            if exchange.needs_message(decision, &body) {
+            if !decision.ban_delay().is_zero() || exchange.needs_message(decision, &body) {
                 let refused = Refused::taking(&mut judgement.decision, retry, limits);
                 let (gateway, client) = (Rc::clone(self), Rc::clone(client));
                 return Either::Right(boxed(|| {

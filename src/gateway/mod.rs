@@ -60,6 +60,8 @@ pub struct Gateway {
     engine: Engine,
     proxy: Rc<Proxy>,
     queue: Rc<Queue>,
+    /// The responses to banned clients that are held back.
+    banned: Rc<Queue>,
     compressing: Compressing,
     bodies: BodyRoom,
     /// By their index.
@@ -103,6 +105,7 @@ impl Gateway {
             engine,
             proxy: Rc::new(proxy),
             queue: Rc::default(),
+            banned: Rc::default(),
             compressing: Compressing::new(CompressionMetrics::new(metrics)),
             bodies,
             authorizers: Authorizer::all(&snapshot, &[], metrics),
@@ -123,6 +126,7 @@ impl Gateway {
             snapshot,
             engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),
+            banned: Rc::clone(&self.banned),
             compressing: self.compressing.clone(),
             bodies: self.bodies.clone(),
             sinks: Rc::clone(&self.sinks),

@@ -1,7 +1,9 @@
-//! Requests that are delayed, as `leaky_bucket` demands.
+//! Requests that are delayed, as `leaky_bucket` demands, and responses to banned clients that are
+//! held back.
 //!
-//! Each policy bounds how many requests of one key may wait. The queue bounds all
-//! delayed requests together, because each of them holds a connection and memory.
+//! Each policy bounds how many requests of one key may wait. A queue bounds all that it delays
+//! together, because each of them holds a connection and memory. Banned clients have a queue of
+//! their own: if they fill it, that delays no request of another client.
 
 use std::cell::Cell;
 
@@ -13,7 +15,7 @@ use crate::message::Failure;
 /// The most requests that one worker delays at once.
 const MAX_DELAYED: usize = 10_000;
 
-/// The requests that one worker delays.
+/// The requests, or the responses to banned clients, that one worker delays.
 #[derive(Debug, Default)]
 pub struct Queue {
     delayed: Cell<usize>,
@@ -32,6 +34,12 @@ impl Queue {
         let _delayed = Delayed::new(&self.delayed)?;
         sleep(delay.into()).await;
         Ok(())
+    }
+
+    /// Delays the response to a banned client, and returns true. If the queue is full, it does not
+    /// wait, and returns false.
+    pub async fn hold_back(&self, delay: Span) -> bool {
+        self.delay(delay).await.is_ok()
     }
 }
 
@@ -65,6 +73,17 @@ mod tests {
         let (first, second) = tokio::join!(delayed, queue.delay(Span::SECOND));
         assert_eq!((first, second), (Ok(()), Err(Failure::QueueFull)));
         assert_eq!(queue.delay(Span::SECOND).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beyond_the_bound_a_response_is_not_held_back() {
+        let queue = Queue { delayed: Cell::new(MAX_DELAYED - 1) };
+        let took = async || {
+            let begun = tokio::time::Instant::now();
+            (queue.hold_back(Span::SECOND).await, begun.elapsed().as_secs())
+        };
+        assert_eq!(tokio::join!(took(), took()), ((true, 1), (false, 0)));
+        assert_eq!(took().await, (true, 1), "there is room again");
     }
 
     #[tokio::test(start_paused = true)]

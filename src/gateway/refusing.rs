@@ -1,4 +1,7 @@
-//! The rest of the life of a request that a limit refuses.
+//! The rest of the life of a request that a limit refuses, if it is not answered at once.
+//!
+//! The response to a banned client is held back as long as its policy says, so that a client that
+//! does not wait for the end of its ban sends fewer requests.
 //!
 //! If the form of the response depends on the message in the body, and no policy has read it, it is
 //! read now: within the bounds of every body that is read. A body that cannot be read changes
@@ -62,6 +65,10 @@ impl Gateway {
             let begun = monotonic();
             ends_connection = !self.read_message(&client, &mut head, body, &mut exchange).await;
             exchange.waits(monotonic().duration_since(begun).into());
+        }
+        let delay = decision.ban_delay();
+        if self.banned.hold_back(delay).await {
+            exchange.waits(delay);
         }
         recycle(head.headers);
         let mut refusal = exchange.refusal(&decision, retry);

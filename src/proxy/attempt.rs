@@ -14,7 +14,6 @@ use super::endpoint::{Connection, Endpoint, SendError, SendOptions, Sent};
 use super::fault::Fault;
 use super::retry::is_idempotent;
 use super::retry_state::RetryState;
-
 use crate::boxed::boxed;
 
 /// Every known server accepts a head of this size. A server may answer a larger head

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{Gateway, Origin, Response, StoreKind, eventually, on_every_store};
 
@@ -14,6 +14,7 @@ on_every_store!(
     the_plan_that_a_trusted_proxy_names_sets_the_limit,
     a_client_that_bypasses_the_trusted_proxies_cannot_choose_a_plan,
     a_client_that_is_refused_too_often_is_banned_and_the_response_names_the_length,
+    the_responses_to_a_banned_client_are_held_back,
     each_ban_is_twice_as_long_as_the_one_before,
     an_elastic_limit_admits_more_only_while_the_upstream_is_fast,
 );
@@ -121,6 +122,49 @@ fn a_client_that_is_refused_too_often_is_banned_and_the_response_names_the_lengt
     assert!(waits[2..].iter().all(|wait| (21_590..=21_600).contains(wait)), "{waits:?} s");
     assert_eq!(client.get("/", &["X-Client: bob"]).status, 200, "others are not banned");
     assert_eq!(gateway.access_lines(6)[4]["outcome"], "banned");
+}
+
+fn the_responses_to_a_banned_client_are_held_back(store: StoreKind) {
+    let origin = Origin::hello();
+    let policy = "key: \"header:x-client\", limit: 1/hour, \
+                  penalty: { after: 2/hour, ban: 6h, delay: 300ms }";
+    let gateway = store.limiting(&origin, policy);
+    let mut client = gateway.client();
+    let mut ask = || {
+        let begun = Instant::now();
+        let status = client.get("/", &["X-Client: ann"]).status;
+        (status, begun.elapsed() >= Duration::from_millis(300))
+    };
+    assert_eq!(ask().0, 200);
+    assert_eq!(ask().0, 429);
+    assert_eq!([ask(), ask()], [(429, true); 2], "the second refusal bans the client");
+    let outcomes: Vec<_> = gateway.access_lines(4).iter().map(|it| it["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["admitted", "refused", "banned", "banned"]);
+}
+
+#[test]
+fn other_clients_do_not_wait_for_a_banned_client_whose_response_is_held_back() {
+    let origin = Origin::hello();
+    let policy = "key: \"header:x-client\", limit: 1/hour, \
+                  penalty: { after: 1/hour, ban: 6h, delay: 30s }";
+    let gateway = StoreKind::Memory.limiting(&origin, policy);
+    assert_eq!(gateway.client().get("/", &["X-Client: ann"]).status, 200);
+    let mut banned: Vec<_> = (0..20).map(|_| gateway.client()).collect();
+    for client in &mut banned {
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
+    }
+    let mut other = gateway.client();
+    for number in 0..20 {
+        let begun = Instant::now();
+        assert_eq!(other.get("/", &[&format!("X-Client: {number}")]).status, 200);
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+    // A client that leaves is not waited for.
+    drop(banned);
+    let lines = gateway.access_lines(41);
+    let banned: Vec<_> = lines.iter().filter(|line| line["outcome"] == "banned").collect();
+    assert_eq!(banned.len(), 20, "{lines:?}");
+    assert!(banned.iter().all(|line| line["status"].is_null()), "{banned:?}");
 }
 
 fn each_ban_is_twice_as_long_as_the_one_before(store: StoreKind) {

@@ -47,10 +47,12 @@ impl Counted {
 
     fn find(&mut self, policy: &Arc<str>) -> usize {
         let Self { policies, places, .. } = self;
-        *places.entry(Arc::clone(policy)).or_insert_with(|| {
-            policies.push((Arc::clone(policy), Sketches::default()));
-            policies.len() - 1
-        })
+        if let Some(&place) = places.get(policy) {
+            return place;
+        }
+        policies.push((Arc::clone(policy), Sketches::default()));
+        places.insert(Arc::clone(policy), policies.len() - 1);
+        policies.len() - 1
     }
 
     /// The sketches of a policy that has judged a request.

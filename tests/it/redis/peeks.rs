@@ -65,7 +65,11 @@ fn policy(random: &mut Rng, index: usize) -> Arc<Policy> {
             latency_below: Some(Span::SECOND),
             in_flight_below_percent: None,
         }),
-        penalty: random.bool().then(|| Penalty { after: day(3), ban: Algorithm::Ban(hour) }),
+        penalty: random.bool().then(|| Penalty {
+            after: day(3),
+            ban: Algorithm::Ban(hour),
+            delay: Span::ZERO,
+        }),
         plans: random.bool().then_some(Plans { from: KeyExpr::Header(PLAN), limits }),
         // What is given back to a bucket depends on the microsecond.
         count: match random.bool() && !is_bucket {

@@ -52,7 +52,7 @@ impl Lists {
         let sum = decision.told().fold(0_u64, |sum, report| {
             sum.rotate_left(5) ^ report.policy.borrow().counter.bits() ^ report.verdict.limit
         });
-        // The policies of a route are few, and a request cannot choose their digests.
+        // Two sets with the same place replace each other. That costs only the formatting.
         let place = usize::try_from(sum % REMEMBERED as u64).expect("it is small");
         QUOTAS.with_borrow_mut(|remembered| {
             let known = remembered[place].take().filter(|quotas| quotas.are_of(decision));

@@ -192,6 +192,14 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
         self.reports.iter().filter(|report| report.refuses()).map(|it| it.policy.borrow())
     }
 
+    /// How long the response to the request is held back, because a policy bans its client. Zero if
+    /// none does, or the penalty has no delay.
+    pub fn ban_delay(&self) -> Span {
+        let banning = self.reports.iter().filter(|report| report.bans());
+        let penalties = banning.filter_map(|report| report.policy.borrow().penalty.as_ref());
+        penalties.map(|penalty| penalty.delay).max().unwrap_or_default()
+    }
+
     /// All policies in shadow mode that would have refused the request.
     pub fn shadow_refused(&self) -> impl Iterator<Item = &Arc<Policy>> {
         let reports = self.reports.iter().filter(|report| report.is_shadow_refused());

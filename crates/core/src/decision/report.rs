@@ -101,6 +101,11 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
             && matches!(self.ruling, Ruling::Refused | Ruling::Banned | Ruling::FailedClosed)
     }
 
+    /// Whether the policy refuses the request because it bans the client.
+    pub(super) fn bans(&self) -> bool {
+        self.refuses() && self.ruling == Ruling::Banned
+    }
+
     /// Whether responses contain the report. A policy in shadow mode enforces no limit, so
     /// responses omit it. A request that was not judged has no numbers.
     pub(crate) fn is_told(&self) -> bool {

@@ -378,6 +378,8 @@ pub struct Penalty {
     pub after: Algorithm,
     /// The length of bans: an [`Algorithm::Ban`].
     pub ban: Algorithm,
+    /// How long the response to a request of a banned client is held back.
+    pub delay: Span,
 }
 
 /// The additional limit while the upstream has room.

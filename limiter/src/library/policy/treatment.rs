@@ -59,7 +59,8 @@ impl Policy {
 
     /// Bans keys that are refused too often: so many refusals lead to a ban of this length. Each
     /// further ban lasts twice as long, but not longer than a day, or as
-    /// [`max_ban`](Self::max_ban) says.
+    /// [`max_ban`](Self::max_ban) says. The layer answers a banned key at once: the gateway's `delay`
+    /// for such responses is not in this library.
     ///
     /// ```
     /// # use tollgate_limiter::{Key, Policy};
@@ -71,8 +72,7 @@ impl Policy {
     #[must_use]
     pub fn penalty(mut self, after: Limit, ban: Duration) -> Self {
         let (after, ban) = (Written::Given(after.0), Written::Given(ban.into()));
-        let max_ban = self.penalty_so_far().max_ban;
-        self.spec.penalty = Written::Given(PenaltySpec { after, ban, max_ban });
+        self.spec.penalty = Written::Given(PenaltySpec { after, ban, ..self.penalty_so_far() });
         self
     }
 

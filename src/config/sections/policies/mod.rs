@@ -307,7 +307,7 @@ impl RawPolicy {
                 self.plans.value()?.span_of(field)
             }
             At::Penalty => self.penalty.span(),
-            At::After | At::Ban | At::MaxBan => self.penalty.value()?.span_of(field),
+            At::After | At::Ban | At::MaxBan | At::BanDelay => self.penalty.value()?.span_of(field),
             At::Elastic => self.elastic.span(),
             At::ElasticLimit | At::When | At::LatencyBelow | At::InFlightBelow => {
                 self.elastic.value()?.span_of(field)

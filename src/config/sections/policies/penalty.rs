@@ -23,6 +23,10 @@ pub struct RawPenalty {
     #[schemars(extend("x-default" = "1d, or the first ban if that is longer"))]
     #[schemars(example = &"2d")]
     max_ban: Field<Period>,
+    /// How long the response to a request of a banned client is held back, from 10ms to 30s. A client that does not wait for the end of its ban can send at most one request in this time on each connection of HTTP/1, and on each stream of HTTP/2.
+    #[schemars(extend("x-default" = "not at all"))]
+    #[schemars(example = &"1s")]
+    delay: Field<Period>,
 }
 
 impl RawPenalty {
@@ -31,6 +35,7 @@ impl RawPenalty {
             after: self.after.written(|Rate(quota)| LimitSpec::Rate(*quota)),
             ban: self.ban.written(Period::span),
             max_ban: self.max_ban.written(Period::span),
+            delay: self.delay.written(Period::span),
         }
     }
 
@@ -40,6 +45,7 @@ impl RawPenalty {
             spec::Field::After => self.after.span(),
             spec::Field::Ban => self.ban.span(),
             spec::Field::MaxBan => self.max_ban.span(),
+            spec::Field::BanDelay => self.delay.span(),
             _ => None,
         }
     }

@@ -78,7 +78,7 @@ fn such_a_refusal_counts_for_a_penalty() {
     let limiter = limiter();
     let ban = Ban::new(Span::from_secs(600), Span::from_secs(600)).expect("a ban");
     let after = policy("after", 2, MINUTE).algorithm;
-    let penalty = Penalty { after, ban: crate::algorithm::Algorithm::Ban(ban) };
+    let penalty = Penalty { after, ban: crate::algorithm::Algorithm::Ban(ban), delay: Span::ZERO };
     let policies = [Arc::new(Policy { penalty: Some(penalty), ..policy("a", 1, MINUTE) })];
     assert!(is_admitted(&limiter, &policies));
     assert!(refuses(&limiter, &policies) && refuses(&limiter, &policies));

@@ -68,8 +68,11 @@ fn policies() -> impl Strategy<Value = Policy> {
                     latency_below: Some(Span::SECOND),
                     in_flight_below_percent: None,
                 }),
-                penalty: penalty
-                    .then(|| Penalty { after: fixed(2, Span::SECOND), ban: Algorithm::Ban(ban) }),
+                penalty: penalty.then(|| Penalty {
+                    after: fixed(2, Span::SECOND),
+                    ban: Algorithm::Ban(ban),
+                    delay: Span::ZERO,
+                }),
                 plans: plans.then_some(Plans { from: KeyExpr::Header(PLAN), limits }),
                 exempt: Exempt { methods, ..Exempt::default() },
                 count: match counts_errors {

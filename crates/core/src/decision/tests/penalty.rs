@@ -11,7 +11,7 @@ const SECOND_US: u64 = 1_000_000;
 fn strict(mode: Mode) -> Policy {
     let ban = Ban::new(Span::from_secs(10), Span::from_secs(25)).unwrap();
     let after = fixed(3, Span::from_secs(5));
-    let penalty = Some(Penalty { after, ban: Algorithm::Ban(ban) });
+    let penalty = Some(Penalty { after, ban: Algorithm::Ban(ban), delay: Span::ZERO });
     Policy { mode, penalty, ..policy("strict", 1, Span::SECOND) }
 }
 

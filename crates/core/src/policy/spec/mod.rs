@@ -254,6 +254,8 @@ pub struct PenaltySpec {
     pub ban: Written<Span>,
     /// The length of the longest ban.
     pub max_ban: Written<Span>,
+    /// How long responses to banned clients are held back. Not at all by default.
+    pub delay: Written<Span>,
 }
 
 /// A higher limit while the upstream has room.

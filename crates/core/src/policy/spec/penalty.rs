@@ -9,6 +9,8 @@ use crate::policy::Penalty;
 use crate::time::Span;
 
 const BAN: RangeInclusive<Span> = Span::SECOND..=MAX_WINDOW;
+/// A longer delay would make the end of the process wait for banned clients.
+const DELAY: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(30);
 
 impl PenaltySpec {
     pub(super) fn compile(&self, faults: &Faults) -> Option<Penalty> {
@@ -27,6 +29,7 @@ impl PenaltySpec {
         faults.required(&self.ban, Field::Penalty, message, "like ban: 5m");
         let ban = faults.duration(&self.ban, Field::Ban, BAN);
         let longest = faults.duration(&self.max_ban, Field::MaxBan, BAN);
+        let delay = faults.duration(&self.delay, Field::BanDelay, DELAY);
         if let (Some(ban), Some(longest)) = (ban, longest) {
             if longest < ban {
                 let message = "the longest ban is shorter than the first one";
@@ -39,6 +42,7 @@ impl PenaltySpec {
         Some(Penalty {
             after: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
             ban: Algorithm::Ban(ban),
+            delay: delay.unwrap_or_default(),
         })
     }
 }

@@ -177,6 +177,19 @@ fn a_limit_per_month_is_counted_in_months_of_a_calendar() {
         ..PenaltySpec::default()
     };
     assert_eq!(fields(&PolicySpec { penalty: after.into(), ..spec() }), [Field::After]);
+    let delayed = |delay| PenaltySpec {
+        after: LimitSpec::Rate(Quota::new(9, Span::SECOND).expect("a quota")).into(),
+        ban: Span::from_secs(60).into(),
+        delay: Written::Given(delay),
+        ..PenaltySpec::default()
+    };
+    for (delay, expected) in [(Span::from_millis(10), None), (Span::from_secs(30), None)]
+        .into_iter()
+        .chain([0, 9, 30_001].map(|ms| (Span::from_millis(ms), Some(Field::BanDelay))))
+    {
+        let spec = PolicySpec { penalty: delayed(delay).into(), ..spec() };
+        assert_eq!(fields(&spec), Vec::from_iter(expected), "{delay}");
+    }
     let plan = |limit| PlanSpec { name: "p".into(), limit: Written::Given(Some(limit)) };
     let plans = |limit, own| PolicySpec {
         limit: Written::Given(own),
