@@ -23,6 +23,7 @@ TOLLGATE_LIMITS = {
     "low": "1/day",
     "banned": "1/day, penalty: { after: 1/day, ban: 1d }",
     "fair": f"{FAIR_PER_SECOND}/second",
+    "bans": f"{FAIR_PER_SECOND}/second, penalty: {{ after: 1000/second, ban: 1h, delay: 1s }}",
 }
 # Without a burst nginx refuses the second request of a millisecond.
 NGINX_LIMITS = {
@@ -69,7 +70,7 @@ class Work:
     """What a gateway has to do beside forwarding."""
 
     # none; high, which refuses nothing; low, which refuses nearly everything; banned, the same by a ban; fair, which
-    # refuses a key that floods
+    # refuses a key that floods; bans, which also bans it and holds back the responses
     limit: str = "high"
     store: str = ""  # empty for memory, or a mode of Tollgate's store in Redis
     tls: bool = False

@@ -23,6 +23,7 @@ class Scenario:
     path: str = "/small"
     http2: bool = False
     kind: str = "keep"  # of requests, see keys.lua
+    clients: int = 1000  # each with a key
     status: int = 200
     at_fixed_rate: bool = True
     # A handshake of TLS for each request: "new", or "resumed" with the session of the connection before.
@@ -72,10 +73,11 @@ SCENARIOS = [
     ),
     Scenario(
         "redis-refused",
-        "refused by counters in Redis, against counters in memory",
+        "ten clients that flood, refused by counters in Redis, against counters in memory",
         ["tollgate"],
         {mode or "memory": Work(limit="low", store=mode) for mode in ["", "exact", "leased"]},
         own_rival=True,
+        clients=10,
         status=429,
         at_fixed_rate=False,
     ),
