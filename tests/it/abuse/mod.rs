@@ -17,6 +17,9 @@ const LENGTH: Duration = Duration::from_millis(400);
 /// A wait that other work of the machine can cause, most of it other tests. For the same
 /// reason the median is checked, not the p99.
 const UNREMARKABLE: Duration = Duration::from_millis(250);
+/// The same as a share of one attack, because a machine that is slow or busy needs longer for both.
+/// A client that is not served meanwhile waits for the whole attack.
+const UNREMARKABLE_SHARE: u32 = 4;
 
 /// A gateway with one worker that forwards all requests to `origin`.
 fn gateway(origin: &Origin, listener: &str) -> Gateway {
@@ -29,6 +32,12 @@ fn withstands(gateway: &Gateway, most_mib: usize, mut attack: impl FnMut()) {
     let quiet = meanwhile(gateway, || std::thread::sleep(LENGTH));
     let usual_kib = gateway.resident_kib();
     let end = now() + LENGTH;
+    let mut longest = Duration::ZERO;
+    let mut attack = || {
+        let begun = now();
+        attack();
+        longest = longest.max(now().duration_since(begun));
+    };
     let busy = meanwhile(gateway, || {
         attack();
         while now() < end {
@@ -38,7 +47,8 @@ fn withstands(gateway: &Gateway, most_mib: usize, mut attack: impl FnMut()) {
     let grown_mib = gateway.peak_kib().saturating_sub(usual_kib) / 1024;
     assert!(grown_mib <= most_mib, "the process has grown by {grown_mib} MiB");
     let (before, during) = (percentile(&quiet, 50), percentile(&busy, 50));
-    assert!(during <= UNREMARKABLE.max(before * 2), "{during:?}, and {before:?} before");
+    let most = UNREMARKABLE.max(before * 2).max(longest / UNREMARKABLE_SHARE);
+    assert!(during <= most, "{during:?}, and {before:?} before; an attack took {longest:?}");
 }
 
 /// The samples of the normal client while `this` runs.
