@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin, Response, StoreKind, eventually, now, on_every_store};
+use crate::support::{
+    Client, Gateway, Origin, Response, StoreKind, eventually, now, on_every_store,
+};
 
 on_every_store!(
     a_request_within_the_soft_limit_is_marked_on_both_sides,
@@ -164,6 +166,23 @@ fn other_clients_do_not_wait_for_a_banned_client_whose_response_is_held_back() {
     let lines = gateway.access_lines(41);
     let of = |outcome: &str| lines.iter().filter(|line| line["outcome"] == outcome).count();
     assert_eq!((of("admitted"), of("client_closed")), (21, 20));
+}
+
+#[test]
+fn a_proxy_that_asks_about_a_banned_client_is_answered_at_once() {
+    let origin = Origin::hello();
+    let policy = "key: \"header:x-client\", limit: 1/hour, \
+                  penalty: { after: 1/hour, ban: 6h, delay: 30s }";
+    let door = "check: { http: { address: \"127.0.0.1:0\" } }";
+    let gateway = StoreKind::Memory.limiting_with(&origin, policy, door);
+    let mut proxy = Client::connect(gateway.addresses()[1]);
+    let begun = now();
+    let statuses = [0; 3].map(|_| {
+        let described = ["X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-Host: a"];
+        proxy.get("/auth", &[&described[..], &["X-Client: ann"]].concat()).status
+    });
+    assert_eq!(statuses, [200, 429, 429]);
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 fn each_ban_is_twice_as_long_as_the_one_before(store: StoreKind) {
