@@ -9,7 +9,7 @@ mod slow;
 use std::time::Duration;
 
 use crate::support::load::{Load, Plan, Sample, percentile};
-use crate::support::{Gateway, Origin, now};
+use crate::support::{Gateway, Origin, alone, now};
 
 /// The duration of an attack, and of the quiet time before it.
 const LENGTH: Duration = Duration::from_millis(400);
@@ -41,6 +41,7 @@ struct Effect {
 
 /// Repeats `attack` for a while.
 fn effect_of(gateway: &Gateway, mut attack: impl FnMut()) -> Effect {
+    let _alone = alone();
     let quiet = meanwhile(gateway, || std::thread::sleep(LENGTH));
     let usual_kib = gateway.resident_kib();
     let (end, mut longest) = (now() + LENGTH, Duration::ZERO);

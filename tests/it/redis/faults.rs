@@ -2,14 +2,14 @@
 //! for long, nothing is counted twice, and soon after the failure all is as before.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{node_of, wait_for_store};
 use crate::support::load::{Load, Plan, Sample, client_field, is_local, percentile};
 use crate::support::redis::{Cluster, Fault, Options, Redis, Sentinels, Wire};
-use crate::support::{Gateway, eventually, now};
+use crate::support::{Gateway, alone, eventually, now};
 
 /// The configured timeout of decisions.
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -23,13 +23,6 @@ const RECOVERY: Duration = Duration::from_secs(2);
 const PART: Duration = Duration::from_millis(1500);
 const LIMIT: u64 = 1_000_000;
 const CLIENTS: usize = 40;
-
-/// One trial runs at a time, because other load would look like waits. The other trials keep their
-/// threads of the tests waiting meanwhile, so that little else runs beside it.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A gateway under load, and the results.
 struct Trial {

@@ -37,6 +37,7 @@ pub(crate) use tls::{TlsClient, read_certificate};
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A bound for every wait in the tests.
@@ -67,6 +68,13 @@ pub(crate) fn admin_text(admin: SocketAddr, path: &str, credential: &str) -> Str
 #[expect(clippy::disallowed_methods, reason = "tests of a real program need real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// Lets one test that measures waits run at a time, because other load would look like waits. The
+/// other such tests keep their threads waiting meanwhile, so that little else runs beside it.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A command that runs as root. A user who is not root needs `sudo` without a password, as
