@@ -6,6 +6,7 @@ mod rule;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod traffic_rules;
 mod window;
 mod xds_rules;
 

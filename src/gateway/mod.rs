@@ -7,6 +7,7 @@ mod asking;
 mod authorize;
 mod authorized;
 mod authorizer;
+mod banned;
 mod body;
 mod closing;
 mod completing;
@@ -41,6 +42,7 @@ use crate::telemetry::{CompressionMetrics, RequestMetrics, RouteLabels, Sinks, W
 
 pub use authorize::{Answers, Question, QuestionForm};
 use authorizer::Authorizer;
+use banned::Banned;
 pub use body::ResponseBody;
 use compressing::Compressing;
 pub use current::CurrentGateway;
@@ -61,7 +63,7 @@ pub struct Gateway {
     proxy: Rc<Proxy>,
     queue: Rc<Queue>,
     /// The responses to banned clients that are held back.
-    banned: Rc<Queue>,
+    banned: Rc<Banned>,
     compressing: Compressing,
     bodies: BodyRoom,
     /// By their index.
@@ -105,7 +107,7 @@ impl Gateway {
             engine,
             proxy: Rc::new(proxy),
             queue: Rc::default(),
-            banned: Rc::default(),
+            banned: Rc::new(Banned::new(metrics)),
             compressing: Compressing::new(CompressionMetrics::new(metrics)),
             bodies,
             authorizers: Authorizer::all(&snapshot, &[], metrics),

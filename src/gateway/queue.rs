@@ -1,9 +1,7 @@
-//! Requests that are delayed, as `leaky_bucket` demands, and responses to banned clients that are
-//! held back.
+//! Requests that are delayed, as `leaky_bucket` demands.
 //!
 //! Each policy bounds how many requests of one key may wait. A queue bounds all that it delays
-//! together, because each of them holds a connection and memory. Banned clients have a queue of
-//! their own: if they fill it, that delays no request of another client.
+//! together, because each of them holds a connection and memory.
 
 use std::cell::Cell;
 
@@ -12,10 +10,10 @@ use tollgate_core::time::Span;
 
 use crate::message::Failure;
 
-/// The most requests that one worker delays at once.
-const MAX_DELAYED: usize = 10_000;
+/// The most requests that one queue delays at once.
+pub const MAX_DELAYED: usize = 10_000;
 
-/// The requests, or the responses to banned clients, that one worker delays.
+/// The requests that one worker delays.
 #[derive(Debug, Default)]
 pub struct Queue {
     delayed: Cell<usize>,
@@ -34,12 +32,6 @@ impl Queue {
         let _delayed = Delayed::new(&self.delayed)?;
         sleep(delay.into()).await;
         Ok(())
-    }
-
-    /// Delays the response to a banned client, and returns true. If the queue is full, it does not
-    /// wait, and returns false.
-    pub async fn hold_back(&self, delay: Span) -> bool {
-        self.delay(delay).await.is_ok()
     }
 }
 
@@ -64,8 +56,6 @@ impl Drop for Delayed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::time::monotonic;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -75,18 +65,6 @@ mod tests {
         let (first, second) = tokio::join!(delayed, queue.delay(Span::SECOND));
         assert_eq!((first, second), (Ok(()), Err(Failure::QueueFull)));
         assert_eq!(queue.delay(Span::SECOND).await, Ok(()));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn beyond_the_bound_a_response_is_not_held_back() {
-        let queue = Queue { delayed: Cell::new(MAX_DELAYED - 1) };
-        let took = async || {
-            let begun = monotonic();
-            let is_held = queue.hold_back(Span::SECOND).await;
-            (is_held, monotonic().duration_since(begun).as_secs())
-        };
-        assert_eq!(tokio::join!(took(), took()), ((true, 1), (false, 0)));
-        assert_eq!(took().await, (true, 1), "there is room again");
     }
 
     #[tokio::test(start_paused = true)]

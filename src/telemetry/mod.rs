@@ -32,11 +32,11 @@ pub use history::{History, Period, PolicySteps, SECONDS as HISTORY_SECONDS};
 pub use log::{ProcessLog, lost_process_lines};
 pub use lost_lines::LostLines;
 pub use metrics::{
-    AdminMetrics, AuthMetrics, AuthorizerMetrics, Bucket, Buckets, ByOutcome, CompressionMetrics,
-    ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics, MirrorMetrics,
-    RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic,
-    UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s, families,
-    model_families, plan_name,
+    AdminMetrics, AuthMetrics, AuthorizerMetrics, BanMetrics, Bucket, Buckets, ByOutcome,
+    CompressionMetrics, ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics,
+    MirrorMetrics, RateLimitMetrics, RequestMetrics, RouteLabels, Samples, Source, StoreMetrics,
+    Traffic, UnitMetrics, UpstreamMetrics, UpstreamTraffic, WorkerMetrics, decision_bounds_s,
+    families, model_families, plan_name,
 };
 pub use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::frames::{Frames, HEADERS, head};
 use crate::support::{
     Client, Gateway, Origin, Response, StoreKind, eventually, now, on_every_store,
 };
@@ -166,6 +167,33 @@ fn other_clients_do_not_wait_for_a_banned_client_whose_response_is_held_back() {
     let lines = gateway.access_lines(41);
     let of = |outcome: &str| lines.iter().filter(|line| line["outcome"] == outcome).count();
     assert_eq!((of("admitted"), of("client_closed")), (21, 20));
+}
+
+#[test]
+fn over_http_2_only_the_streams_of_the_banned_client_wait() {
+    let origin = Origin::hello();
+    let policy = "key: \"header:x-client\", limit: 1/hour, \
+                  penalty: { after: 1/hour, ban: 6h, delay: 2s }";
+    let gateway = StoreKind::Memory.limiting(&origin, policy);
+    assert_eq!(gateway.client().get("/", &["X-Client: ann"]).status, 200);
+    let mut connection = Frames::connect(gateway.address());
+    let request = |stream, client| {
+        let target = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
+        head(stream, &[&target[..], &[("x-client", client)]].concat(), true)
+    };
+    let begun = now();
+    connection.send(&[(1, "ann"), (3, "ann"), (5, "bob")].map(|(id, it)| request(id, it)).concat());
+    let mut next = || loop {
+        let frame = connection.next().expect("it answers in time").expect("the connection stays");
+        if frame.kind == HEADERS {
+            return (frame.stream, frame.status());
+        }
+    };
+    assert_eq!(next(), (5, 200));
+    let mut held = [next(), next()];
+    held.sort_unstable();
+    assert_eq!(held, [(1, 429), (3, 429)]);
+    assert!(begun.elapsed() >= Duration::from_secs(2));
 }
 
 #[test]

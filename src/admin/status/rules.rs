@@ -12,6 +12,7 @@ use tollgate_core::time::Span;
 use super::key_rules;
 use super::present::Present;
 pub use super::rule::{Bound, Rule};
+use super::traffic_rules;
 use super::window::Counted;
 use super::xds_rules;
 use crate::proxy::{EndpointState, UpstreamShared};
@@ -79,36 +80,9 @@ pub const RULES: &[Rule] = &[
         advice: "see the cause in the text; the connections with the old ones stay in use until \
                  the server ends them",
     },
-    Rule {
-        code: "upstream_sends_excess",
-        alert: Some("TollgateUpstreamSendsExcess"),
-        over: Some(QUARTER_OF_AN_HOUR),
-        bound: Bound::Above(0.0),
-        values: |it| it.window.has_grown(Counted::Excess, QUARTER_OF_AN_HOUR),
-        text: |_, about, _| {
-            format!(
-                "the upstream {about:?} has sent bytes behind the end of a response, and the next \
-                 response on such a connection could be wrong"
-            )
-        },
-        advice: "the log names the endpoint: mend it, or set keep_alive.max_idle of the upstream \
-                 to 0",
-    },
-    Rule {
-        code: "upstream_queue_refuses",
-        alert: Some("TollgateUpstreamQueueRefuses"),
-        over: Some(FIVE_MINUTES),
-        bound: Bound::Above(0.0),
-        values: |it| it.window.has_grown(Counted::QueueRefused, FIVE_MINUTES),
-        text: |_, about, _| {
-            format!(
-                "requests to the upstream {about:?} got 503: all connections that max_connections \
-                 allows are in use, and the queue was full or the wait too long"
-            )
-        },
-        advice: "see tollgate_upstream_queue_refused_total: add endpoints, or raise \
-                 max_connections or queue of the upstream",
-    },
+    traffic_rules::UPSTREAM_SENDS_EXCESS,
+    traffic_rules::UPSTREAM_QUEUE_REFUSES,
+    traffic_rules::BANS_NOT_HELD,
     Rule {
         code: "costs_not_known",
         alert: Some("TollgateCostsNotKnown"),

@@ -302,6 +302,12 @@ fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
         300,
     );
     Node::new().expect(
+        ("bans_not_held", ""),
+        |it| it.worker.counter(&families::UNHELD_BANS, &[]).add(1),
+        nothing,
+        300,
+    );
+    Node::new().expect(
         ("authorizer_fails", "sso"),
         |it| it.worker.counter(&families::AUTHORIZER_FAILURES, &["sso", "timeout"]).add(1),
         nothing,

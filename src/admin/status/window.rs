@@ -60,6 +60,8 @@ pub enum Counted {
     Excess,
     /// Requests to an upstream that got no connection.
     QueueRefused,
+    /// Responses to banned clients that were not held back.
+    UnheldBans,
     /// Requests under a policy whose response does not state their cost, or hides it.
     Unsettled,
     /// Requests under a policy whose API key has a limit in other units.
@@ -324,6 +326,7 @@ fn counts_of(samples: &Samples) -> Counts {
     });
     for (family, kind, label) in [
         (&families::STORE_EVICTIONS, Counted::Forgotten, None),
+        (&families::UNHELD_BANS, Counted::UnheldBans, None),
         (&families::WORKER_BUSY, Counted::Busy, Some(0)),
         (&families::LOG_LINES_DROPPED, Counted::LostLines, Some(0)),
         (&families::UNBELIEVED_REQUESTS, Counted::Unbelieved, None),

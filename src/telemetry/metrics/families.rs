@@ -46,6 +46,15 @@ families! {
         "Requests that policies did not admit, for any reason. A request that several policies \
          refuse counts once.",
     );
+    HELD_BANS = Family::gauge(
+        "tollgate_held_bans", &[], "responses",
+        "Responses to banned clients that are held back now, by delay of penalty.",
+    );
+    UNHELD_BANS = Family::counter(
+        "tollgate_unheld_bans_total", &[], "responses",
+        "Responses to banned clients that were sent at once, because a worker held back 10,000 \
+         others.",
+    );
     ACCESS = Family::counter(
         "tollgate_access_total", &["list", "result"], "requests",
         "Requests that each access list has judged: `allowed`, `denied`, `shadow_denied` if the \

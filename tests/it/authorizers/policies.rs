@@ -1,8 +1,10 @@
 //! Policies before and behind an authorizer.
 
+use std::time::Duration;
+
 use super::portal::Portal;
 use super::{ANN, gateway, get, outcomes};
-use crate::support::Origin;
+use crate::support::{Origin, now};
 
 #[test]
 fn a_request_that_the_authorizer_refuses_stays_charged() {
@@ -62,6 +64,21 @@ fn a_policy_counts_by_what_the_authorizer_says() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn the_responses_to_a_banned_user_are_held_back() {
+    let (portal, origin) = (Portal::start(), Origin::hello());
+    let top = "policies: { by-user: { key: \"authorizer:remote-user\", limit: 1/day, \
+               penalty: { after: 1/day, ban: 6h, delay: 300ms } } }";
+    let gateway = gateway(&portal.url(), &origin, "", "policies: [by-user]", top);
+    assert_eq!(get(&gateway, "/", &[ANN]).status, 200);
+    for _ in 0..2 {
+        let begun = now();
+        assert_eq!(get(&gateway, "/", &[ANN]).status, 429);
+        assert!(begun.elapsed() >= Duration::from_millis(300));
+    }
+    assert_eq!(outcomes(&gateway, 3), ["admitted", "banned", "banned"]);
 }
 
 #[test]

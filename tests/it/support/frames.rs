@@ -250,7 +250,7 @@ impl Frame {
     }
 
     /// The status in a head of a response, whose first field it is.
-    fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
         // Before it there may be changes of the table's size.
         let mut block = &self.payload[..];
