@@ -383,9 +383,10 @@ impl Source for Observed {
         }
         let patches = &current.snapshot.patches;
         let is_shared = self.store.nodes().is_some();
+        let has_keys = current.snapshot.rules.clients().settings().keys.is_some();
         for policy in policies(&current.snapshot) {
             policy::collect(policy, patches.is_patched(&policy.name), samples);
-            policy::begin_decisions(policy, is_shared, samples);
+            policy::begin_decisions(policy, is_shared, has_keys, samples);
         }
         current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }

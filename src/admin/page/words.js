@@ -92,7 +92,7 @@ export function limit(it) {
  return burst !== undefined && burst !== units ? `${of}, ${amount(burst, it.unit)} at once` : of;
 }
 
-const REFUSED = ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous"];
+const REFUSED = ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous", "model_unpriced", "key_limit_unfit"];
 
 export function summed(outcomes = {}) {
  const names = Object.keys(outcomes).filter((it) => it !== "seconds" && !it.startsWith("while_"));

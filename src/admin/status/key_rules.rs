@@ -72,7 +72,7 @@ pub const KEY_IN_FILE_AND_STORE: Rule = Rule {
 /// Requests are refused because the limits of their API keys are not in the units of a policy.
 pub const KEY_LIMIT_UNFIT: Rule = Rule {
     code: "key_limit_unfit",
-    alert: None,
+    alert: Some("TollgateKeyLimitUnfit"),
     over: Some(QUARTER_OF_AN_HOUR),
     bound: Bound::Above(0.0),
     values: |it| it.window.has_grown(Counted::UnfitLimit, QUARTER_OF_AN_HOUR),

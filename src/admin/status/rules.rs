@@ -1,6 +1,6 @@
 //! Why a node is not well: the rules of docker/prometheus/alerts.yml, judged on one node.
 //!
-//! A test holds the thresholds and times of both equal. Two rules have no alert. An alert waits until its condition has
+//! A test holds the thresholds and times of both equal. One rule has no alert. An alert waits until its condition has
 //! lasted for some time (`for`). Here a reason begins at once, and `since` says how long it has
 //! lasted. The alert `TollgateDown` has no rule: a node that does not run says nothing.
 

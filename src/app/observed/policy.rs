@@ -26,8 +26,8 @@ pub fn collect(policy: &Policy, is_patched: bool, samples: &mut Samples) {
 }
 
 /// Begins the series of decisions that alerts watch, so that an alert sees the first ones. The
-/// memory of this node never fails.
-pub fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) {
+/// memory of this node never fails. With `has_keys`, API keys can have limits of their own.
+pub fn begin_decisions(policy: &Policy, is_shared: bool, has_keys: bool, samples: &mut Samples) {
     let limits = policy.plans.iter().flat_map(|plans| &plans.limits);
     let plans = limits.filter(|(_, limit)| matches!(limit, Plan::Limited { .. }));
     let own = (!policy.is_unlimited).then_some("");
@@ -37,6 +37,9 @@ pub fn begin_decisions(policy: &Policy, is_shared: bool, samples: &mut Samples) 
         ("banned", policy.mode == Mode::Enforce && policy.penalty.is_some()),
         ("failed_open", is_shared),
     ];
+    if has_keys {
+        samples.begin(&families::DECISIONS, &[&policy.name, "", "key_limit_unfit"]);
+    }
     if policy.unit() == Unit::Tokens {
         for cause in ["absent", "encoded"] {
             samples.begin(&families::UNSETTLED_REQUESTS, &[&policy.name, cause]);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use tollgate_core::algorithm::WindowText;
+use tollgate_core::decision::REFUSING;
 use tollgate_core::time::Span;
 use tollgate_top::texts::amount;
 
@@ -228,9 +229,7 @@ fn scope(policy: &Value) -> &'static str {
 fn minute(policy: &Value) -> (u64, u64) {
     let counts = policy["outcomes"]["1m"].as_object();
     let count = |name: &str| counts.and_then(|it| it.get(name)?.as_u64()).unwrap_or(0);
-    let refused =
-        ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous"];
-    let refused = refused.into_iter().map(count).sum();
+    let refused = REFUSING.into_iter().map(count).sum();
     let all = counts.map_or(0, |it| it.values().filter_map(Value::as_u64).sum());
     (all, refused)
 }

@@ -1,5 +1,7 @@
 //! The figures that operators watch: of a whole node, and of each policy.
 
+use tollgate_core::decision::REFUSING;
+
 use super::families::{DECISION_DURATION, OWN_DURATION, REQUEST_DURATION, UTILISATION};
 use super::family::{Family, Kind};
 use super::worker::Series;
@@ -75,6 +77,8 @@ named_counts! {
         /// A refusal, if the policy were not in shadow.
         shadow_refused = "shadow_refused",
         failed_open = "failed_open",
+        model_unpriced = "model_unpriced",
+        key_limit_unfit = "key_limit_unfit",
     }
 }
 
@@ -115,11 +119,8 @@ impl ByOutcome {
 
     /// The refusals, whatever the reason.
     pub fn refusals(&self) -> u64 {
-        let Self { refused, banned, failed_closed, lacking_key, unverifiable, ambiguous, .. } =
-            self;
-        [refused, banned, failed_closed, lacking_key, unverifiable, ambiguous]
-            .into_iter()
-            .fold(0, |sum, more| sum.saturating_add(*more))
+        let refusing = self.named().filter(|(name, _)| REFUSING.contains(name));
+        refusing.fold(0, |sum, (_, more)| sum.saturating_add(more))
     }
 
     /// Adds the decisions of another node.
@@ -313,10 +314,19 @@ mod tests {
         for (number, count) in all.numbers_mut().into_iter().zip(1..) {
             *number = count;
         }
-        assert_eq!((all.sum(), all.refusals()), (78, 5 + 6 + 7 + 8 + 9 + 10));
+        assert_eq!((all.sum(), all.refusals()), (105, 5 + 6 + 7 + 8 + 9 + 10 + 13 + 14));
         assert_eq!(all.named().nth(10), Some(("shadow_refused", 11)));
         all.add(&ByOutcome { refused: u64::MAX, ..all });
         assert_eq!((all.admitted, all.refused, all.failed_open), (2, u64::MAX, 24));
+    }
+
+    /// A word that these numbers lack would be counted nowhere.
+    #[test]
+    fn all_outcomes_that_refuse_are_counted_and_the_page_sums_the_same() {
+        assert!(REFUSING.iter().all(|word| ByOutcome::NAMES.contains(word)));
+        let page = include_str!("../../admin/page/words.js");
+        let summed = format!("const REFUSED = {REFUSING:?};");
+        assert!(page.contains(&summed), "words.js lacks {summed}");
     }
 
     #[test]

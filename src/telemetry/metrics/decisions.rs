@@ -296,6 +296,15 @@ impl DecisionTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::metrics::ByOutcome;
+
+    #[test]
+    fn outcomes_without_a_report_are_in_the_figures_of_policies() {
+        use Unreported::{Ambiguous, Exempt, LackingKey, UnfitLimit, Unpriced, Unverifiable};
+        for it in [Exempt, LackingKey, Unpriced, UnfitLimit, Unverifiable, Ambiguous] {
+            assert!(ByOutcome::NAMES.contains(&it.name()), "{it:?}");
+        }
+    }
 
     #[test]
     fn one_of_sixteen_is_chosen_beginning_with_the_first() {

@@ -141,6 +141,8 @@ fn stays_the_amount(store: &str) {
     let get = |path: &str| Client::connect(gateway.addresses()[1]).get(path, &[OPERATE]).text();
     let counted = "tollgate_decisions_total{outcome=\"key_limit_unfit\"";
     eventually("a metric counts it", || get("/metrics").contains(counted));
+    let of_policy = || get("/v1/policies/team").contains("\"key_limit_unfit\":");
+    eventually("the figures of the policy have it", of_policy);
     eventually("the status has it", || get("/v1/status").contains("key_limit_unfit"));
     run(&["set", id, "--limit", "team=3 eur"]);
     eventually("the new limit holds", || has_limit(&text, "3000000"));

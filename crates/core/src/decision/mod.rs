@@ -51,7 +51,7 @@ pub use lease::{Ending, Lease};
 pub use limiter::RateLimiter;
 pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use peek::Peeked;
-pub use report::{Report, Reports, Ruling};
+pub use report::{REFUSING, Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
 pub use uncountable::Uncountable;
 pub use watch::{Movement, Passage};

@@ -17,6 +17,19 @@ use crate::time::{Span, Timestamp};
 /// are allocated: a decision with space for them would be copied at every move.
 pub type Reports<P> = SmallVec<[Report<P>; 1]>;
 
+/// The outcomes of a policy that refuse a request, as [`Report::outcome`], metrics and answers call
+/// them. Those without a report are of policies that could not count the request.
+pub const REFUSING: [&str; 8] = [
+    "refused",
+    "banned",
+    "failed_closed",
+    "lacking_key",
+    "unverifiable",
+    "ambiguous",
+    "model_unpriced",
+    "key_limit_unfit",
+];
+
 /// The report of one policy on a request. `P` borrows the policy or owns it.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<P> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tollgate_core::algorithm::WindowText;
+use tollgate_core::decision::REFUSING;
 use tollgate_core::time::Span;
 
 use super::super::figures::{Figures, items, number as count, word};
@@ -13,10 +14,6 @@ use super::super::table::{About, Row, Table, number, text};
 use super::super::texts::amount;
 use super::asked::Asked;
 use super::by_node::{ByNode, by_node};
-
-/// The outcomes that refuse a request.
-const REFUSING: [&str; 6] =
-    ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous"];
 
 /// The sums of one policy.
 #[derive(Default)]

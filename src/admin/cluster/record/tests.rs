@@ -33,9 +33,9 @@ fn figures(names: &[String], clients: u32, text: &str) -> Figures {
             })
         };
         let outcomes = PolicyOutcomes {
-            minute: (Span::from_secs(60), ByOutcome::of([987_654; 12])),
-            five_minutes: (Span::from_secs(300), ByOutcome::of([index; 12])),
-            total: ByOutcome::of([u64::MAX / 32; 12]),
+            minute: (Span::from_secs(60), ByOutcome::of([987_654; ByOutcome::NAMES.len()])),
+            five_minutes: (Span::from_secs(300), ByOutcome::of([index; ByOutcome::NAMES.len()])),
+            total: ByOutcome::of([u64::MAX / 32; ByOutcome::NAMES.len()]),
             measured: 77_777,
             near: 333,
         };
@@ -123,7 +123,7 @@ fn other_versions_and_damaged_texts_are_ignored() {
         &text.replace("\"keys\":[[0,", "\"keys\":[[7,"),
         &text.replace("\"keys\":[[0,0,\"", "\"keys\":[[0,0,\"z"),
         &text.replace("\"keys\":[[0,0,", "\"keys\":[[0,2,"),
-        r#"{"v":1,"clients_ms":1,"left_out":0,"policies":[["p",[1,[0,0,0,0,0,0,0,0,0,0,0,0,1]],[1,[]],[],[0,0],[0,0],[0,0]]],"keys":[]}"#,
+        r#"{"v":1,"clients_ms":1,"left_out":0,"policies":[["p",[1,[0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]],[1,[]],[],[0,0],[0,0],[0,0]]],"keys":[]}"#,
     ] {
         assert_eq!(Figures::decode(damaged.as_bytes()), None, "{damaged}");
     }
