@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tollgate_core::api_keys::KeyTable;
 use tollgate_core::digest::Counter;
-use tollgate_core::policy::Policy;
 use tollgate_core::store::keys::{KeysAway, SharedKeys};
 use tollgate_core::store::{KeyCount, PromiseCounts, SharedStore, Units};
 use tollgate_core::time::{Clock, Span, monotonic};
@@ -264,8 +263,8 @@ impl Observed {
     fn collect_counters(&self, snapshot: &Snapshot, samples: &mut Samples) {
         let promises = self.store.promises();
         let units = self.units();
-        let by_name: BTreeMap<&str, &Arc<Policy>> =
-            policies(snapshot).map(|policy| (&*policy.name, policy)).collect();
+        let by_name: BTreeMap<&str, _> =
+            policy::of_routes(snapshot).map(|policy| (&*policy.name, policy)).collect();
         for (name, policy) in by_name {
             let mut kept = PromiseCounts::default();
             let mut sum = Units::default();
@@ -381,20 +380,9 @@ impl Source for Observed {
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
-        let patches = &current.snapshot.patches;
-        let is_shared = self.store.nodes().is_some();
-        let has_keys = current.snapshot.rules.clients().settings().keys.is_some();
-        for policy in policies(&current.snapshot) {
-            policy::collect(policy, patches.is_patched(&policy.name), samples);
-            policy::begin_decisions(policy, is_shared, has_keys, samples);
-        }
+        policy::collect(&current.snapshot, self.store.nodes().is_some(), samples);
         current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }
-}
-
-/// The policies of all routes. A policy of several routes is among them several times.
-fn policies(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Policy>> {
-    (0..snapshot.routes.len()).flat_map(|index| &snapshot.rules.route(index).policies)
 }
 
 fn collect_units(name: &str, units: &Units, samples: &mut Samples) {

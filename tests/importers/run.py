@@ -263,10 +263,10 @@ def run(names, programs, scenario, pool):
 
 def faults(kind, names, programs, scenario, pool):
     title, _, path, _, rate = scenario
-    # On a busy machine the requests may take so long that no program refuses any. They are sent again then.
+    # On a busy machine the requests may take so long that a program refuses none. They are sent again then.
     for _ in range(5):
         found = run(names, programs, scenario, pool)
-        if not rate or any({429, 503} & {*counts} for counts, _ in found.values()):
+        if not rate or all({429, 503} & {*counts} for counts, _ in found.values()):
             break
     shown = "; ".join(f"{name} {dict(sorted(counts.items()))}" for name, (counts, _) in found.items())
     print(f"{kind}: {title}: {shown}")

@@ -1,11 +1,29 @@
 //! What a scrape says of a policy, whatever requests it has judged.
 
+use std::sync::Arc;
+
 use tollgate_core::policy::{Mode, Plan, Policy, Unit};
 
+use crate::snapshot::Snapshot;
 use crate::telemetry::{Samples, families};
 
+/// The policies of all routes. A policy of several routes is among them several times.
+pub fn of_routes(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Policy>> {
+    (0..snapshot.routes.len()).flat_map(|index| &snapshot.rules.route(index).policies)
+}
+
+/// The policies of all routes: their limits, and the series of their decisions. `is_shared`: their
+/// counters can be in a shared store.
+pub fn collect(snapshot: &Snapshot, is_shared: bool, samples: &mut Samples) {
+    let has_keys = snapshot.rules.clients().settings().keys.is_some();
+    for policy in of_routes(snapshot) {
+        collect_limits(policy, snapshot.patches.is_patched(&policy.name), samples);
+        begin_decisions(policy, is_shared, has_keys, samples);
+    }
+}
+
 /// The limits of a policy.
-pub fn collect(policy: &Policy, is_patched: bool, samples: &mut Samples) {
+fn collect_limits(policy: &Policy, is_patched: bool, samples: &mut Samples) {
     let name = &*policy.name;
     let mode = match policy.mode {
         Mode::Enforce => "enforce",
@@ -27,7 +45,7 @@ pub fn collect(policy: &Policy, is_patched: bool, samples: &mut Samples) {
 
 /// Begins the series of decisions that alerts watch, so that an alert sees the first ones. The
 /// memory of this node never fails. With `has_keys`, API keys can have limits of their own.
-pub fn begin_decisions(policy: &Policy, is_shared: bool, has_keys: bool, samples: &mut Samples) {
+fn begin_decisions(policy: &Policy, is_shared: bool, has_keys: bool, samples: &mut Samples) {
     let limits = policy.plans.iter().flat_map(|plans| &plans.limits);
     let plans = limits.filter(|(_, limit)| matches!(limit, Plan::Limited { .. }));
     let own = (!policy.is_unlimited).then_some("");
