@@ -167,15 +167,24 @@ fn four_gateways_never_admit_more_than_one_limit_if_they_give_the_time_to_script
     let stores = [format!("url: \"{}\", timeout: 2s", redis.url())];
     let one = load(&gateways(&stores, "[one]"), 1, || thread::sleep(duration()));
     assert_eq!(admitted(&one), 1000, "of {} requests", one.len());
-    let many = load(&gateways(&stores, "[many]"), many(), || thread::sleep(duration()));
-    let most = most_in_a_window(&many, SECOND - TIME_ERROR);
-    assert_eq!(most, 10, "of {} requests", many.len());
+    let reaches_ten = || {
+        let many = load(&gateways(&stores, "[many]"), many(), || thread::sleep(duration()));
+        let most = most_in_a_window(&many, SECOND - TIME_ERROR);
+        assert!(most <= 10, "{most} of {} requests", many.len());
+        most == 10
+    };
+    // On a busy machine the ten requests can end in more than a second.
+    assert!((0..3).any(|_| reaches_ten()));
 }
 
 /// The checks above detect gateways that do not share their limits.
 #[test]
 fn gateways_that_share_nothing_are_detected() {
     let stores = [(); 2].map(|()| StoreKind::Standalone.redis().expect("it is Redis"));
-    let many = load(&gateways(&stores, "[many]"), FEW, || thread::sleep(SECOND * 2));
-    assert!(most_in_a_window(&many, SECOND) > 10);
+    let is_detected = || {
+        let many = load(&gateways(&stores, "[many]"), FEW, || thread::sleep(SECOND * 2));
+        most_in_a_window(&many, SECOND) > 10
+    };
+    // On a busy machine few requests end in a second.
+    assert!((0..3).any(|_| is_detected()));
 }

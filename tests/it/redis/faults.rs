@@ -29,8 +29,8 @@ struct Trial {
     gateway: Gateway,
     load: Load,
     bystander: Gateway,
-    /// Requests to a second gateway without a store. Their waits are those of the machine,
-    /// which also runs other tests.
+    /// As many requests at once to a second gateway without a store. Their waits are those of the
+    /// machine, which also runs other tests.
     usual: Load,
     timeout: Duration,
     began: Instant,
@@ -67,7 +67,7 @@ impl Trial {
         let gateway = node_of(&store, &policy, "[each]", 1);
         wait_for_store(&gateway);
         let bystander = bystander();
-        let (load, usual) = (load_on(&gateway, 8), load_on(&bystander, 2));
+        let (load, usual) = (load_on(&gateway, 8), load_on(&bystander, 8));
         thread::sleep(PART);
         Self { gateway, load, bystander, usual, timeout, began: now(), _alone: alone }
     }
