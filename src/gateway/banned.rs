@@ -4,32 +4,31 @@
 //! for that. Beyond its bound responses are sent at once, which the log, the status and a metric
 //! tell.
 
-use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use tollgate_core::time::{Span, monotonic};
 use tracing::warn;
 
 use super::queue::{MAX_DELAYED, Queue};
+use crate::proxy::Warnings;
 use crate::telemetry::{BanMetrics, WorkerMetrics};
-
-/// The least time between two lines of one worker about a full queue.
-const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// The responses to banned clients that one worker holds back.
 #[derive(Debug)]
 pub struct Banned {
     queue: Queue,
     metrics: BanMetrics,
-    /// When the log was told last that the queue is full.
-    logged: Cell<Option<Instant>>,
+    warnings: Warnings,
 }
 
 impl Banned {
     /// None is held back yet.
     pub fn new(worker: &Rc<WorkerMetrics>) -> Self {
-        Self { queue: Queue::default(), metrics: BanMetrics::new(worker), logged: Cell::default() }
+        Self {
+            queue: Queue::default(),
+            metrics: BanMetrics::new(worker),
+            warnings: Warnings::default(),
+        }
     }
 
     /// Delays a response, and returns true. If too many are held back, it does not wait, and
@@ -44,9 +43,7 @@ impl Banned {
             return true;
         }
         self.metrics.not_held();
-        let now = monotonic();
-        if self.logged.get().is_none_or(|at| now.duration_since(at) >= BETWEEN_LINES) {
-            self.logged.set(Some(now));
+        if self.warnings.is_due(monotonic()) {
             warn!(
                 held = MAX_DELAYED,
                 remedy = "block the addresses of banned clients before the gateway, lower \
@@ -61,6 +58,8 @@ impl Banned {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::telemetry::Metrics;
 
