@@ -5,7 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Client, Gateway, Program, eventually};
+use crate::support::{Client, Gateway, Program, admin_text, eventually};
+use crate::traffic::{TOKEN, metric};
 
 /// A gateway whose overrides are in this file. `each` counts by `X-Client`.
 fn gateway(file: &Path) -> Gateway {
@@ -16,6 +17,8 @@ fn gateway(file: &Path) -> Gateway {
 fn gateway_counting(file: &Path, algorithm: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         admin: {{ address: \"127.0.0.1:0\", hosts: [gateway.test], \
+                   tokens: [{{ name: m, role: read, token: {TOKEN} }}] }}\n\
          store: {{ overrides: {{ path: {file:?} }} }}\n\
          policies:\n  \
            each: {{ key: \"header:x-client\", limit: 3/day, algorithm: {algorithm}, overrides: true }}\n  \
@@ -72,7 +75,7 @@ fn a_restarted_gateway_applies_existing_overrides() {
 }
 
 #[test]
-fn an_override_that_does_not_fit_a_changed_policy_is_ignored_and_logged_once() {
+fn an_override_that_does_not_fit_a_changed_policy_is_ignored_and_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overrides.redb");
     let first = gateway(&file);
@@ -97,6 +100,11 @@ fn an_override_that_does_not_fit_a_changed_policy_is_ignored_and_logged_once() {
         matches!(&lines[..], [line] if line.contains("each") && !line.contains("ann")),
         "{log}"
     );
+    let ignored = metric(&again, "tollgate_ignored_limits_total", &["policy=\"each\""]);
+    assert!(ignored >= 4.0, "{ignored}");
+    let credential = format!("Authorization: Bearer {TOKEN}");
+    let status = || admin_text(again.addresses()[1], "/v1/status", &credential);
+    eventually("the status has it", || status().contains("limits_ignored"));
 }
 
 #[test]

@@ -87,6 +87,23 @@ pub const KEY_LIMIT_UNFIT: Rule = Rule {
              tollgate team set",
 };
 
+/// Limits of single keys are not applied, because their policies cannot count them.
+pub const LIMITS_IGNORED: Rule = Rule {
+    code: "limits_ignored",
+    alert: Some("TollgateLimitsIgnored"),
+    over: Some(QUARTER_OF_AN_HOUR),
+    bound: Bound::Above(0.0),
+    values: |it| it.window.has_grown(Counted::IgnoredLimit, QUARTER_OF_AN_HOUR),
+    text: |_, policy, _| {
+        format!(
+            "the policy {policy:?} cannot count overrides, or limits of API keys or teams, and \
+             judges their clients by its other limits"
+        )
+    },
+    advice: "the log has the cause: set the limits again, or unset them, with tollgate override, \
+             tollgate key or tollgate team",
+};
+
 /// The file of users and passwords has mistakes.
 pub const PASSWORD_FILE_BROKEN: Rule = Rule {
     code: "password_file_broken",

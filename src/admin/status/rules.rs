@@ -358,6 +358,7 @@ pub const RULES: &[Rule] = &[
     key_rules::KEY_STORE_AWAY,
     key_rules::KEY_IN_FILE_AND_STORE,
     key_rules::KEY_LIMIT_UNFIT,
+    key_rules::LIMITS_IGNORED,
     key_rules::KEY_LEFT_OUT,
     xds_rules::XDS_AWAY,
     xds_rules::XDS_REJECTED,

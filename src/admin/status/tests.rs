@@ -308,6 +308,12 @@ fn what_must_not_happen_is_a_reason_for_the_time_of_its_rule() {
         300,
     );
     Node::new().expect(
+        ("limits_ignored", "p"),
+        |it| it.worker.counter(&families::IGNORED_LIMITS, &["p"]).add(1),
+        nothing,
+        900,
+    );
+    Node::new().expect(
         ("authorizer_fails", "sso"),
         |it| it.worker.counter(&families::AUTHORIZER_FAILURES, &["sso", "timeout"]).add(1),
         nothing,

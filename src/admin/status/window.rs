@@ -66,6 +66,8 @@ pub enum Counted {
     Unsettled,
     /// Requests under a policy whose API key has a limit in other units.
     UnfitLimit,
+    /// Decisions of a policy without the limit of the client, which it cannot count.
+    IgnoredLimit,
     /// Calls to a server of the store without memory to send them.
     Overloads,
     /// Calls to the store that failed while it decided others, by their cause.
@@ -327,6 +329,7 @@ fn counts_of(samples: &Samples) -> Counts {
     for (family, kind, label) in [
         (&families::STORE_EVICTIONS, Counted::Forgotten, None),
         (&families::UNHELD_BANS, Counted::UnheldBans, None),
+        (&families::IGNORED_LIMITS, Counted::IgnoredLimit, Some(0)),
         (&families::WORKER_BUSY, Counted::Busy, Some(0)),
         (&families::LOG_LINES_DROPPED, Counted::LostLines, Some(0)),
         (&families::UNBELIEVED_REQUESTS, Counted::Unbelieved, None),

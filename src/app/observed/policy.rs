@@ -58,6 +58,9 @@ fn begin_decisions(policy: &Policy, is_shared: bool, has_keys: bool, samples: &m
     if has_keys {
         samples.begin(&families::DECISIONS, &[&policy.name, "", "key_limit_unfit"]);
     }
+    if has_keys || policy.overrides.is_some() {
+        samples.begin(&families::IGNORED_LIMITS, &[&policy.name]);
+    }
     if policy.unit() == Unit::Tokens {
         for cause in ["absent", "encoded"] {
             samples.begin(&families::UNSETTLED_REQUESTS, &[&policy.name, cause]);

@@ -14,7 +14,7 @@ use tollgate_core::time::monotonic;
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::families::{
-    DECISION_DURATION, DECISIONS, DECISIONS_BY_SOURCE, HELD, REFUSED_REQUESTS,
+    DECISION_DURATION, DECISIONS, DECISIONS_BY_SOURCE, HELD, IGNORED_LIMITS, REFUSED_REQUESTS,
     SHADOW_DISAGREEMENTS, UTILISATION, WAIT_TOLD,
 };
 use super::worker::WorkerMetrics;
@@ -29,6 +29,7 @@ pub struct DecisionMetrics {
     worker: Rc<WorkerMetrics>,
     outcomes: RefCell<Cache<Counter>>,
     sources: RefCell<Cache<Counter>>,
+    ignored: RefCell<Cache<Counter>>,
     utilisation: RefCell<Cache<Histogram>>,
     waits: RefCell<Cache<Histogram>>,
     refused: Counter,
@@ -65,6 +66,7 @@ impl DecisionMetrics {
             worker: Rc::clone(worker),
             outcomes: RefCell::new(Cache::new(policies.saturating_mul(4))),
             sources: RefCell::new(Cache::new(policies)),
+            ignored: RefCell::new(Cache::new(policies)),
             utilisation: RefCell::new(Cache::new(policies)),
             waits: RefCell::new(Cache::new(policies)),
             refused: worker.counter(&REFUSED_REQUESTS, &[]),
@@ -86,6 +88,9 @@ impl DecisionMetrics {
             self.count_report(report);
             if is_sampled {
                 self.measure_use(report);
+            }
+            if report.ignores_limit {
+                self.count_ignored(report.policy);
             }
             if report.policy.mode == Mode::Shadow {
                 self.compare(report, decision);
@@ -151,6 +156,15 @@ impl DecisionMetrics {
             };
             self.worker.counter(&DECISIONS_BY_SOURCE, &[&policy.name, source])
         });
+        counter.increment();
+    }
+
+    /// Counts that a limit of the client was ignored.
+    #[cold]
+    fn count_ignored(&self, policy: &Arc<Policy>) {
+        let mut ignored = self.ignored.borrow_mut();
+        let counter = ignored
+            .get((address(policy), 0), || self.worker.counter(&IGNORED_LIMITS, &[&policy.name]));
         counter.increment();
     }
 

@@ -70,6 +70,11 @@ families! {
         "tollgate_decisions_total", &["policy", "plan", "outcome"], "decisions",
         "Decisions of each policy.",
     );
+    IGNORED_LIMITS = Family::counter(
+        "tollgate_ignored_limits_total", &["policy"], "decisions",
+        "Decisions for clients whose override, or whose API key's or team's limit, the policy cannot \
+         count and ignores.",
+    ).on_event();
     AUTH = Family::counter(
         "tollgate_auth_total", &["method", "result"], "requests",
         "Requests on routes that demand a credential: by its method, none if there was none, and by \

@@ -33,6 +33,8 @@ pub(super) struct Claim<P> {
     pub(super) limit: LimitChoice,
     /// The limit of this key alone, if it has one.
     pub(super) instead: Option<Box<OverrideLimit>>,
+    /// A limit of this key does not fit the policy and is ignored.
+    pub(super) ignores_limit: bool,
     /// The units that the request costs.
     pub(super) cost: u64,
     /// What the request is expected to use, if that determines the cost.
@@ -51,8 +53,10 @@ impl<'r> Claim<&'r Arc<Policy>> {
         policy: &'r Arc<Policy>,
         key: Key,
     ) -> Result<Option<Self>, Uncountable> {
-        let (limit, instead) = match subject.own_limit(policy) {
-            OwnLimit::Absent => (subject.limit(policy), None),
+        let own = subject.own_limit(policy);
+        let ignores_limit = matches!(own, OwnLimit::Ignored);
+        let (limit, instead) = match own {
+            OwnLimit::Absent | OwnLimit::Ignored => (subject.limit(policy), None),
             OwnLimit::Unlimited => (LimitChoice::Unlimited, None),
             OwnLimit::Limited(own) => (subject.limit(policy), Some(own)),
             OwnLimit::Uncountable => return Err(Uncountable::KeyLimit),
@@ -65,13 +69,13 @@ impl<'r> Claim<&'r Arc<Policy>> {
             Some(estimate) => policy.cost.reserved(estimate),
             None => subject.cost(policy),
         };
-        let claim = Self { policy, key, limit, instead, cost, estimate };
+        let claim = Self { policy, key, limit, instead, ignores_limit, cost, estimate };
         if claim.is_unpriced() { Err(Uncountable::Model) } else { Ok(Some(claim)) }
     }
 
     pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
-        let Self { policy, key, limit, instead, cost, estimate } = self;
-        Claim { policy: Arc::clone(policy), key, limit, instead, cost, estimate }
+        let Self { policy, key, limit, instead, ignores_limit, cost, estimate } = self;
+        Claim { policy: Arc::clone(policy), key, limit, instead, ignores_limit, cost, estimate }
     }
 }
 
@@ -250,6 +254,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             length: algorithm.length_at(now),
             choice: self.limit,
             owner: self.instead.as_deref().map(|it| it.owner),
+            ignores_limit: self.ignores_limit,
         };
         if let Some(ban) = ban {
             if !ban.verdict.admitted && ban.source != Source::Policy {

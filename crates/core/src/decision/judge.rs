@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 
 use super::claim::{Charges, Claim};
 use super::moment::Moment;
-use super::overrides::{self, Misfits};
+use super::overrides;
 use super::{Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, Report, Reports, Ruling};
 use crate::algorithm::{Op, Retry};
-use crate::policy::Policy;
+use crate::policy::{Misfits, Policy};
 use crate::store::overrides::Overrides;
 use crate::store::{Answer, Charge, Correction, MemoryStore, StoreRef};
 use crate::time::Timestamp;

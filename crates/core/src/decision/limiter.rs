@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::overrides::Misfits;
 use super::{Claims, Decision, Ending, Headroom, Judge, Lease};
-use crate::policy::{Policy, Subject};
+use crate::policy::{Misfits, Policy, Subject};
 use crate::store::overrides::{Lookups, Overrides};
 use crate::store::{MemoryStore, Store};
 use crate::time::Timestamp;

@@ -2,8 +2,6 @@
 //! own limit.
 
 use std::borrow::Borrow;
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -13,24 +11,8 @@ use super::claim::{Claim, ClaimList};
 use super::moment::Moment;
 use crate::algorithm::QuotaError;
 use crate::digest::Key;
-use crate::policy::Policy;
+use crate::policy::{Misfits, Policy};
 use crate::store::overrides::{Override, Overrides};
-
-/// Policies that cannot count the stored limit of one of their keys. Each worker logs a
-/// policy once, for any number of keys and requests.
-#[derive(Debug, Default)]
-pub(super) struct Misfits(RefCell<HashSet<Arc<str>>>);
-
-impl Misfits {
-    /// Logs the policy, without the key.
-    fn tell(&self, policy: &Policy, error: &QuotaError) {
-        if self.0.borrow_mut().insert(Arc::clone(&policy.name)) {
-            let policy = &policy.name;
-            warn!(%policy, %error, "the limit of a key does not fit its policy any more and is \
-                ignored; `tollgate override get` shows it: set it again, or unset it");
-        }
-    }
-}
 
 /// Gives each claim the limit of its key, if it has one. Removes
 /// claims of keys without a limit.
@@ -56,10 +38,14 @@ pub(super) async fn apply<P: Borrow<Arc<Policy>>>(
         let is_limited = match found {
             Some(Override::Unlimited) => false,
             Some(Override::Limited { units, window }) => {
-                let instead = claim.policy().override_limit(units, window);
-                // If the policy was changed and cannot count the limit, it is ignored.
-                let instead = instead.map_err(|error| misfits.tell(claim.policy(), &error));
-                claim.instead = instead.ok().map(Box::new);
+                match claim.policy().override_limit(units, window) {
+                    Ok(limit) => claim.instead = Some(Box::new(limit)),
+                    // The policy was changed.
+                    Err(error) => {
+                        tell(misfits, claim.policy(), &error);
+                        claim.ignores_limit = true;
+                    }
+                }
                 claim.has_limit()
             }
             None => claim.has_limit(),
@@ -67,6 +53,16 @@ pub(super) async fn apply<P: Borrow<Arc<Policy>>>(
         if !is_limited {
             claims.remove(index);
         }
+    }
+}
+
+/// Logs that the policy cannot count a limit of one of its keys, without the key.
+#[cold]
+fn tell(misfits: &Misfits, policy: &Policy, error: &QuotaError) {
+    if misfits.is_new(&policy.name, None) {
+        let policy = &policy.name;
+        warn!(%policy, %error, "the limit of a key does not fit its policy any more and is \
+            ignored; `tollgate override get` shows it: set it again, or unset it");
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Report<P> {
     pub choice: LimitChoice,
     /// Whose limit holds for this client, instead of the policy's.
     pub owner: Option<LimitOwner>,
+    /// A limit of this client does not fit the policy and is ignored.
+    pub ignores_limit: bool,
 }
 
 /// The decision of one policy.
@@ -84,7 +86,7 @@ impl Report<&Arc<Policy>> {
     /// The same report, which owns its policy.
     pub(super) fn into_owned(self) -> Report<Arc<Policy>> {
         let Self { policy, client, ruling, verdict, source, .. } = self;
-        let Self { at, used, cost, window, length, choice, owner, .. } = self;
+        let Self { at, used, cost, window, length, choice, owner, ignores_limit, .. } = self;
         let policy = Arc::clone(policy);
         Report {
             policy,
@@ -99,6 +101,7 @@ impl Report<&Arc<Policy>> {
             length,
             choice,
             owner,
+            ignores_limit,
         }
     }
 }
@@ -184,6 +187,7 @@ impl<P: Borrow<Arc<Policy>>> fmt::Display for Report<P> {
         let Self { policy, verdict, used, cost, .. } = self;
         let (name, outcome, limit) = (&policy.borrow().name, self.outcome(), verdict.limit);
         let whose = match self.owner {
+            None if self.ignores_limit => " (the client's own limit is ignored)",
             None => "",
             Some(LimitOwner::Override) => " (override)",
             Some(LimitOwner::Key) => " (key)",

@@ -55,6 +55,7 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
         length,
         choice,
         owner,
+        ignores_limit: false,
     }
 }
 
@@ -89,6 +90,7 @@ impl Gate {
                 key: Key { principal: Principal::from_bits(n.into()), counter: policy.counter },
                 limit: LimitChoice::Own,
                 instead: None,
+                ignores_limit: false,
                 cost,
                 estimate: None,
             }

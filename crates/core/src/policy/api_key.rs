@@ -24,8 +24,10 @@ use crate::api_keys::{Found, KeyDigest, KeyId, KeyLimit, KeyRefusal, Sought};
 /// The limit of a request's API key or team under one policy.
 #[derive(Debug)]
 pub(crate) enum OwnLimit {
-    /// There is none, or the policy cannot count it: its other limits hold.
+    /// There is none.
     Absent,
+    /// The policy cannot count it, and its other limits hold.
+    Ignored,
     /// There is no limit.
     Unlimited,
     /// This limit holds instead of the policy's.
@@ -179,7 +181,7 @@ impl<'r> Subject<'r, '_> {
                     warn!(policy = %name, %error, "the limit of an API key or a team does not fit \
                         its policy and is ignored");
                 }
-                OwnLimit::Absent
+                OwnLimit::Ignored
             }
             UnfitLimit::Refused(error) => {
                 let id = self.known_key().map(|key| key.key.id);

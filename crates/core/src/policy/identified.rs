@@ -1,12 +1,9 @@
 //! What the API key of a request says.
 
-use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use crate::api_keys::{KeyEntry, KeyId, KeyRefusal};
+use crate::api_keys::{KeyEntry, KeyRefusal};
 
 /// The key that a request has proved to have.
 #[derive(Clone, Debug)]
@@ -52,19 +49,4 @@ pub enum Identified<'r> {
     Ambiguous,
     /// Whether the key is known cannot be found out at the moment.
     Away,
-}
-
-/// The most misfits that are remembered. Further ones are not logged; metrics count them.
-const MAX_MISFITS: usize = 64;
-
-/// Policies that cannot count the limits of keys, so that each is reported once.
-#[derive(Debug, Default)]
-pub(super) struct Misfits(Mutex<HashSet<(Arc<str>, Option<KeyId>)>>);
-
-impl Misfits {
-    /// Whether this policy, with this key if one is given, is to be reported.
-    pub(super) fn is_new(&self, policy: &Arc<str>, key: Option<KeyId>) -> bool {
-        let mut told = self.0.lock();
-        told.len() < MAX_MISFITS && told.insert((Arc::clone(policy), key))
-    }
 }

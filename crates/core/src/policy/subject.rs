@@ -11,12 +11,14 @@ use super::cidr::CidrSet;
 use super::client_ip::{AddressOrigin, Unbelieved, client_ip, unbelieved};
 use super::fields::{self, Lack};
 use super::geo::{self, Place};
-use super::identified::{Identified, Misfits};
+use super::identified::Identified;
 #[cfg(feature = "jwt")]
 use super::jwt::TokenVerifier;
 use super::token::{Claims, Fault, VerifyToken};
 use super::token_fault::MAX_TOKEN;
-use super::{ClientSettings, ForwardedHeader, KeyExpr, PasswordAnswer, TokenFault, UserSource};
+use super::{
+    ClientSettings, ForwardedHeader, KeyExpr, Misfits, PasswordAnswer, TokenFault, UserSource,
+};
 use crate::digest::{Secret, SharedSecret};
 use crate::request::{Forwarding, Params, PathMatch, PathPattern, RequestView};
 use crate::time::Timestamp;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
 
-use super::super::{Headroom, Outcome, RateLimiter, Skip};
+use super::super::{Headroom, KnownClaim, Outcome, RateLimiter, Skip};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
-use crate::digest::SharedSecret;
-use crate::policy::{ClientSettings, Clients, KeyExpr, KeyTexts, Overridable, Plan, Plans, Policy};
+use crate::digest::{Principal, SharedSecret};
+use crate::policy::{
+    ClientSettings, Clients, KeyExpr, KeyTexts, LimitChoice, LimitOwner, Overridable,
+    OverrideLimit, Plan, Plans, Policy,
+};
 use crate::request::RequestView;
 use crate::store::overrides::{OverridesFile, SharedOverrides};
 use crate::store::{MemoryStore, Store};
@@ -51,10 +54,15 @@ impl Gate {
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         Self { clients, limiter, file, policy: Arc::new(policy) }
     }
-    fn put(&self, client: &str, what: Option<Override>) {
+
+    fn principal(&self, client: &str) -> Principal {
         let (settings, secret) = (ClientSettings::default(), self.file.secret());
         let texts = KeyTexts { client: &settings, secret, is_route: &|_| false };
-        let principal = texts.principal(&self.policy.key, client).unwrap();
+        texts.principal(&self.policy.key, client).unwrap()
+    }
+
+    fn put(&self, client: &str, what: Option<Override>) {
+        let principal = self.principal(client);
         let counter = self.policy.overrides.unwrap().kept_as;
         self.file.put(Key { principal, counter }, what).unwrap();
     }
@@ -145,7 +153,33 @@ fn an_override_that_the_policy_cannot_count_is_ignored() {
         gate.put("ann", limit(u64::MAX, None));
         gate.put("bob", limit(7, None));
         until(&gate, "bob", "", |it| it.contains("of 7 (override)")).await;
-        assert!(gate.decide("ann", "", 0).await.1.contains("used of 3, costs 1"));
+        let told = "used of 3 (the client's own limit is ignored), costs 1";
+        assert!(gate.decide("ann", "", 0).await.1.contains(told));
+        assert!(gate.decide("zoe", "", 0).await.1.contains("used of 3, costs 1"));
+    });
+}
+
+/// The policy's own limit could be far above the one of the API key.
+#[test]
+fn the_limit_of_an_api_key_holds_if_the_override_cannot_be_counted() {
+    run(async |directory| {
+        let gate = Gate::new(directory, policy(3));
+        gate.put("ann", limit(u64::MAX, None));
+        gate.put("bob", limit(7, None));
+        until(&gate, "bob", "", |it| it.contains("of 7 (override)")).await;
+        let instead = gate.policy.override_limit(2, None).unwrap();
+        let instead = OverrideLimit { owner: LimitOwner::Key, ..instead };
+        let claim = KnownClaim {
+            policy: &gate.policy,
+            client: gate.principal("ann"),
+            limit: LimitChoice::Own,
+            instead: Some(instead),
+            cost: 1,
+        };
+        let decision = gate.limiter.count_known([claim], Clock::System.now()).await;
+        let report = &decision.reports[0];
+        assert!(report.to_string().contains("used of 2 (key)"), "{report}");
+        assert!(report.ignores_limit);
     });
 }
 

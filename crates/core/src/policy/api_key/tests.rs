@@ -187,6 +187,17 @@ fn a_limit_in_other_units_than_those_of_its_policy_judges_nothing() {
     assert!(matches!(of(&other), OwnLimit::Absent));
 }
 
+#[test]
+fn a_limit_that_the_algorithm_cannot_count_is_ignored() {
+    let limited = file(|record| {
+        let limit = Override::Limited { units: u64::MAX, window: None };
+        record.limits = vec![("p".into(), limit.into())];
+    });
+    let case = limited.case(&[("x-api-key", limited.text(0))]);
+    let own = case.ask(&policy("api_key"), |subject| subject.own_limit(&policy("api_key")));
+    assert!(matches!(own, OwnLimit::Ignored));
+}
+
 /// What a directory answers is used once, before the key is used.
 #[test]
 fn a_directory_is_asked_for_what_the_file_does_not_have() {
