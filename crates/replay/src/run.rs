@@ -170,6 +170,13 @@ fn report(job: &Job, found: &Found) -> Report {
             "{forgotten} counters were forgotten, because the store holds too few keys (max_keys)"
         ));
     }
+    let unfit = trials[0].counts.totals.unfit_limits;
+    if unfit > 0 {
+        notes.push(format!(
+            "{unfit} decisions of the log are by limits of single keys that a policy cannot \
+             count: its other limits were applied"
+        ));
+    }
     Report {
         notes,
         config: job.setup.name.clone(),

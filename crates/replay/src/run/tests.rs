@@ -125,3 +125,24 @@ fn a_log_twice_as_long_is_twice_the_work() {
         [12_000, 24_000].map(|count| suggested(&steady(count, 190), Trying::Needed).work);
     assert!((19 * once..=21 * once).contains(&(10 * twice)), "{twice} steps after {once}");
 }
+
+#[test]
+fn a_note_tells_of_limits_of_single_keys_that_a_policy_cannot_count() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let line = |second: u64, limit: u64| {
+        format!(
+            "{{\"time\":\"2026-11-21T07:28:46Z\",\"client\":\"-\",\"method\":\"GET\",\"path\":\"/\",\
+             \"outcome\":\"admitted\",\"time_us\":{second}000000,\"keys\":[{{\"policy\":\"a\",\
+             \"id\":\"000000000007\",\"cost\":1,\"limit\":{limit}}}]}}\n"
+        )
+    };
+    let log = [line(1, 7), line(2, u64::MAX), line(3, u64::MAX)].concat();
+    std::fs::write(&path, log).expect("a file");
+    let (inputs, setup) = (vec![Input::File(path)], setup());
+    let job = Job { inputs, format: None, host: None, setup, against: None, suggest: false };
+    let report = replay(&job, &mut |_, _| {}).expect("a report");
+    let told = |note: &&String| note.contains("a policy cannot count");
+    let note = report.notes.iter().find(told).expect("a note");
+    assert!(note.starts_with("2 decisions of the log"), "{note}");
+}

@@ -47,6 +47,8 @@ pub(crate) struct Totals {
     pub(crate) repeated: u64,
     /// Decisions that are not: another result, or another remainder.
     pub(crate) different: u64,
+    /// Limits of single keys in the log that a policy cannot count. Its other limits hold.
+    pub(crate) unfit_limits: u64,
     /// Counts over time.
     pub(crate) series: Series,
 }

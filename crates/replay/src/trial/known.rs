@@ -36,14 +36,16 @@ impl Trial {
             }
             _ => {}
         }
+        let mut unfit_limits = 0;
         let claims = known.keys.iter().filter_map(|key| {
             let policy = self.policies.get(self.counts.index_of(&key.policy)?)?;
             let policy = match &policy.preflights {
                 Preflights::Bounded(bounded) if key.is_preflight => bounded,
                 _ => policy,
             };
-            let own =
-                key.own_limit.and_then(|(units, window)| policy.override_limit(units, window).ok());
+            let own = key.own_limit.map(|(units, window)| policy.override_limit(units, window));
+            unfit_limits += u64::from(matches!(own, Some(Err(_))));
+            let own = own.and_then(Result::ok);
             let limit = choice(policy, key);
             let is_limited = own.is_some() || limit != LimitChoice::Unlimited;
             let (client, cost) = (key.client, key.cost);
@@ -53,6 +55,7 @@ impl Trial {
         let headroom = if is_elastic { ROOM } else { Headroom::default() };
         let decision = self.limiter.decide_known(claims, headroom, now);
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
+        self.counts.totals.unfit_limits += unfit_limits;
         let name_of = |client| {
             let key = known.keys.iter().find(|key| key.client == client);
             key.map_or(ClientName::Address(entry.client()), |key| ClientName::Id(key.id))
