@@ -184,15 +184,7 @@ mod tests {
             let instead = instead.map(|(units, window)| {
                 Box::new(policy.override_limit(units, window).expect("it can be counted"))
             });
-            Claim {
-                policy: Arc::new(policy),
-                key,
-                limit,
-                instead,
-                ignores_limit: false,
-                cost: 5,
-                estimate: None,
-            }
+            Claim { instead, ..Claim::known(Arc::new(policy), key, limit, 5) }
         };
         cases.into_iter().map(claim).collect()
     }
@@ -238,15 +230,7 @@ mod tests {
         let before = with(&[("free", 10), ("pro", 500)]);
         let key = Key { principal: Principal::from_bits(7), counter: before.counter };
         let (policy, limit) = (Arc::new(before), LimitChoice::Plan(1));
-        let claim = Claim {
-            policy,
-            key,
-            limit,
-            instead: None,
-            ignores_limit: false,
-            cost: 5,
-            estimate: None,
-        };
+        let claim = Claim::known(policy, key, limit, 5);
         let charged = Charged::of(&claim.report(&admitted(), None, Timestamp::default()))
             .expect("it is admitted");
         let limit = |names: &[(&str, u64)]| {
@@ -267,15 +251,7 @@ mod tests {
         let policy = Policy { elastic: Some(elastic), ..policy("p", 100, HOUR) };
         let key = Key { principal: Principal::from_bits(7), counter: policy.counter };
         let (policy, limit) = (Arc::new(policy), LimitChoice::Own);
-        let claim = Claim {
-            policy,
-            key,
-            limit,
-            instead: None,
-            ignores_limit: false,
-            cost: 5,
-            estimate: None,
-        };
+        let claim = Claim::known(policy, key, limit, 5);
         let report = claim.report(&admitted(), None, Timestamp::default());
         let charged = Charged::of(&Report { ruling: Ruling::Elastic, ..report });
         let charged = charged.expect("it is admitted");

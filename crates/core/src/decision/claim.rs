@@ -41,6 +41,13 @@ pub(super) struct Claim<P> {
     pub(super) estimate: Option<Box<Estimate>>,
 }
 
+impl<P> Claim<P> {
+    /// The claim of a known client, without a limit of its own.
+    pub(super) const fn known(policy: P, key: Key, limit: LimitChoice, cost: u64) -> Self {
+        Self { policy, key, limit, instead: None, ignores_limit: false, cost, estimate: None }
+    }
+}
+
 impl<'r> Claim<&'r Arc<Policy>> {
     /// The claim of `policy` for the subject's request, whose counter is `key`. None if the
     /// client has no limit. If keys can have limits of their own, this is not known yet, so

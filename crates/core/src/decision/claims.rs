@@ -142,15 +142,7 @@ impl Claims<Arc<Policy>> {
         if limit == LimitChoice::Own || policy.overrides.is_some() {
             let key = Key { principal: client, counter: policy.counter };
             let policy = Arc::clone(policy);
-            list.push(Claim {
-                policy,
-                key,
-                limit,
-                instead: None,
-                ignores_limit: false,
-                cost,
-                estimate: None,
-            });
+            list.push(Claim::known(policy, key, limit, cost));
         }
         Self { list, lacking: Lacking::new(), settles: true }
     }

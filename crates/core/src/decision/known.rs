@@ -28,15 +28,7 @@ impl<'r> KnownClaim<'r> {
     pub(super) fn claim(self) -> Claim<&'r Arc<Policy>> {
         let Self { policy, client, limit, instead, cost } = self;
         let key = Key { principal: client, counter: policy.counter };
-        Claim {
-            policy,
-            key,
-            limit,
-            instead: instead.map(Box::new),
-            ignores_limit: false,
-            cost,
-            estimate: None,
-        }
+        Claim { instead: instead.map(Box::new), ..Claim::known(policy, key, limit, cost) }
     }
 }
 

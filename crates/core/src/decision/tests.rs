@@ -85,15 +85,8 @@ impl Gate {
                 Cost::Field { .. } | Cost::Body { .. } | Cost::Calls => 1,
             };
             let cost = costs.get(usize::from(n)).copied().unwrap_or(own);
-            Claim {
-                policy,
-                key: Key { principal: Principal::from_bits(n.into()), counter: policy.counter },
-                limit: LimitChoice::Own,
-                instead: None,
-                ignores_limit: false,
-                cost,
-                estimate: None,
-            }
+            let key = Key { principal: Principal::from_bits(n.into()), counter: policy.counter };
+            Claim::known(policy, key, LimitChoice::Own, cost)
         };
         (0..).zip(&self.policies).map(claim).collect()
     }

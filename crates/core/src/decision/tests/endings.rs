@@ -244,15 +244,7 @@ fn each_charge_is_settled_for_the_time_of_its_server() {
     let policies = [metered.clone(), metered, policy("plain", 100, DAY)].map(Arc::new);
     fn claim(policy: &Arc<Policy>) -> Claim<&Arc<Policy>> {
         let key = Key { principal: Principal::from_bits(0), counter: policy.counter };
-        Claim {
-            policy,
-            key,
-            limit: LimitChoice::Own,
-            instead: None,
-            ignores_limit: false,
-            cost: 20,
-            estimate: None,
-        }
+        Claim::known(policy, key, LimitChoice::Own, 20)
     }
     let claims: Vec<Claim<&Arc<Policy>>> = policies.iter().map(claim).collect();
     let reports: Vec<_> = claims

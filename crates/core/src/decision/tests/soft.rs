@@ -36,7 +36,8 @@ proptest! {
         let (mut state, mut now) = (None, Timestamp::from_micros(1_795_246_126_000_000));
         for (gap_us, cost) in steps {
             now = now.plus(Span::from_micros(gap_us));
-            let claim = Claim { policy: &policy, key: Key { principal: Principal::from_bits(0), counter: policy.counter }, limit, instead: None, ignores_limit: false, cost, estimate: None };
+            let key = Key { principal: Principal::from_bits(0), counter: policy.counter };
+            let claim = Claim::known(&policy, key, limit, cost);
             let fits_own = algorithm.apply(state.as_ref(), Op::Take(cost), now).1.admitted;
             let (next, counted) = soft.apply(state.as_ref(), Op::Take(cost), now);
             let report = claim.report(&Answer::of_store(counted), None, now);
@@ -60,15 +61,7 @@ fn a_node_that_judges_alone_reports_its_share_of_both_thresholds() {
     let policy = Arc::new(Policy { soft: Some(soft.clone()), ..plain });
     let limit = LimitChoice::Own;
     let key = Key { principal: Principal::from_bits(0), counter: policy.counter };
-    let claim = Claim {
-        policy: &policy,
-        key,
-        limit,
-        instead: None,
-        ignores_limit: false,
-        cost: 1,
-        estimate: None,
-    };
+    let claim = Claim::known(&policy, key, limit, 1);
     let now = Timestamp::from_micros(1_795_246_126_000_000);
     for (nodes, within) in [(1, 12), (2, 6), (4, 3), (100, 1)] {
         let share = soft.with_limit((24 / nodes).max(1)).unwrap();
