@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 use tollgate_core::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_core::digest::{Secret, SharedSecret};
 use tollgate_core::policy::{
-    ApiKeySettings, ClassTable, ClientClass, ClientSettings, Clients, ForwardedHeader, KeyExpr,
-    KeyFor, MissingKey, Policy, RouteView, UserSource,
+    ApiKeySettings, ClassTable, ClientClass, ClientSettings, Clients, ForwardedHeader, KEY_FORMS,
+    KeyExpr, KeyFor, MissingKey, Policy, RouteView, UserSource,
 };
 use tollgate_core::request::{PathMatch, PathPattern, RequestView};
 use tollgate_core::time::{Span, Timestamp};
@@ -58,20 +58,18 @@ fn classes() -> Vec<ClientClass> {
 
 /// Keys of each kind, and combinations of several keys.
 fn every_key() -> Vec<KeyExpr> {
-    let words = [
-        "ip",
-        "api_key",
-        "user",
-        "cookie:sid",
-        "header:x-tenant",
-        "query:key",
-        "param:tenant",
-        "path",
-        "method",
-        "host",
-        "route",
-        "class",
-    ];
+    let words = KEY_FORMS.map(|form| match form {
+        "api_key:NAME" => "api_key:plan",
+        "cookie:NAME" => "cookie:sid",
+        "header:NAME" => "header:x-tenant",
+        "query:NAME" => "query:key",
+        "jwt:CLAIM" => "jwt:sub",
+        "json:POINTER" => "json:/model",
+        "form:NAME" => "form:name",
+        "authorizer:FIELD" => "authorizer:remote-user",
+        "param:NAME" => "param:tenant",
+        word => word,
+    });
     let mut keys: Vec<KeyExpr> = words.map(|word| word.parse().expect("a key")).into();
     let several = [KeyExpr::First(keys[1..6].to_vec()), KeyExpr::All(keys[3..6].to_vec())];
     keys.extend(several);

@@ -5,6 +5,8 @@
 //! program is the one that decides. The expressions are in the common part of ECMA-262, which JSON
 //! Schema uses, and of the crate `regex`.
 
+use tollgate_core::policy::KEY_FORMS;
+
 /// Expressions that others contain. Only literals can be joined when the program is compiled.
 macro_rules! part {
     (number) => {
@@ -55,8 +57,6 @@ pub const FIELD_NAME: &str = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 pub const PATH: &str = "/[\\s\\S]*";
 pub const POINTER: &str = "(?:/[\\s\\S]*)?";
 pub const PLACE: &str = "[A-Z]{2}(?:-[A-Z0-9]{1,3})?|AS[0-9]+";
-pub const KEY: &str = "ip|api_key|user|path|method|host|route|country|region|asn|global|\
-                              tls:subject|(?:api_key|cookie|header|query|jwt|authorizer|param):[\\s\\S]+";
 pub const ENDPOINT: &str = "(?:https?|h2c)://[\\s\\S]+|unix:[\\s\\S]+|builtin:echo";
 pub const ORIGIN: &str = "\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[\\s\\S]+";
 pub const GRPC_URL: &str = "(?:h2c|https)://[\\s\\S]+";
@@ -67,6 +67,16 @@ pub const MEDIA_TYPE: &str =
     "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*|\\*)";
 pub const LEVEL: &str = "off|error|warn|info|debug|trace";
 pub const WORKERS: &str = "auto|\\+?[0-9]+";
+
+/// The form of a key of one word.
+pub fn key() -> String {
+    let is_name = |it: &str| it.chars().all(|it| it.is_ascii_uppercase());
+    let form = |form: &str| match form.split_once(':') {
+        Some((kind, name)) if is_name(name) => format!("{kind}:[\\s\\S]+"),
+        _ => form.to_owned(),
+    };
+    KEY_FORMS.map(form).join("|")
+}
 
 /// The whole pattern of a form. A value may contain references to variables, which are replaced
 /// before the program reads it.

@@ -2,31 +2,29 @@
 //! Pointers.
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use tollgate_core::meter::Pointer;
-use tollgate_core::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
+use tollgate_core::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError, key_forms};
 use tollgate_core::request::PathPattern;
 use tollgate_core::routes::HostPattern;
 
 use tollgate_core::scalar::ScalarError;
 
-use super::text::written_as_text;
+use super::form;
+use super::text::{described_as_text, written_as_text};
 use crate::config::neighbours;
 
-const KEYS: &str = "keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
-                    jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, \
-                    authorizer:FIELD, param:NAME, path, method, host, route, country, region, asn and \
-                    global";
+static KEYS: LazyLock<String> = LazyLock::new(|| format!("keys are {}", key_forms("and")));
 
 /// A key of one word, such as `ip` or `header:x-tenant`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyWord(pub KeyExpr);
 
-written_as_text!(
-    KeyWord, text KEY,
-    "What one counter belongs to: ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, \
-     query:NAME, jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, authorizer:FIELD, param:NAME, \
-     path, method, host, route, country, region, asn or global",
+described_as_text!(
+    KeyWord,
+    { "type": "string", "pattern": form::pattern(&form::key()) },
+    format!("What one counter belongs to: {}", key_forms("or")),
     "ip",
     "api_key",
     "header:x-tenant"
@@ -38,7 +36,7 @@ impl FromStr for KeyWord {
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         text.parse().map(Self).map_err(|error| match error {
             KeyExprError::Unknown(word) => {
-                let advice = neighbours::key(&word).unwrap_or(KEYS);
+                let advice = neighbours::key(&word).unwrap_or(&KEYS);
                 ScalarError::new(format!("there is no key \"{word}\""), advice)
             }
             other => ScalarError::of(other, "like ip, cookie:session or header:x-tenant"),

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use proptest::prelude::*;
 use regex::Regex;
 use tollgate_core::algorithm::{MAX_LIMIT, MONTH, Quota};
+use tollgate_core::policy::KEY_FORMS;
 use tollgate_core::policy::spec::LimitSpec;
 use tollgate_core::time::Span;
 
@@ -291,8 +292,8 @@ fn patterns_find_mistakes_and_pass_references() {
         (form::SIZE, "10 mb"),
         (form::PERCENT, "10"),
         (form::METHOD, "get"),
-        (form::KEY, "headr:x"),
-        (form::KEY, "ipaddress"),
+        (&form::key(), "headr:x"),
+        (&form::key(), "ipaddress"),
         (form::PATH, "v1/orders"),
         (form::ENDPOINT, "127.0.0.1:9000"),
         (form::LEVEL, "warning"),
@@ -313,6 +314,26 @@ proptest! {
         parts in prop::collection::vec(prop::sample::select(PARTS), 1..5),
     ) {
         assert_matched_by_all(&parts.concat());
+    }
+}
+
+#[test]
+fn each_form_of_a_key_matches_the_pattern_of_keys() {
+    for form in KEY_FORMS {
+        let text = form.replace("POINTER", "/model");
+        assert!(text.parse::<KeyWord>().is_ok(), "{text}");
+        assert_matched::<KeyWord>(&text);
+    }
+}
+
+#[test]
+fn each_form_of_a_key_is_in_the_documentation() {
+    for page in ["guide", "keys"] {
+        let path = format!("{}/docs/{page}.md", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect("the page exists");
+        for form in KEY_FORMS {
+            assert!(text.contains(&format!("`{form}`")), "{path} lacks `{form}`");
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) use written_as_text;
 
 /// Lets serde read a type by its `FromStr`, and describes it with these members in the schema.
 macro_rules! described_as_text {
-    ($type:ident, { $($name:literal: $value:expr),+ }, $about:literal, $($example:literal),+) => {
+    ($type:ident, { $($name:literal: $value:expr),+ }, $about:expr, $($example:literal),+) => {
         $crate::config::scalar::text::read_as_text!($type);
 
         impl schemars::JsonSchema for $type {

@@ -6,20 +6,22 @@ use super::api::Caller;
 use crate::api_keys::{Keys, field, id, invented};
 use crate::support::Gateway;
 
-/// A gateway with these keys, whose second listener is the API. `client` are further fields of its
-/// section.
+/// The second listener of the gateway is the API.
+const REST: &str = "\
+    check: { http: { address: \"127.0.0.1:0\", tokens: [{ token: 0123456789abcdef }] } }\n\
+    policies:\n  \
+      per-key:\n    key: api_key\n    limit: 3/day\n    \
+        plans: { from: \"api_key:plan\", limits: { pro: 5/day } }\n  \
+      per-team: { key: \"api_key:team\", limit: 4/day, missing_key: skip }\n  \
+      per-ip: { key: ip, limit: 9/day }\n  \
+      per-path: { key: path, limit: 9/day }\n  \
+      per-tenant: { key: \"header:x-tenant\", limit: 9/day }\n  \
+      per-tag: { key: \"api_key:tag\", limit: 9/day }\n\
+    routes: [{ name: api, path: /*, auth: [api_key], policies: [per-key], respond: { body: ok } }]";
+
+/// A gateway with these keys. `client` are further fields of its section.
 fn gateway(keys: &Keys, client: &str) -> Gateway {
-    keys.start(
-        client,
-        "check: { http: { address: \"127.0.0.1:0\", tokens: [{ token: 0123456789abcdef }] } }\n\
-         policies:\n  \
-           per-key:\n    key: api_key\n    limit: 3/day\n    \
-             plans: { from: \"api_key:plan\", limits: { pro: 5/day } }\n  \
-           per-team: { key: \"api_key:team\", limit: 4/day, missing_key: skip }\n  \
-           per-ip: { key: ip, limit: 9/day }\n  \
-           per-path: { key: path, limit: 9/day }\n\
-         routes: [{ name: api, path: /*, auth: [api_key], policies: [per-key], respond: { body: ok } }]",
-    )
+    keys.start(client, REST)
 }
 
 fn asked(caller: &mut Caller, question: &Value) -> (bool, String) {
@@ -134,6 +136,20 @@ fn wrong_keys_count_against_the_address() {
     }
 }
 
+/// Without an address, all keys that are not accepted would share a counter.
+#[test]
+fn in_shadow_mode_a_question_needs_the_address() {
+    let keys = Keys::new();
+    keys.create(&[]);
+    let yaml = keys.yaml("", REST).replace("keys: { ", "keys: { mode: shadow, ");
+    let gateway = Gateway::start(&yaml);
+    let mut caller = Caller::of(&gateway);
+    let question = json!({ "policy": "per-key", "api_key": invented() });
+    assert_eq!(caller.call("/v1/check", &question).1["pointer"], "/api_key");
+    let question = json!({ "policy": "per-key", "api_key": invented(), "ip": "192.0.2.1" });
+    assert_eq!(asked(&mut caller, &question), (true, "admitted".to_owned()));
+}
+
 #[test]
 fn a_question_with_a_key_and_a_mistake_is_refused() {
     let keys = Keys::new();
@@ -146,6 +162,8 @@ fn a_question_with_a_key_and_a_mistake_is_refused() {
         (json!({ "policy": "per-key", "ip": "192.0.2.1" }), json!("/ip")),
         (json!({ "policy": "per-ip", "api_key": key }), json!("/api_key")),
         (json!({ "policy": "per-path", "api_key": key, "ip": "192.0.2.1" }), json!("/api_key")),
+        (json!({ "policy": "per-tenant", "api_key": key }), json!("/api_key")),
+        (json!({ "policies": ["per-key", "per-tag"], "api_key": key }), json!("/api_key")),
         (json!({ "route": "api", "api_key": key }), json!("/api_key")),
         (json!({ "api_key": key }), json!("/api_key")),
         (json!({ "policy": "per-key", "api_key": long }), json!("/api_key")),
@@ -155,6 +173,10 @@ fn a_question_with_a_key_and_a_mistake_is_refused() {
         assert_eq!((status, &problem["pointer"]), (400, &pointer), "{question}: {problem}");
         assert!(!problem.to_string().contains(&key), "{problem}");
     }
+    // A question with an address counts by it, as a request does that lacks the key of a policy.
+    let question =
+        json!({ "policies": ["per-tag", "per-tenant"], "api_key": key, "ip": "192.0.2.1" });
+    assert_eq!(caller.check(&question)["remaining"], 8);
     let request = json!({ "host": "a.test", "ip": "192.0.2.1" });
     let twice = json!({ "request": request, "api_key": key, "ip": "192.0.2.1" });
     assert_eq!(caller.call("/v1/check", &twice).1["pointer"], "/ip");

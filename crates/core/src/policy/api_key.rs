@@ -179,7 +179,7 @@ impl<'r> Subject<'r, '_> {
             UnfitLimit::Ignored(error) => {
                 if misfits.is_new(name, None) {
                     warn!(policy = %name, %error, "the limit of an API key or a team does not fit \
-                        its policy and is ignored");
+                        its policy and is ignored: set it again, or unset it");
                 }
                 OwnLimit::Ignored
             }

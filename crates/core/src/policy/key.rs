@@ -5,6 +5,7 @@ use std::str::FromStr;
 use http::HeaderName;
 use smallvec::SmallVec;
 
+use super::key_forms::{KEY_FORMS, key_forms, takes_name};
 use crate::api_keys::is_label;
 use crate::meter::{Pointer, PointerError};
 use crate::request::{ContentWord, is_parameter_name};
@@ -73,11 +74,7 @@ pub enum KeyExpr {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyExprError {
     /// `ipp`
-    #[error(
-        "there is no key `{0}`: keys are ip, api_key, api_key:NAME, user, cookie:NAME, header:NAME, query:NAME, \
-         jwt:CLAIM, json:POINTER, form:NAME, mcp:method, mcp:tool, tls:subject, authorizer:FIELD, param:NAME, path, \
-         method, host, route, country, region, asn, class, agent and global"
-    )]
+    #[error("there is no key `{0}`: keys are {keys}", keys = key_forms("and"))]
     Unknown(String),
     /// `cookie`
     #[error("`{0}` needs a name: `{0}:NAME`")]
@@ -126,6 +123,10 @@ impl FromStr for KeyExpr {
 }
 
 fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
+    if !KEY_FORMS.contains(&word) {
+        let error = if takes_name(word) { KeyExprError::NoName } else { KeyExprError::Unknown };
+        return Err(error(word.into()));
+    }
     Ok(match word {
         "ip" => KeyExpr::Ip,
         "api_key" => KeyExpr::ApiKey,
@@ -140,17 +141,12 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "class" => KeyExpr::Class,
         "agent" => KeyExpr::Agent,
         "global" => KeyExpr::Global,
-        "cookie" | "header" | "query" | "jwt" | "json" | "form" | "mcp" | "tls" | "authorizer"
-        | "param" => {
-            return Err(KeyExprError::NoName(word.into()));
-        }
         _ => return Err(KeyExprError::Unknown(word.into())),
     })
 }
 
 fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
-    let takes_name = kind == "api_key" || matches!(plain(kind), Err(KeyExprError::NoName(_)));
-    if !takes_name {
+    if !takes_name(kind) {
         plain(kind)?;
         return Err(KeyExprError::Name(kind.into()));
     }
@@ -186,7 +182,8 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
         "tls" => Err(KeyExprError::Tls(name.into())),
         "param" if !is_parameter_name(name) => Err(KeyExprError::Param(name.into())),
         "param" => Ok(KeyExpr::Param(name.into())),
-        _ => Ok(KeyExpr::Query(name.into())),
+        "query" => Ok(KeyExpr::Query(name.into())),
+        _ => Err(KeyExprError::Unknown(kind.into())),
     }
 }
 
@@ -424,6 +421,14 @@ mod tests {
         ];
         for (text, key) in cases {
             assert_eq!(text.parse(), Ok(key), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_form_in_the_list_is_parsed() {
+        for form in KEY_FORMS {
+            let text = form.replace("POINTER", "/model").replace("CLAIM", "org");
+            assert!(text.parse::<KeyExpr>().is_ok(), "{form}");
         }
     }
 

@@ -34,6 +34,7 @@ mod identified;
 #[cfg(feature = "jwt")]
 mod jwt;
 mod key;
+mod key_forms;
 mod key_limit;
 mod key_settings;
 mod key_text;
@@ -90,6 +91,7 @@ pub use jwt::{
     JwtSettings, KeyError, KeySet, LeftOut, RefreshRequest, TokenKeys, UsableKeys, VerifyingKey,
 };
 pub use key::{KeyExpr, KeyExprError};
+pub use key_forms::{KEY_FORMS, key_forms};
 pub use key_limit::UnfitLimit;
 pub use key_settings::{IdentityPart, KeySettings};
 pub use key_text::{KeyTextError, KeyTexts};

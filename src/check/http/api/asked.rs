@@ -3,12 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use tollgate_core::policy::{KeyExpr, Policy};
+use tollgate_core::policy::{ClientSettings, KeyExpr, MissingKey, Policy};
 use tollgate_core::request::RequestView;
 
 use super::problem::Problem;
 use super::question::AskedRequest;
 use crate::engine::{self, Asked, Description, Fields, PeerView};
+
+const WRITE_IP: &str = "write the \"ip\" of the client";
+const WRITE_REQUEST: &str = "write a \"request\"";
 
 impl AskedRequest {
     /// The request that is described.
@@ -72,18 +75,31 @@ pub fn view(asked: &Asked) -> Result<RequestView<'_>, Problem> {
         .map_err(|error| Problem::bad_request(error.to_string()).at("/request"))
 }
 
-/// Reports a policy whose counter depends on more than a question without a request has.
+/// Reports a policy whose counter or plan depends on more than a question without a request has.
 ///
 /// # Errors
 /// If there is one.
-pub fn check_words(policies: &[&Arc<Policy>], ip: Option<IpAddr>) -> Result<(), Problem> {
+pub fn check_words(
+    policies: &[&Arc<Policy>],
+    client: &ClientSettings,
+    ip: Option<IpAddr>,
+) -> Result<(), Problem> {
     for policy in policies {
         let mut lacking = None;
+        if ip.is_none() && may_count_by_address(policy, client) {
+            lacking = Some(WRITE_IP);
+        }
         for key in policy.keys() {
             key.visit(&mut |word| match word {
-                KeyExpr::Ip if ip.is_none() => lacking = Some("write the \"ip\" of the client"),
-                KeyExpr::Path | KeyExpr::Method | KeyExpr::Host => {
-                    lacking = Some("write a \"request\"");
+                KeyExpr::Path | KeyExpr::Method | KeyExpr::Host => lacking = Some(WRITE_REQUEST),
+                KeyExpr::Ip
+                | KeyExpr::Country
+                | KeyExpr::Region
+                | KeyExpr::Asn
+                | KeyExpr::Class
+                    if ip.is_none() =>
+                {
+                    lacking = Some(WRITE_IP);
                 }
                 _ => {}
             });
@@ -95,4 +111,13 @@ pub fn check_words(policies: &[&Arc<Policy>], ip: Option<IpAddr>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Whether an API key may have no key of the policy, which then counts by the client's address. All
+/// clients without an address would share one counter.
+fn may_count_by_address(policy: &Policy, client: &ClientSettings) -> bool {
+    // In shadow mode, a client whose key is not accepted passes without a key.
+    let is_shadow = client.keys.as_ref().is_some_and(|keys| keys.is_shadow);
+    let words: &[KeyExpr] = if is_shadow { &[] } else { &[KeyExpr::ApiKey] };
+    policy.missing_key == MissingKey::Ip && !policy.key.can_consist_of(words)
 }

@@ -162,7 +162,8 @@ pub fn prepare<'r>(
                 let detail = "the policies of a route are asked with a \"request\"";
                 return Err(Problem::bad_request(detail).at("/api_key"));
             };
-            check_words(policies, question.ip)?;
+            let client = asking.gateway.snapshot().rules.clients().settings();
+            check_words(policies, client, question.ip)?;
             let described = describe(asking, &judges, &only_address(question.ip)?, named)?;
             (described.claims, Shown::Keys(described.shown), Headroom::default())
         }
