@@ -184,7 +184,7 @@ fn load_on(gateway: &Gateway, connections: usize) -> Load {
         connections,
         path: "/",
         clients: CLIENTS,
-        rest: Duration::from_millis(4),
+        rest: Duration::from_millis(12),
     })
 }
 
