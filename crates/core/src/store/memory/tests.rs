@@ -151,7 +151,7 @@ proptest! {
 #[test]
 fn threads_on_overlapping_policies_neither_lose_nor_add_a_unit() {
     const THREADS: u64 = 8;
-    const ROUNDS: u64 = 120;
+    const ROUNDS: u64 = 2200;
     const DECISIONS: u64 = 1000;
     const POLICIES: usize = 6;
     let policies: [_; POLICIES] = [200, 300, 400, 500, 600, 700].map(fixed);

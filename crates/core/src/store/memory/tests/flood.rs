@@ -101,7 +101,7 @@ fn debtors_reset_at_full_size(flood_s: u64) -> usize {
 #[test]
 fn at_full_size_a_flood_removes_no_debt() {
     let flood_s = std::env::var("TOLLGATE_FLOOD_SECONDS").ok().and_then(|s| s.parse().ok());
-    assert_eq!(debtors_reset_at_full_size(flood_s.unwrap_or(4)), 0);
+    assert_eq!(debtors_reset_at_full_size(flood_s.unwrap_or(10)), 0);
 }
 
 #[test]
