@@ -71,7 +71,7 @@ fn every_key() -> Vec<KeyExpr> {
         word => word,
     });
     let mut keys: Vec<KeyExpr> = words.map(|word| word.parse().expect("a key")).into();
-    let several = [KeyExpr::First(keys[1..6].to_vec()), KeyExpr::All(keys[3..6].to_vec())];
+    let several = [KeyExpr::First(keys[1..7].to_vec()), KeyExpr::All(keys[4..7].to_vec())];
     keys.extend(several);
     keys
 }

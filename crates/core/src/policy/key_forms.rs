@@ -1,8 +1,8 @@
 //! The forms of keys of one word. The parser, its messages, the schema of the configuration and the
 //! documentation have this one list.
 
-/// The forms of keys of one word, in the order of messages. A word in capitals stands for a name
-/// that the author of the key chooses.
+/// The keys of one word, in the order in which messages list them. `NAME`, `CLAIM`, `POINTER` and
+/// `FIELD` stand for the part that the configuration chooses.
 pub const KEY_FORMS: [&str; 25] = [
     "ip",
     "api_key",

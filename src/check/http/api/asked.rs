@@ -92,14 +92,11 @@ pub fn check_words(
         for key in policy.keys() {
             key.visit(&mut |word| match word {
                 KeyExpr::Path | KeyExpr::Method | KeyExpr::Host => lacking = Some(WRITE_REQUEST),
-                KeyExpr::Ip
-                | KeyExpr::Country
-                | KeyExpr::Region
-                | KeyExpr::Asn
-                | KeyExpr::Class
-                    if ip.is_none() =>
-                {
-                    lacking = Some(WRITE_IP);
+                KeyExpr::Ip | KeyExpr::Class if ip.is_none() => {
+                    lacking.get_or_insert(WRITE_IP);
+                }
+                word if word.is_place() && ip.is_none() => {
+                    lacking.get_or_insert(WRITE_IP);
                 }
                 _ => {}
             });
