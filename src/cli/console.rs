@@ -1,7 +1,10 @@
 //! What commands read and print in the same way.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
+
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 
 use super::paint;
 use crate::config::{self, Compiled, LoadError, Report};
@@ -15,8 +18,13 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
     Ok(compiled)
 }
 
-/// Prints to standard error. If that is closed, the text is lost.
+/// Prints to standard error with one write, because another thread writes the log there. If it is
+/// closed, the text is lost.
 pub fn say(text: &str) {
-    // In one piece, because the log is written by another thread.
-    let _ = anstream::stderr().lock().write_all(format!("{}\n", text.trim_end()).as_bytes());
+    let mut text = format!("{}\n", text.trim_end());
+    // A stream that removes the colours itself would write the pieces between them.
+    if AutoStream::choice(&io::stderr()) == ColorChoice::Never {
+        text = strip_str(&text).to_string();
+    }
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -26,6 +26,8 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::support::{Client, Gateway, Response, eventually};
 
 /// Long enough, and not like each other.
@@ -138,6 +140,20 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
         thread::sleep(Duration::from_millis(50));
         condition()
     });
+}
+
+/// The codes of the reasons in the status. Those of a busy machine are not among them: other tests
+/// run beside this one. None: the credential has made too many calls.
+fn reasons(client: &AdminClient) -> Option<Vec<String>> {
+    let mut status = client.get("/v1/status").json();
+    let Value::Array(reasons) = status["reasons"].take() else { return None };
+    let codes = reasons.iter().map(|it| it["code"].as_str().expect("a code").to_owned());
+    Some(codes.filter(|it| !["slow_decisions", "worker_busy"].contains(&&**it)).collect())
+}
+
+/// Waits until the status has no reason, but for those of a busy machine.
+fn is_well(client: &AdminClient) {
+    settles("it is well", || reasons(client).is_some_and(|it| it.is_empty()));
 }
 
 /// A call as a request.

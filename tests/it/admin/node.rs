@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{AdminClient, OPERATE, READ, gateway, section, settles};
+use super::{AdminClient, OPERATE, READ, gateway, is_well, reasons, section, settles};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, Origin, eventually};
 
@@ -12,11 +12,10 @@ fn the_node_is_healthy_and_ready_while_redis_is_away() {
     let mut redis = Redis::start(Options::default());
     let gateway = gateway(&format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url()), "");
     let client = AdminClient::new(&gateway, OPERATE);
-    settles("it is well", || client.get("/v1/status").json()["state"] == "ok");
+    is_well(&client);
     redis.kill();
     settles("the status says so", || {
-        let status = client.get("/v1/status").json();
-        status["reasons"][0]["code"] == "store_away"
+        reasons(&client).is_some_and(|it| it.iter().any(|code| code == "store_away"))
     });
     for path in ["/healthz", "/readyz"] {
         assert_eq!(client.get(path).status, 200, "{path}");

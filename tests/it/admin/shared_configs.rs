@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AdminClient, READ, settles, yaml};
+use super::{AdminClient, READ, is_well, settles, yaml};
 use crate::support::Gateway;
 use crate::support::redis::{Options, Redis};
 
@@ -50,7 +50,7 @@ fn only_a_difference_in_what_must_be_equal_is_a_reason_and_its_sections_are_name
     settles("they are compared", || {
         second.get("/metrics").text().contains("\ntollgate_nodes_not_compared 0")
     });
-    settles("nothing is wrong", || second.get("/v1/status").json()["state"] == "ok");
+    is_well(&second);
     assert_eq!((counts(&second), reasons(&second)), (vec![], vec![]));
 
     let other = file("2s").replace("limit: 3/day", "limit: 4/day").replace("body: ok", "body: no");

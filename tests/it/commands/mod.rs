@@ -10,12 +10,10 @@ pub(crate) mod scene;
 
 use std::process::Command as Process;
 use std::thread;
-use std::time::Duration;
 
 use listed::{Instead, LISTED, Listed};
 use page::{Command, Page, Spelling, pages, project};
 use scene::{Done, Scene};
-use tollgate_core::time::Clock;
 
 use crate::support::Program;
 
@@ -117,26 +115,12 @@ fn try_out(page: &Page) -> Vec<String> {
         let problem = match listed.map(|listed| listed.instead) {
             _ if !loose.is_empty() => Some(format!("not in quotes: {loose:?}")),
             Some(Instead::Read) => mistake(&command.text),
-            instead => {
-                if command.text.contains("seq 101") {
-                    begin_of_minute();
-                }
-                wrong_end(&command.text, instead, &scene.run(&command.text))
-            }
+            instead => wrong_end(&command.text, instead, &scene.run(&command.text)),
         };
         let place = format!("{}:{}: {}", page.path, command.line, command.text);
         problems.extend(problem.map(|problem| format!("{place}\n{problem}")));
     }
     problems
-}
-
-/// Waits until the rest of the minute is long. A window of a minute that ends between requests admits
-/// a part of the limit again, and none of 101 requests would be refused.
-fn begin_of_minute() {
-    let second = Clock::System.wall().as_secs() % 60;
-    if second >= 40 {
-        thread::sleep(Duration::from_secs(60 - second));
-    }
 }
 
 /// Why a command that has run has not ended as the document shows it.

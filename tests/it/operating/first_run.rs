@@ -1,6 +1,8 @@
 //! The first minutes: a configuration to begin with, and what a terminal shows.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -133,6 +135,29 @@ fn a_gateway_at_a_terminal_has_a_page_with_a_token_of_its_own() {
     let piped = timed(piped.args(["--listen", "127.0.0.1:0"]));
     assert!(links(&piped.stderr) == 0 && links(&piped.stdout) == 0, "{}", piped.stderr);
     assert!(!piped.stderr.contains("listening for the admin API"), "{}", piped.stderr);
+}
+
+/// The log is written by another thread, so that a text in pieces could have a line of it inside.
+#[test]
+fn a_text_for_the_terminal_is_one_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // A policy that no route uses is a warning.
+    let warned = format!("{OWN}policies: {{ unused: {{ key: ip, limit: 1/day }} }}\n");
+    fs::write(directory.path().join("own.yaml"), warned).expect("a file");
+    for colours in ["NO_COLOR", "CLICOLOR_FORCE"] {
+        // Each write to the socket is a message.
+        let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
+        let mut check = command(directory.path(), &["check", "own.yaml"]);
+        check.env_remove("NO_COLOR").env(colours, "1").stderr(OwnedFd::from(theirs));
+        let ended = check.stdout(Stdio::null()).status().expect("the program starts");
+        assert!(ended.success());
+        drop(check);
+        let mut text = [0; 4096];
+        let length = ours.recv(&mut text).expect("a warning");
+        let text = String::from_utf8_lossy(&text[..length]).into_owned();
+        assert!(text.contains("warning") && text.contains('^') && text.ends_with('\n'), "{text}");
+        assert_eq!(text.contains('\u{1b}'), colours == "CLICOLOR_FORCE", "{text:?}");
+    }
 }
 
 /// A gateway without a file says what a change needs.

@@ -1,6 +1,7 @@
 //! Failures of Redis under load: no request fails unless a policy demands it, none waits
 //! for long, nothing is counted twice, and soon after the failure all is as before.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::MutexGuard;
 use std::thread;
@@ -100,6 +101,13 @@ impl Trial {
         end();
         // Another program begins and ends the failure, which takes a while on a busy machine.
         self.end_of(failing, now())
+    }
+
+    /// A crash of the server, which starts again after a while. It answers requests before
+    /// [`Redis::restart`] returns.
+    fn through_a_crash(self, redis: &mut Redis) -> Outcome {
+        let redis = RefCell::new(redis);
+        self.through(|| redis.borrow_mut().kill(), || redis.borrow_mut().restart())
     }
 }
 
@@ -206,10 +214,7 @@ fn on_wire(fault: Fault) {
 fn a_crash() {
     let mut redis = Redis::start(Options::default());
     let trial = Trial::start(&url(&redis));
-    redis.kill();
-    thread::sleep(PART);
-    redis.restart();
-    let outcome = trial.end(now());
+    let outcome = trial.through_a_crash(&mut redis);
     outcome.check_breaker();
     outcome.check_counts(true);
 }
@@ -219,10 +224,7 @@ fn a_crash() {
 fn a_crash_of_what_decides_alone(mode: &str) {
     let mut redis = Redis::start(Options::default());
     let trial = Trial::start(&format!("{}, mode: {mode}", url(&redis)));
-    redis.kill();
-    thread::sleep(PART);
-    redis.restart();
-    trial.end(now()).check_counts(true);
+    trial.through_a_crash(&mut redis).check_counts(true);
 }
 
 #[test]
