@@ -1,8 +1,8 @@
 """The chart of docs/accuracy.md, as SVG: accuracy.py PAGE.
 
-It reads the table of the page, which `cargo run --release --example accuracy` prints, and shows for
-each kind of traffic and each algorithm how many more or fewer requests are admitted than by an
-ideal sliding window.
+It reads the table of the page, which `cargo run --release -p tollgate-core --example accuracy`
+prints, and shows for each kind of traffic and each algorithm how many more or fewer requests are
+admitted than by an ideal sliding window.
 """
 
 import pathlib

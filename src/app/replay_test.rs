@@ -242,6 +242,8 @@ fn repeated(report: &Value) -> (u64, u64) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_log_with_keys_is_replayed_exactly(
         all in prop::collection::vec(sent(), 1..120),

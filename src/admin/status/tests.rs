@@ -68,13 +68,19 @@ impl Node {
     fn after(&mut self, seconds: u64) {
         for _ in 0..seconds.max(1) {
             self.now = self.now.plus(Span::from_secs(seconds.min(1)));
+            // Between two readings, the reasons are the same.
             if self.window.is_due(self.now) {
                 self.window.read(&self.metrics.samples(), self.now);
+                self.note();
             }
-            let mut since = std::mem::take(&mut self.since);
-            note(&mut since, &self.present(), self.now);
-            self.since = since;
         }
+        self.note();
+    }
+
+    fn note(&mut self) {
+        let mut since = std::mem::take(&mut self.since);
+        note(&mut since, &self.present(), self.now);
+        self.since = since;
     }
 
     /// The reasons: their codes, what they are about, and for how many seconds they last.

@@ -108,6 +108,7 @@ fn a_file_may_have_100_000_keys_and_no_more() {
     let entries: String = (0..100_000).map(entry).collect();
     let text = format!("teams: {{ acme: {{ plan: pro }} }}\nkeys:\n{entries}");
     assert_eq!(compiled(&text).map(|table| table.len()), Ok(100_000));
-    let told = mistakes(&format!("{text}{}", entry(100_000)));
+    // Keys without fields have other mistakes, too, and are read in less time.
+    let told = mistakes(&format!("keys:\n{}", "- {}\n".repeat(100_001)));
     assert!(told.contains("there are 100001 keys, and there may be 100000"), "{told}");
 }

@@ -84,6 +84,8 @@ fn log(requests: impl IntoIterator<Item = (u64, u64, u64)>) -> String {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn limits_are_tried_only_where_they_can_refuse(
         requests in prop::collection::vec((0..40_u64, 0..9_u64, 0..40_u64), 1..400),

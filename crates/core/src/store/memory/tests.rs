@@ -146,12 +146,12 @@ proptest! {
     }
 }
 
-/// Eight threads decide for about ten seconds on two cores. Each round has counters of its
+/// Eight threads decide for some seconds on two cores. Each round has counters of its
 /// own, so that the threads contend for limits all the time.
 #[test]
 fn threads_on_overlapping_policies_neither_lose_nor_add_a_unit() {
     const THREADS: u64 = 8;
-    const ROUNDS: u64 = 2200;
+    const ROUNDS: u64 = 800;
     const DECISIONS: u64 = 1000;
     const POLICIES: usize = 6;
     let policies: [_; POLICIES] = [200, 300, 400, 500, 600, 700].map(fixed);

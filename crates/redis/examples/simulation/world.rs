@@ -70,8 +70,11 @@ pub(crate) struct World<'a> {
     algorithm: &'a Algorithm,
     nodes: Vec<Node>,
     store: Vec<Option<State>>,
-    /// The times of the events. The number orders events with the same time.
+    /// The requests that have not arrived, in order of time.
+    requests: &'a [Request],
+    /// The times of other events. The number orders events with the same time.
     order: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    /// The events by their numbers. Requests that have arrived have numbers, too.
     arrivals: Vec<Option<Arrival>>,
     random: Rng,
     trouble: Trouble,
@@ -100,7 +103,7 @@ impl<'a> World<'a> {
         mode: Mode,
         nodes: usize,
         trouble: Trouble,
-        requests: &[Request],
+        requests: &'a [Request],
         seed: u64,
     ) -> Result<Tally<'a>, QuotaError> {
         let count = u64::try_from(nodes).expect("a few nodes");
@@ -111,6 +114,7 @@ impl<'a> World<'a> {
             algorithm,
             nodes: built?,
             store: vec![None; clients],
+            requests,
             order: BinaryHeap::new(),
             arrivals: Vec::new(),
             random: Rng::with_seed(seed),
@@ -122,15 +126,30 @@ impl<'a> World<'a> {
         for node in 0..nodes {
             world.plan(start, Arrival::Tick(node));
         }
-        for &request in requests {
-            world.plan(request.at, Arrival::Request(request));
-        }
-        while let Some(Reverse((now, number))) = world.order.pop() {
-            if let Some(arrival) = world.arrivals[number].take() {
-                world.arrive(arrival, now);
-            }
+        // Of the events with the same time, these ticks come first, and then the requests.
+        world.arrivals.extend(requests.iter().map(|_| None));
+        while let Some((now, arrival)) = world.next(nodes + requests.len()) {
+            world.arrive(arrival, now);
         }
         Ok(world.tally)
+    }
+
+    /// The next event. `planned`: the number of the first event after the requests.
+    fn next(&mut self, planned: usize) -> Option<(Timestamp, Arrival)> {
+        let other = self.order.peek().map(|&Reverse(at)| at);
+        match self.requests.split_first() {
+            Some((&request, rest))
+                if other.is_none_or(|it| (request.at, planned - self.requests.len()) < it) =>
+            {
+                self.requests = rest;
+                Some((request.at, Arrival::Request(request)))
+            }
+            _ => {
+                self.order.pop();
+                let (now, number) = other?;
+                Some((now, self.arrivals[number].take()?))
+            }
+        }
     }
 
     fn plan(&mut self, at: Timestamp, arrival: Arrival) {

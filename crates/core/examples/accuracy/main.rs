@@ -1,7 +1,7 @@
 //! How often the decisions of each algorithm differ from those of an ideal sliding
 //! window: prints the table of docs/accuracy.md.
 //!
-//!     cargo run --release --example accuracy
+//!     cargo run --release -p tollgate-core --example accuracy
 //!
 //! The traffic is seeded, so the table is the same every time. A test compares the
 //! document with it.
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_document_holds_the_table_that_is_printed() {
-        let document = include_str!("../../docs/accuracy.md");
+        let document = include_str!("../../../../docs/accuracy.md");
         let table = table().unwrap();
         assert!(document.contains(&table), "put this into docs/accuracy.md:\n{table}");
     }

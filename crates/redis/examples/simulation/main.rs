@@ -2,7 +2,7 @@
 //! admissions, the wrong refusals and the calls of each mode, and prints the tables
 //! of docs/redis.md.
 //!
-//!     cargo run --release --example simulation
+//!     cargo run --release -p tollgate-redis --example simulation
 //!
 //! Traffic and latencies are seeded, so the tables are the same every time. Tests
 //! compare the document with them, and check the published bounds with other seeds.
@@ -67,7 +67,7 @@ fn main() -> Result<(), QuotaError> {
 mod tests {
     use super::*;
 
-    const DOCUMENT: &str = include_str!("../../docs/redis.md");
+    const DOCUMENT: &str = include_str!("../../../../docs/redis.md");
 
     #[test]
     fn the_document_holds_the_table_of_modes() {
