@@ -15,6 +15,7 @@ use tollgate_core::time::{Span, Timestamp};
 use super::NO_FILES;
 use super::document::Document;
 use super::excerpt::Excerpts;
+use super::kind::{SCHEMA, belongs_to};
 use super::model::Config;
 use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
@@ -128,21 +129,11 @@ fn patched(entry: &Entry, values: &Values) -> Result<Node, Vec<Mistake>> {
 fn candidate(entry: &Entry, values: &Values) -> Result<Node, Vec<Mistake>> {
     let mut node = entry.value.clone();
     if let (Some(algorithm), Value::Map(fields)) = (&values.algorithm, &mut node.value) {
-        fields.retain(|field| owner_admits(field.name(), algorithm));
+        let known = &SCHEMA["$defs"]["policy"]["properties"];
+        fields.retain(|field| belongs_to(&known[field.name()], algorithm));
     }
     let shadow = Values { mode: Some("shadow".to_owned()), ..values.clone() };
     replaced(node, &shadow)
-}
-
-/// Whether a field of the file goes with another algorithm.
-fn owner_admits(field: &str, algorithm: &str) -> bool {
-    match field {
-        "buckets" => algorithm == "sliding_window",
-        "burst" => matches!(algorithm, "token_bucket" | "leaky_bucket"),
-        "max_delay" => algorithm == "leaky_bucket",
-        "calendar" => algorithm == "fixed_window",
-        _ => true,
-    }
 }
 
 /// A definition with other values.

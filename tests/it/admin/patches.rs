@@ -160,6 +160,21 @@ fn a_candidate_is_judged_beside_the_policy_and_decides_nothing() {
     assert!(node["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{node}");
 }
 
+/// The fields of the policy that the algorithm of a candidate cannot have are left out.
+#[test]
+fn a_candidate_with_another_algorithm_has_the_fields_that_go_with_it() {
+    let fields = "limit: 3/day, buckets: 4, warn: [50%]";
+    let gateway = Gateway::start(&yaml("", "").replace("limit: 3/day", fields));
+    let client = AdminClient::new(&gateway, OPERATE);
+    for algorithm in ["token_bucket", "fixed_window", "sliding_log"] {
+        let body =
+            format!(r#"{{"limit":"1/1h","algorithm":"{algorithm}","for":"30m","reason":"a try"}}"#);
+        let made = change(&client, ("PUT", CANDIDATE), "*", &body);
+        assert_eq!(made.status, 200, "{}", made.text());
+        assert_eq!(made.json()["candidate"]["algorithm"], algorithm, "{}", made.text());
+    }
+}
+
 /// The limits that responses name.
 trait Limits {
     fn map_limits(&self) -> Vec<u64>;

@@ -114,7 +114,7 @@ pub(super) const LISTED: &[Listed] = &[
     listed("docs/performance.md", "bench/race", Read, MEASURES),
     listed("docs/performance.md", "bench/growth", Read, MEASURES),
     listed("docs/ratelimit-service.md", "grpcurl", Read, "it needs grpcurl"),
-    listed("docs/redis.md", "cargo run --release -p tollgate-redis", Read, COMPILES),
+    listed("docs/redis.md", "cargo run --release", Read, COMPILES),
     listed("docs/redis.md", "bench/cpu-per-request", Read, MEASURES),
     listed("docs/running.md", "tollgate run -c gateway.yaml", Read, UNTIL_STOPPED),
     listed("docs/scaling.md", "bench/field-expiration", Read, MEASURES),

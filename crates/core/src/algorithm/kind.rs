@@ -2,36 +2,53 @@
 
 use std::fmt;
 
-/// How requests are counted. `docs/limits.md` compares the algorithms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AlgorithmKind {
-    /// Two counters: one for this window, and the weighted rest of the window before.
-    #[default]
-    SlidingWindow,
-    /// A log of every request in the last window.
-    SlidingLog,
-    /// One counter, which starts again at the beginning of each window.
-    FixedWindow,
-    /// A bucket that refills at a steady rate.
-    TokenBucket,
-    /// A queue that delays requests, so that they go on at even intervals.
-    LeakyBucket,
-    /// The number of requests that are in progress at the same time.
-    Concurrency,
+/// The names of the algorithms and how each of them counts, which configurations and their schema
+/// show, too.
+macro_rules! kinds {
+    ($($(#[doc = $meaning:literal])+ $kind:ident => $name:literal,)+) => {
+        /// How requests are counted. `docs/limits.md` compares the algorithms.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum AlgorithmKind {
+            $($(#[doc = $meaning])+ $kind,)+
+        }
+
+        impl AlgorithmKind {
+            /// All of them, in the order in which messages list them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+            /// Their names in configurations and messages, in the same order.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+            /// How they count, in the same order.
+            pub const MEANINGS: &'static [&'static str] = &[$(concat!($($meaning),+)),+];
+
+            /// Its name in configurations and messages.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+        }
+    };
 }
 
-impl AlgorithmKind {
-    /// Its name in configurations and messages.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::SlidingWindow => "sliding_window",
-            Self::SlidingLog => "sliding_log",
-            Self::FixedWindow => "fixed_window",
-            Self::TokenBucket => "token_bucket",
-            Self::LeakyBucket => "leaky_bucket",
-            Self::Concurrency => "concurrency",
-        }
+kinds! {
+    /// Two counters: one for this window, and the weighted rest of the window before.
+    SlidingWindow => "sliding_window",
+    /// A log of every request in the last window.
+    SlidingLog => "sliding_log",
+    /// One counter, which starts again at the beginning of each window.
+    FixedWindow => "fixed_window",
+    /// A bucket that refills at a steady rate.
+    TokenBucket => "token_bucket",
+    /// A queue that forwards requests at even intervals.
+    LeakyBucket => "leaky_bucket",
+    /// The number of requests that are in progress at the same time.
+    Concurrency => "concurrency",
+}
+
+impl Default for AlgorithmKind {
+    fn default() -> Self {
+        Self::SlidingWindow
     }
 }
 

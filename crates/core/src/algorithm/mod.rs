@@ -385,13 +385,13 @@ impl Algorithm {
     /// Its name in metrics and logs.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::SlidingWindow(_) => "sliding_window",
+            Self::SlidingWindow(_) => AlgorithmKind::SlidingWindow.name(),
             Self::SubWindows(_) => "sub_windows",
-            Self::SlidingLog(_) => "sliding_log",
-            Self::FixedWindow(_) => "fixed_window",
-            Self::TokenBucket(_) => "token_bucket",
-            Self::LeakyBucket(_) => "leaky_bucket",
-            Self::Concurrency(_) => "concurrency",
+            Self::SlidingLog(_) => AlgorithmKind::SlidingLog.name(),
+            Self::FixedWindow(_) => AlgorithmKind::FixedWindow.name(),
+            Self::TokenBucket(_) => AlgorithmKind::TokenBucket.name(),
+            Self::LeakyBucket(_) => AlgorithmKind::LeakyBucket.name(),
+            Self::Concurrency(_) => AlgorithmKind::Concurrency.name(),
             Self::Ban(_) => "ban",
         }
     }

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_core::algorithm::{AlgorithmKind, MAX_BUCKETS, MAX_LIMIT};
 use tollgate_core::consistency::{OnFailure, StoreMode};
-use tollgate_core::policy::spec::{self, Compiled, Facts, Fault, PolicySpec};
+use tollgate_core::policy::spec::{self, Compiled, Facts, Fault, PolicySpec, algorithms_with};
 use tollgate_core::policy::{MissingKey, Mode, Policy};
 
 use crate::config::field::{Entries, Field, List, Spanned};
@@ -25,7 +25,7 @@ use crate::config::sections::answers::RawResponse;
 use crate::config::sections::client::RawClient;
 use crate::config::sections::context::Context;
 use crate::config::sections::key::{NeededParam, RawKey, needed_params};
-use crate::config::words::{Word, words};
+use crate::config::words::{Word, Words, words};
 use crate::patches::CANDIDATE;
 use cost::{CostForm, CountForm};
 use elastic::RawElastic;
@@ -48,7 +48,7 @@ pub struct RawPolicy {
     #[schemars(example = &"token_bucket")]
     algorithm: Field<Word<AlgorithmKind>>,
     /// With sliding_window: the number of sub-windows, from 1 to 100. More are more exact.
-    #[schemars(extend("default" = 1, "x-algorithms" = ["sliding_window"]))]
+    #[schemars(extend("default" = 1, "x-algorithms" = algorithms_with(&spec::Field::Buckets)))]
     #[schemars(example = 10)]
     #[schemars(range(min = 1, max = MAX_BUCKETS))]
     buckets: Field<u64>,
@@ -57,20 +57,20 @@ pub struct RawPolicy {
     #[schemars(extend(
         "x-default" = "the count of the limit for token_bucket, and as many as `max_delay` allows \
                        for leaky_bucket",
-        "x-algorithms" = ["token_bucket", "leaky_bucket"]
+        "x-algorithms" = algorithms_with(&spec::Field::Burst)
     ))]
     #[schemars(example = 20)]
     #[schemars(range(min = 1, max = MAX_LIMIT))]
     burst: Field<u64>,
     /// With leaky_bucket, which needs it: the longest time that a request is held. A request that
     /// would wait longer is refused.
-    #[schemars(extend("x-default" = "none", "x-algorithms" = ["leaky_bucket"]))]
+    #[schemars(extend("x-default" = "none", "x-algorithms" = algorithms_with(&spec::Field::MaxDelay)))]
     #[schemars(example = &"2s")]
     max_delay: Field<Period>,
     /// With fixed_window: the time zone in which hours, days, weeks and months begin.
     #[schemars(extend(
         "x-default" = "windows are not aligned to a calendar, except months: UTC",
-        "x-algorithms" = ["fixed_window"]
+        "x-algorithms" = algorithms_with(&spec::Field::Calendar)
     ))]
     #[schemars(example = &"Europe/Berlin")]
     calendar: Field<String>,
@@ -99,7 +99,7 @@ pub struct RawPolicy {
     /// the log, the events of the admin API and a metric.
     #[schemars(extend(
         "x-default" = "none",
-        "x-algorithms" = ["sliding_window", "sliding_log", "fixed_window"]
+        "x-algorithms" = algorithms_with(&spec::Field::Warn)
     ))]
     #[schemars(example = serde_json::json!(["80%", "95%"]))]
     warn: List<Percent>,
@@ -131,22 +131,12 @@ pub struct RawPolicy {
     response: Field<RawResponse>,
 }
 
-words! {
-    /// How requests are counted.
-    AlgorithmKind as "algorithm" {
-        /// Two counters: one for this window, and the weighted rest of the window before.
-        "sliding_window" => AlgorithmKind::SlidingWindow,
-        /// A log of every request in the last window.
-        "sliding_log" => AlgorithmKind::SlidingLog,
-        /// One counter, which starts again at the beginning of each window.
-        "fixed_window" => AlgorithmKind::FixedWindow,
-        /// A bucket that refills at a steady rate.
-        "token_bucket" => AlgorithmKind::TokenBucket,
-        /// A queue that forwards requests at even intervals.
-        "leaky_bucket" => AlgorithmKind::LeakyBucket,
-        /// The number of requests that are in progress at the same time.
-        "concurrency" => AlgorithmKind::Concurrency,
-    }
+impl Words for AlgorithmKind {
+    const NAME: &'static str = "algorithm";
+    const WORDS: &'static [&'static str] = Self::NAMES;
+    const VALUES: &'static [Self] = Self::ALL;
+    const DESCRIPTION: &'static str = "How requests are counted.";
+    const DESCRIPTIONS: &'static [&'static str] = Self::MEANINGS;
 }
 
 words! {

@@ -77,6 +77,16 @@ static RULES: [Rules; 6] = [
     },
 ];
 
+/// The names of the algorithms with which a policy may have this field.
+pub fn algorithms_with(field: &Field) -> Vec<&'static str> {
+    let is_owned = RULES.iter().any(|rules| rules.own.contains(field));
+    let goes_with = |rules: &&Rules| match is_owned {
+        true => rules.own.contains(field),
+        false => !rules.not_with.iter().any(|(fields, _)| fields.contains(field)),
+    };
+    RULES.iter().filter(goes_with).map(|rules| rules.kind.name()).collect()
+}
+
 impl AlgorithmKind {
     pub(super) fn rules(self) -> &'static Rules {
         RULES.iter().find(|rules| rules.kind == self).expect("every algorithm has a row")
@@ -153,15 +163,17 @@ impl PolicySpec {
 
     /// Reports the fields of other algorithms, which would have no effect.
     fn check_fields_of(&self, kind: AlgorithmKind, faults: &Faults) {
-        for field in [Field::Buckets, Field::Burst, Field::MaxDelay, Field::Calendar] {
-            let owners = || RULES.iter().filter(|rules| rules.own.contains(&field));
-            if !self.is_given(&field) || owners().any(|rules| rules.kind == kind) {
+        let mut known = Vec::new();
+        for field in RULES.iter().flat_map(|rules| rules.own) {
+            let owners = algorithms_with(field);
+            // Some algorithms have the same field.
+            if known.contains(&field) || !self.is_given(field) || owners.contains(&kind.name()) {
                 continue;
             }
-            let owners: Vec<&str> = owners().map(|rules| rules.kind.name()).collect();
+            known.push(field);
             let owners = owners.join(" or ");
             let message = format!("\"{}\" belongs to the algorithm {owners}", field.name());
-            faults.error(field, message, &format!("leave it out, or choose {owners}"));
+            faults.error(field.clone(), message, &format!("leave it out, or choose {owners}"));
         }
     }
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
+pub use self::algorithms::algorithms_with;
 pub use self::fault::{Fault, Remark, name_fault};
 pub use self::field::{Field, KeyPlace};
 pub use self::key::ClientFacts;
