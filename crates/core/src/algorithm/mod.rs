@@ -46,7 +46,7 @@ mod token_bucket;
 pub use ban::Ban;
 pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
-pub use kind::AlgorithmKind;
+pub use kind::{AlgorithmKind, KIND_MEANINGS, KIND_NAMES, KINDS};
 pub use leaky_bucket::LeakyBucket;
 pub use log::Log;
 pub use operation::{Op, Retry, Verdict};

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_core::algorithm::{AlgorithmKind, MAX_BUCKETS, MAX_LIMIT};
+use tollgate_core::algorithm::{
+    AlgorithmKind, KIND_MEANINGS, KIND_NAMES, KINDS, MAX_BUCKETS, MAX_LIMIT,
+};
 use tollgate_core::consistency::{OnFailure, StoreMode};
 use tollgate_core::policy::spec::{self, Compiled, Facts, Fault, PolicySpec, algorithms_with};
 use tollgate_core::policy::{MissingKey, Mode, Policy};
@@ -133,10 +135,10 @@ pub struct RawPolicy {
 
 impl Words for AlgorithmKind {
     const NAME: &'static str = "algorithm";
-    const WORDS: &'static [&'static str] = Self::NAMES;
-    const VALUES: &'static [Self] = Self::ALL;
+    const WORDS: &'static [&'static str] = KIND_NAMES;
+    const VALUES: &'static [Self] = KINDS;
     const DESCRIPTION: &'static str = "How requests are counted.";
-    const DESCRIPTIONS: &'static [&'static str] = Self::MEANINGS;
+    const DESCRIPTIONS: &'static [&'static str] = KIND_MEANINGS;
 }
 
 words! {
