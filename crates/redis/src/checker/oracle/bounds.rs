@@ -54,7 +54,12 @@ pub(super) fn at_once(
             ledger.given()
         }
         Algorithm::TokenBucket(_) => waiting(journal, counted),
-        _ => 0,
+        Algorithm::SlidingWindow(_)
+        | Algorithm::SubWindows(_)
+        | Algorithm::FixedWindow(_)
+        | Algorithm::LeakyBucket(_)
+        | Algorithm::Concurrency(_)
+        | Algorithm::Ban(_) => 0,
     };
     // A clock that follows another one runs faster for a while, or slower, and
     // so do the windows of a node that judges alone.
@@ -95,7 +100,13 @@ fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
         StoreMode::Exact => capacity,
         StoreMode::Leased => match counted.algorithm {
             Algorithm::TokenBucket(_) => capacity + counted.algorithm.limit().div_ceil(50),
-            _ => capacity,
+            Algorithm::SlidingWindow(_)
+            | Algorithm::SubWindows(_)
+            | Algorithm::SlidingLog(_)
+            | Algorithm::FixedWindow(_)
+            | Algorithm::LeakyBucket(_)
+            | Algorithm::Concurrency(_)
+            | Algorithm::Ban(_) => capacity,
         },
         // About one limit above it, and a unit for each ledger: a node has one.
         StoreMode::WriteBack => {
