@@ -115,6 +115,10 @@ fn try_out(page: &Page) -> Vec<String> {
         let problem = match listed.map(|listed| listed.instead) {
             _ if !loose.is_empty() => Some(format!("not in quotes: {loose:?}")),
             Some(Instead::Read) => mistake(&command.text),
+            Some(Instead::Same(other)) => {
+                let has_it = page::page(other).commands().iter().any(|it| it.text == command.text);
+                (!has_it).then(|| format!("{other} has another command"))
+            }
             instead => wrong_end(&command.text, instead, &scene.run(&command.text)),
         };
         let place = format!("{}:{}: {}", page.path, command.line, command.text);
@@ -133,7 +137,7 @@ fn wrong_end(command: &str, instead: Option<Instead>, done: &Done) -> Option<Str
                 && statuses.iter().all(|it| done.statuses.contains(it))
                 && done.statuses.iter().all(|it| statuses.contains(it))
         }
-        Some(Instead::Read) | None => {
+        Some(Instead::Read | Instead::Same(_)) | None => {
             done.code == Some(0)
                 && done.statuses.iter().all(|it| (200..300).contains(it))
                 && done.statuses.is_empty() != command.contains("curl ")
