@@ -17,7 +17,7 @@ const PHRASES: [(&str, &str); 2] = [
     (concat!("of which", " nothing"), "a second sentence"),
 ];
 /// Where the rule on persons applies, in addition to Markdown.
-const PLACES: [&str; 8] = [
+const PLACES: [&str; 10] = [
     ".ci/",
     "bench/",
     "benches/",
@@ -25,6 +25,8 @@ const PLACES: [&str; 8] = [
     "examples/",
     "packaging/",
     "scripts/",
+    "crates/core/examples/",
+    "crates/redis/examples/",
     "crates/tidy/",
 ];
 /// Lines with one of the [`VAGUE_WORDS`].

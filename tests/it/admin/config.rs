@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::patches::change;
-use super::{AdminClient, OPERATE, READ, gateway, settles, statuses, yaml};
+use super::{AdminClient, OPERATE, READ, gateway, is_well, reasons, settles, statuses, yaml};
 use crate::support::{Gateway, Response};
 
 const CONFIG: &str = "/v1/config";
@@ -24,12 +24,6 @@ fn put(client: &AdminClient, target: &str, tag: &str, body: &str) -> Response {
 
 fn text(gateway: &Gateway) -> String {
     fs::read_to_string(gateway.file()).expect("the file is there")
-}
-
-fn codes(client: &AdminClient) -> Vec<Value> {
-    let status = client.get("/v1/status").json();
-    let reasons = status["reasons"].as_array().cloned().unwrap_or_default();
-    reasons.into_iter().map(|mut it| it["code"].take()).collect()
 }
 
 #[test]
@@ -50,7 +44,7 @@ fn a_put_configuration_runs_on_this_node_until_its_file_changes() {
     assert_eq!((broken.status, &errors[0]["line"]), (422, &json!(4)), "{errors}");
     let masked = put(&client, CONFIG, &first, &file.replace(OPERATE, "'***'"));
     assert!(masked.status == 422 && masked.text().contains("mask"), "{}", masked.text());
-    assert_eq!((tag(&client), codes(&client)), (first.clone(), Vec::new()));
+    assert_eq!((tag(&client), reasons(&client).unwrap_or_default()), (first.clone(), Vec::new()));
 
     let done = put(&client, CONFIG, &first, &other);
     assert_eq!(done.status, 200, "{}", done.text());
@@ -60,7 +54,7 @@ fn a_put_configuration_runs_on_this_node_until_its_file_changes() {
     assert_eq!(done.field("ETag"), Some(&*tag(&client)));
     assert_eq!(statuses(&gateway, "ann", 2), [200, 429], "the counter goes on");
     assert_eq!(text(&gateway), file);
-    settles("it is told", || codes(&client) == ["config_not_from_file"]);
+    settles("it is told", || reasons(&client).unwrap_or_default() == ["config_not_from_file"]);
     let node = client.get("/v1/nodes").json()["items"][0].clone();
     assert_eq!((&node["config_from"], &node["config"]), (&json!("call"), &answer["digest"]));
     let audit = client.get("/v1/audit?limit=1").json()["items"][0].clone();
@@ -73,13 +67,15 @@ fn a_put_configuration_runs_on_this_node_until_its_file_changes() {
     assert_eq!(put(&client, "/v1/config?write=true", "*", &other).status, 403);
     // A reload that fails leaves it; a changed file replaces it.
     gateway.rewrite("nonsense: 1\n");
-    settles("it is told", || codes(&client) == ["reload_failed", "config_not_from_file"]);
+    settles("it is told", || {
+        reasons(&client).unwrap_or_default() == ["reload_failed", "config_not_from_file"]
+    });
     let operator = AdminClient::new(&gateway, OPERATE);
     assert_eq!(statuses(&gateway, "bob", 5), [200, 200, 200, 200, 429]);
     gateway.reload(&yaml("", "").replace("3/day", "5/day"));
     assert_eq!(operator.get(CONFIG).json()["from"], "file");
     assert_eq!(statuses(&gateway, "ann", 2), [200, 429]);
-    settles("it is well", || codes(&operator).is_empty());
+    is_well(&operator);
     // So does a signal.
     assert_eq!(put(&operator, CONFIG, "*", &other).json()["from"], "call");
     gateway.signal("HUP");
@@ -136,7 +132,7 @@ fn calls_write_the_file_if_it_allows_that() {
     assert_eq!(text(&gateway), kept);
     thread::sleep(Duration::from_millis(400));
     assert_eq!(generation(), 3, "what this process writes is no change: {}", gateway.log());
-    assert!(codes(&client).is_empty());
+    assert!(reasons(&client).unwrap_or_default().is_empty());
 
     let more = persist(r#"{"mode":"shadow","persist":true}"#);
     assert_eq!(more.status, 409, "{}", more.text());

@@ -13,7 +13,7 @@ use crate::support::{Gateway, now};
 /// The token of an operator, and of a caller of the check API.
 const TOKEN: &str = "operate-0123456789abcdef";
 /// The longest time of a command, in seconds.
-const LONGEST: &str = "90";
+const LONGEST: &str = "30";
 
 /// What curl reads before its arguments: an answer that is no 2xx is a failure, and the status of
 /// each answer is printed to standard error.
