@@ -142,7 +142,7 @@ impl Judgement<'_> {
 }
 
 impl Seen {
-    /// Tells of the decision on a request of this route.
+    /// Tells of the decision on a request of this route, and of the proxy that has sent it.
     fn observe(
         &self,
         decision: &Decision<&Arc<Policy>>,
@@ -151,6 +151,7 @@ impl Seen {
         request: &RequestView<'_>,
         wall: Timestamp,
     ) {
+        self.observe_forwarder(subject);
         self.top.observe(decision, subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
             refusal::keep(&self.refusals, decision, subject, (route, request), wall);
@@ -177,6 +178,18 @@ pub enum Undecidable {
     /// A field has a name that some backends take for the name of another field.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+}
+
+/// The refusal of a request by those of its policies that need no body, if one refuses.
+async fn refused_before_body<'r>(
+    limiter: &RateLimiter,
+    policies: impl Iterator<Item = &'r Arc<Policy>> + Clone,
+    subject: &Subject<'r, '_>,
+    now: Timestamp,
+) -> Option<Decision<&'r Arc<Policy>>> {
+    let policies = policies.filter(|policy| !policy.needs_body());
+    policies.clone().next()?;
+    Box::pin(limiter.refuse_known(policies, subject, now)).await
 }
 
 impl Engine {
@@ -220,8 +233,7 @@ impl Engine {
             route.reads_body && !is_preflight && matches!(request.values(), Content::Unread);
         let mut access = AccessVerdicts::default();
         if let Some(denial) = access.ask(&route.access, AccessStep::BeforeAuth, subject) {
-            let denied = (access, denial, Credential::default());
-            return self.denied((index, subject), denied, now);
+            return self.denied((index, subject), (access, denial, Credential::default()), now);
         }
         let destination = rules.destination(index, subject, || fastrand::u64(..));
         let headroom = headroom(destination);
@@ -253,11 +265,7 @@ impl Engine {
         // in memory needs no future.
         let mut decision = match refusal {
             None if awaits_body => {
-                let policies = policies.filter(|policy| !policy.needs_body());
-                let known = match policies.clone().next() {
-                    Some(_) => Box::pin(limiter.refuse_known(policies, subject, now)).await,
-                    None => None,
-                };
+                let known = refused_before_body(limiter, policies, subject, now).await;
                 is_undecided = known.is_none();
                 known.unwrap_or_else(|| Decision::uncounted(Outcome::Admit))
             }
@@ -272,16 +280,14 @@ impl Engine {
         };
         let store_us = timer.end(begun);
         if !is_undecided {
-            seen.observe_forwarder(subject);
             seen.observe(&decision, subject, route, request, wall);
             self.warn(&mut decision);
         }
-        let Destination { branch, .. } = destination;
-        let affinity = route.affinity(branch).and_then(|key| subject.affinity(key));
+        let affinity = route.affinity(destination.branch).and_then(|key| subject.affinity(key));
         let model = if route.reads_body { subject.requested_model(&route.policies) } else { None };
         Judgement {
             route: index,
-            branch,
+            branch: destination.branch,
             client_ip: subject.client_ip(),
             class: subject.class(),
             affinity,

@@ -55,6 +55,7 @@ pub(crate) const CRATES: &[Crate] = &[
                 "chains",
                 "cycles",
                 "documents",
+                "functions",
                 "layers",
                 "locks",
                 "names",

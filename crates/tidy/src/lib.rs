@@ -21,6 +21,8 @@ mod cycles;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod functions;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod locks;

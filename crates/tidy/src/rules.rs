@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use crate::tree::{self, Finding, Tree};
 use crate::{
-    api, chains, crates, cycles, documents, layers, locks, names, pictures, portability, prose,
-    text, versions,
+    api, chains, crates, cycles, documents, functions, layers, locks, names, pictures, portability,
+    prose, text, versions,
 };
 
 /// The files of the project, read once.
@@ -31,6 +31,11 @@ fn the_tree_contains_the_sources() {
 #[test]
 fn no_rust_file_is_longer_than_the_bound() {
     hold(text::too_long);
+}
+
+#[test]
+fn no_function_is_longer_than_the_bound() {
+    hold(functions::too_long);
 }
 
 #[test]

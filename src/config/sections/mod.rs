@@ -171,6 +171,19 @@ struct RawDefaults {
     authorizer: Field<String>,
 }
 
+impl RawDefaults {
+    /// Routes that do not write one of these settings get that of `known`.
+    fn compile(&self, client: &RawClient, known: &mut References<'_>, cx: &Context<'_>) {
+        known.set_defaults(&self.policies, cx);
+        known.access.set_defaults(&self.access, cx);
+        known.authorizers.set_default(&self.authorizer, cx);
+        let cors = self.cors.given();
+        known.default_cors = cors.map(|cors| cors.value.compile(cors.span, cx));
+        known.compress = self.compress.value().map(|compress| compress.compile(cx));
+        known.auth = RawAuth::compile(&self.auth, "\"defaults\"", client, cx);
+    }
+}
+
 /// What policies depend on in the configuration in use.
 pub struct Live<'a> {
     pub client: &'a ClientSettings,
@@ -212,13 +225,7 @@ impl RawConfig {
             Authorizers::new(&self.authorizers, &authorizers),
         );
         if let Some(defaults) = self.defaults.value() {
-            known.set_defaults(&defaults.policies, &cx);
-            known.access.set_defaults(&defaults.access, &cx);
-            known.authorizers.set_default(&defaults.authorizer, &cx);
-            let cors = defaults.cors.given();
-            known.default_cors = cors.map(|cors| cors.value.compile(cors.span, &cx));
-            known.compress = defaults.compress.value().map(|compress| compress.compile(&cx));
-            known.auth = RawAuth::compile(&defaults.auth, "\"defaults\"", raw_client, &cx);
+            defaults.compile(raw_client, &mut known, &cx);
         }
         if self.check.is_absent() {
             self.check_forwards(&cx);

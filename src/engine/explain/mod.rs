@@ -92,37 +92,8 @@ pub async fn explain(
                     "the body is not known: keys in it are missing, and estimates use its length";
                 explanation.warnings.push(text.to_owned());
             }
-            let unproved = refusal(route, &subject);
-            let access = access::asked(&route.access, &subject, unproved.is_none());
-            explanation.access = access::shown(&route.access, access);
-            if let Some(denial) = access.denial() {
-                let found = Found { with, request: &request, subject: &subject, route, wall };
-                explanation.route = found.route(index);
-                return found.denied(denial, explanation);
-            }
-            let choice = route.split.as_deref().map(|split| UpstreamChoice::of(split, &subject));
-            let branch = choice.as_ref().map_or(0, |(branch, _)| *branch);
-            let headroom = (with.headroom)(Destination { route: index, branch });
-            let asked_first: Vec<Arc<Policy>>;
-            let policies = if route.has_authorizer {
-                let first = route.policies.iter().filter(|policy| !policy.needs_authorizer());
-                asked_first = first.cloned().collect();
-                &asked_first
-            } else {
-                &route.policies
-            };
-            let peeked = if let Some(refusal) = unproved {
-                Peeked::uncounted(Outcome::Unauthenticated(refusal), clock.now())
-            } else {
-                let headroom = headroom.unwrap_or_default();
-                limiter.peek(policies, &subject, headroom, clock.now()).await
-            };
-            let found = Found { with, request: &request, subject: &subject, route, wall };
-            explanation.route =
-                RouteChoice { upstream: choice.map(|(_, shown)| shown), ..found.route(index) };
-            found.describe(&peeked, &mut explanation);
-            explanation.warnings.extend(found.warnings(&peeked, headroom.is_some()));
-            explanation
+            let found = Found { with, request: &request, subject: &subject, index, route, wall };
+            found.explain(limiter, clock.now(), explanation).await
         }
         Err(undecidable) => {
             let subject = with.rules.clients().subject(&request, None, wall);
@@ -155,13 +126,51 @@ struct Found<'a, 'r, 'q> {
     with: &'a Explaining<'r>,
     request: &'a RequestView<'q>,
     subject: &'a Subject<'r, 'q>,
+    index: usize,
     route: &'a Route,
     wall: Timestamp,
 }
 
 impl Found<'_, '_, '_> {
-    fn route(&self, index: usize) -> RouteChoice {
-        let passed = self.with.rules.passed_over(self.request, Some(index));
+    /// What the request would get from `limiter` at `now`.
+    async fn explain(
+        &self,
+        limiter: &RateLimiter,
+        now: Timestamp,
+        mut explanation: Explanation,
+    ) -> Explanation {
+        let Self { with, subject, route, .. } = *self;
+        let unproved = refusal(route, subject);
+        let access = access::asked(&route.access, subject, unproved.is_none());
+        explanation.access = access::shown(&route.access, access);
+        explanation.route = self.route();
+        if let Some(denial) = access.denial() {
+            return self.denied(denial, explanation);
+        }
+        let choice = route.split.as_deref().map(|split| UpstreamChoice::of(split, subject));
+        let branch = choice.as_ref().map_or(0, |(branch, _)| *branch);
+        explanation.route.upstream = choice.map(|(_, shown)| shown);
+        let headroom = (with.headroom)(Destination { route: self.index, branch });
+        let asked_first: Vec<Arc<Policy>>;
+        let policies = if route.has_authorizer {
+            let first = route.policies.iter().filter(|policy| !policy.needs_authorizer());
+            asked_first = first.cloned().collect();
+            &asked_first
+        } else {
+            &route.policies
+        };
+        let peeked = if let Some(refusal) = unproved {
+            Peeked::uncounted(Outcome::Unauthenticated(refusal), now)
+        } else {
+            limiter.peek(policies, subject, headroom.unwrap_or_default(), now).await
+        };
+        self.describe(&peeked, &mut explanation);
+        explanation.warnings.extend(self.warnings(&peeked, headroom.is_some()));
+        explanation
+    }
+
+    fn route(&self) -> RouteChoice {
+        let passed = self.with.rules.passed_over(self.request, Some(self.index));
         RouteChoice {
             name: Some(self.route.name.to_string()),
             path: Some(self.route.path.to_string()),

@@ -269,26 +269,10 @@ impl RawRoute {
             known.check_elastic(&route, action.upstreams(), &policies, cx);
         }
         let upstream = action.as_ref().and_then(single_upstream);
-        let changes = self.changes(&shown, action.as_ref(), cx);
-        let fallback = self
-            .fallback
-            .given()
-            .and_then(|raw| RawFallback::compile(raw, action.as_ref(), &shown, known, cx));
-        let mirror = self
-            .mirror
-            .given()
-            .and_then(|raw| RawMirror::compile(raw, action.as_ref(), &shown, known, cx));
         let applying = policies.iter().filter(|policy| !policy.is_off);
         let policies: Option<Vec<Arc<Policy>>> =
             applying.map(|policy| policy.compiled.clone()).collect();
-        let refusals = refusals::of_route(&self.refusals, &self.read_body, cx);
-        let read_body = read_body::of_route(
-            &self.read_body,
-            policies.as_deref(),
-            refusals.as_ref().is_some_and(|refusals| refusals.read_body.is_some()),
-            &route,
-            cx,
-        );
+        let handling = self.handling(&route, action, (policies.as_deref(), authorizer), known, cx);
         let access = known.access.of_route(&self.access, &route, path.map(|path| &path.0), cx);
         let parts = [
             matches::of_headers(&self.headers, cx),
@@ -299,24 +283,7 @@ impl RawRoute {
             true => known.auth.clone(),
             false => RawAuth::compile(&self.auth, &shown, client, cx),
         };
-        let cors = self.cors(&shown, known, cx);
-        let answers_preflights = cors.is_some();
-        let handling = Handling {
-            timeouts: self.timeouts(cx),
-            retries: self.retries.value().map(|retries| retries.compile(cx)),
-            compress: compress::of_route(&self.compress, known.compress.as_ref(), cx),
-            fallback,
-            mirror,
-            overflow: None,
-            max_body_bytes: self.max_body.value().map(|size| size.0),
-            max_response_bytes: self.max_response.value().map(|size| size.0),
-            refusals,
-            read_body,
-            changes,
-            cors,
-            authorizer,
-            action: action?,
-        };
+        let handling = handling?;
         Some(Route {
             rule: routes::Route {
                 name: name.into(),
@@ -330,13 +297,49 @@ impl RawRoute {
                 access: access?,
                 split: split.map(|compiled| compiled.split),
                 policies: policies?,
-                answers_preflights,
+                answers_preflights: handling.cors.is_some(),
                 has_authorizer: authorizer.is_some(),
                 reads_body: handling.read_body.is_some(),
             },
             handling,
             written: self.written(),
         })
+    }
+
+    /// What is done with the requests of this route, which has this action, these policies and this
+    /// authorizer. None if it has no action.
+    fn handling(
+        &self,
+        route: &Referrer<'_>,
+        action: Option<Action>,
+        (policies, authorizer): (Option<&[Arc<Policy>]>, Option<usize>),
+        known: &References<'_>,
+        cx: &Context<'_>,
+    ) -> Option<Handling> {
+        let shown = route.shown;
+        let fallback = self.fallback.given();
+        let mirror = self.mirror.given();
+        let refusals = refusals::of_route(&self.refusals, &self.read_body, cx);
+        let refuses_bodies = refusals.as_ref().is_some_and(|refusals| refusals.read_body.is_some());
+        let handling = Handling {
+            timeouts: self.timeouts(cx),
+            retries: self.retries.value().map(|retries| retries.compile(cx)),
+            compress: compress::of_route(&self.compress, known.compress.as_ref(), cx),
+            fallback: fallback
+                .and_then(|raw| RawFallback::compile(raw, action.as_ref(), shown, known, cx)),
+            mirror: mirror
+                .and_then(|raw| RawMirror::compile(raw, action.as_ref(), shown, known, cx)),
+            overflow: None,
+            max_body_bytes: self.max_body.value().map(|size| size.0),
+            max_response_bytes: self.max_response.value().map(|size| size.0),
+            refusals,
+            read_body: read_body::of_route(&self.read_body, policies, refuses_bodies, route, cx),
+            changes: self.changes(shown, action.as_ref(), cx),
+            cors: self.cors(shown, known, cx),
+            authorizer,
+            action: action?,
+        };
+        Some(handling)
     }
 
     fn action(
