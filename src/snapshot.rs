@@ -60,7 +60,8 @@ impl Snapshot {
         let Self { rules, routes, upstreams, .. } = self;
         for (index, handling) in routes.iter_mut().enumerate() {
             let Some(mirror) = &mut handling.mirror else { continue };
-            let (route, upstream) = (&rules.route(index).name, &upstreams[mirror.upstream]);
+            let route = &rules.route(index).name;
+            let upstream = &upstreams[mirror.upstream];
             let is_same = |(old, known): &(usize, &MirrorSettings)| {
                 let goes_to = before.upstreams[known.upstream].settings();
                 before.rules.route(*old).name == *route && goes_to.name == upstream.settings().name

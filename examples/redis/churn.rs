@@ -22,11 +22,13 @@ const BATCH: usize = 64;
 /// `clients` states count at a time. Returns a report on their memory.
 pub(crate) fn measure(policy: Algorithm, clients: u32) -> anyhow::Result<String> {
     let mut server = Server::start(tollgate_redis::script::SCRIPT.source)?;
-    let (policies, window_us) = ([policy.clone()], policy.window().as_micros());
+    let policies = [policy.clone()];
+    let window_us = policy.window().as_micros();
     let load = Load::new(clients, &policies, &server.sha);
     let empty = server.info("memory", "used_memory_rss")?;
     let requests = u64::from(clients) * 5 / 4 * MINUTES * 60 / COUNTS_S;
-    let (mut random, mut now) = (fastrand::Rng::with_seed(1), START);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut now = START;
     // The window of the last request of each client.
     let mut seen: Vec<u64> = Vec::new();
     for first in (0..requests).step_by(BATCH) {

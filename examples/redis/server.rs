@@ -104,7 +104,8 @@ impl Server {
         span: Span,
     ) -> anyhow::Result<(u32, u32)> {
         let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut self.connection)?;
-        let (mut all, mut living) = (0, 0);
+        let mut all = 0;
+        let mut living = 0;
         for key in keys {
             let fields: u32 = redis::cmd("HLEN").arg(&key).query(&mut self.connection)?;
             let lives_ms: i64 = redis::cmd("PTTL").arg(&key).query(&mut self.connection)?;

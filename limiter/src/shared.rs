@@ -92,7 +92,8 @@ impl SharedLimiter {
         of_lane: LaneStore,
         [lanes, bound]: [NonZeroUsize; 2],
     ) -> io::Result<Self> {
-        let (store, clock) = (of_lane.store.clone(), of_lane.clock.clone());
+        let store = of_lane.store.clone();
+        let clock = of_lane.clock.clone();
         let lanes: io::Result<Box<[Lane]>> =
             (0..lanes.get()).map(|n| Lane::start(n, of_lane.clone(), bound)).collect();
         Ok(Self { clock, storage: Storage::Lanes(lanes?), store: Some(store) })
@@ -113,7 +114,8 @@ impl SharedLimiter {
     pub(crate) fn check<L: AsRef<Self>>(limiter: L, claims: Claims<Arc<Policy>>) -> Check<L> {
         let own = limiter.as_ref();
         // Whether an upstream has room is not known outside a gateway.
-        let (now, headroom) = (own.clock.now(), Headroom::default());
+        let now = own.clock.now();
+        let headroom = Headroom::default();
         match &own.storage {
             Storage::Memory(memory) => {
                 let decision = Judge::judge_now(memory.at(now), claims, headroom, now);

@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn ten_wrong_tokens_a_minute_are_looked_at_and_right_ones_cost_nothing() {
         let bounds = Bounds::new();
-        let (one, other): (IpAddr, IpAddr) =
-            ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let one: IpAddr = "192.0.2.1".parse().unwrap();
+        let other: IpAddr = "192.0.2.2".parse().unwrap();
         for _ in 0..100 {
             assert_eq!(bounds.may_try(one, at(0)), Ok(()));
         }

@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn the_file_behind_links_is_replaced_with_its_mode() {
         let directory = tempfile::tempdir().unwrap();
-        let (inner, link) = (directory.path().join("inner"), directory.path().join("link"));
+        let inner = directory.path().join("inner");
+        let link = directory.path().join("link");
         fs::create_dir(&inner).unwrap();
         let file = inner.join("gateway.yaml");
         fs::write(&file, "old").unwrap();

@@ -151,7 +151,8 @@ async fn load(
 ) -> Result<Compiled, NotReloaded> {
     let file = loaded.watch.file().to_owned();
     let held = supervisor.held_files();
-    let (source, given) = (source.clone(), loaded.given.clone());
+    let source = source.clone();
+    let given = loaded.given.clone();
     let compiled = loaded.work.run(READ_LIMIT, move |progress| match source {
         Source::File => match given {
             None => config::load_again(&file, &held, progress),

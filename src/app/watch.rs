@@ -185,8 +185,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_in_another_directory_is_noticed_without_a_hint() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (link, file) = (directory.path().join("file"), elsewhere.path().join("file"));
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = directory.path().join("file");
+        let file = elsewhere.path().join("file");
         fs::write(&file, "a").unwrap();
         symlink(&file, &link).unwrap();
         let mut watch = FileWatch::new(&link, Vec::new());
@@ -208,7 +210,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_current_other_files_are_watched() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         let [first, second] = ["first", "second"].map(|name| elsewhere.path().join(name));
         for path in [&file, &first, &second] {

@@ -95,11 +95,13 @@ impl Services {
         tower::service_fn(move |request| {
             let gateway = services.gateway.get();
             let peer = Rc::clone(&peer);
-            let (services, settings) = (Rc::clone(&services), services.settings.borrow().clone());
+            let services = Rc::clone(&services);
+            let settings = services.settings.borrow().clone();
             boxed(|| async move {
                 let Some(http) = &settings.http else { return Ok(over_http::closed()) };
                 let grpc = settings.grpc.as_ref().filter(|it| it.services.ratelimit);
-                let (told, readiness) = (services.told(), grpc.map(|it| services.readiness(it)));
+                let told = services.told();
+                let readiness = grpc.map(|it| services.readiness(it));
                 let rate_limits = grpc.zip(readiness.as_ref()).map(|(grpc, readiness)| {
                     let in_use = in_use(grpc, told.as_deref());
                     RateLimitService { in_use, metrics: &services.rate_limits, readiness }

@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn tokens_are_long_and_never_the_same() {
-        let (one, other) = (token(), token());
+        let one = token();
+        let other = token();
         assert!(one != other && one.len() == 43 && one.bytes().all(|it| it.is_ascii_graphic()));
     }
 }

@@ -24,7 +24,8 @@ use super::{
 /// If the file cannot be read, or is not YAML.
 pub fn admin_access(path: &Path) -> Result<Option<AdminAccess>, LoadError> {
     let text = text_file::read_any(path).map_err(|error| unreadable(path, error))?;
-    let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
+    let name = path.to_string_lossy();
+    let env = |variable: &str| std::env::var(variable).ok();
     let progress = Progress::default();
     let around = Surroundings::new(&name, &env, &NO_FILES, &progress);
     let problems = Problems::default();

@@ -53,7 +53,8 @@ pub fn definitions(
     let policies: Vec<Definition> = policies.collect();
     drop(by_name);
     let live: Vec<Arc<Policy>> = config.policies.clone();
-    let (client, store) = (config.client.clone(), config.store.clone());
+    let client = config.client.clone();
+    let store = config.store.clone();
     let prices = config.prices.clone();
     let compile = move |name: &str, values: &Values, purpose: Purpose| {
         let find = |policy: &&Arc<Policy>| *policy.name == *name;
@@ -98,7 +99,8 @@ fn lists(tree: &Node, config: &Config) -> Vec<ListDefinition> {
     let section = field(tree, "access");
     let lists = config.access.iter().filter_map(|list| {
         let node = field(section?, &list.name)?;
-        let (digest, written) = (digest_of(node), shown::shown(node));
+        let digest = digest_of(node);
+        let written = shown::shown(node);
         Some(ListDefinition { list: Arc::clone(list), digest, written })
     });
     lists.collect()

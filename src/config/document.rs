@@ -35,7 +35,8 @@ impl Document {
     pub fn new(text: &str, written: Value, tree: &Node) -> Self {
         // Most files have neither secrets nor references. Then all forms are one.
         let written = Arc::new(written);
-        let (has_secrets, has_replaced) = (shown::has_secrets(tree), shown::has_replaced(tree));
+        let has_secrets = shown::has_secrets(tree);
+        let has_replaced = shown::has_replaced(tree);
         let form = |differs, form: fn(&Node) -> Value| match differs {
             true => Arc::new(form(tree)),
             false => Arc::clone(&written),

@@ -151,7 +151,8 @@ fn paste(policy: &str, values: &Values) -> String {
     let mut paste = format!("policies:\n  {}:\n", plain(policy));
     let mut has_plans = false;
     for (path, value) in places(values) {
-        let (name, value) = (plain(path.last().unwrap_or(&"")), plain(&value));
+        let name = plain(path.last().unwrap_or(&""));
+        let value = plain(&value);
         if path.len() == 1 {
             paste.push_str(&format!("    {name}: {value}\n"));
             continue;

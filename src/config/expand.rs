@@ -22,7 +22,8 @@ const BODY: &str = "body";
 
 /// Replaces references in every text of `root`, but not in the keys of maps.
 pub fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
-    let (left_bytes, span) = (MAX_TOTAL_BYTES, root.span);
+    let left_bytes = MAX_TOTAL_BYTES;
+    let span = root.span;
     Expander { around, problems, left_bytes, span, is_shown: true }.node(root);
 }
 

@@ -35,6 +35,7 @@ pub fn config(input: &[u8]) {
 /// The processor time of this thread, which does not depend on the load of the machine.
 fn processor_time() -> Duration {
     let taken = clock_gettime(ClockId::ThreadCPUTime);
-    let (secs, nanos) = (u64::try_from(taken.tv_sec), u32::try_from(taken.tv_nsec));
+    let secs = u64::try_from(taken.tv_sec);
+    let nanos = u32::try_from(taken.tv_nsec);
     Duration::new(secs.unwrap_or(0), nanos.unwrap_or(0))
 }

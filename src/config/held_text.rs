@@ -69,7 +69,9 @@ impl<T> HeldText<T> {
 impl<T> Clone for HeldText<T> {
     fn clone(&self) -> Self {
         let Self { path, name, stamp, table, is_current } = self;
-        let (path, name, table) = (path.clone(), name.clone(), Arc::clone(table));
+        let path = path.clone();
+        let name = name.clone();
+        let table = Arc::clone(table);
         Self { path, name, stamp: *stamp, table, is_current: *is_current }
     }
 }

@@ -165,7 +165,8 @@ pub(crate) fn load_text(
     held: &HeldFiles,
     progress: &Progress,
 ) -> Result<Compiled, Mistakes> {
-    let (name, env) = (path.to_string_lossy(), |variable: &str| std::env::var(variable).ok());
+    let name = path.to_string_lossy();
+    let env = |variable: &str| std::env::var(variable).ok();
     compiled(text, &name, &env, held, progress)
 }
 
@@ -241,7 +242,8 @@ fn compiled(
         let definitions = definitions::definitions(&tree, &document, raw, &config);
         Some((Config { definitions: Arc::new(definitions), ..config }, document))
     });
-    let (report, files) = (problems.report(name, text, &excerpts), around.files.into_inner());
+    let report = problems.report(name, text, &excerpts);
+    let files = around.files.into_inner();
     match compiled {
         Some((config, document)) => Ok(Compiled { config, warnings: report, files, document }),
         None => Err(Mistakes { report, files }),

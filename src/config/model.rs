@@ -97,7 +97,8 @@ impl Config {
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
         let words = BodyWords::of([&policy.key]);
         let read = |words: &BodyWords| {
-            let (words, max) = (words.clone(), USUAL_READ_BYTES);
+            let words = words.clone();
+            let max = USUAL_READ_BYTES;
             Box::new(ReadBodySettings { words, max, over: Over::default() })
         };
         let route = |rule, action, path: &str| Route {

@@ -74,7 +74,8 @@ impl Problems {
             self.left_out.set(self.left_out.get() + 1);
             return;
         }
-        let (message, advice) = (shortened(message), shortened(advice));
+        let message = shortened(message);
+        let advice = shortened(advice);
         self.kept.borrow_mut().push(Problem { span, severity, message, advice });
     }
 
@@ -92,8 +93,8 @@ impl Problems {
                 line = lines.next().unwrap_or_default();
                 passed += 1;
             }
-            let (excerpt, whole) =
-                (excerpts.of(line, problem.span), Excerpt::whole(line, problem.span));
+            let excerpt = excerpts.of(line, problem.span);
+            let whole = Excerpt::whole(line, problem.span);
             Shown { problem, excerpt, whole }
         });
         let shown: Vec<Shown> = shown.collect();

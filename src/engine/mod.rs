@@ -203,7 +203,8 @@ impl Engine {
         seen: Seen,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        let (metrics, units) = (StoreMetrics::new(metrics), UnitMetrics::new(metrics));
+        let units = UnitMetrics::new(metrics);
+        let metrics = StoreMetrics::new(metrics);
         let deciding = Deciding { limiter, auth, timer, metrics, units, seen };
         Self { deciding: Rc::new(deciding), clock }
     }
@@ -244,7 +245,8 @@ impl Engine {
         }
         let begun = timer.begin();
         let policies = route.policies.iter().filter(|policy| applies(policy));
-        let (mut credential, mut refusal) = (Credential::default(), None);
+        let mut credential = Credential::default();
+        let mut refusal = None;
         if rules.asks_for_credentials(index) {
             auth.look_up_key(subject, now).await;
             // A preflight has no credentials, and is no request of its client alone.
@@ -283,14 +285,13 @@ impl Engine {
             seen.observe(&decision, subject, route, request, wall);
             self.warn(&mut decision);
         }
-        let affinity = route.affinity(destination.branch).and_then(|key| subject.affinity(key));
         let model = if route.reads_body { subject.requested_model(&route.policies) } else { None };
         Judgement {
             route: index,
             branch: destination.branch,
             client_ip: subject.client_ip(),
             class: subject.class(),
-            affinity,
+            affinity: route.affinity(destination.branch).and_then(|key| subject.affinity(key)),
             access,
             credential,
             decision,

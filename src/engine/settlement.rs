@@ -173,7 +173,8 @@ impl Settlement {
 
     fn end(&mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
-        let (mut metered, mut spent) = (SmallVec::<[Metered; 1]>::new(), None::<Spent>);
+        let mut metered = SmallVec::<[Metered; 1]>::new();
+        let mut spent = None::<Spent>;
         if let Some(status) = self.status {
             for meter in std::mem::take(&mut self.meters) {
                 let (reading, stated) = meter.finish(status, self.progress);

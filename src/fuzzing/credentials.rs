@@ -31,7 +31,8 @@ pub fn api_keys(input: &[u8]) {
 /// A file of users and passwords, and after an empty line the credentials of a request.
 pub fn passwords(input: &[u8]) {
     let end = input.windows(2).position(|pair| pair == b"\n\n").unwrap_or(input.len());
-    let (file, credentials) = (&input[..end], input.get(end + 2..).unwrap_or_default());
+    let file = &input[..end];
+    let credentials = input.get(end + 2..).unwrap_or_default();
     if let Ok(text) = std::str::from_utf8(file) {
         check_file(text);
     }

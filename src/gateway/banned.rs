@@ -68,7 +68,8 @@ mod tests {
         let metrics = Metrics::new(100);
         let banned = Banned::new(&Rc::new(metrics.worker()));
         let shown = |name: &str| {
-            let (text, name) = (metrics.render(), format!("tollgate_{name} "));
+            let text = metrics.render();
+            let name = format!("tollgate_{name} ");
             text.lines().find_map(|line| line.strip_prefix(&name)?.parse::<usize>().ok())
         };
         let took = async || {

@@ -57,7 +57,8 @@ enum Content {
 
 impl ResponseBody {
     fn new(content: Content) -> Self {
-        let (deadline, left) = (None, u64::MAX);
+        let deadline = None;
+        let left = u64::MAX;
         let measurement = None;
         let closing = Closing::NOTHING;
         let withholding = None;

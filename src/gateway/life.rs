@@ -78,7 +78,8 @@ impl Gateway {
             }
         };
         if judgement.awaits_body {
-            let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+            let gateway = Rc::clone(self);
+            let client = Rc::clone(client);
             let route = judgement.route;
             return Either::Right(boxed(|| {
                 gateway.read_first(route, client, head, body, exchange)
@@ -87,7 +88,8 @@ impl Gateway {
         self.count(judgement);
         if let Some(route) = self.overflow_of(judgement) {
             exchange.overflows(judgement.route);
-            let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+            let gateway = Rc::clone(self);
+            let client = Rc::clone(client);
             return Either::Right(boxed(|| gateway.overflow(route, client, head, body, exchange)));
         }
         exchange.judged(judgement);
@@ -101,7 +103,8 @@ impl Gateway {
         if let Outcome::Refuse(retry) = decision.outcome {
             if !decision.ban_delay().is_zero() || exchange.needs_message(decision, &body) {
                 let refused = Refused::taking(&mut judgement.decision, retry, limits);
-                let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+                let gateway = Rc::clone(self);
+                let client = Rc::clone(client);
                 return Either::Right(boxed(|| {
                     gateway.refuse(refused, client, head, body, exchange)
                 }));
@@ -115,7 +118,8 @@ impl Gateway {
             && !admission.is_preflight
         {
             let first = First::of(judgement, admission, moment);
-            let (gateway, client) = (Rc::clone(self), Rc::clone(client));
+            let gateway = Rc::clone(self);
+            let client = Rc::clone(client);
             return Either::Right(boxed(|| {
                 gateway.pass_authorizer(authorizer, first, client, head, body, exchange)
             }));

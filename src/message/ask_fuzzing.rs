@@ -34,8 +34,8 @@ fn request(document: &[u8], seed: u8) {
     assert_eq!(replacement.is_some(), expected, "another parser reads another request");
     let Some(replacement) = replacement else { return };
     let at = |place| usize::try_from(place).expect("it is a place in the document");
-    let (before, behind) =
-        (&document[..at(replacement.range.start)], &document[at(replacement.range.end)..]);
+    let before = &document[..at(replacement.range.start)];
+    let behind = &document[at(replacement.range.end)..];
     let asking = [before, replacement.text.as_bytes(), behind].concat();
     let asking: Value = serde_json::from_slice(&asking).expect("the result is valid");
     let mut meant = parsed;

@@ -473,7 +473,8 @@ mod tests {
     /// A client must not learn from the response that there is a route.
     #[test]
     fn a_hidden_route_is_told_as_no_route() {
-        let (hidden, missing) = (Failure::Denied(DenialAnswer::NotFound), Failure::NoRoute);
+        let hidden = Failure::Denied(DenialAnswer::NotFound);
+        let missing = Failure::NoRoute;
         assert_eq!(hidden.to_string(), missing.to_string());
         assert_eq!((hidden.status(), hidden.code()), (missing.status(), missing.code()));
         assert_eq!(hidden.blame(), missing.blame());

@@ -97,7 +97,8 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
     fn list() -> ListDefinition {
-        let (mode, answer) = (AccessMode::Off, DenialAnswer::Forbidden);
+        let mode = AccessMode::Off;
+        let answer = DenialAnswer::Forbidden;
         let list = AccessList::new("office".into(), vec![], AccessEffect::Deny, mode, answer);
         ListDefinition { list: Arc::new(list), digest: "d".to_owned(), written: Value::Null }
     }

@@ -109,7 +109,9 @@ mod tests {
         ) {
             let start = monotonic();
             let mut budget = Budget::new(start);
-            let (mut elapsed_ms, mut requests, mut retries) = (0, 0, 0);
+            let mut elapsed_ms = 0;
+            let mut requests = 0;
+            let mut retries = 0;
             for pause_ms in pauses_ms {
                 elapsed_ms += pause_ms;
                 budget.pay_in(percent);

@@ -30,7 +30,8 @@ mod tests {
 
     #[test]
     fn the_log_warns_once_in_each_interval() {
-        let (warnings, begin) = (Warnings::default(), monotonic());
+        let warnings = Warnings::default();
+        let begin = monotonic();
         let due = |ms: u64| warnings.is_due(begin + Duration::from_millis(ms));
         assert!(due(0) && !due(1) && !due(59_999));
         assert!(due(60_000) && !due(60_001) && !due(119_999));

@@ -202,7 +202,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_not_woken_before_its_first_tick() {
         let timeouts = ListenerTimeouts::default();
-        let (period, moment) = (Activity::interval(&timeouts), Duration::from_millis(20));
+        let period = Activity::interval(&timeouts);
+        let moment = Duration::from_millis(20);
         let (_stop, drain) = drain::channel();
         let test = async {
             let (_client, stream) = duplex(1024);
@@ -216,7 +217,8 @@ mod tests {
                 let connection = Builder::new().serve_connection(TokioIo::new(stream), service);
                 let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());
                 let streams = Streams::new(activity);
-                let (connection, idle) = (pin!(connection), || None::<()>);
+                let connection = pin!(connection);
+                let idle = || None::<()>;
                 let driven = drive(connection, &streams, &timeouts, ticks, pending(), idle);
                 let mut driven = pin!(driven);
                 poll_fn(|cx| {

@@ -70,7 +70,8 @@ impl BudgetWarnings {
             return false;
         }
         let unit = policy.unit().denomination();
-        let (policy, id) = (Arc::clone(&policy.name), PrincipalId::from(key.principal));
+        let policy = Arc::clone(&policy.name);
+        let id = PrincipalId::from(key.principal);
         // Units of money are too small for a person to read.
         let spent = unit.map(|it| format!("{} of {}", it.shown(used), it.shown(limit)));
         let spent = spent.as_deref();
@@ -155,7 +156,8 @@ mod tests {
     #[test]
     fn the_clients_that_are_remembered_are_bounded() {
         let mut reported = Reported::default();
-        let (now, end) = (Timestamp::default(), Timestamp::from_micros(u64::MAX));
+        let now = Timestamp::default();
+        let end = Timestamp::from_micros(u64::MAX);
         for client in 0..MAX_CLIENTS as u128 + 10 {
             assert!(reported.is_new(key(client), 80, now, end));
         }

@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn the_clients_of_a_peer_are_counted_over_all_workers() {
-        let (metrics, forwarders) = (Metrics::new(100), Forwarders::default());
+        let metrics = Metrics::new(100);
+        let forwarders = Forwarders::default();
         let workers = [(), ()].map(|()| WorkerForwarders::new(&forwarders, &metrics.worker()));
         workers[0].observe(&unbelieved(1, 7));
         workers[0].observe(&unbelieved(1, 7));
@@ -189,7 +190,8 @@ mod tests {
 
     #[test]
     fn peers_and_clients_are_bounded_and_a_proxy_stays() {
-        let (metrics, forwarders) = (Metrics::new(100), Forwarders::default());
+        let metrics = Metrics::new(100);
+        let forwarders = Forwarders::default();
         let worker = WorkerForwarders::new(&forwarders, &metrics.worker());
         for client in 0..1000 {
             worker.observe(&unbelieved(1, client));
@@ -208,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_peer_is_forgotten_after_two_periods() {
-        let (metrics, forwarders) = (Metrics::new(100), Forwarders::default());
+        let metrics = Metrics::new(100);
+        let forwarders = Forwarders::default();
         let worker = WorkerForwarders::new(&forwarders, &metrics.worker());
         worker.observe(&unbelieved(1, 1));
         forwarders.rotate();

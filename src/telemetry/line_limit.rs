@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn each_call_site_has_a_limit_and_reports_how_many_lines_it_dropped() {
-        let (limit, start) = (LineLimit::default(), monotonic());
+        let limit = LineLimit::default();
+        let start = monotonic();
         // The hash of an identifier contains the address of a virtual table, of which the
         // compiler may make several. Like the program, the test uses the one in the metadata.
         let admit = |metadata: &Metadata<'_>, now| limit.admit(metadata.callsite(), now);

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn the_format_is_that_of_the_environment_then_of_the_file_then_of_the_output() {
-        let (text, json) = (Format::Text, Format::Json);
+        let text = Format::Text;
+        let json = Format::Json;
         assert_eq!(chosen(None, None, true), text);
         assert_eq!(chosen(None, None, false), json);
         assert_eq!(chosen(None, Some(json), true), json);

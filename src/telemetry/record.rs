@@ -328,7 +328,8 @@ mod tests {
     fn record() -> Record {
         let request = Request::builder().uri("/t/secret?token=secret").body(()).expect("a request");
         let (head, ()) = request.into_parts();
-        let (client, id) = (IpAddr::from([203, 0, 113, 9]), HeaderValue::from_static("id-1"));
+        let client = IpAddr::from([203, 0, 113, 9]);
+        let id = HeaderValue::from_static("id-1");
         *Record::new(&head, client, (Timestamp::from_micros(7), monotonic()), id)
     }
 

@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn all_other_fields_begin_a_new_trace() {
-        let (zero_trace, zero_span) = ("0".repeat(32), "0".repeat(16));
+        let zero_trace = "0".repeat(32);
+        let zero_span = "0".repeat(16);
         for text in [
             String::new(),
             format!("00-{TRACE}-{SPAN}"),

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn each_policy_and_cause_has_one_warning_in_an_interval() {
-        let (warnings, begin) = (UnsettledWarnings::default(), monotonic());
+        let warnings = UnsettledWarnings::default();
+        let begin = monotonic();
         let [first, other]: [Arc<str>; 2] = ["first".into(), "other".into()];
         let due = |policy: &Arc<str>, cause, seconds| {
             warnings.clone().is_due(policy, cause, begin + Duration::from_secs(seconds))

@@ -97,7 +97,8 @@ fn a_hidden_route_answers_as_a_missing_one() {
             let fields: Vec<&str> = fields.iter().copied().chain([&*from]).collect();
             without_ids(&gateway.client().request(method, path, &fields, body))
         };
-        let (hidden, missing) = (answer("/hidden/x"), answer("/missing/x"));
+        let hidden = answer("/hidden/x");
+        let missing = answer("/missing/x");
         assert_eq!(hidden, missing, "{method} {fields:?}");
         assert!([404, 200].contains(&hidden.0), "{hidden:?}");
     }
@@ -175,7 +176,8 @@ fn all_lists_must_allow_and_a_route_may_replace_those_of_the_defaults() {
                   { path: /trial, access: [trial, unused], respond: { body: ok } }, \
                   { path: /*, respond: { body: ok } }";
     let gateway = gateway(&lists, routes, "defaults: { access: office }");
-    let (inside, outside) = (from("10.1.2.3"), from("203.0.113.9"));
+    let inside = from("10.1.2.3");
+    let outside = from("203.0.113.9");
     let status = |method: &str, path: &str, from: &str| {
         gateway.client().request(method, path, &[from], b"").status
     };
@@ -280,7 +282,8 @@ fn a_replay_applies_the_lists_to_requests_with_a_whole_address() {
     };
     let text = line("203.0.113.9", 1) + &line("10.1.2.3", 2) + &line("203.0.113.9", 3);
     std::fs::write(&log, text).expect("a file");
-    let (file, log) = (file.to_str().expect("UTF-8"), log.to_str().expect("UTF-8"));
+    let file = file.to_str().expect("UTF-8");
+    let log = log.to_str().expect("UTF-8");
     let output = Program::run(&["replay", "-c", file, "--json", log]);
     let document: serde_json::Value = serde_json::from_str(&output.stdout)
         .unwrap_or_else(|it| panic!("{it}: {} {}", output.stdout, output.stderr));

@@ -24,7 +24,8 @@ fn three_outcomes(origin: &Origin, closed: &Reserved) -> String {
 
 #[test]
 fn a_line_contains_all_fields_of_a_request() {
-    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let origin = Origin::hello();
+    let closed = Reserved::new();
     let gateway = Gateway::start(&three_outcomes(&origin, &closed));
     let mut client = gateway.client();
     client.get("/orders/7?token=secret", &["X-Request-Id: id-1", "X-Api-Key: secret", TRACE]);
@@ -57,7 +58,8 @@ fn a_line_contains_all_fields_of_a_request() {
 
 #[test]
 fn a_line_states_the_outcome_of_a_request() {
-    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let origin = Origin::hello();
+    let closed = Reserved::new();
     let gateway = Gateway::start(&three_outcomes(&origin, &closed));
     let mut client = gateway.client();
     for path in ["/orders/7", "/down", "/orders/8", "/nothing"] {
@@ -129,7 +131,8 @@ fn a_client_cannot_write_lines_of_its_own() {
 
 #[test]
 fn lines_of_text_contain_the_same() {
-    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let origin = Origin::hello();
+    let closed = Reserved::new();
     let gateway = Gateway::start_logging(&three_outcomes(&origin, &closed), "text");
     let mut client = gateway.client();
     client.get("/orders/7?token=secret", &["X-Request-Id: id-1"]);
@@ -151,12 +154,14 @@ fn lines_of_text_contain_the_same() {
 /// A file is renamed, and the gateway is told to open its file again, as `logrotate` does.
 #[test]
 fn a_log_that_was_renamed_continues_in_a_new_file_after_sigusr1() {
-    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let origin = Origin::hello();
+    let closed = Reserved::new();
     let gateway = Gateway::start(&three_outcomes(&origin, &closed));
     let mut client = gateway.client();
     client.get("/orders/1", &[]);
     gateway.access_lines(1);
-    let (log, rotated) = (gateway.access_log(), gateway.access_log().with_extension("1"));
+    let log = gateway.access_log();
+    let rotated = gateway.access_log().with_extension("1");
     std::fs::rename(&log, &rotated).expect("it is there");
     gateway.signal("USR1");
     eventually("the file is there again", || log.exists());
@@ -169,7 +174,8 @@ fn a_log_that_was_renamed_continues_in_a_new_file_after_sigusr1() {
 /// SIGUSR1 works with any form of lines.
 #[test]
 fn lines_have_the_form_of_a_template() {
-    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let origin = Origin::hello();
+    let closed = Reserved::new();
     let template = "\"{method} {path} {status} {{{policy}}} {plan}\"";
     let gateway = Gateway::start_logging(&three_outcomes(&origin, &closed), template);
     let mut client = gateway.client();
@@ -184,7 +190,8 @@ fn lines_have_the_form_of_a_template() {
 
 #[test]
 fn a_sample_has_all_refused_requests() {
-    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let origin = Origin::hello();
+    let closed = Reserved::new();
     let gateway =
         Gateway::start_logging(&three_outcomes(&origin, &closed), "json, sample: 0%, keys: true");
     let mut client = gateway.client();

@@ -184,7 +184,8 @@ fn a_download_streams() {
 fn small_chunks_that_arrive_together_are_forwarded_together() {
     const CHUNKS: usize = 2000;
     let origin = Origin::serving(|stream, _| {
-        let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+        let mut text = Vec::new();
+        let mut piece = [0; 4096];
         while !text.ends_with(b"\r\n0\r\n\r\n") {
             match stream.read(&mut piece) {
                 Ok(count @ 1..) => text.extend_from_slice(&piece[..count]),

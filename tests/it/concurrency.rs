@@ -119,7 +119,8 @@ fn the_request_of_a_client_that_disconnects_is_no_longer_in_flight(store: StoreK
 }
 
 fn a_request_that_fails_upstream_is_no_longer_in_flight(store: StoreKind) {
-    let (closed, closing) = (Reserved::new(), Origin::serving(|_, read| drop(read())));
+    let closed = Reserved::new();
+    let closing = Origin::serving(|_, read| drop(read()));
     for address in [closed.address(), closing.address()] {
         let gateway = store.start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -139,8 +140,10 @@ fn a_request_that_fails_upstream_is_no_longer_in_flight(store: StoreKind) {
 fn there_are_never_more_in_flight_than_the_limit(store: StoreKind) {
     const CLIENTS: usize = 8;
     const LIMIT: usize = 3;
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (current, highest) = (Arc::clone(&now), Arc::clone(&most));
+    let now = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let current = Arc::clone(&now);
+    let highest = Arc::clone(&most);
     let origin = Origin::answering(move |_| {
         highest.fetch_max(current.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         thread::sleep(Duration::from_millis(5));

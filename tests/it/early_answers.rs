@@ -104,8 +104,8 @@ fn a_large_body_ends_the_connection_and_the_client_is_told() {
 fn chunks_that_come_later_end_the_connection_and_the_client_is_told() {
     let (_origin, gateway) = spent();
     for (path, status) in ANSWERED {
-        let (chunked, body) =
-            ("Transfer-Encoding: chunked", b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n");
+        let chunked = "Transfer-Encoding: chunked";
+        let body = b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n";
         // `/small` reads the body before it knows that it is too large.
         if status != 413 {
             let kept = assert_honest(&mut gateway.client(), path, status, chunked, body);

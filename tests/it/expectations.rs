@@ -52,10 +52,12 @@ impl Careful {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let heads = Arc::new(Mutex::new(Vec::new()));
-        let (seen, serve) = (Arc::clone(&heads), Arc::new(serve));
+        let seen = Arc::clone(&heads);
+        let serve = Arc::new(serve);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (seen, serve) = (Arc::clone(&seen), Arc::clone(&serve));
+                let seen = Arc::clone(&seen);
+                let serve = Arc::clone(&serve);
                 thread::spawn(move || {
                     let mut stream = BufReader::new(stream);
                     while let Some(head) = read_head(&mut stream) {

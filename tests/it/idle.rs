@@ -80,7 +80,8 @@ fn further_requests_are_answered_however_they_arrive() {
 #[test]
 fn an_idle_connection_ends_with_its_client_or_in_time() {
     let gateway = answering("keep_alive: 2s");
-    let (mut leaving, mut silent) = (rested(&gateway), gateway.client());
+    let mut leaving = rested(&gateway);
+    let mut silent = gateway.client();
     assert_eq!(silent.get("/", &[]).status, 200);
     leaving.shutdown(Shutdown::Write);
     assert!(leaving.is_closed());

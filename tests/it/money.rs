@@ -30,7 +30,9 @@ pub(crate) fn model() -> Origin {
         let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
         let mut parts = path.split('/').skip(1);
         let mut next = || parts.next().unwrap_or_default();
-        let (model, input, output) = (next(), next(), next());
+        let model = next();
+        let input = next();
+        let output = next();
         let body = format!(
             "{{\"model\":\"{model}\",\"usage\":{{\"prompt_tokens\":{input},\"completion_tokens\":{output}}}}}"
         );
@@ -297,7 +299,8 @@ fn the_access_log_has_what_each_request_has_cost() {
 /// Nothing is counted then, so no amount is told.
 #[test]
 fn the_access_log_has_no_cost_of_what_passes_while_the_store_is_away() {
-    let (origin, mut redis) = (model(), Redis::start(Options::default()));
+    let origin = model();
+    let mut redis = Redis::start(Options::default());
     let policy = format!(
         "key: ip, limit: 1 usd/day, algorithm: fixed_window, on_store_failure: allow, {COST}"
     );

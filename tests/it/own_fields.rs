@@ -35,7 +35,8 @@ fn assert_pipelined(its: &str, body: &str) {
     let gateway = Gateway::limiting(&origin, POLICY);
     let mut client = gateway.client();
     client.send(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS));
-    let (mut begun, mut unchanged) = (0, 0);
+    let mut begun = 0;
+    let mut unchanged = 0;
     eventually("the gateway waits for the client", || {
         let is_same = std::mem::replace(&mut begun, origin.received().len()) == begun;
         unchanged = if is_same && begun > 0 { unchanged + 1 } else { 0 };

@@ -261,7 +261,8 @@ fn endpoints_take_turns() {
 
 #[test]
 fn an_endpoint_may_have_a_name_and_a_weight() {
-    let (heavy, light) = (Origin::hello(), Origin::hello());
+    let heavy = Origin::hello();
+    let light = Origin::hello();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams:\n  app:\n    balance: round_robin\n    endpoints:\n    \

@@ -37,7 +37,8 @@ impl Outlet {
 
     /// Reads until `condition` holds of the text that no test has written.
     fn read_until(&self, condition: impl Fn(&str) -> bool) -> String {
-        let (mut text, mut buffer) = (String::new(), [0; 65536]);
+        let mut text = String::new();
+        let mut buffer = [0; 65536];
         eventually("the log is written", || {
             match (&self.ours).read(&mut buffer) {
                 Ok(read) => text += &String::from_utf8_lossy(&buffer[..read]).replace('#', ""),
@@ -72,7 +73,8 @@ fn get(socket: &Path) -> std::io::Result<String> {
 #[test]
 fn a_full_pipe_delays_neither_the_start_nor_requests_nor_the_stop() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (socket, file) = (directory.path().join("socket"), directory.path().join("gateway.yaml"));
+    let socket = directory.path().join("socket");
+    let file = directory.path().join("gateway.yaml");
     let yaml = format!(
         "listeners: [{{ address: \"unix:{}\" }}]\nroutes: [{{ path: \"/*\", respond: {{ body: ok }} }}]\n",
         socket.display()

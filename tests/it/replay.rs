@@ -60,7 +60,8 @@ fn configuration(policies: &[(&str, &str)]) -> String {
 
 /// A line of the combined format, so many seconds after 07:00.
 fn combined(client: &str, second: u64) -> String {
-    let (minute, second) = (second / 60, second % 60);
+    let minute = second / 60;
+    let second = second % 60;
     format!(
         "{client} - - [21/Nov/2026:07:{minute:02}:{second:02} +0000] \"GET /a?b HTTP/1.1\" 200 12 \
          \"-\" \"curl/8\"\n"

@@ -27,9 +27,11 @@ struct Clients {
 
 impl Clients {
     fn start(address: SocketAddr) -> Self {
-        let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicUsize::new(0));
         let threads = (0..8).map(|number| {
-            let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
+            let stop = Arc::clone(&stop);
+            let answered = Arc::clone(&answered);
             thread::spawn(move || {
                 let mut failures = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
@@ -204,14 +206,16 @@ async fn ask_on_new_connections(
 #[test]
 fn processes_with_tls_take_over_from_each_other() {
     let made = Certificates::temporary(NAME);
-    let (certificate, key) = (made.server(), made.server_key());
+    let certificate = made.server();
+    let key = made.server_key();
     let tls = format!("tls: {{ certificates: [{{ cert: {certificate:?}, key: {key:?} }}] }}");
     let address = free_address();
     let mut running = gateway_with(address, &tls);
     block_on(async {
         let counts: Rc<[Cell<usize>; 2]> = Rc::default();
         let clients = ["http/1.1", "h2"].into_iter().enumerate().map(|(index, protocol)| {
-            let (client, counts) = (TlsClient::offering(&made, &[protocol]), Rc::clone(&counts));
+            let client = TlsClient::offering(&made, &[protocol]);
+            let counts = Rc::clone(&counts);
             spawn_local(async move {
                 ask_on_new_connections(client, address, protocol, &counts[index]).await;
             })

@@ -48,7 +48,8 @@ fn a_missing_and_an_invalid_token_have_different_responses(store: StoreKind) {
     let policy = "key: user, limit: unlimited, missing_key: unauthorized";
     let gateway = demanding(store, policy, JWT);
     let mut client = gateway.client();
-    let (good, expired) = (bearer(&json!({ "sub": "ann" })), bearer(&json!({ "exp": 1 })));
+    let good = bearer(&json!({ "sub": "ann" }));
+    let expired = bearer(&json!({ "exp": 1 }));
     let nameless = bearer(&json!({ "name": "ann" }));
     let missing = ("Bearer realm=\"gateway\"", "has none");
     let invalid = ("Bearer realm=\"gateway\", error=\"invalid_token\"", "is not valid");
@@ -107,7 +108,9 @@ fn an_unlimited_policy_limits_only_clients_with_a_plan(store: StoreKind) {
     let gateway = demanding(store, &policy, JWT);
     let mut client = gateway.client();
     let token = |plan: &str| bearer(&json!({ "sub": "ann", "plan": plan }));
-    let (free, pro, all) = (token("free"), token("pro"), token("all"));
+    let free = token("free");
+    let pro = token("pro");
+    let all = token("all");
     assert_eq!(statuses(&mut client, [&*free, &free, &free]), [200, 200, 429]);
     // The same counter with another limit.
     assert_eq!(statuses(&mut client, [&*pro, &pro]), [200, 429]);

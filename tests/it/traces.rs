@@ -137,7 +137,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn a_collector_gets_the_spans_of_sampled_requests_over_grpc() {
-    let (redis, origin) = (Redis::start(Options::default()), Origin::hello());
+    let redis = Redis::start(Options::default());
+    let origin = Origin::hello();
     let (sender, batches) = channel();
     let traces = format!("otlp: \"http://{}\", sample: 0%", collect(sender));
     let store = format!("store: {{ redis: {{ url: \"{}\" }} }}\n", redis.url());
@@ -172,7 +173,8 @@ fn a_collector_gets_the_spans_of_sampled_requests_over_grpc() {
 
 #[test]
 fn a_collector_gets_spans_over_http_and_the_last_ones_at_the_stop() {
-    let (origin, collector) = (Origin::hello(), Origin::hello());
+    let origin = Origin::hello();
+    let collector = Origin::hello();
     let traces = format!("otlp: \"http://{}\", protocol: http, sample: 100%", collector.address());
     let (mut gateway, _directory) = gateway(&origin, &traces, "");
     assert_eq!(gateway.client().get("/orders/1", &[]).status, 200);
@@ -187,7 +189,8 @@ fn a_collector_gets_spans_over_http_and_the_last_ones_at_the_stop() {
 /// Only exports without TLS were tested.
 #[test]
 fn a_collector_with_tls_gets_spans_if_its_authority_is_trusted() {
-    let (origin, made) = (Origin::hello(), Certificates::temporary("127.0.0.1"));
+    let origin = Origin::hello();
+    let made = Certificates::temporary("127.0.0.1");
     let (sender, batches) = channel();
     let over_http = Origin::hello();
     let grpc = encrypted(&made, "h2", collect(sender));

@@ -153,7 +153,8 @@ mod tests {
     async fn the_waker_of_the_last_poll_is_woken() {
         let (stop, mut drain) = channel();
         let mut requested = pin!(drain.requested());
-        let (first, second) = (counted(), counted());
+        let first = counted();
+        let second = counted();
         for (waker, _) in [&first, &first, &second, &second] {
             assert!(requested.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
         }

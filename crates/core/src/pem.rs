@@ -163,7 +163,8 @@ pub(crate) fn public_key(text: &[u8]) -> Result<String, PemError> {
     let messages = messages(text)?;
     match messages.iter().find(|it| PUBLIC_KEYS.contains(&&*it.label)) {
         Some(key) => {
-            let (label, body) = (&key.label, STANDARD.encode(key.der()?));
+            let label = &key.label;
+            let body = STANDARD.encode(key.der()?);
             Ok(format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"))
         }
         None => Err(PemError::NoPublicKey(first_label(&messages))),
@@ -205,7 +206,8 @@ fn messages(text: &[u8]) -> Result<Vec<Message<'_>>, PemError> {
     for (number, line) in text.split(|&byte| byte == newline).enumerate() {
         // `cat` puts the byte order mark of a file into the middle of a text.
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-        let (number, line) = (number + 1, line.trim_ascii());
+        let number = number + 1;
+        let line = line.trim_ascii();
         let boundaries = boundaries(line).map_err(|NoBoundary| PemError::Boundary(number))?;
         if let (true, Some(message)) = (boundaries.is_empty(), &mut open) {
             message.body.push(line);
@@ -280,7 +282,8 @@ fn boundaries(line: &[u8]) -> Result<Vec<Boundary<'_>>, NoBoundary> {
 fn boundary(line: &[u8]) -> Option<(Boundary<'_>, &[u8])> {
     let inner = line.strip_prefix(b"-----")?;
     let end = inner.windows(5).position(|it| it == b"-----")?;
-    let (inner, rest) = (std::str::from_utf8(&inner[..end]).ok()?, &inner[end + 5..]);
+    let rest = &inner[end + 5..];
+    let inner = std::str::from_utf8(&inner[..end]).ok()?;
     let is_label = |label: &&str| {
         let is_sign = |byte| matches!(byte, b' ' | b'.' | b'0'..=b'9' | b'A'..=b'Z');
         !label.is_empty() && label.trim() == *label && label.bytes().all(is_sign)

@@ -23,7 +23,8 @@ pub fn import_yaml(input: &[u8]) {
 
 /// The text and the report are the same each time, and no construct without a loss ends with 2.
 fn twice(kind: Kind, text: &str) {
-    let (one, other) = (of(kind, text), of(kind, text));
+    let one = of(kind, text);
+    let other = of(kind, text);
     assert_eq!(one, other, "{kind} gives two results");
 }
 

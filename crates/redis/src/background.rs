@@ -48,7 +48,8 @@ impl RedisStore {
         {
             return;
         }
-        let (nodes, store_now) = (self.nodes(), self.store_time(now));
+        let nodes = self.nodes();
+        let store_now = self.store_time(now);
         let Some(op) = self.node.local.correct(charge, op, nodes, store_now) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
@@ -79,9 +80,11 @@ impl RedisStore {
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
-        let (node, algorithm) = (Arc::clone(&self.node), charge.algorithm.clone());
+        let node = Arc::clone(&self.node);
+        let algorithm = charge.algorithm.clone();
         let Charge { key, cost, binding, consistency, .. } = *charge;
-        let (nodes, store_now) = (self.nodes(), self.store_time(now));
+        let nodes = self.nodes();
+        let store_now = self.store_time(now);
         self.background.begin(async move {
             let charge = Charge { key, algorithm: &algorithm, cost, binding, consistency };
             match call.final_reply(|| {}).await {
@@ -104,12 +107,14 @@ impl RedisStore {
             return;
         }
         self.report_debts_of(encoder, asked.iter().map(|it| &it.key), now);
-        let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
+        let servers = Rc::clone(&self.servers);
+        let store_now = self.store_time(now);
         let encoded = self.node.encode(encoder, asked, store_now);
         asked.iter().filter(|it| it.ask.takes_away()).for_each(|it| self.take_away(it, store_now));
         let posted: SmallVec<[(Key, Algorithm, Ask); 1]> =
             asked.iter().map(|it| (it.key, it.algorithm.clone(), it.ask)).collect();
-        let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
+        let node = Arc::clone(&self.node);
+        let held = Rc::clone(&self.in_flight);
         let denied = Rc::clone(&self.denied);
         self.background.begin(async move {
             let answer = servers.call(destination, encoded, Repeat::Never).await;
@@ -218,7 +223,8 @@ impl RedisStore {
         let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
-            let (node, clock) = (Arc::clone(&self.node), self.clock.clone());
+            let node = Arc::clone(&self.node);
+            let clock = self.clock.clone();
             async move {
                 let reply = call.final_reply(|| node.fallback.overdue(&mut debt)).await;
                 node.debt_reported(debt, ask, reply, &clock);
@@ -261,7 +267,8 @@ impl RedisStore {
         delta: Delta,
         store_now: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
-        let (servers, node) = (Rc::clone(&self.servers), Arc::clone(&self.node));
+        let servers = Rc::clone(&self.servers);
+        let node = Arc::clone(&self.node);
         let encoder = Rc::clone(encoder);
         async move {
             let ask = match (delta.units, delta.is_settlement) {

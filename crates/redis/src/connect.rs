@@ -105,7 +105,8 @@ pub(super) async fn connect(
     let found = test_write.conclude(&mut wire, written, (&settings.prefix, redirected)).await?;
     // The script is longer than what a server accepts without a password. It is called once with
     // a time and without a decision.
-    let (mut load, script) = (pipe(), transport.script());
+    let mut load = pipe();
+    let script = transport.script();
     load.cmd("SCRIPT").arg("LOAD").arg(script.source);
     load.cmd("EVALSHA").arg(&*script.sha).arg(0).arg(1);
     for reply in wire.send(&load).await? {

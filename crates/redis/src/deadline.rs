@@ -58,7 +58,8 @@ impl ReplySender {
     /// The two ends of one reply.
     pub(super) fn new() -> (Self, PendingReply) {
         let state = RefCell::new(State::Open(None));
-        let (times_sent, is_extended) = (Cell::new(0), Cell::new(false));
+        let times_sent = Cell::new(0);
+        let is_extended = Cell::new(false);
         let slot = Rc::new(Slot { state, times_sent, is_extended });
         (Self(Rc::clone(&slot)), PendingReply(slot))
     }
@@ -297,7 +298,8 @@ mod tests {
     /// A call that was sent and whose deadline has passed.
     fn overdue() -> (ReplySender, PendingReply) {
         let (sender, mut awaited) = ReplySender::new();
-        let (mut deadlines, now) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let now = monotonic();
         deadlines.add(now, &awaited);
         sender.mark_sent();
         deadlines.pass(now);
@@ -342,7 +344,8 @@ mod tests {
     #[test]
     fn an_answer_between_the_end_of_the_time_and_the_next_look_is_in_time() {
         let (sender, awaited) = ReplySender::new();
-        let (mut deadlines, now) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let now = monotonic();
         deadlines.add(now, &awaited);
         sender.mark_sent();
         deadlines.pass(now);
@@ -358,7 +361,8 @@ mod tests {
         assert!(sender.is_closed());
 
         let (sender, awaited) = ReplySender::new();
-        let (mut deadlines, now) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let now = monotonic();
         deadlines.add(now, &awaited);
         deadlines.pass(now);
         assert!(sender.is_closed());
@@ -367,7 +371,8 @@ mod tests {
 
     #[test]
     fn deadlines_pass_one_by_one_and_only_of_what_is_still_open() {
-        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let start = monotonic();
         let at = |ms| start + Duration::from_millis(ms);
         let mut calls: Vec<_> = (0..4).map(|_| ReplySender::new()).collect();
         let firsts: Vec<_> =
@@ -384,7 +389,8 @@ mod tests {
     /// Calls one after the other need no timer each.
     #[test]
     fn a_timer_that_runs_serves_later_calls() {
-        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let start = monotonic();
         let at = |ms| start + Duration::from_millis(ms);
         let mut call_until = |ms| {
             let (sender, awaited) = ReplySender::new();
@@ -405,7 +411,8 @@ mod tests {
 
     #[test]
     fn a_call_that_may_wait_less_long_than_others_is_over_before_them() {
-        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let start = monotonic();
         let at = |ms| start + Duration::from_millis(ms);
         let calls: Vec<_> = (0..4).map(|_| ReplySender::new()).collect();
         let order = [20, 30, 10, 25];
@@ -424,7 +431,8 @@ mod tests {
 
     #[test]
     fn a_call_that_was_not_sent_gets_the_time_of_a_standstill_again_once() {
-        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let start = monotonic();
         let at = |ms| start + Duration::from_millis(ms);
         let (sent, first) = ReplySender::new();
         let (waits, second) = ReplySender::new();
@@ -442,7 +450,8 @@ mod tests {
 
     #[test]
     fn answered_calls_do_not_pile_up() {
-        let (mut deadlines, now) = (Deadlines::default(), monotonic());
+        let mut deadlines = Deadlines::default();
+        let now = monotonic();
         for _ in 0..1000 {
             let (sender, awaited) = ReplySender::new();
             deadlines.add(now, &awaited);

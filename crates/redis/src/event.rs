@@ -43,10 +43,11 @@ mod tests {
     #[test]
     fn waiting_tasks_resume_in_their_order_and_later_tasks_do_not_wait() {
         run(async {
-            let (event, resumed) =
-                (Rc::new(OnceEvent::default()), Rc::new(RefCell::new(Vec::new())));
+            let event = Rc::new(OnceEvent::default());
+            let resumed = Rc::new(RefCell::new(Vec::new()));
             for number in 0..32 {
-                let (event, resumed) = (Rc::clone(&event), Rc::clone(&resumed));
+                let event = Rc::clone(&event);
+                let resumed = Rc::clone(&resumed);
                 spawn_local(async move {
                     event.wait().await;
                     resumed.borrow_mut().push(number);

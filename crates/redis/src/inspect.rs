@@ -23,7 +23,8 @@ pub(crate) async fn inspect(
     }
     let charges = counters.iter().map(Inspected::charge);
     let undecided: SmallVec<[Undecided<'_>; 4]> = charges.map(Undecided::without_store).collect();
-    let (nodes, at) = (store.nodes(), store.store_time(now));
+    let nodes = store.nodes();
+    let at = store.store_time(now);
     // What is refused anyway is looked at only.
     let answers = store.node.fallback.judge(&undecided, true, nodes, at);
     let mut verdicts: Vec<_> = answers.iter().map(|Answer { verdict, .. }| *verdict).collect();

@@ -32,7 +32,8 @@ pub(super) async fn exchange(
     clock: &Clock,
 ) -> Result<(), StoreError> {
     let key = format!("{prefix}:meta:returns");
-    let (due, asked) = (invalidations.take_due(), clock.now());
+    let due = invalidations.take_due();
+    let asked = clock.now();
     let read = servers.query(key.as_bytes(), &commands(&key, due)).await.and_then(marks);
     match &read {
         Ok(read) => invalidations.hear(read, asked, clock.now()),

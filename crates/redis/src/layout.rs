@@ -66,7 +66,8 @@ impl Layout {
     /// The key of a principal's long logs. It begins with the prefix and has the bucket's key
     /// in braces, so that both are in one slot of a cluster.
     pub fn key_of_long_logs(&self, principal: Principal) -> Bytes {
-        let (prefix, mut digits) = (self.prefix.as_bytes(), [0; MAX_DIGITS]);
+        let prefix = self.prefix.as_bytes();
+        let mut digits = [0; MAX_DIGITS];
         let bucket = self.bucket(principal, &mut digits);
         [prefix, b":{", prefix, b":", bucket, b"}", &Self::field(principal)].concat().into()
     }
@@ -147,7 +148,8 @@ mod tests {
             buckets in any::<u64>(),
         ) {
             let layout = Layout::with_buckets("rl", buckets);
-            let (here, there) = (Principal::from_bits(bits), Principal::from_bits(bits ^ 1 << at));
+            let here = Principal::from_bits(bits);
+            let there = Principal::from_bits(bits ^ 1 << at);
             let other_bucket = layout.key(here) != layout.key(there);
             let other_field = Layout::field(here) != Layout::field(there);
             prop_assert_eq!(other_bucket, 1 << at < u128::from(layout.buckets()));

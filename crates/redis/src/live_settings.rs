@@ -31,7 +31,8 @@ impl RedisSettings {
     /// Whether a connection that was opened with these settings needs only `AUTH` to be as good
     /// as one with `other`.
     pub(super) fn differs_in_password(&self, other: &Self) -> bool {
-        let (own, others) = (&self.credentials, &other.credentials);
+        let own = &self.credentials;
+        let others = &other.credentials;
         self.tls == other.tls
             && own.username == others.username
             && own.password != others.password

@@ -196,7 +196,8 @@ impl Membership {
             .filter(|buckets: &u64| buckets.is_power_of_two())
             .ok_or(StoreError::InvalidReply("the number of buckets is not a power of two"))?;
         if buckets != self.buckets {
-            let (key, ours) = (self.key("buckets"), self.buckets);
+            let key = self.key("buckets");
+            let ours = self.buckets;
             info!(%key, buckets, ours, "Redis has a layout for another number of clients; it is used");
             self.buckets = buckets;
         }
@@ -241,7 +242,8 @@ impl Membership {
         key: &str,
         commands: &Pipeline,
     ) -> Result<Vec<Option<String>>, StoreError> {
-        let (mut copies, mut error) = (Vec::new(), StoreError::Away);
+        let mut copies = Vec::new();
+        let mut error = StoreError::Away;
         for answers in self.servers.query_copies(key.as_bytes(), commands).await {
             let replies = answers.and_then(|answers| {
                 let read: Result<Vec<Value>, _> =
@@ -291,7 +293,8 @@ impl Membership {
         if self.servers.given_time_us(key.as_bytes()) == 0 {
             return Ok(0);
         }
-        let (mut question, asked) = (pipe(), monotonic());
+        let mut question = pipe();
+        let asked = monotonic();
         question.add_command(ServerTime::question());
         let reply = self.servers.query(key.as_bytes(), &question).await?.pop().unwrap_or_default();
         let answered = monotonic();

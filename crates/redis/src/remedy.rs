@@ -17,7 +17,8 @@ const NO_REMEDY: &str = "see the log of the gateway and of Redis";
 impl StoreError {
     /// What an operator learns of this error at `server`.
     pub(super) fn outage(&self, server: impl Into<String>, settings: &RedisSettings) -> Outage {
-        let (cause, said) = (self.cause(), self.said().unwrap_or_default());
+        let cause = self.cause();
+        let said = self.said().unwrap_or_default();
         Outage::new(&server.into(), cause, said, &remedy(cause, settings))
     }
 }
@@ -31,7 +32,8 @@ pub(super) fn grant(settings: &RedisSettings, rules: &str) -> String {
 /// What an operator can do. It contains the user and the prefix, and no password.
 pub(super) fn remedy(cause: OutageCause, settings: &RedisSettings) -> String {
     let user = settings.credentials.username.as_deref().unwrap_or("default");
-    let (prefix, timeout) = (&settings.prefix, settings.timeout.as_millis());
+    let prefix = &settings.prefix;
+    let timeout = settings.timeout.as_millis();
     let plain = match cause {
         OutageCause::KeyForbidden => return grant(settings, &format!("~{prefix}:*")),
         OutageCause::CommandForbidden => return grant(settings, COMMANDS),

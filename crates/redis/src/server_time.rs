@@ -98,7 +98,9 @@ mod tests {
                 let drift = i64::try_from(us).unwrap() * ppm / 1_000_000;
                 1_795_246_126_000_000_u64 + us.saturating_add_signed(drift)
             };
-            let (mut time, mut now, mut shortest): (Option<ServerTime>, u64, u64) = (None, 0, u64::MAX);
+            let mut time: Option<ServerTime> = None;
+            let mut now: u64 = 0;
+            let mut shortest: u64 = u64::MAX;
             let mut last = 0;
             for (to, back, pause) in calls {
                 let at = |us| start + Duration::from_micros(us);

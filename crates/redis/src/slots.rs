@@ -75,7 +75,8 @@ fn read(range: &Value, asked: &Address) -> Option<Range> {
     let master = node(master, asked)?;
     // A replica without a known address is ignored.
     let replicas = replicas.iter().filter_map(|replica| node(replica, asked)).collect();
-    let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
+    let first = u16::try_from(*first).ok()?;
+    let last = u16::try_from(*last).ok()?;
     (first <= last && last < SLOTS).then_some((first..=last, master, replicas))
 }
 

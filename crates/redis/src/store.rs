@@ -177,7 +177,8 @@ impl RedisStore {
             let prefix = settings.prefix.clone();
             let store_now = Rc::clone(&servers);
             spawn_local(invalidation::keep(invalidations, store_now, prefix, clock.clone()));
-            let (servers, secret) = (Rc::clone(&servers), node.secret.get());
+            let servers = Rc::clone(&servers);
+            let secret = node.secret.get();
             let nodes_alive = Arc::clone(&node.nodes_alive);
             let membership =
                 Membership::new(servers, settings, buckets, secret, nodes_alive, cluster_state)
@@ -269,7 +270,8 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    let (nodes, store_now) = (self.nodes(), self.store_time(now));
+                    let nodes = self.nodes();
+                    let store_now = self.store_time(now);
                     self.node.local.imposes(charge, *op, store_now);
                     self.node.fallback.correct(correction, nodes, store_now);
                 }

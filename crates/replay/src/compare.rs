@@ -26,7 +26,8 @@ impl Comparison {
         match (new, old) {
             (Fate::Refused, Fate::Admitted) => {
                 self.newly_refused += 1;
-                let (digest, name) = (digest_of_address(client), ClientName::Address(client));
+                let digest = digest_of_address(client);
+                let name = ClientName::Address(client);
                 self.clients_lost.add(digest);
                 self.lost.add(digest, name, now, Span::ZERO);
             }

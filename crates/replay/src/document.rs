@@ -72,14 +72,16 @@ fn base_name(path: &str) -> String {
 }
 
 fn counts(report: &Report) -> Vec<String> {
-    let (log, totals) = (&report.log, &report.totals);
+    let log = &report.log;
+    let totals = &report.totals;
     let refused = share(totals.refused, totals.refused_range, totals.judged);
     let mut lines = vec![
         format!("{} of {}, limits of {}", count(log.lines, "line"), log.form(), report.config),
         format!("{} judged, {refused} refused", count(totals.judged, "request")),
     ];
     if let (Some(repeated), Some(different)) = (totals.repeated, totals.different) {
-        let (repeated, different) = (number(repeated), number(different));
+        let repeated = number(repeated);
+        let different = number(different);
         lines.push(format!("{repeated} decisions are those of the log, {different} are not"));
     }
     let others = [
@@ -237,7 +239,8 @@ fn difference(against: &AgainstReport, config: &str) -> Section {
         ]
     };
     let mut rows: Vec<_> = against.policies.iter().map(row).collect();
-    let (before, after) = (against.refused_before, against.refused_after);
+    let before = against.refused_before;
+    let after = against.refused_after;
     let [none, all] = ["", "all together"].map(str::to_owned);
     rows.push(vec![
         all,

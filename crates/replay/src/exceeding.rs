@@ -58,7 +58,8 @@ impl Exceeding {
             limits[index].map(|_| index)
         };
         let routes = setup.routes.iter().map(|route| route.policies.iter().map(index).collect());
-        let (mut keys, mut by_window) = (KeyTable::default(), [0; WINDOWS.len()]);
+        let mut keys = KeyTable::default();
+        let mut by_window = [0; WINDOWS.len()];
         let mut is_any_unknown = false;
         for (key, peak) in peaks.all() {
             let Some(Some(limits)) = limits.get(usize::from(key.0)) else {

@@ -84,7 +84,8 @@ fn write_block(out: &mut String, block: &Block) -> fmt::Result {
         Block::Part(heading) => writeln!(out, "<h3>{}</h3>", Escaped(heading)),
         Block::Table(table) => write_table(out, table),
         Block::Write(lines) => lines.iter().try_for_each(|line| {
-            let (text, about) = (Escaped(&line.text), Escaped(&line.about));
+            let text = Escaped(&line.text);
+            let about = Escaped(&line.about);
             writeln!(out, "<p><code>{text}</code> {about}</p>")
         }),
         Block::Chart(chart) => write_charts(out, chart),

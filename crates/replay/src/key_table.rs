@@ -144,7 +144,8 @@ mod tests {
             steps in prop::collection::vec((0..3_u16, 0..300_u64, any::<u8>(), 0..60_u8), 0..600),
             shift in prop_oneof![Just(0), Just(40)],
         ) {
-            let (mut table, mut map) = (KeyTable::default(), HashMap::new());
+            let mut table = KeyTable::default();
+            let mut map = HashMap::new();
             for (policy, digest, value, kind) in steps {
                 let key = (policy, digest << shift);
                 match table.get_mut(key) {

@@ -138,7 +138,8 @@ impl Peaks {
             self.halve();
         }
         if self.is_measured(key.1) {
-            let (quarters, most) = (Quarters::ONE_TICK, [units; WINDOWS.len()]);
+            let quarters = Quarters::ONE_TICK;
+            let most = [units; WINDOWS.len()];
             self.keys.insert(key, Peak { client, last: now, quarters, most });
         }
     }

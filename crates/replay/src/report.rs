@@ -275,7 +275,8 @@ impl AgainstReport {
             }
         }
         let difference = |name: &&str| {
-            let (old, new) = (found(old, name), found(new, name));
+            let old = found(old, name);
+            let new = found(new, name);
             Difference {
                 name: (*name).to_owned(),
                 before: old.as_ref().map(|(refused, ..)| *refused),

@@ -134,7 +134,8 @@ mod tests {
     /// A policy that judges from a later second on has other steps.
     #[test]
     fn refusals_fall_into_the_steps_of_all_requests() {
-        let (mut whole, mut part) = (Series::default(), Series::default());
+        let mut whole = Series::default();
+        let mut part = Series::default();
         for second in 55..4000 {
             whole.add(second, second >= 3700);
             if second >= 3700 {

@@ -168,7 +168,8 @@ impl PolicySuggestion {
 /// The index of the window whose length is nearest to this one, by ratio.
 fn nearest(window: Span) -> usize {
     let ratio = |index: &usize| {
-        let (one, other) = (WINDOWS[*index].as_micros(), window.as_micros().max(1));
+        let one = WINDOWS[*index].as_micros();
+        let other = window.as_micros().max(1);
         one.max(other).saturating_mul(1000) / one.min(other)
     };
     (0..WINDOWS.len()).min_by_key(ratio).unwrap_or(0)

@@ -69,7 +69,8 @@ fn aligned(table: &Table) -> String {
 fn write_chart(out: &mut String, chart: &Chart) -> fmt::Result {
     let widths = chart.policies.iter().map(|(name, _)| name.chars().count());
     let width = widths.max().unwrap_or(0).max("requests".len());
-    let (start, step) = (moment(chart.start_s), &chart.step);
+    let start = moment(chart.start_s);
+    let step = &chart.step;
     writeln!(out, "From {start} UTC, {step} a bar; the highest bar of each row:")?;
     let highest = |counts: &[u64]| number(counts.iter().copied().max().unwrap_or(0));
     let all = &chart.judged;

@@ -154,7 +154,8 @@ impl Timeline {
 
     /// The next request of a lane whose turn it is, and when it arrived, in microseconds.
     pub(super) fn next(&mut self, lane: usize) -> Option<(u64, Rc<Entry>)> {
-        let (newest_us, most) = (self.newest_us, self.max_waiting);
+        let newest_us = self.newest_us;
+        let most = self.max_waiting;
         let lane = self.lanes.get_mut(lane)?;
         let Reverse(first) = lane.waiting.peek()?;
         let is_due = first.at_us.saturating_add(HOLD_US) <= newest_us || lane.waiting.len() > most;

@@ -181,7 +181,8 @@ impl Trial {
         let mut decision = decision.now_or_never().expect("a memory store answers at once");
         let client = subject.client_ip();
         let fate = self.counts.add(&decision, client, |_| ClientName::Address(client), now);
-        let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
+        let lease = std::mem::take(&mut decision.lease);
+        let delay = decision.delay;
         drop(decision);
         self.open(lease, |lease, sequence| Open::of(lease, entry, now.plus(delay), sequence));
         fate

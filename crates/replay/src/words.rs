@@ -149,7 +149,8 @@ fn day(moment: &str) -> String {
 /// The time between two moments in RFC 3339: `21 November 2026, 07:00:17 to 08:59:15 UTC`.
 pub(super) fn period(from: &str, to: &str) -> String {
     let time = |moment: &str| moment.get(11..19).unwrap_or_default().to_owned();
-    let (first, last) = (day(from), day(to));
+    let first = day(from);
+    let last = day(to);
     let last = if first == last { String::new() } else { format!("{last}, ") };
     format!("{first}, {} to {last}{} UTC", time(from), time(to))
 }
@@ -159,7 +160,8 @@ pub(super) fn moment(second: u64) -> String {
     let text = at(second);
     let day = day(&text);
     let mut words = day.split(' ');
-    let (number, month) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let number = words.next().unwrap_or_default();
+    let month = words.next().unwrap_or_default();
     format!("{number} {} {}", month.get(..3).unwrap_or(month), text.get(11..16).unwrap_or_default())
 }
 
@@ -212,7 +214,8 @@ mod tests {
 
     #[test]
     fn moments_are_those_of_a_calendar() {
-        let (from, to) = ("2026-11-01T07:00:17.250Z", "2026-11-01T08:59:15.000Z");
+        let from = "2026-11-01T07:00:17.250Z";
+        let to = "2026-11-01T08:59:15.000Z";
         assert_eq!(period(from, to), "1 November 2026, 07:00:17 to 08:59:15 UTC");
         let days = period(from, "2027-01-31T00:00:00.000Z");
         assert_eq!(days, "1 November 2026, 07:00:17 to 31 January 2027, 00:00:00 UTC");

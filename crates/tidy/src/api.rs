@@ -75,7 +75,8 @@ fn items(file: &File, names: &Names) -> Vec<String> {
     let code = code::only(&file.text);
     // Attributes contain literals, which only the text has. Lines have the same numbers.
     let lines: Vec<(&str, &str)> = code.lines().zip(file.text.lines()).collect();
-    let (mut items, mut at) = (Vec::new(), 0);
+    let mut items = Vec::new();
+    let mut at = 0;
     let mut attributes: Vec<String> = Vec::new();
     while at < lines.len() {
         let (line, full) = lines[at];

@@ -64,6 +64,7 @@ pub(crate) const CRATES: &[Crate] = &[
                 "prose",
                 "targets",
                 "text",
+                "tuples",
                 "versions",
             ],
             &["rules"],

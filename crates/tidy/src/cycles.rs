@@ -59,7 +59,8 @@ fn graphs(tree: &Tree, root: &str) -> BTreeMap<String, Graph> {
     for (user, module) in modules.all() {
         for used in modules.uses(user, module) {
             let shared = user.iter().zip(&used).take_while(|(a, b)| a == b).count();
-            let (from, to) = (node(user, shared), node(&used, shared));
+            let from = node(user, shared);
+            let to = node(&used, shared);
             if from != to {
                 let folder = [&[root.to_owned()], &user[..shared]].concat().join("/");
                 let graph = graphs.entry(folder).or_default();

@@ -47,4 +47,6 @@ mod text;
 #[cfg(test)]
 mod tree;
 #[cfg(test)]
+mod tuples;
+#[cfg(test)]
 mod versions;

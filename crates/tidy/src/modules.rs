@@ -120,7 +120,8 @@ fn module_of(path: &str) -> Module {
 /// `code` without items for tests and fuzz targets, and the names of the modules among
 /// these.
 fn without_tests(code: &str) -> (String, Vec<String>) {
-    let (mut kept, mut names) = (String::new(), Vec::new());
+    let mut kept = String::new();
+    let mut names = Vec::new();
     let mut rest = code;
     while let Some(at) = rest.find("#[cfg(") {
         let end = at + rest[at..].find(")]").map_or(rest.len() - at, |end| end + 2);

@@ -37,7 +37,8 @@ pub(crate) fn other_figures(tree: &Tree) -> Vec<Finding> {
     let (Some(table), Some(chart)) = (text(TABLE), text(CHART)) else {
         return vec![Finding::at(CHART, "the chart or its table is missing")];
     };
-    let (told, drawn) = (told(table), drawn(chart));
+    let told = told(table);
+    let drawn = drawn(chart);
     if !told.is_empty() && told == drawn {
         return Vec::new();
     }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use crate::tree::{self, Finding, Tree};
 use crate::{
     api, chains, crates, cycles, documents, functions, layers, locks, names, pictures, portability,
-    prose, text, versions,
+    prose, text, tuples, versions,
 };
 
 /// The files of the project, read once.
@@ -46,6 +46,11 @@ fn published_crates_compile_with_the_rust_of_debian() {
 #[test]
 fn every_rust_file_opens_with_what_it_is_for() {
     hold(text::no_opening);
+}
+
+#[test]
+fn each_variable_has_a_statement_of_its_own() {
+    hold(tuples::tuples_in_let);
 }
 
 #[test]
@@ -166,7 +171,8 @@ fn every_golden_configuration_has_its_report() {
 /// `UPDATE_GOLDEN=1` accepts the interface as it is.
 #[test]
 fn the_interface_of_the_library_is_the_one_that_was_accepted() {
-    let (path, found) = (tree::root().join("limiter/api.txt"), api::interface(&TREE));
+    let path = tree::root().join("limiter/api.txt");
+    let found = api::interface(&TREE);
     assert!(found.contains("impl Limiter\n"), "the interface is not found");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &found).expect("the file can be written");

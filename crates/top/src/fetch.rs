@@ -99,7 +99,8 @@ impl Gateways {
 
     /// Resets the counters of a client on each gateway, and says what has come of it.
     pub(super) async fn reset(&self, of: &Client) -> String {
-        let (mut done, mut why) = (0, String::new());
+        let mut done = 0;
+        let mut why = String::new();
         for client in &self.clients {
             match client.delete(&path(of)).await {
                 Ok(_) => done += 1,

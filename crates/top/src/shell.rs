@@ -107,7 +107,8 @@ pub(super) async fn run(
 /// Asks each gateway at intervals, until the events are not read any more.
 fn ask_for_ever(gateways: &Rc<Gateways>, sender: &mpsc::Sender<Event>, every: Duration) {
     for index in 0..gateways.count() {
-        let (gateways, sender) = (Rc::clone(gateways), sender.clone());
+        let gateways = Rc::clone(gateways);
+        let sender = sender.clone();
         spawn_local(async move {
             loop {
                 let told = gateways.ask(index).await;

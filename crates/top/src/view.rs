@@ -79,7 +79,8 @@ fn title(state: &State) -> [String; 3] {
         state.figures.rate(name).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"))
     };
     let paused = if state.is_paused { "  PAUSED" } else { "" };
-    let (requests, refused) = (of("requests"), of("refused"));
+    let requests = of("requests");
+    let refused = of("refused");
     let rates = format!("{paused}  {requests} req/s, {refused} refused/s");
     ["tollgate top  ".to_owned(), state.figures.state(), rates]
 }
@@ -142,8 +143,10 @@ fn draw_dialog(state: &State, pen: Pen, area: Rect, buffer: &mut Buffer) {
     let size = |inner: usize, most: u16| {
         u16::try_from(inner).unwrap_or(u16::MAX).saturating_add(2).min(most)
     };
-    let (width, height) = (size(widest + 2, area.width), size(lines.len(), area.height));
-    let (x, y) = (area.x + (area.width - width) / 2, area.y + (area.height - height) / 2);
+    let width = size(widest + 2, area.width);
+    let height = size(lines.len(), area.height);
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
     let place = Rect { x, y, width, height };
     Clear.render(place, buffer);
     let block = Block::bordered().title(title).style(pen.plain());

@@ -105,7 +105,8 @@ impl RateLimitLayer {
     pub fn new(limiter: &Limiter, policies: impl IntoIterator<Item = PolicyHandle>) -> Self {
         let policies: Arc<[_]> = policies.into_iter().collect();
         assert!(policies.len() <= MAX_POLICIES, "at most {MAX_POLICIES} policies judge a request");
-        let (limiter, delays) = (limiter.clone(), Arc::new(Semaphore::new(MAX_DELAYED)));
+        let limiter = limiter.clone();
+        let delays = Arc::new(Semaphore::new(MAX_DELAYED));
         let limits = Limits { limiter, policies, peers: Peers::default(), delays };
         Self { limits, refuse: Refusal::default() }
     }

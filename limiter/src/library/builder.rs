@@ -164,7 +164,8 @@ impl LimiterBuilder {
             usual_mode: StoreMode::default(),
             prices: Written::Absent,
         };
-        let (mut policies, mut faults) = (Vec::new(), Vec::new());
+        let mut policies = Vec::new();
+        let mut faults = Vec::new();
         for policy in &self.policies {
             match policy.compile(&facts) {
                 Ok(policy) => policies.push(Arc::new(policy)),
@@ -220,7 +221,8 @@ impl Parts {
     /// In a state in Redis, a few bytes of its digest identify a counter. No two counters may
     /// have the same.
     fn check_counters(&self) -> Result<(), BuildError> {
-        let (mut counters, mut limits) = (HashMap::new(), HashMap::new());
+        let mut counters = HashMap::new();
+        let mut limits = HashMap::new();
         for policy in &self.policies {
             let stored = policy.counters().map(|counter| u64::from(counter.stored()));
             check_distinct(&mut counters, policy, stored)?;
@@ -240,7 +242,8 @@ fn check_distinct<'p>(
         match taken.entry(identifier) {
             Entry::Vacant(entry) => drop(entry.insert(policy)),
             Entry::Occupied(entry) => {
-                let (one, other) = (entry.get().name.to_string(), policy.name.to_string());
+                let one = entry.get().name.to_string();
+                let other = policy.name.to_string();
                 return Err(BuildError::SameCounter(one, other));
             }
         }

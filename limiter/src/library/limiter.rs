@@ -142,7 +142,8 @@ impl Limiter {
         units: u64,
     ) -> Result<Check, KeyError> {
         let clients = &self.0.clients;
-        let (client, secret) = (clients.settings(), clients.secret());
+        let client = clients.settings();
+        let secret = clients.secret();
         let texts = KeyTexts { client, secret, is_route: &|_| false };
         let principal = texts.principal(&policy.0.key, key)?;
         Ok(self.check_principal(policy, principal, units))
@@ -186,7 +187,8 @@ impl Limiter {
         match self.look_up_of(head, address_of(peer)) {
             Lookup::Now(key) => Check::new(self.judge_request(policies, head, peer, key)),
             Lookup::Later(key) => {
-                let (limiter, policies) = (self.clone(), policies.to_vec());
+                let limiter = self.clone();
+                let policies = policies.to_vec();
                 Check::after(key, Waiting { limiter, policies, head: head.clone(), peer })
             }
         }

@@ -100,7 +100,8 @@ async fn many_tasks_admit_exactly_the_limit() {
         let policy = Arc::new(daily(100));
         let tasks: Vec<_> = (0..8)
             .map(|_| {
-                let (limiter, policy) = (limiter.clone(), Arc::clone(&policy));
+                let limiter = limiter.clone();
+                let policy = Arc::clone(&policy);
                 spawn(async move {
                     let mut admitted = 0;
                     for _ in 0..50 {

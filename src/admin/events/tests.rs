@@ -30,7 +30,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let may_read = Rc::new(Cell::new(true));
-        let (refusals, budgets) = (Arc::default(), Arc::default());
+        let refusals = Arc::default();
+        let budgets = Arc::default();
         Self { events: Events::new(), may_read, refusals, budgets }
     }
 

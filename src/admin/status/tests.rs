@@ -33,7 +33,8 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        let (metrics, state) = (Metrics::new(1000), Arc::<State>::default());
+        let metrics = Metrics::new(1000);
+        let state = Arc::<State>::default();
         metrics.add_source(Arc::clone(&state) as _);
         let window = Window::default();
         metrics.add_source(window.source());
@@ -54,7 +55,8 @@ impl Node {
     }
 
     fn present(&self) -> Present<'_> {
-        let (failure, upstreams) = (self.failure.as_ref(), &*self.upstreams);
+        let failure = self.failure.as_ref();
+        let upstreams = &*self.upstreams;
         Present {
             failure,
             origin: self.origin.as_ref(),
@@ -263,7 +265,9 @@ fn a_certificate_is_a_reason_before_its_beginning() {
 #[test]
 fn an_expired_certificate_is_said_to_have_expired() {
     let rule = RULES.iter().find(|rule| rule.code == "certificate_expires").expect("a rule");
-    let (window, upstreams, known) = (Window::default(), [], Known::default());
+    let window = Window::default();
+    let upstreams = [];
+    let known = Known::default();
     let present = Present {
         failure: None,
         origin: None,

@@ -154,8 +154,8 @@ impl Window {
         }
         (self.counts, self.read_at) = (counts, Some(now));
         let by_policy = |kind| self.of(kind).map(|(name, count)| (name.into(), count));
-        let (judged, refused): (Vec<_>, BTreeMap<_, _>) =
-            (by_policy(Counted::Judged).collect(), by_policy(Counted::Refused).collect());
+        let judged: Vec<_> = by_policy(Counted::Judged).collect();
+        let refused: BTreeMap<_, _> = by_policy(Counted::Refused).collect();
         self.shares.read(&judged, &refused, now);
         self.gauges = gauges_of(samples);
     }

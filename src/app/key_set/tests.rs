@@ -57,7 +57,8 @@ impl Issuer {
                 source: source(refresh),
             };
             let (ended, first) = oneshot::channel();
-            let (issuer, start) = (self.clone(), now());
+            let issuer = self.clone();
+            let start = now();
             let fetch = async move |_: &KeySource| {
                 issuer.asked.borrow_mut().push(start.elapsed());
                 sleep(issuer.delay.get()).await;

@@ -238,7 +238,9 @@ fn report(before: &Resolved, after: &Resolved) {
 fn report_lists(before: &Resolved, after: &Resolved) {
     for (list, (change, mode)) in &after.lists {
         if before.lists.get(list).is_none_or(|(old, _)| old != change) {
-            let (mode, actor, change) = (mode.as_str(), &change.actor, change.shown());
+            let mode = mode.as_str();
+            let actor = &change.actor;
+            let change = change.shown();
             info!(%list, mode, %actor, %change, "an access list has another mode");
         }
     }

@@ -95,7 +95,9 @@ mod tests {
 
     #[test]
     fn after_failures_it_waits_longer_each_time_up_to_a_minute() {
-        let (mut schedule, mut now, command) = (Schedule::default(), monotonic(), command(900));
+        let mut schedule = Schedule::default();
+        let mut now = monotonic();
+        let command = command(900);
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             schedule.ran(&command, false, now);
             let next = now + Duration::from_secs(seconds);
@@ -109,8 +111,10 @@ mod tests {
 
     #[test]
     fn another_program_runs_at_once_and_has_failures_of_its_own() {
-        let (mut schedule, now) = (Schedule::default(), monotonic());
-        let (one, other) = (command(900), command(901));
+        let mut schedule = Schedule::default();
+        let now = monotonic();
+        let one = command(900);
+        let other = command(901);
         schedule.ran(&one, false, now);
         schedule.ran(&one, false, now);
         assert!(schedule.is_due(&other, now));
@@ -120,7 +124,9 @@ mod tests {
 
     #[test]
     fn a_refused_password_is_replaced_but_not_more_often_than_every_ten_seconds() {
-        let (mut schedule, now, command) = (Schedule::default(), monotonic(), command(900));
+        let mut schedule = Schedule::default();
+        let now = monotonic();
+        let command = command(900);
         assert!(!schedule.refused(now), "nothing has run");
         schedule.ran(&command, true, now);
         let soon = now + REFUSAL_INTERVAL;

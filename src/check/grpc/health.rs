@@ -95,7 +95,8 @@ pub async fn watch(
         true => &NOT_SERVING,
     };
     let begins = is_known(&question.service, services) && !is_ready;
-    let (mut configured, mut drain) = (readiness.configured.clone(), readiness.drain.clone());
+    let mut configured = readiness.configured.clone();
+    let mut drain = readiness.drain.clone();
     let second = async move {
         match configured.as_mut().filter(|_| begins) {
             // The sender lives as long as the worker.

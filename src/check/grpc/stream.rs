@@ -152,7 +152,8 @@ mod tests {
         let response = answer_each(body, 16, drain, double);
         let body = response.into_body().collect().await.expect("it cannot fail");
         let status = body.trailers().expect("there is a status")["grpc-status"].clone();
-        let (mut bytes, mut numbers) = (body.to_bytes(), Vec::new());
+        let mut bytes = body.to_bytes();
+        let mut numbers = Vec::new();
         while !bytes.is_empty() {
             let length = bytes.slice(1..5).get_u32();
             let message = bytes.split_to(5 + usize::try_from(length).unwrap()).slice(5..);

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn leases_come_in_the_order_of_their_ends() {
-        let (held, mut ends) = (HeldLeases::default(), Ends::default());
+        let held = HeldLeases::default();
+        let mut ends = Ends::default();
         for (end, id) in [(30, 3), (10, 1), (20, 2)] {
             ends.add(at(end), id, &held);
         }
@@ -64,7 +65,8 @@ mod tests {
 
     #[test]
     fn leases_that_were_given_back_take_no_room() {
-        let (held, mut ends) = (HeldLeases::default(), Ends::default());
+        let held = HeldLeases::default();
+        let mut ends = Ends::default();
         let hold = |ends: &mut Ends| {
             let mut places = held.reserve(1, 100_000).expect("there is room");
             let id = places.pop().expect("it is one").hold(0, Lease::default(), at(9));

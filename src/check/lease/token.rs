@@ -221,7 +221,8 @@ mod tests {
         let source = prop_oneof![Just(Source::Store), Just(Source::Local)];
         (limit, dynamic, source, any::<(u64, u128, [bool; 2], u64, Option<u64>)>()).prop_map(
             |(limit, dynamic, source, (policy, client, [is_beyond, is_shadow], cost, at))| {
-                let (policy, client) = (Counter::from_bits(policy), Principal::from_bits(client));
+                let policy = Counter::from_bits(policy);
+                let client = Principal::from_bits(client);
                 let at = at.map(Timestamp::from_micros);
                 let charged = Charged { policy, client, limit, is_beyond, cost, source, at };
                 LeasedCharge { charged, is_shadow, dynamic }
@@ -279,7 +280,8 @@ mod tests {
     /// before.
     #[test]
     fn a_lease_has_another_number_after_each_renewal() {
-        let (mut lease, mut ids) = (token(1), std::collections::HashSet::new());
+        let mut lease = token(1);
+        let mut ids = std::collections::HashSet::new();
         for _ in 0..70_000 {
             assert!(ids.insert(lease.id >> 72));
             lease.id = lease.next_id();

@@ -147,7 +147,8 @@ fn combined<'d>(
     let mut failed = false;
     let mut quotas = 0_usize;
     let mut failed_quotas = 0_usize;
-    let (mut closest, mut least): (Option<usize>, _) = (None, u32::MAX);
+    let mut closest: Option<usize> = None;
+    let mut least: _ = u32::MAX;
     let mut passed = SmallVec::new();
     for (index, (status, matched)) in statuses.iter().zip(&plan.matched).enumerate() {
         if status.limit.is_some() && status.remaining < least {

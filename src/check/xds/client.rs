@@ -128,7 +128,8 @@ impl Client {
         let Head { version, nonce } = head;
         match checked {
             Ok(told) => {
-                let (domains, descriptors) = (told.names().count(), told.len());
+                let domains = told.names().count();
+                let descriptors = told.len();
                 self.use_rules(exchange.take(told, monotonic()), apply).await;
                 self.condition.taken();
                 info!(version, domains, descriptors, "the limits of the xDS server are in use");
@@ -156,7 +157,8 @@ impl Client {
         if matches!(ended, Ended::TooManyPings) {
             outage.ping_each = (outage.ping_each * 2).clamp(RARE_PING_EACH, MAX_PING_EACH);
         }
-        let (server, why) = (self.condition.server(), ended.to_string());
+        let server = self.condition.server();
+        let why = ended.to_string();
         if outage.told == why {
             debug!(server, why, "the xDS server is still away");
             return;

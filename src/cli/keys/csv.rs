@@ -46,7 +46,9 @@ pub fn table(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
 
 /// The values of each line that is not empty.
 fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
-    let (mut rows, mut row, mut value) = (Vec::new(), Vec::new(), String::new());
+    let mut rows = Vec::new();
+    let mut row = Vec::new();
+    let mut value = String::new();
     let mut is_quoted = false;
     let mut chars = text.chars().peekable();
     while let Some(char) = chars.next() {

@@ -68,7 +68,9 @@ pub async fn store(
     for (name, form) in &teams {
         keys.set_team(name, form, Some(&Seen::Anything), &Teams::All).await?;
     }
-    let (mut stored, mut present, mut refused) = (0, 0, 0);
+    let mut stored = 0;
+    let mut present = 0;
+    let mut refused = 0;
     for (index, batch) in imported.chunks(BATCH).enumerate() {
         let batch = Import { keys: batch.to_vec(), weak };
         let done = keys.import(&batch, &Teams::All, index * BATCH).await?;

@@ -290,7 +290,8 @@ mod tests {
             gateway: " -c g.yaml".to_owned(),
             is_persistent,
         };
-        let (before, ends) = (policy(100, Value::Null), json!({ "ends": "2026-11-26T10:30:00Z" }));
+        let before = policy(100, Value::Null);
+        let ends = json!({ "ends": "2026-11-26T10:30:00Z" });
         assert_eq!(
             plain(&changing(false).set(&before, &policy(200, ends))),
             "a b: 100/1m -> 200/1m\n  \

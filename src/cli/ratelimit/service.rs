@@ -45,7 +45,8 @@ pub fn write(env: &mut Environment, yaml: &mut Text) {
 
 /// The address of a listener.
 fn listen(env: &Environment, host: &str, port: &str, usual_port: &str) -> String {
-    let (host, port) = (env.text_or(host, "0.0.0.0"), env.text_or(port, usual_port));
+    let host = env.text_or(host, "0.0.0.0");
+    let port = env.text_or(port, usual_port);
     if host.contains(':') && !host.starts_with('[') {
         return format!("[{host}]:{port}");
     }
@@ -61,7 +62,8 @@ fn write_tls(env: &mut Environment, yaml: &mut Text) {
     if !env.is_set("GRPC_SERVER_USE_TLS") {
         return;
     }
-    let (cert, key) = (env.text("GRPC_SERVER_TLS_CERT"), env.text("GRPC_SERVER_TLS_KEY"));
+    let cert = env.text("GRPC_SERVER_TLS_CERT");
+    let key = env.text("GRPC_SERVER_TLS_KEY");
     let (Some(cert), Some(key)) = (cert, key) else {
         env.mistake("GRPC_SERVER_USE_TLS needs GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY");
         return;

@@ -196,7 +196,8 @@ fn switches_and_numbers_have_the_forms_of_go() {
         ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "1048576"),
         ("CONFIG_GRPC_XDS_SERVER_URL", "dns:///eg:18001"),
     ]);
-    let (http, grpc) = (check.http.expect("HTTP"), check.grpc.expect("gRPC"));
+    let http = check.http.expect("HTTP");
+    let grpc = check.grpc.expect("gRPC");
     assert_eq!(http.listener.address.to_string(), "[::1]:9000");
     assert_eq!(grpc.listener.address.to_string(), "unix:/run/r.sock");
     assert_eq!(grpc.listener.timeouts.age, Some(Duration::from_secs(5400)));

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_line_has_rate_and_remaining_time() {
-        let (read, of) = (512 << 20, 2048 << 20);
+        let read = 512 << 20;
+        let of = 2048 << 20;
         let elapsed = Duration::from_secs(8);
         assert_eq!(line(read, Some(of), elapsed), "512 of 2048 MiB (25 %), 64 MiB/s, 24s left");
         assert_eq!(line(read, None, elapsed), "512 MiB, 64 MiB/s");

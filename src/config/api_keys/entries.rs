@@ -128,7 +128,8 @@ impl RawTeam {
 
 impl RawEntry {
     fn compile(&self, span: TextSpan, found: &mut Found<'_>) -> Option<KeyRecord> {
-        let (id, digests) = (self.id(span, found), self.digests(span, found));
+        let id = self.id(span, found);
+        let digests = self.digests(span, found);
         if let Some(team) = self.team.given() {
             found.check_team(team);
         }

@@ -85,7 +85,8 @@ impl ApiKeyFile {
         let report = problems.report(name, &text, &Excerpts::default());
         match compiled {
             Some((table, limits)) if !is_broken => {
-                let (table, form) = (Arc::new(table), form.clone());
+                let table = Arc::new(table);
+                let form = form.clone();
                 let name = name.to_owned();
                 let limits = limits.into();
                 let file = Self { path, name, stamp, form, table, limits, is_current: true };

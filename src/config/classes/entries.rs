@@ -79,7 +79,8 @@ impl RawClass {
 
     /// A class needs a condition, and a list without values is none.
     fn check_conditions(&self, span: TextSpan, problems: &Problems) {
-        let (texts, blocks) = (&self.user_agent, &self.ips);
+        let texts = &self.user_agent;
+        let blocks = &self.ips;
         let is_other = self.asns.is_absent() && self.agents.is_absent();
         if texts.is_absent() && blocks.is_absent() && is_other {
             let message = "the class has no condition, so every client would be in it";

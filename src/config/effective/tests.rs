@@ -78,7 +78,8 @@ fn an_effective_configuration_compiles_to_the_same_settings() {
         let effective = effective(text);
         assert!(effective.by_default.len() > 20, "{effective:?}");
         let again = unmasked(&effective, text);
-        let (again_means, means) = (meaning(&again), meaning(text));
+        let again_means = meaning(&again);
+        let means = meaning(text);
         let same = again_means.bytes().zip(means.bytes()).take_while(|(a, b)| a == b).count();
         let from = same.saturating_sub(200);
         let at = |text: &str| text.chars().skip(from).take(400).collect::<String>();

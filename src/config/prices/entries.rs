@@ -125,7 +125,8 @@ fn token_prices(
     let PriceText(input) = input?;
     let PriceText(output) = output?;
     let or_input = |field: &Field<PriceText>| field.copied().map_or(input, |PriceText(it)| it);
-    let (cache_read, cache_write) = (or_input(cache_read), or_input(cache_write));
+    let cache_read = or_input(cache_read);
+    let cache_write = or_input(cache_write);
     Some(TokenPrices { input, cache_read, cache_write, output })
 }
 

@@ -89,7 +89,8 @@ impl<'f> Fields<'f> {
             return None;
         };
         for entry in entries {
-            let (name, span) = (entry.name(), entry.key.span);
+            let name = entry.name();
+            let span = entry.key.span;
             if !WORDS.contains(&name) {
                 let message = format!("\"{name}\" is not a word of a {what}");
                 let known = known.iter().copied();

@@ -103,8 +103,8 @@ fn all_words_and_the_forms_of_yaml_1_1_are_read() {
                 key: w\n    value: a*\n    share_threshold: on\n    descriptors:\n      - key: \
                 below\n        rate_limit: { unlimited: true }\n";
     assert_eq!(problems(text), "");
-    let (mut reading, report) =
-        (Reading { levels: BTreeMap::new(), merge: false }, Problems::default());
+    let mut reading = Reading { levels: BTreeMap::new(), merge: false };
+    let report = Problems::default();
     reading.file(text, &report);
     let [rule, shared] = reading.levels["all"].nodes() else { panic!("two nodes") };
     assert_eq!((&*rule.name(), rule.value_to_metric), ("7_1.5", false));

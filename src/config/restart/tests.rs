@@ -99,7 +99,8 @@ fn the_list_is_what_the_program_compares() {
         changes.push((path, String::new(), section.to_owned()));
     }
     for (path, before, after) in changes {
-        let (before, after) = (compiled(&before), compiled(&after));
+        let before = compiled(&before);
+        let after = compiled(&after);
         let needed = is_needed(&before.config, &after.config);
         assert_eq!(listed(path), needed, "{path}");
         let differs = digest(&before.document.written) != digest(&after.document.written);

@@ -29,7 +29,9 @@ impl FromStr for Date {
             let is_number = part.len() == digits && part.bytes().all(|it| it.is_ascii_digit());
             part.parse::<u64>().ok().filter(|_| is_number)
         };
-        let (year, month, day) = (next(4), next(2), next(2));
+        let year = next(4);
+        let month = next(2);
+        let day = next(2);
         let (Some(year), Some(month), Some(day), None) = (year, month, day, parts.next()) else {
             return Err(wrong());
         };

@@ -41,7 +41,8 @@ impl<'a> Names<'a> {
     pub fn find(&self, name: &Spanned<String>, owner: &str, cx: &Context<'_>) -> Option<usize> {
         let index = self.index.get(name.value.as_str());
         if index.is_none() && !self.is_broken {
-            let (kind, shown) = (self.kind, name.shown());
+            let kind = self.kind;
+            let shown = name.shown();
             let message = format!("{owner} names the {kind} \"{shown}\", which does not exist");
             let known = self.known.iter().copied();
             let advice = suggest::advice(shown, known, self.listed, cx.problems);

@@ -60,7 +60,8 @@ pub fn warn_lone_paths(raw: &List<RawRoute>, config: &Config, cx: &Context<'_>) 
         if !is_lone_path(index, &config.routes) {
             continue;
         }
-        let (name, path) = (route.value.shown_name(index), &config.routes[index].written.path);
+        let name = route.value.shown_name(index);
+        let path = &config.routes[index].written.path;
         let message = format!("route {name} matches {path} alone, and nothing below it");
         let below = path.trim_end_matches('/');
         let advice = format!("write {below}/*; or name the route's methods, if it is meant so");

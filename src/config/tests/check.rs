@@ -9,7 +9,8 @@ use crate::server::{Callers, Trust, WhenFull};
 #[test]
 fn an_address_alone_is_enough_and_only_this_machine_may_ask() {
     let check = compile("check: { http: 127.0.0.1:9902, grpc: \"unix:/run/check.sock\" }\n").check;
-    let (http, grpc) = (check.http.expect("it is there"), check.grpc.expect("it is there"));
+    let http = check.http.expect("it is there");
+    let grpc = check.grpc.expect("it is there");
     assert_eq!(http.listener.address.to_string(), "127.0.0.1:9902");
     for listener in [&http.listener, &grpc.listener] {
         assert_eq!(listener.callers, Callers::At(Trust::default()));
@@ -23,7 +24,8 @@ fn an_address_alone_is_enough_and_only_this_machine_may_ask() {
 #[test]
 fn the_listeners_are_as_they_were_written() {
     let check = compile(LARGEST).check;
-    let (http, grpc) = (check.http.expect("it is there"), check.grpc.expect("it is there"));
+    let http = check.http.expect("it is there");
+    let grpc = check.grpc.expect("it is there");
     let trust = |block: &str| Callers::At(Trust::new(vec![block.parse().unwrap()]));
     assert_eq!(http.listener.callers, trust("10.0.0.0/8"));
     let statuses = [http.statuses.admitted, http.statuses.refused, http.statuses.unavailable];

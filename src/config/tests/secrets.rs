@@ -163,7 +163,8 @@ fn is_masked(text: &str) -> bool {
 fn no_report_shows_what_is_masked_when_the_configuration_is_shown() {
     let mut places = Vec::new();
     scalars(&SCHEMA, &Way::new(), &mut places);
-    let (mut masked, mut leaks) = (0, Vec::new());
+    let mut masked = 0;
+    let mut leaks = Vec::new();
     for (way, form) in &places {
         let value = value(*form, way);
         let name = way.iter().rfind(|it| *it != "-").expect("the file is a map");

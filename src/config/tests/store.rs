@@ -60,7 +60,8 @@ fn shards_are_servers_in_the_order_of_the_file() {
 fn files_of_certificates_are_read_beside_the_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let cert = made.cert.pem();
+    let key = made.signing_key.serialize_pem();
     fs::write(directory.path().join("cert.pem"), &cert).unwrap();
     fs::write(directory.path().join("key.pem"), &key).unwrap();
     let text = format!(

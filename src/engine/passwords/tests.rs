@@ -40,7 +40,8 @@ fn after(seconds: u64) -> Timestamp {
 #[test]
 fn a_result_is_kept_for_its_time_and_for_its_hash_alone() {
     let passwords = Passwords::default();
-    let (right, wrong) = (login("ann", "hunter2"), login("ann", "hunter3"));
+    let right = login("ann", "hunter2");
+    let wrong = login("ann", "hunter3");
     assert_eq!(passwords.known(&right, &hash(), NOW), None);
     assert_eq!(check(&passwords, &right, hash()), Ok(true));
     assert_eq!(check(&passwords, &wrong, hash()), Ok(false));

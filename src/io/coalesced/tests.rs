@@ -151,7 +151,8 @@ proptest! {
         room in prop::collection::vec(prop_oneof![Just(0), 1..20_000_usize], 0..40),
     ) {
         let mut stream = Coalesced::new(Client { room, ..Client::default() });
-        let (mut sent, mut next) = (Vec::new(), (0..251_u8).cycle());
+        let mut sent = Vec::new();
+        let mut next = (0..251_u8).cycle();
         for poll in polls {
             for (count, flushes) in poll {
                 let mut rest: Vec<u8> = next.by_ref().take(count).collect();

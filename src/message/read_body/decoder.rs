@@ -123,7 +123,8 @@ mod tests {
     fn decode(coding: Coding, body: &[u8], block: usize) -> Result<Vec<u8>, Fault> {
         let blocks = body.chunks(block).map(Bytes::copy_from_slice).collect::<Vec<_>>();
         let mut decoder = Decoder::new(coding, blocks.into_iter())?;
-        let (mut text, mut buffer) = (Vec::new(), [0; 100]);
+        let mut text = Vec::new();
+        let mut buffer = [0; 100];
         loop {
             match decoder.read(&mut buffer)? {
                 0 => return Ok(text),

@@ -74,7 +74,8 @@ fn measure(text: &[u8], headers: &HeaderMap, seed: u8) {
 fn decoded(coding: Coding, body: &[u8], seed: u8) -> Option<Vec<u8>> {
     let blocks: Vec<Bytes> = pieces(body, seed).map(Bytes::copy_from_slice).collect();
     let mut decoder = Decoder::new(coding, blocks.into_iter()).ok()?;
-    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
     while text.len() < MAX_READ {
         match decoder.read(&mut buffer).ok()? {
             0 => return Some(text),

@@ -87,7 +87,9 @@ proptest! {
     ) {
         let settings = checks(rise, fall);
         let mut health = HealthState::default();
-        let (mut now_us, mut last, mut run) = (0, true, 0);
+        let mut now_us = 0;
+        let mut last = true;
+        let mut run = 0;
         for (event, pause_us) in events {
             now_us += pause_us;
             match event {
@@ -127,7 +129,9 @@ proptest! {
     #[test]
     fn a_share_grows_to_the_whole(from_us in 1_u64..1000, slow_start_us in 0_u64..1_000_000) {
         let slow_start = Duration::from_micros(slow_start_us);
-        let (mut now_us, mut last, mut steps) = (0, 0, 0);
+        let mut now_us = 0;
+        let mut last = 0;
+        let mut steps = 0;
         loop {
             let (percent, next_us) = share_percent(from_us, now_us, slow_start);
             prop_assert!(percent >= last && percent <= 100);

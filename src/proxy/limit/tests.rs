@@ -274,7 +274,8 @@ fn the_limit_is_exact_over_all_threads() {
     let open = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for number in 0..4 {
-            let (limit, open) = (&limit, &open);
+            let limit = &limit;
+            let open = &open;
             scope.spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
                 for _ in 0..500 {

@@ -118,7 +118,8 @@ fn lookups_in_vain_become_rare() {
     let mut pace = Pace::new(start);
     let mut gaps = Vec::new();
     for _ in 0..6 {
-        let (before, next) = (pace.last, pace.after_doubt());
+        let before = pace.last;
+        let next = pace.after_doubt();
         assert!(next <= pace.at_interval());
         gaps.push(next.duration_since(before).as_secs());
         pace.looked_up(next, true);

@@ -37,7 +37,8 @@ fn an_address_that_a_name_keeps_is_still_the_same_endpoint() {
     let upstream = upstream(&["app.test:80"], |_| {});
     let [a, b, c] = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"].map(|it| it.parse().unwrap());
     upstream.set_addresses(0, &[a, b]);
-    let (before, generation) = (upstream.endpoints(), upstream.generation());
+    let before = upstream.endpoints();
+    let generation = upstream.generation();
     upstream.set_addresses(0, &[a, b]);
     assert_eq!(upstream.generation(), generation, "nothing has changed");
     upstream.set_addresses(0, &[b, c]);

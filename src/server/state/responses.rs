@@ -102,7 +102,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_responses_that_wait_for_their_client_are_aborted() {
-        let (mut responses, now) = (Responses::default(), monotonic());
+        let mut responses = Responses::default();
+        let now = monotonic();
         let (stuck, stuck_task) = start(&mut responses);
         let (moving, moving_task) = start(&mut responses);
         let (_working, working_task) = start(&mut responses);
@@ -120,7 +121,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_slot_is_reused_without_the_state_of_the_previous_response() {
-        let (mut responses, now) = (Responses::default(), monotonic());
+        let mut responses = Responses::default();
+        let now = monotonic();
         let (first, _task) = start(&mut responses);
         responses.polled(first, Some(9), DEMAND);
         responses.end(first);

@@ -50,7 +50,8 @@ async fn ticks_come_once_in_a_period() {
     with_ticker(async |ticker, _stop| {
         for shift in [0, 1, 30, 99, 150] {
             tokio::time::sleep(Duration::from_millis(shift)).await;
-            let (mut ticks, start) = (ticker.ticks(), now());
+            let mut ticks = ticker.ticks();
+            let start = now();
             tick(&mut ticks).await;
             let first = start.elapsed();
             assert!(PERIOD - STEP <= first + MOMENT && first <= PERIOD + MOMENT, "{first:?}");
@@ -68,7 +69,8 @@ async fn ticks_come_once_in_a_period() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_busy_gets_one_tick_and_keeps_its_step() {
     with_ticker(async |ticker, _stop| {
-        let (mut ticks, start) = (ticker.ticks(), now());
+        let mut ticks = ticker.ticks();
+        let start = now();
         tick(&mut ticks).await;
         let first = start.elapsed();
         // Without a wait, so that nothing of this task is polled.

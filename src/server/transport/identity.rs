@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_client_is_its_subject() {
-        let (organization, name) = (DnType::OrganizationName, DnType::CommonName);
+        let organization = DnType::OrganizationName;
+        let name = DnType::CommonName;
         let parts = [(organization, "Example".into()), (name, "orders".into())];
         assert_eq!(&*named(&parts), "O=Example, CN=orders");
     }

@@ -296,7 +296,8 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (sent, received) = runtime.block_on(async {
                 let (mut tcp, mut client) = pair();
-                let (mut sent, mut received) = (Vec::new(), Vec::new());
+                let mut sent = Vec::new();
+                let mut received = Vec::new();
                 for (index, &(sends, reads)) in pieces.iter().enumerate() {
                     let piece = vec![u8::try_from(index).unwrap(); sends];
                     client.write_all(&piece).unwrap();

@@ -137,7 +137,8 @@ mod tests {
             many in 1..400_u64,
             draws in prop::collection::vec(any::<u64>(), 1..2000),
         ) {
-            let (mut places, mut slots) = (Places::default(), Vec::new());
+            let mut places = Places::default();
+            let mut slots = Vec::new();
             for (sequence, draw) in (0..).zip(draws) {
                 // Half of the refusals are of few keys.
                 let key = if draw % 2 == 0 { draw % 5 } else { draw % many };
@@ -157,7 +158,9 @@ mod tests {
             many in 1..400_u64,
             draws in prop::collection::vec((any::<u64>(), 0..2_000_u64), 1..2000),
         ) {
-            let (mut places, mut slots, mut times) = (Places::default(), Vec::new(), Vec::new());
+            let mut places = Places::default();
+            let mut slots = Vec::new();
+            let mut times = Vec::new();
             let mut now = Timestamp::from_micros(1 << 40);
             for (sequence, (draw, passed_us)) in (0..).zip(draws) {
                 now = now.plus(Span::from_micros(passed_us));
@@ -179,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_stops_nothing() {
-        let (mut places, key) = (Places::default(), Principal::from_bits(7));
+        let mut places = Places::default();
+        let key = Principal::from_bits(7);
         let time = Timestamp::from_micros(1 << 40);
         for sequence in 0..8 {
             places.take(key, sequence, time);

@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_refusal_in_the_memory_of_another_is_the_same() {
-        let (policy, method) = (Arc::from("a"), "X".repeat(1000));
+        let policy = Arc::from("a");
+        let method = "X".repeat(1000);
         let refused = |text, path, unit: &str| Refused {
             time: Timestamp::from_micros(7),
             request_id: "id",
@@ -159,8 +160,8 @@ mod tests {
             method: &method,
             path,
         };
-        let (first, second) =
-            (refused("ip a", "/long/path", ""), refused("header x", "/", "usd-6"));
+        let first = refused("ip a", "/long/path", "");
+        let second = refused("header x", "/", "usd-6");
         let mut replaced = first.numbered(1);
         second.replace(2, &mut replaced);
         assert_eq!(replaced, second.numbered(2));

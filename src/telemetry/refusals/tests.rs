@@ -75,7 +75,8 @@ fn refusals_of_all_workers_and_policies_are_listed_in_order() {
 #[test]
 fn a_flood_of_one_client_leaves_the_refusals_of_others() {
     let rings = Arc::<RefusalRings>::default();
-    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    let worker = WorkerRefusals::new(&rings);
+    let policy = Arc::from("a");
     for client in 0..30 {
         keep(&worker, &policy, client, "quiet");
     }
@@ -92,7 +93,8 @@ fn a_flood_of_one_client_leaves_the_refusals_of_others() {
 #[test]
 fn a_flood_of_clients_keeps_the_last_refusals() {
     let rings = Arc::<RefusalRings>::default();
-    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    let worker = WorkerRefusals::new(&rings);
+    let policy = Arc::from("a");
     for client in 0..5_000 {
         keep(&worker, &policy, client, "x");
     }
@@ -105,7 +107,8 @@ fn a_flood_of_clients_keeps_the_last_refusals() {
 #[test]
 fn of_a_flood_within_a_tenth_of_a_second_the_first_refusals_are_kept() {
     let rings = Arc::<RefusalRings>::default();
-    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    let worker = WorkerRefusals::new(&rings);
+    let policy = Arc::from("a");
     let observe = |client, id: &str, time| {
         if worker.admits(&policy, Principal::from_bits(client), time) {
             keep_at(time, &worker, &policy, client, id);
@@ -137,7 +140,8 @@ fn the_refusals_of_a_removed_policy_are_forgotten_until_it_is_there_again() {
 #[test]
 fn whole_keys_are_known_while_they_are_kept_and_then_forgotten() {
     let rings = Arc::<RefusalRings>::default();
-    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    let worker = WorkerRefusals::new(&rings);
+    let policy = Arc::from("a");
     let whole = |client| {
         let key = rings.whole_key("a", Principal::from_bits(client));
         key.map(|key| key.as_str().to_owned())
@@ -169,7 +173,8 @@ fn a_reader_misses_no_refusal_without_knowing() {
             .map(|number| {
                 let rings = Arc::clone(&rings);
                 scope.spawn(move || {
-                    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+                    let worker = WorkerRefusals::new(&rings);
+                    let policy = Arc::from("a");
                     (0..EACH)
                         .for_each(|it| keep(&worker, &policy, number << 64 | u128::from(it), "x"));
                     worker
@@ -177,7 +182,9 @@ fn a_reader_misses_no_refusal_without_knowing() {
             })
             .collect();
         let reader = scope.spawn(|| {
-            let (mut next, mut told, mut lost) = (0, 0, 0);
+            let mut next = 0;
+            let mut told = 0;
+            let mut lost = 0;
             loop {
                 let is_last = is_done.load(Ordering::Acquire);
                 let (found, after, missed) = rings.since(next, 100);

@@ -222,7 +222,8 @@ mod tests {
             }
             let mut sum = Streams::default();
             for [admitted, refused] in &sketches {
-                let (mut admitted, mut refused) = (Merged::of([admitted]), Merged::of([refused]));
+                let mut admitted = Merged::of([admitted]);
+                let mut refused = Merged::of([refused]);
                 admitted.shorten(most);
                 refused.shorten(most);
                 sum.add(&Streams { admitted, refused });

@@ -19,7 +19,8 @@ fn soon() -> Instant {
 #[test]
 fn a_file_is_opened_again_after_it_was_renamed() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (path, old) = (directory.path().join("log"), directory.path().join("log.1"));
+    let path = directory.path().join("log");
+    let old = directory.path().join("log.1");
     let writer = LogWriter::start(kind(64), &Output::File(path.clone())).expect("a file");
     let queue = writer.queue();
     queue.send(b"one\n".to_vec(), 1);
@@ -72,7 +73,8 @@ impl Write for Stuck {
 
 #[test]
 fn lines_that_an_output_does_not_accept_are_counted_and_reported_when_it_does() {
-    let (go, accepted_by) = (mpsc::channel(), mpsc::channel());
+    let go = mpsc::channel();
+    let accepted_by = mpsc::channel();
     let kind = kind(4);
     let lost = kind.lost.clone();
     let target = Target::of(Stuck { go: go.1, accepted: accepted_by.0 });
@@ -86,7 +88,8 @@ fn lines_that_an_output_does_not_accept_are_counted_and_reported_when_it_does() 
     assert!((95..=96).contains(&missing), "{missing}");
     // No further line comes: the report needs none.
     drop(go.0);
-    let (mut lines, mut reported) = (0, 0);
+    let mut lines = 0;
+    let mut reported = 0;
     while reported < missing {
         let batch = accepted_by.1.recv().expect("a batch");
         match str::from_utf8(&batch).expect("UTF-8").trim_end() {
@@ -110,7 +113,8 @@ fn lines_that_an_output_does_not_accept_are_counted_and_reported_when_it_does() 
 
 #[test]
 fn an_output_that_accepts_nothing_delays_the_end_until_the_limit() {
-    let (go, accepted_by) = (mpsc::channel(), mpsc::channel());
+    let go = mpsc::channel();
+    let accepted_by = mpsc::channel();
     let target = Target::of(Stuck { go: go.1, accepted: accepted_by.0 });
     let writer = LogWriter::with(kind(4), target).expect("a thread");
     (0..100).for_each(|_| writer.queue().send(b"line\n".to_vec(), 1));

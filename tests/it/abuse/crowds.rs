@@ -63,7 +63,8 @@ fn endless_heads_are_refused_and_need_little_memory() {
 fn certificate(directory: &Path) -> String {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
     let signed = signed.expect("it is a good name");
-    let (cert, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    let cert = directory.join("cert.pem");
+    let key = directory.join("key.pem");
     std::fs::write(&cert, signed.cert.pem()).expect("a file");
     std::fs::write(&key, signed.signing_key.serialize_pem()).expect("a file");
     format!("tls: {{ certificates: [{{ cert: {cert:?}, key: {key:?} }}] }}")

@@ -44,7 +44,8 @@ fn effect_of(gateway: &Gateway, mut attack: impl FnMut()) -> Effect {
     let _alone = alone();
     let quiet = meanwhile(gateway, || std::thread::sleep(LENGTH));
     let usual_kib = gateway.resident_kib();
-    let (end, mut longest) = (now() + LENGTH, Duration::ZERO);
+    let end = now() + LENGTH;
+    let mut longest = Duration::ZERO;
     let busy = meanwhile(gateway, || {
         loop {
             let begun = now();

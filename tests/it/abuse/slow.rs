@@ -80,7 +80,8 @@ fn each_head_has_its_own_time_limit() {
     client.send(&get(1, "/")[..cut]);
     for stream in (1..60).step_by(2) {
         thread::sleep(PAUSE);
-        let (this, next) = (get(stream, "/"), get(stream + 2, "/"));
+        let this = get(stream, "/");
+        let next = get(stream + 2, "/");
         assert!(client.send(&[&this[cut..], &next[..cut]].concat()));
         assert_eq!(client.outcome(stream), Outcome::Status(200), "{stream}");
     }

@@ -204,7 +204,8 @@ fn a_client_certificate_has_the_role_of_its_subject() {
         curl.arg(format!("https://{}{path}", gateway.addresses()[1]));
         String::from_utf8(curl.output().expect("curl is installed").stdout).expect("a status")
     };
-    let (client, key) = (made.client(), made.client_key());
+    let client = made.client();
+    let key = made.client_key();
     assert_eq!(status(&client, &key, "GET", "/v1/status"), "200");
     assert_eq!(status(&client, &key, "DELETE", "/v1/policies/a/keys/b"), "403");
     assert_eq!(status(&other, &other_key, "GET", "/v1/status"), "401");

@@ -30,7 +30,8 @@ fn text(gateway: &Gateway) -> String {
 fn a_put_configuration_runs_on_this_node_until_its_file_changes() {
     let gateway = gateway("", "");
     let client = AdminClient::new(&gateway, OPERATE);
-    let (file, first) = (text(&gateway), tag(&client));
+    let file = text(&gateway);
+    let first = tag(&client);
     let other = file.replace("limit: 3/day", "limit: 4/day");
     assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
     assert_eq!(client.send("PUT", CONFIG, &[YAML], &other).status, 428);

@@ -50,7 +50,8 @@ fn a_request_gets_what_was_told_and_its_refusal_is_kept() {
     let admin = AdminClient::new(&gateway, READ);
     let mut client = gateway.client();
     for used in [0, 1, 2, 3] {
-        let (told, again) = (explain(&admin, "ann"), explain(&admin, "ann"));
+        let told = explain(&admin, "ann");
+        let again = explain(&admin, "ann");
         assert_eq!(timeless(&told), timeless(&again), "a look counts nothing");
         let id = format!("X-Request-Id: ann-{used}");
         let response = client.get("/orders/7?secret=1", &["X-Who: ann", &id]);
@@ -125,13 +126,15 @@ fn by_command_line(gateway: &Gateway) {
 #[test]
 fn the_command_line_asks_over_tls_and_unix_sockets_and_without_a_gateway() {
     let made = Certificates::temporary("127.0.0.1");
-    let (chain, key) = (made.server(), made.server_key());
+    let chain = made.server();
+    let key = made.server_key();
     let tls = format!("tls: {{ certificates: [{{ cert: {chain:?}, key: {key:?} }}] }}");
     let secure = gateway("", &tls);
     let admin = format!("https://{}", secure.addresses()[1]);
     let token = secure.file().with_file_name("token");
     std::fs::write(&token, format!("{READ}\n")).expect("it is written");
-    let (token, ca) = (token.display().to_string(), made.ca().display().to_string());
+    let token = token.display().to_string();
+    let ca = made.ca().display().to_string();
     let arguments = ["explain", "--admin", &admin, "--token-file", &token, "http://a.test/"];
     let ask = |more: &[&str]| said(Program::command().args(arguments).args(more));
     let (code, text) = ask(&["--cacert", &ca]);

@@ -98,7 +98,8 @@ fn a_patch_needs_the_state_that_its_author_has_seen() {
     assert_eq!(tag(&client), first);
     assert_eq!(change(&client, ("DELETE", PATCH), "*", "").status, 404);
     let audit = client.get("/v1/audit").json();
-    let (ended, made) = (&audit["items"][1], audit["items"].as_array().expect("a list"));
+    let ended = &audit["items"][1];
+    let made = audit["items"].as_array().expect("a list");
     assert_eq!((&ended["before"]["reason"], &ended["after"]), (&json!("a flood"), &json!(null)));
     assert!(made.iter().any(|it| it["after"]["reason"] == "a flood" && it["status"] == 200));
 }

@@ -29,11 +29,12 @@ fn use_up(gateway: &Gateway, who: &str) {
 #[test]
 fn whole_keys_are_shown_to_operators_who_ask_while_the_file_allows_it() {
     let gateway = Gateway::start(&yaml("", ""));
-    let (viewer, operator) =
-        (AdminClient::new(&gateway, READ), AdminClient::new(&gateway, OPERATE));
+    let viewer = AdminClient::new(&gateway, READ);
+    let operator = AdminClient::new(&gateway, OPERATE);
     use_up(&gateway, "kept-before");
     for target in targets("kept-before") {
-        let (read, operate) = (viewer.get(&target), operator.get(&target));
+        let read = viewer.get(&target);
+        let operate = operator.get(&target);
         assert_eq!((read.status, operate.status), (403, 403), "{target}");
         assert!(read.text().contains("with reveal=true this call needs the role operate"));
         assert!(operate.text().contains("admin.reveal_keys"), "{}", operate.text());

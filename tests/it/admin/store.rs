@@ -10,8 +10,8 @@ on_every_store! { a_key_is_shown_and_reset }
 fn a_key_is_shown_and_reset(store: StoreKind) {
     let redis = store.redis().map(|redis| format!("store: {{ redis: {{ {redis} }} }}"));
     let gateway = gateway(&redis.unwrap_or_default(), "");
-    let (reader, operator) =
-        (AdminClient::new(&gateway, READ), AdminClient::new(&gateway, OPERATE));
+    let reader = AdminClient::new(&gateway, READ);
+    let operator = AdminClient::new(&gateway, OPERATE);
     let path = "/v1/policies/each/keys/ann";
     assert_eq!(statuses(&gateway, "ann", 1), [200]);
     for _ in 0..3 {
@@ -62,7 +62,8 @@ fn overridable(store: &str) -> Gateway {
 fn overrides_go_round(store: &str) {
     let gateway = overridable(store);
     let client = AdminClient::new(&gateway, OPERATE);
-    let (path, key) = ("/v1/policies/each/overrides/ann", "/v1/policies/each/keys/ann");
+    let path = "/v1/policies/each/overrides/ann";
+    let key = "/v1/policies/each/keys/ann";
     let json_type = ["Content-Type: application/json"];
     assert_eq!(client.get(path).json()["override"], json!(null));
     assert_eq!(client.get(key).json()["limit_from"], "policy");
@@ -94,7 +95,8 @@ fn overrides_go_round(store: &str) {
     let audit = client.get("/v1/audit").json();
     let changes: Vec<_> = audit["items"].as_array().expect("a list").iter().collect();
     let of = |index: usize| (&changes[index]["before"], &changes[index]["after"]);
-    let (unset, set) = (of(0), of(changes.len() - 1));
+    let unset = of(0);
+    let set = of(changes.len() - 1);
     assert_eq!((unset, set.1), ((&json!("50"), &json!(null)), &json!("50")), "{audit}");
 }
 

@@ -133,7 +133,8 @@ impl Terminal {
         let output = Arc::new(Mutex::new(String::new()));
         let seen = Arc::clone(&output);
         thread::spawn(move || {
-            let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+            let mut bytes = Vec::new();
+            let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = stdout.read(&mut buffer) {
                 bytes.extend_from_slice(&buffer[..count]);
                 *seen.lock().expect("no thread panics with it") =
@@ -188,7 +189,8 @@ impl Terminal {
 /// What a terminal shows after this output.
 fn screen(output: &str) -> String {
     let mut cells = vec![vec![' '; COLUMNS]; ROWS];
-    let (mut x, mut y) = (0, 0);
+    let mut x = 0;
+    let mut y = 0;
     let mut rest = output.chars();
     while let Some(c) = rest.next() {
         match c {

@@ -46,7 +46,8 @@ fn limit(gateway: &Gateway, key: &str) -> Option<String> {
 }
 
 fn a_key_of_the_file_has_a_budget_of_its_own(store: StoreKind) {
-    let (origin, keys) = (money::model(), Keys::new());
+    let origin = money::model();
+    let keys = Keys::new();
     let own = keys.create(&["--limit", "team=0.01 usd"]);
     let unlimited = keys.create(&["--limit", "team=unlimited"]);
     let of_team = keys.create(&[]);
@@ -69,7 +70,8 @@ fn a_key_of_the_file_has_a_budget_of_its_own(store: StoreKind) {
 /// A file with a mistake against the policies changes nothing while a gateway runs.
 #[test]
 fn a_limit_in_other_units_is_found_before_it_is_used() {
-    let (origin, keys) = (money::model(), Keys::new());
+    let origin = money::model();
+    let keys = Keys::new();
     let text = keys.create(&["--limit", "team=0.50 usd"]);
     let good = keys.text();
     let yaml = yaml(&origin, &format!("file: {:?}", keys.path()), "currency: usd");

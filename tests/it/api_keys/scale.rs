@@ -58,13 +58,16 @@ fn a_page_of_20_000_keys_costs_its_page() {
         let before = work(&redis);
         let page = get(&format!("limit={PAGE}{after}"));
         let [bytes, commands] = work(&redis);
-        let (bytes, commands) = (bytes - before[0], commands - before[1]);
+        let bytes = bytes - before[0];
+        let commands = commands - before[1];
         assert_eq!(page["items"].as_array().map(Vec::len), Some(PAGE));
         assert!(bytes < MAX_BYTES && commands < MAX_COMMANDS, "{bytes} bytes, {commands} commands");
         after = format!("&after={}", page["next"].as_str().expect("there are more"));
     }
     // A filter that few keys pass looks at a bounded number in each call.
-    let (mut found, mut calls, mut after) = (0, 0, String::new());
+    let mut found = 0;
+    let mut calls = 0;
+    let mut after = String::new();
     loop {
         let before = work(&redis);
         let page = get(&format!("team=rare&limit=1000{after}"));

@@ -6,7 +6,8 @@ use crate::support::{Gateway, Origin};
 
 #[test]
 fn a_login_works_and_the_upstream_knows_the_user() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          authorizers: {{ sso: {{ http: \"{}\", take: [remote-user, remote-groups] }} }}\n\
@@ -43,7 +44,8 @@ fn a_login_works_and_the_upstream_knows_the_user() {
 /// A client must not choose its own identity: the authorizer may answer 200 without naming a user.
 #[test]
 fn identity_fields_of_clients_never_arrive() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = usual(&portal, &origin);
     let forged = ["Remote-User: admin", "Remote-User: root", "Remote-Groups: admins"];
     assert_eq!(get(&gateway, "/public", &forged).status, 200);
@@ -60,7 +62,8 @@ fn identity_fields_of_clients_never_arrive() {
 
 #[test]
 fn a_question_describes_the_request_and_has_no_content() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = usual(&portal, &origin);
     let fields = [
         ANN,
@@ -98,7 +101,8 @@ fn a_question_describes_the_request_and_has_no_content() {
 
 #[test]
 fn only_listed_fields_are_sent() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = gateway(&portal.url(), &origin, "send: [cookie]", "", "");
     assert_eq!(get(&gateway, "/", &[ANN, "Authorization: Bearer t", "X-Other: 1"]).status, 200);
     let asked = portal.last();

@@ -15,7 +15,8 @@ fn keeping(portal: &str, origin: &Origin, cache: &str) -> Gateway {
 
 #[test]
 fn equal_questions_are_asked_once() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = keeping(&portal.url(), &origin, "max: 100");
     for _ in 0..3 {
         assert_eq!(get(&gateway, "/orders", &[ANN]).status, 200);
@@ -35,7 +36,8 @@ fn equal_questions_are_asked_once() {
 
 #[test]
 fn an_answer_may_hold_for_a_whole_host() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = keeping(&portal.url(), &origin, "by: [host]");
     for path in ["/a", "/b", "/c"] {
         assert_eq!(get(&gateway, path, &[ANN]).status, 200);
@@ -58,7 +60,8 @@ fn an_answer_with_a_cookie_or_no_store_is_not_kept() {
 
 #[test]
 fn the_kept_answers_have_a_bound() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = keeping(&portal.url(), &origin, "max: 2");
     for user in ["a", "b", "c", "b", "c", "a"] {
         assert_eq!(get(&gateway, "/", &[&format!("Cookie: session={user}")]).status, 200);

@@ -268,7 +268,8 @@ where
 {
     let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+        let log = Arc::clone(&log);
+        let answer = Arc::clone(&answer);
         spawn_local(async move {
             let asked = read(request).await;
             log.lock().expect("no thread panics with it").push(asked.clone());

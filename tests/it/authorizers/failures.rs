@@ -10,7 +10,8 @@ use crate::support::{Gateway, Origin, Reserved, eventually};
 
 #[test]
 fn a_stopped_authorizer_lets_no_request_pass() {
-    let (closed, origin) = (Reserved::new(), Origin::hello());
+    let closed = Reserved::new();
+    let origin = Origin::hello();
     let url = format!("http://{}/verify", closed.address());
     let route = "policies: [two, at_once]";
     let top = "policies: { two: { key: ip, limit: 2/day }, \
@@ -31,7 +32,8 @@ fn a_stopped_authorizer_lets_no_request_pass() {
 
 #[test]
 fn requests_pass_without_an_identity_if_the_file_says_so() {
-    let (closed, origin) = (Reserved::new(), Origin::hello());
+    let closed = Reserved::new();
+    let origin = Origin::hello();
     let url = format!("http://{}/verify", closed.address());
     let gateway = gateway(&url, &origin, "on_failure: allow", "", "");
     assert_eq!(get(&gateway, "/", &["Remote-User: admin"]).status, 200);
@@ -111,7 +113,8 @@ fn the_questions_at_once_have_a_bound() {
 
 #[test]
 fn a_reload_changes_the_authorizer() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let gateway = usual(&portal, &origin);
     assert_eq!(get(&gateway, "/", &[]).status, 401);
     gateway.reload(&format!(

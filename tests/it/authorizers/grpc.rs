@@ -20,7 +20,8 @@ fn gateway(url: &str, origin: &Origin, authorizer: &str, route: &str, top: &str)
 
 #[test]
 fn an_answer_decides_and_names_the_user() {
-    let (checker, origin) = (Checker::start(), Origin::hello());
+    let checker = Checker::start();
+    let origin = Origin::hello();
     let gateway = gateway(&checker.url(), &origin, "", "", "");
     let refused = get(&gateway, "/orders", &[]);
     assert_eq!((refused.status, &*refused.text()), (401, "log in"));
@@ -44,7 +45,8 @@ fn an_answer_decides_and_names_the_user() {
 
 #[test]
 fn a_question_describes_the_request_without_its_content() {
-    let (checker, origin) = (Checker::start(), Origin::hello());
+    let checker = Checker::start();
+    let origin = Origin::hello();
     let gateway = gateway(&checker.url(), &origin, "send: [cookie, x-two], timeout: 9s", "", "");
     let fields = [
         ANN,
@@ -115,7 +117,8 @@ fn what_is_no_answer_lets_no_request_pass() {
         ("a line break", Box::new(|| pass(&[("remote-user", "a\r\nx: y")], &[], &[]))),
     ];
     for (name, answer) in cases {
-        let (checker, origin) = (Checker::answering(move |_| answer()), Origin::hello());
+        let checker = Checker::answering(move |_| answer());
+        let origin = Origin::hello();
         let limits = if name == "no answer in time" { "timeout: 100ms" } else { "timeout: 20s" };
         let authorizer = format!("{limits}, max_response: 1KiB");
         let top = "policies: { two: { key: ip, limit: 2/day } }";
@@ -141,7 +144,8 @@ fn raw(status: u16, body: Vec<u8>, grpc_status: Option<&'static str>) -> Answeri
 
 #[test]
 fn a_stopped_service_lets_requests_pass_only_if_the_file_says_so() {
-    let (closed, origin) = (Reserved::new(), Origin::hello());
+    let closed = Reserved::new();
+    let origin = Origin::hello();
     let url = format!("h2c://{}", closed.address());
     let closing = gateway(&url, &origin, "", "", "");
     assert_eq!(get(&closing, "/", &[ANN]).status, 503);
@@ -183,7 +187,8 @@ fn changes_outside_take_are_not_made_and_are_told() {
 
 #[test]
 fn equal_questions_are_asked_once_and_policies_count_by_the_answer() {
-    let (checker, origin) = (Checker::start(), Origin::hello());
+    let checker = Checker::start();
+    let origin = Origin::hello();
     let top = "policies: { by-user: { key: \"authorizer:remote-user\", limit: 2/day, \
                missing_key: deny } }";
     let authorizer = "send: [cookie], cache: { for: 60s }";
@@ -204,7 +209,8 @@ fn equal_questions_are_asked_once_and_policies_count_by_the_answer() {
 
 #[test]
 fn the_service_is_asked_over_tls_too() {
-    let (checker, origin) = (Checker::start(), Origin::hello());
+    let checker = Checker::start();
+    let origin = Origin::hello();
     let made = Certificates::temporary("127.0.0.1");
     let before = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\", tls: {{ certificates: [{{ cert: {:?}, key: {:?} }}] }} }}]\n\

@@ -8,7 +8,8 @@ use crate::support::{Gateway, Origin, Program};
 
 #[test]
 fn the_example_of_the_page_does_what_the_page_says() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let yaml = page("docs/authorizers.md").block("yaml");
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("gateway.yaml");

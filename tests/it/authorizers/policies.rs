@@ -8,7 +8,8 @@ use crate::support::{Origin, now};
 
 #[test]
 fn a_request_that_the_authorizer_refuses_stays_charged() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let top = "policies: { two: { key: ip, limit: 2/day }, \
                at_once: { key: ip, algorithm: concurrency, limit: 1 } }";
     let gateway = gateway(&portal.url(), &origin, "", "policies: [two, at_once]", top);
@@ -27,7 +28,8 @@ fn a_request_that_the_authorizer_refuses_stays_charged() {
 
 #[test]
 fn a_policy_counts_by_what_the_authorizer_says() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let top = "policies:\n  \
                  by-ip: { key: ip, limit: 4/day }\n  \
                  by-user: { key: \"authorizer:remote-user\", limit: 1/day, missing_key: deny }";
@@ -68,7 +70,8 @@ fn a_policy_counts_by_what_the_authorizer_says() {
 
 #[test]
 fn the_responses_to_a_banned_user_are_held_back() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let top = "policies: { by-user: { key: \"authorizer:remote-user\", limit: 1/day, \
                penalty: { after: 1/day, ban: 6h, delay: 300ms } } }";
     let gateway = gateway(&portal.url(), &origin, "", "policies: [by-user]", top);
@@ -83,7 +86,8 @@ fn the_responses_to_a_banned_user_are_held_back() {
 
 #[test]
 fn an_answer_without_the_field_is_a_request_without_the_key() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let top = "policies: { by-user: { key: \"authorizer:remote-user\", limit: 1/day, \
                missing_key: deny } }";
     let gateway = gateway(&portal.url(), &origin, "", "policies: [by-user]", top);
@@ -93,7 +97,8 @@ fn an_answer_without_the_field_is_a_request_without_the_key() {
 
 #[test]
 fn units_in_flight_end_with_the_response() {
-    let (portal, origin) = (Portal::start(), Origin::hello());
+    let portal = Portal::start();
+    let origin = Origin::hello();
     let top = "policies:\n  \
                  one: { key: ip, algorithm: concurrency, limit: 1 }\n  \
                  each: { key: \"authorizer:remote-user\", algorithm: concurrency, limit: 1 }";

@@ -24,7 +24,8 @@ fn gateway(keys: &Keys, client: &str, authorizer: &str, origin: &Origin) -> Gate
 
 /// What the model has got of one request for each place of the key: all texts of the question.
 fn questions(keys: &Keys, key: &str, client: &str, send: &str) -> Vec<String> {
-    let (portal, origin) = (Portal::answering(|_, _| respond("200 OK", "")), Origin::hello());
+    let portal = Portal::answering(|_, _| respond("200 OK", ""));
+    let origin = Origin::hello();
     let authorizer = format!("http: \"{}\", {send}", portal.url());
     let gateway = gateway(keys, client, &authorizer, &origin);
     let asked = |path: &str, fields: &[&str]| {
@@ -69,7 +70,8 @@ fn an_authorizer_gets_the_key_in_fields_that_the_file_names() {
 fn a_question_over_grpc_has_no_key_either() {
     let keys = Keys::new();
     let key = keys.create(&["--name", "acme"]);
-    let (checker, origin) = (Checker::answering(|_| code(Some(0))), Origin::hello());
+    let checker = Checker::answering(|_| code(Some(0)));
+    let origin = Origin::hello();
     let authorizer = format!("grpc: \"{}\"", checker.url());
     let gateway = gateway(&keys, "", &authorizer, &origin);
     assert_eq!(get(&gateway, &format!("/a?api_key={key}"), &[&field(&key)]).status, 200);
@@ -82,7 +84,8 @@ fn a_question_over_grpc_has_no_key_either() {
 /// The time of the route holds for the question and the upstream together.
 #[test]
 fn the_time_of_a_request_includes_the_question() {
-    let (checker, origin) = (Checker::answering(|_| Reply::Never), Origin::hello());
+    let checker = Checker::answering(|_| Reply::Never);
+    let origin = Origin::hello();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          authorizers: {{ sso: {{ grpc: \"{}\", timeout: 60s, on_failure: allow }} }}\n\

@@ -105,7 +105,9 @@ fn the_examples_of_the_page_are_true() {
         .replace("127.0.0.1:9902", "127.0.0.1:0")
         .replace("${CHECK_TOKEN}", TOKEN);
     let gateway = Gateway::start(&yaml);
-    let (mut caller, mut lease, mut run) = (Caller::of(&gateway), String::new(), 0);
+    let mut caller = Caller::of(&gateway);
+    let mut lease = String::new();
+    let mut run = 0;
     let mut commands = blocks.iter().filter(|(language, _)| *language != "yaml");
     while let (Some((_, command)), Some((_, shown))) = (commands.next(), commands.next()) {
         let path = between(command, "$CHECK", "\"").expect("it has a path");
@@ -139,7 +141,8 @@ fn in_memory() -> Gateway {
 #[test]
 fn the_proxy_and_the_api_have_one_counter() {
     let gateway = in_memory();
-    let (mut caller, mut proxy) = (Caller::of(&gateway), gateway.client());
+    let mut caller = Caller::of(&gateway);
+    let mut proxy = gateway.client();
     let mut through = || {
         let response = proxy.get("/", &["X-Client: ann"]);
         let left = response.field("X-Ratelimit-Remaining").and_then(|it| it.parse::<u64>().ok());
@@ -275,7 +278,8 @@ fn a_lease_is_settled_once_and_ends_at_its_time() {
         body.as_object_mut().expect("it is an object").extend(more);
         caller.check(&body)["lease"].clone()
     };
-    let (late, lease) = (ask(&mut caller, json!({ "ttl": "1s" })), ask(&mut caller, json!({})));
+    let late = ask(&mut caller, json!({ "ttl": "1s" }));
+    let lease = ask(&mut caller, json!({}));
     for (actual, status) in [(15, 200), (15, 200), (16, 409), (15, 200)] {
         assert_eq!(caller.end("/v1/settle", &lease, &json!({ "actual": actual })), status);
     }
@@ -401,8 +405,10 @@ fn a_call_whose_client_leaves_is_not_counted_again() {
 #[test]
 fn any_node_settles_a_lease_also_after_a_restart() {
     let redis = Redis::start(Options::default());
-    let (first, second) = (on(&redis), on(&redis));
-    let (mut one, mut two) = (caller_of(&first), caller_of(&second));
+    let first = on(&redis);
+    let second = on(&redis);
+    let mut one = caller_of(&first);
+    let mut two = caller_of(&second);
     let mut leases = Vec::new();
     for policy in ["each", "log", "lent"] {
         let question = json!({ "policy": policy, "key": "ann", "cost": 40, "lease": true });
@@ -438,8 +444,10 @@ fn any_node_settles_a_lease_also_after_a_restart() {
 #[test]
 fn units_in_flight_of_a_node_that_is_killed_are_free_within_15_seconds() {
     let redis = Redis::start(Options::default());
-    let (first, second) = (on(&redis), on(&redis));
-    let (mut one, mut two) = (caller_of(&first), caller_of(&second));
+    let first = on(&redis);
+    let second = on(&redis);
+    let mut one = caller_of(&first);
+    let mut two = caller_of(&second);
     for _ in 0..3 {
         let question = json!({ "policy": "held", "key": "ann", "lease": true, "ttl": "1h" });
         assert_eq!(one.check(&question)["admitted"], true);

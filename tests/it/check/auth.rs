@@ -59,7 +59,8 @@ fn a_request_has_the_same_counter_whichever_proxy_asks() {
         origin.address()
     ));
     let [proxy, door] = gateway.addresses()[..] else { panic!("two listeners") };
-    let (mut proxied, mut client) = (Client::connect(proxy), Client::connect(door));
+    let mut proxied = Client::connect(proxy);
+    let mut client = Client::connect(door);
     let questions = questions("/v1/a?b=c", "127.0.0.1");
     for (question, left) in questions.iter().zip([3, 2, 1]) {
         let response = ask(&mut client, "GET", question);

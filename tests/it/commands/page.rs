@@ -81,7 +81,8 @@ impl Page {
             if !SHELL.contains(&language) {
                 continue;
             }
-            let (mut is_open, mut has_begun) = (false, false);
+            let mut is_open = false;
+            let mut has_begun = false;
             for (number, line) in (first..).zip(lines) {
                 if is_open {
                     let command = commands.last_mut().expect("it has begun");
@@ -99,7 +100,8 @@ impl Page {
                     continue;
                 };
                 (is_open, has_begun) = (Spelling::of(text).is_open, true);
-                let (text, printed) = (text.to_owned(), String::new());
+                let text = text.to_owned();
+                let printed = String::new();
                 commands.push(Command { line: number, text, printed });
             }
         }
@@ -119,7 +121,8 @@ pub(crate) struct Spelling {
 impl Spelling {
     pub(crate) fn of(text: &str) -> Self {
         let mut spelling = Self { is_open: false, loose: Vec::new() };
-        let (mut quote, mut before) = (None, ' ');
+        let mut quote = None;
+        let mut before = ' ';
         let mut rest = text.chars();
         while let Some(c) = rest.next() {
             match (quote, c) {

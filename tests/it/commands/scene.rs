@@ -257,9 +257,11 @@ impl Scene {
         let yaml = page.block("yaml");
         self.file("gateway.yaml", &yaml);
         self.file("new.yaml", &yaml.replace("60/minute", "20/minute"));
-        let (mut log, mut json) = (String::new(), String::new());
+        let mut log = String::new();
+        let mut json = String::new();
         for second in 10..60 {
-            let (day, host) = (format!("{second}"), second % 5);
+            let day = format!("{second}");
+            let host = second % 5;
             log += &format!(
                 "203.0.113.{host} - - [21/Nov/2026:08:31:{day} +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\"\n"
             );

@@ -59,7 +59,8 @@ fn an_endpoint_is_connected_to_and_its_health_check_sent() {
 
 #[test]
 fn an_endpoint_that_cannot_be_used_is_reported_with_the_step_that_fails() {
-    let (nothing, ill) = (Reserved::new(), answering("503 Service Unavailable", ""));
+    let nothing = Reserved::new();
+    let ill = answering("503 Service Unavailable", "");
     // It answers before it has read a request.
     let plain = Origin::serving(|stream, _| {
         use std::io::Write as _;
@@ -91,7 +92,8 @@ fn an_endpoint_that_cannot_be_used_is_reported_with_the_step_that_fails() {
 
 #[test]
 fn a_certificate_of_an_endpoint_is_judged_by_the_settings_of_its_upstream() {
-    let (made, other) = (Certificates::temporary("app.test"), Certificates::temporary("app.test"));
+    let made = Certificates::temporary("app.test");
+    let other = Certificates::temporary("app.test");
     let backend = secure(&made);
     let endpoint = format!("https://{}", backend.address());
     let tls = |ca: &Certificates, more: &str| {
@@ -127,7 +129,8 @@ fn a_key_set_is_fetched_and_its_keys_are_counted() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.contains("client.user.jwt.jwks: http://"), "{}", output.stdout);
     assert!(output.stdout.contains(": good (1 key, "), "{}", output.stdout);
-    let (nothing, other) = (Reserved::new(), answering("200 OK", "<html>"));
+    let nothing = Reserved::new();
+    let other = answering("200 OK", "<html>");
     for (url, error) in [
         (format!("http://{}/keys", nothing.address()), "the server cannot be reached\n"),
         (format!("http://{}/keys", other.address()), "the response is not a JSON Web Key Set"),

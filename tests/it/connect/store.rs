@@ -67,8 +67,8 @@ fn a_server_that_cannot_be_used_is_reported_with_its_cause() {
     let replica = lines(&[&format!("replicaof {LOOPBACK} {}", open.port())]);
     let node = lines(&["cluster-enabled yes"]);
     let sentinel = Redis::start(Options { is_sentinel: true, ..Options::default() });
-    let (nothing, full) =
-        (Reserved::new(), lines(&["maxmemory 1mb", "maxmemory-policy noeviction"]));
+    let nothing = Reserved::new();
+    let full = lines(&["maxmemory 1mb", "maxmemory-policy noeviction"]);
     for (fields, error, remedy) in [
         (url(&guarded), "the server requires a password: NOAUTH", "store.redis.password"),
         (
@@ -136,12 +136,17 @@ fn a_certificate_that_is_not_trusted_is_reported() {
     let tls = |tls: &Arc<Certificates>| {
         Redis::start(Options { tls: Some(Arc::clone(tls)), ..Options::default() })
     };
-    let (own, other, stranger) = (made(LOOPBACK), made("elsewhere.test"), made(LOOPBACK));
+    let own = made(LOOPBACK);
+    let other = made("elsewhere.test");
+    let stranger = made(LOOPBACK);
     let store = |redis: &Redis, ca: &Certificates, own: &Certificates| {
-        let (ca, cert, key) = (ca.ca(), own.client(), own.client_key());
+        let ca = ca.ca();
+        let cert = own.client();
+        let key = own.client_key();
         format!("url: \"{}\", tls: {{ ca: {ca:?}, cert: {cert:?}, key: {key:?} }}", redis.url())
     };
-    let (good_one, misnamed) = (tls(&own), tls(&other));
+    let good_one = tls(&own);
+    let misnamed = tls(&other);
     good(check_store(&store(&good_one, &own, &own)));
     for (fields, expected) in [
         (store(&good_one, &stranger, &own), "invalid peer certificate"),

@@ -7,7 +7,8 @@ use crate::support::{Reserved, eventually};
 #[test]
 fn sentinels_their_master_and_its_replica_are_asked() {
     let sentinels = Sentinels::start();
-    let (master, replica) = (sentinels.master.port(), sentinels.replica.port());
+    let master = sentinels.master.port();
+    let replica = sentinels.replica.port();
     let store = format!("url: \"{}\", read_from: replica", sentinels.url());
     let found = good(check_store(&store));
     let named = format!("good (Sentinel, names the master 127.0.0.1:{master})");
@@ -68,7 +69,8 @@ fn rights_in_a_cluster_are_named() {
 
 #[test]
 fn each_shard_has_a_line() {
-    let (shard, nothing) = (Redis::start(Options::default()), Reserved::new());
+    let shard = Redis::start(Options::default());
+    let nothing = Reserved::new();
     let output =
         check_store(&format!("shards: [\"{}\", \"redis://{}\"]", shard.url(), nothing.address()));
     let line = format!("store.redis.shards: 127.0.0.1:{}: good (", shard.port());

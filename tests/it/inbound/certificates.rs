@@ -63,7 +63,9 @@ fn of_two_certificates_for_one_name_a_client_gets_the_one_that_it_can_verify() {
     let both = [&ecdsa, &rsa].map(|(certificate, key)| pair(certificate, key)).join(", ");
     let gateway = Gateway::start(&yaml(&both, ""));
     assert!(!gateway.log().contains("warning"), "{}", gateway.log());
-    let (curve, old, new) = ("ecdsa_secp256r1_sha256", "rsa_pkcs1_sha256", "rsa_pss_rsae_sha256");
+    let curve = "ecdsa_secp256r1_sha256";
+    let old = "rsa_pkcs1_sha256";
+    let new = "rsa_pss_rsae_sha256";
     for (version, signatures, kind) in [
         ("-tls1_3", curve, Some("ECDSA")),
         ("-tls1_3", new, Some("RSA-PSS")),

@@ -84,10 +84,12 @@ fn a_header_may_come_in_pieces() {
 fn the_header_comes_before_tls_and_before_http_2() {
     let directory = tempfile::tempdir().unwrap();
     let made = Certificates::make(directory.path(), "gateway.test");
-    let (cert, key) = (made.server(), made.server_key());
+    let cert = made.server();
+    let key = made.server_key();
     let origin = Origin::hello();
     let tls = format!("tls: {{ certificates: [{{ cert: {cert:?}, key: {key:?} }}] }}");
-    let (plain, secure) = (start(&origin, "", TRUSTING), start(&origin, &tls, TRUSTING));
+    let plain = start(&origin, "", TRUSTING);
+    let secure = start(&origin, &tls, TRUSTING);
     block_on(async {
         for header in [text("192.0.2.7"), binary(1, [192, 0, 2, 7])] {
             let mut stream = TcpStream::connect(secure.address()).await.unwrap();

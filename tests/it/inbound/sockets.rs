@@ -143,7 +143,8 @@ impl Drop for Stop<'_> {
 fn processes_take_over_the_name_without_a_failed_request() {
     let site = Site::new();
     let mut running = site.start();
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let answered = AtomicUsize::new(0);
     let ask = &|fields: &str| {
         let mut failures = Vec::new();
         while !stop.load(Ordering::Relaxed) {

@@ -33,7 +33,8 @@ impl Secure {
         let directory = tempfile::tempdir().expect("a directory");
         let made = Certificates::make(directory.path(), NAME);
         let origin = Origin::hello();
-        let (one, two) = (pair(&made.server(), &made.server_key()), made.sign("other.test"));
+        let one = pair(&made.server(), &made.server_key());
+        let two = made.sign("other.test");
         let listener = format!(
             "tls: {{ certificates: [{one}, {}], {} }}, {listener}",
             pair(&two.0, &two.1),
@@ -170,7 +171,8 @@ fn clients_are_counted_by_certificate_and_refused_without_one() {
             http.get("/").await.status.as_u16()
         })
     };
-    let (one, two) = (secure.made.sign("one"), secure.made.sign("two"));
+    let one = secure.made.sign("one");
+    let two = secure.made.sign("two");
     let statuses = |of: &(PathBuf, PathBuf)| [(); 3].map(|()| ask(&of.0, &of.1));
     assert_eq!(statuses(&one), [200, 200, 429]);
     assert_eq!(statuses(&two), [200, 200, 429], "another client has its own counter");
@@ -187,7 +189,8 @@ fn clients_are_counted_by_certificate_and_refused_without_one() {
     assert!(!is_served(&TlsClient::offering(&secure.made, &["http/1.1"])));
     let directory = tempfile::tempdir().unwrap();
     let stranger = Certificates::make(directory.path(), "stranger");
-    let (cert, key) = (stranger.client(), stranger.client_key());
+    let cert = stranger.client();
+    let key = stranger.client_key();
     assert!(!is_served(&TlsClient::showing(&secure.made, &cert, &key)));
     assert_eq!(secure.origin.received().len(), 4);
 }
@@ -247,7 +250,8 @@ fn changed_certificates_apply_to_new_connections_and_old_ones_stay() {
     block_on(async {
         let old = secure.http1(&client).await.unwrap();
         assert_eq!(old.get("/").await.status, 200);
-        let (cert, key) = (secure.made.server(), secure.made.server_key());
+        let cert = secure.made.server();
+        let key = secure.made.server_key();
         let before = read_certificate(&cert);
         let (new_cert, new_key) = secure.made.sign(NAME);
         std::fs::rename(new_key, key).unwrap();

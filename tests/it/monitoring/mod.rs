@@ -42,7 +42,8 @@ fn the_alerts_fire_when_they_should_and_not_before() {
 #[test]
 fn each_alert_has_a_test_and_a_summary() {
     let read = |file: &str| std::fs::read_to_string(shipped(file)).expect("it is shipped");
-    let (alerts, tests) = (read("prometheus/alerts.yml"), read("prometheus/alerts_test.yml"));
+    let alerts = read("prometheus/alerts.yml");
+    let tests = read("prometheus/alerts_test.yml");
     let after = |text: &str, start: &str| -> Vec<String> {
         let names = text.lines().filter_map(|line| line.trim().strip_prefix(start));
         names.map(|name| name.trim_matches(|it| "'\"}".contains(it)).to_owned()).collect()

@@ -60,7 +60,8 @@ type Refused = Vec<(u16, String)>;
 
 /// Sends requests over HTTP/1, one after the other on kept connections.
 fn send(gateway: &Gateway, requests: &[Request]) -> Refused {
-    let (mut client, mut refused) = (gateway.client(), Refused::new());
+    let mut client = gateway.client();
+    let mut refused = Refused::new();
     for request in requests {
         let bytes = request.http1();
         client.send(&bytes);
@@ -116,7 +117,8 @@ fn the_same_requests_are_admitted_over_http_2() {
     let requests = Traffic::new(3, &tokens).filter(|request| !request.is_old);
     let requests: Vec<_> = requests.take(REQUESTS / 10).collect();
     let refused: Refused = block_on(async {
-        let (http, mut refused) = (Http::prior_knowledge(gateway.address()).await, Refused::new());
+        let http = Http::prior_knowledge(gateway.address()).await;
+        let mut refused = Refused::new();
         for together in requests.chunks(STREAMS) {
             let asked = together.iter().filter_map(|request| Some((request, http2(request)?)));
             let answers = asked.map(async |(request, asked)| (request, http.ask(asked).await));

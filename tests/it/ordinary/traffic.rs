@@ -337,7 +337,8 @@ impl<'t> Traffic<'t> {
             ("Access-Control-Request-Headers", "authorization,content-type,x-api-key".to_owned()),
             ("User-Agent", AGENTS[0].to_owned()),
         ];
-        let (method, target) = ("OPTIONS".to_owned(), self.one(PATHS).to_owned());
+        let method = "OPTIONS".to_owned();
+        let target = self.one(PATHS).to_owned();
         Request { method, target, fields, body: Body::None, is_old: false }
     }
 }

@@ -102,7 +102,8 @@ fn the_user_is_a_key_and_the_upstream_gets_the_credentials() {
         ),
     );
     let mut client = gateway.client();
-    let (ann, bob) = (field("ann", "hunter2"), field("bob", "hunter2"));
+    let ann = field("ann", "hunter2");
+    let bob = field("bob", "hunter2");
     let mut status = |path: &str, field: &str| client.get(path, &[field]).status;
     assert_eq!([(); 3].map(|()| status("/", &ann)), [200, 200, 429]);
     assert_eq!(status("/counted", &ann), 429, "the counter is that of the user");

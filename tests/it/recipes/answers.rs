@@ -20,7 +20,8 @@ pub(super) fn differs(shown: &str, answer: &str) -> Option<String> {
 
 /// The text with `N` instead of the numbers of seconds, and these numbers.
 fn without_seconds(text: &str) -> (String, Vec<u64>) {
-    let (mut without, mut seconds) = (String::new(), Vec::new());
+    let mut without = String::new();
+    let mut seconds = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

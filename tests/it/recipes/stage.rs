@@ -31,7 +31,9 @@ impl Stage {
     /// Starts what the recipe needs. The page has the backend.
     pub(super) fn of(recipe: &Page, page: &Page) -> Self {
         let mut yaml = recipe.block("yaml");
-        let (mut backend, mut redis, mut directory) = (None, None, None);
+        let mut backend = None;
+        let mut redis = None;
+        let mut directory = None;
         if yaml.contains("http://127.0.0.1:9000") {
             let started = backend.insert(Backend::start(&page.block("python")));
             yaml = yaml.replace("127.0.0.1:9000", &started.address());
@@ -117,7 +119,8 @@ fn certify(directory: &Path, number: u8) {
     {
         let file = format!("{name}{number}.pem");
         fs::copy(from, archive.join(&file)).expect("a file");
-        let (link, new) = (live.join(format!("{name}.pem")), live.join("new"));
+        let link = live.join(format!("{name}.pem"));
+        let new = live.join("new");
         symlink(format!("../../archive/{HOST}/{file}"), &new).expect("a link");
         fs::rename(new, link).expect("one directory");
     }
@@ -132,7 +135,8 @@ struct Backend {
 
 impl Backend {
     fn start(program: &str) -> Self {
-        let (reserved, directory) = (Reserved::new(), tempfile::tempdir().expect("a directory"));
+        let reserved = Reserved::new();
+        let directory = tempfile::tempdir().expect("a directory");
         let port = reserved.address().port().to_string();
         assert_eq!(program.matches("9000").count(), 1, "the backend names its port once");
         let file = directory.path().join("backend.py");

@@ -75,7 +75,8 @@ fn backend(counted: Counted, record: &Record, seed: u64) -> Origin {
             let body: serde_json::Value = serde_json::from_slice(&request.body).expect("JSON");
             let number = |name: &str| body[name].as_u64().expect("a number");
             let word = |name: &str| body[name].as_str().expect("a word");
-            let (output, answers) = (number("uses") - 1, word("answers"));
+            let output = number("uses") - 1;
+            let answers = word("answers");
             let actual = counted.units(answers, 1, output);
             let bytes = u64::try_from(request.body.len()).expect("it is small");
             let reserved = counted.units(word("model"), bytes.div_ceil(3), number("max_tokens"));
@@ -147,7 +148,8 @@ fn spend(mut client: Client, seed: u64) {
 /// What a run has cost above the budget, and what B1 allows.
 fn run(counted: Counted, seed: u64) -> [u64; 2] {
     let record = Record::default();
-    let (redis, origin) = (Redis::start(Options::default()), backend(counted, &record, seed));
+    let redis = Redis::start(Options::default());
+    let origin = backend(counted, &record, seed);
     let gateways: Vec<Gateway> = (0..GATEWAYS).map(|_| gateway(counted, &redis, &origin)).collect();
     gateways.iter().for_each(super::wait_for_store);
     thread::scope(|scope| {

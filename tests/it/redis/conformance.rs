@@ -92,7 +92,8 @@ fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
     let charge = |counter: usize| {
         let policy = counter % policies.len();
         let principal = u64::try_from(counter / policies.len()).expect(FEW);
-        let (algorithm, cost) = (&policies[policy], random.u64(0..=3));
+        let algorithm = &policies[policy];
+        let cost = random.u64(0..=3);
         let binding = random.u32(..4) > 0;
         Charge {
             key: key(principal, policy),
@@ -146,10 +147,13 @@ fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correc
 }
 
 async fn redis_agrees_with_memory(kind: StoreKind, seed: u64) {
-    let (redis, memory) =
-        (open(&kind.settings().expect("it is Redis")).await, Store::Memory(memory()));
-    let (mut random, policies, mut taken) = (Rng::with_seed(seed), policies(), Vec::new());
-    let (mut admitted, mut several) = (0, 0);
+    let redis = open(&kind.settings().expect("it is Redis")).await;
+    let memory = Store::Memory(memory());
+    let mut random = Rng::with_seed(seed);
+    let policies = policies();
+    let mut taken = Vec::new();
+    let mut admitted = 0;
+    let mut several = 0;
     for request in 0..REQUESTS {
         let charges = charges(&mut random, &policies);
         let found = redis.apply(&charges, Clock::System.now()).await;
@@ -184,7 +188,8 @@ fn redis_agrees_with_memory_wherever_the_counters_of_a_request_are() {
 
 /// Concurrent requests of many tasks, each with two policies.
 async fn ask_together(store: Rc<Store>, seed: u64) -> Vec<[u64; 2]> {
-    let (mut random, algorithm) = (Rng::with_seed(seed), one_of_the_contended());
+    let mut random = Rng::with_seed(seed);
+    let algorithm = one_of_the_contended();
     let mut admitted = Vec::new();
     for _ in 0..REQUESTS_OF_A_TASK {
         let pair = random.choose_multiple(0..PRINCIPALS, 2);
@@ -243,7 +248,8 @@ fn a_request_is_counted_by_all_counters_or_by_none_under_concurrency() {
             for store in &stores {
                 store.close(Clock::System.now()).await;
             }
-            let (fresh, algorithm) = (open(&settings).await, one_of_the_contended());
+            let fresh = open(&settings).await;
+            let algorithm = one_of_the_contended();
             for principal in 0..PRINCIPALS {
                 let units = admitted.as_flattened().iter().filter(|it| **it == principal).count();
                 let charge = charge(principal, &algorithm, 0);

@@ -86,7 +86,8 @@ fn connects_again(redis: &Redis, gateway: &Gateway) {
 
 #[test]
 fn a_password_in_a_file_is_exchanged_without_a_decision_less() {
-    let (redis, directory) = (server(), tempfile::tempdir().expect("a directory"));
+    let redis = server();
+    let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("password");
     fs::write(&file, "one\n").expect("a file");
     let gateway = Gateway::start(&of_user(&redis, "tollgate", &reference(&file), ""));
@@ -136,7 +137,8 @@ fn runs(directory: &Path) -> u32 {
 
 #[test]
 fn a_program_that_prints_tokens_runs_before_each_ends_and_no_decision_is_lost() {
-    let (redis, directory) = (server(), tempfile::tempdir().expect("a directory"));
+    let redis = server();
+    let directory = tempfile::tempdir().expect("a directory");
     let program = token_program(&redis, directory.path());
     let command = format!("[{}, a]", program.display());
     let url = redis.url();
@@ -165,14 +167,16 @@ fn a_program_that_prints_tokens_runs_before_each_ends_and_no_decision_is_lost() 
 
 #[test]
 fn a_program_that_fails_is_reported_and_stops_nothing() {
-    let (redis, directory) = (server(), tempfile::tempdir().expect("a directory"));
+    let redis = server();
+    let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("token");
     let write = |script: &str| {
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a file");
     };
     write("echo 'no credentials' >&2; exit 7");
-    let (url, path) = (redis.url(), program.display());
+    let url = redis.url();
+    let path = program.display();
     let store = format!(
         "url: \"{url}\", username: tollgate, password_command: [{path}], password_lifetime: 10s"
     );

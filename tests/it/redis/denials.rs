@@ -55,7 +55,8 @@ fn clients_over_their_own_limits_do_not_ask_though_their_counters_lie_in_several
     run(async {
         let shards = shards();
         let store = open(&settings(&shards)).await;
-        let (own, all) = (day(1), day(1_000_000));
+        let own = day(1);
+        let all = day(1_000_000);
         let of = |client| [charge_of(client, 0, &own, 1), charge_of(ALL, 1, &all, 1)];
         for client in 0..CLIENTS {
             assert!(is_admitted(&store, &of(client)).await);
@@ -149,7 +150,8 @@ fn units_that_were_given_back_before_an_outage_are_available_in_it() {
                 until_admitted(&here, &[one]).await;
             }
             wire.set(Fault::Cut);
-            let (mut source, mut admitted) = (Source::Store, false);
+            let mut source = Source::Store;
+            let mut admitted = false;
             for _ in 0..100 {
                 let decided = here.apply(&[one], Clock::System.now()).await;
                 (source, admitted) =

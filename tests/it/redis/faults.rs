@@ -68,7 +68,8 @@ impl Trial {
         let gateway = node_of(&store, &policy, "[each]", 1);
         wait_for_store(&gateway);
         let bystander = bystander();
-        let (load, usual) = (load_on(&gateway, 8), load_on(&bystander, 8));
+        let load = load_on(&gateway, 8);
+        let usual = load_on(&bystander, 8);
         thread::sleep(PART);
         Self { gateway, load, bystander, usual, timeout, began: now(), _alone: alone }
     }
@@ -84,7 +85,8 @@ impl Trial {
     fn end_of(self, failing: Range<Instant>, mended: Instant) -> Outcome {
         wait_for_store(&self.gateway);
         thread::sleep(PART);
-        let (samples, usual) = (self.load.stop(), self.usual.stop());
+        let samples = self.load.stop();
+        let usual = self.usual.stop();
         let Self { gateway, timeout, began: broken, bystander, .. } = self;
         drop(bystander);
         let outcome = Outcome { gateway, samples, usual, timeout, broken, failing, mended };
@@ -138,7 +140,8 @@ impl Outcome {
         assert!(local * 10 > open.len() * 9, "{local} of {} judged alone", open.len());
         // `waits` checks that such a decision does not wait at all. There, no other program
         // can delay it.
-        let (median, most) = (percentile(&open, 50), usual + self.timeout / 2);
+        let median = percentile(&open, 50);
+        let most = usual + self.timeout / 2;
         assert!(median < most, "{median:?}, and {usual:?} without a store");
     }
 
@@ -157,7 +160,8 @@ impl Outcome {
             let sent = u64::try_from(own().count()).expect("few");
             let doubtful = own().filter(|sample| sample.is_local).count();
             let doubtful = u64::try_from(doubtful).expect("few");
-            let (mut asked, mut counted) = (0, 0);
+            let mut asked = 0;
+            let mut counted = 0;
             eventually("the store judges", || {
                 let response = connection.get("/", &[&client_field(client)]);
                 // This request is counted, too.

@@ -63,7 +63,8 @@ fn what_is_admitted_while_answers_are_late_is_counted_once() {
         let store = on(&wire).await;
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
         wire.set(LATE);
-        let (mut admitted, mut alone) = (0, 0);
+        let mut admitted = 0;
+        let mut alone = 0;
         for _ in 0..300 {
             let (is_admitted, source) = ask(&store, charge(1, &daily, 1)).await;
             admitted += u64::from(is_admitted);
@@ -83,7 +84,8 @@ fn reports_beyond_the_limit_count_once_if_all_answers_are_late() {
         let redis = Redis::start(Options::default());
         let wire = Wire::to(redis.port());
         let daily = |limit| Algorithm::FixedWindow(FixedWindow::new(quota(limit, Span::DAY)));
-        let (narrow, wide) = (daily(100), daily(1000));
+        let narrow = daily(100);
+        let wide = daily(1000);
         // The second node does not know the client when its limit is used up.
         let stores = [on(&wire).await, on(&wire).await];
         let report = async |store: &Store, units| {
@@ -134,7 +136,8 @@ async fn hold_a_rate(redis: &Redis, algorithm: &Algorithm, principal: u64) {
     let wire = Wire::to(redis.port());
     let stores = [on(&wire).await, on(&wire).await, on(&wire).await, on(&wire).await];
     wire.set(LATE);
-    let (begin, mut admitted) = (now(), 0_u32);
+    let begin = now();
+    let mut admitted = 0_u32;
     while begin.elapsed() < RUN {
         for store in &stores {
             admitted += u32::from(ask(store, charge(principal, algorithm, 1)).await.0);
@@ -194,7 +197,8 @@ fn units_that_a_late_answer_leases_are_given_back() {
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
         let consistency = Consistency { mode: StoreMode::Leased, ..Consistency::default() };
         let leased = Charge { consistency, ..charge(1, &daily, 1) };
-        let (mut admitted, mut alone) = (0, 0);
+        let mut admitted = 0;
+        let mut alone = 0;
         for round in 0..120 {
             wire.set(if round % 3 == 2 { LATE } else { Fault::None });
             let (is_admitted, source) = ask(&store, leased).await;
@@ -277,7 +281,8 @@ fn what_gateways_admit_that_stand_still_for_moments_is_counted_once() {
     let redis = Redis::start(Options::default());
     let (admitted, alone, gateways) = through_stops(&redis, &policy);
     let mut client = gateways[0].client();
-    let (mut asked, mut counted) = (0, 0);
+    let mut asked = 0;
+    let mut counted = 0;
     eventually("Redis has counted all", || {
         let response = client.get("/", &["X-Client: client-0"]);
         asked += 1;

@@ -248,7 +248,8 @@ fn a_ban_that_is_imposed_without_the_store_holds_at_once_and_is_told_for_what_is
         let (redis, wire, gateway) = wired(&policy);
         let other = node(&format!("url: \"{}\"", redis.url()), &policy);
         wait_for_store(&other);
-        let (mut client, mut elsewhere) = (gateway.client(), other.client());
+        let mut client = gateway.client();
+        let mut elsewhere = other.client();
         assert_eq!(statuses(&mut client, "X-Client: ann"), [200; 2]);
         cut(&wire, &gateway);
         let is_banned = |client: &mut Client| {

@@ -194,7 +194,8 @@ fn a_raised_limit_ends_a_refusal_in_every_mode_and_a_lowered_one_begins_it() {
     for mode in ["exact", "leased", "write_back"] {
         let gateways = pair(&format!("url: \"{}\"", redis.url()), &format!("store_mode: {mode}"));
         let mut clients = gateways.each_ref().map(Gateway::client);
-        let (name, field) = (mode, format!("X-Client: {mode}"));
+        let name = mode;
+        let field = format!("X-Client: {mode}");
         let refused = |clients: &mut [Client; 2]| {
             clients.each_mut().map(|client| client.get("/", &[&field]).status == 429)
         };

@@ -113,7 +113,8 @@ async fn compare(
     let clients = Clients::new(ClientSettings::default(), [], secret);
     let count = random.usize(1..=4);
     let policies: Vec<_> = (0..count).map(|index| policy(random, index)).collect();
-    let (mut leases, mut refused) = (Vec::new(), 0);
+    let mut leases = Vec::new();
+    let mut refused = 0;
     for number in 0..requests {
         let mut headers = HeaderMap::new();
         if random.u8(..8) > 0 {

@@ -58,7 +58,8 @@ fn a_request_that_one_store_refuses_consumes_nothing_at_another() {
             let store = Rc::new(open(&settings).await);
             let clock = Clock::System;
             store.apply(&[charge_of(ALL, 1, &all, BURST / 2)], clock.now()).await;
-            let (before, start) = (remaining(&store, &all).await, clock.now());
+            let before = remaining(&store, &all).await;
+            let start = clock.now();
             let ask = |connection| spawn_local(refused(Rc::clone(&store), connection, all.clone()));
             let tasks: Vec<_> = (0..CONNECTIONS).map(ask).collect();
             for task in tasks {

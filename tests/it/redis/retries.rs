@@ -52,7 +52,8 @@ async fn assert_told(settings: &RedisSettings, store: &Store, charges: &[Charge<
     let exact: Vec<_> = charges.iter().map(|it| in_mode(StoreMode::Exact, *it)).collect();
     let fresh = open(settings).await;
     let truth = wait(&fresh, &exact).await.expect("it is refused by Redis, too");
-    let (told, truth) = (Duration::from(told), Duration::from(truth));
+    let told = Duration::from(told);
+    let truth = Duration::from(truth);
     assert!(told >= truth, "{what}: {told:?} is told, and Redis says {truth:?}");
     assert!(told <= truth + PATIENCE, "{what}: {told:?} is told, and Redis says {truth:?}");
 }
@@ -75,7 +76,8 @@ fn a_wait_includes_what_other_nodes_have_counted_since() {
     run(async {
         let redis = Redis::start(Options::default());
         let settings = settings(&redis);
-        let (first, second) = (short(2), daily(10));
+        let first = short(2);
+        let second = daily(10);
         let charges = [charge_of(CLIENT, 0, &first, 2), charge_of(CLIENT, 1, &second, 5)];
         let store = open(&settings).await;
         assert_eq!(wait(&store, &charges).await, None);
@@ -94,7 +96,8 @@ fn a_wait_includes_the_policies_beside_one_that_this_node_counts() {
         run(async {
             let redis = Redis::start(Options::default());
             let settings = settings(&redis);
-            let (first, second) = (short(20), daily(100));
+            let first = short(20);
+            let second = daily(100);
             let own = in_mode(mode, charge_of(CLIENT, 0, &first, 1));
             let charges = [own, charge_of(CLIENT, 1, &second, 1)];
             let store = open(&settings).await;
@@ -116,7 +119,8 @@ fn a_wait_includes_the_limit_beside_a_ban() {
         let redis = Redis::start(Options::default());
         let settings = settings(&redis);
         let ban = Ban::new(Span::from_secs(5), Span::from_secs(60)).expect(FITS);
-        let (limit, ban) = (daily(3), Algorithm::Ban(ban));
+        let limit = daily(3);
+        let ban = Algorithm::Ban(ban);
         let banned = in_mode(StoreMode::Leased, charge_of(CLIENT, 1, &ban, 1));
         let charges = [in_mode(StoreMode::Leased, charge_of(CLIENT, 0, &limit, 3)), banned];
         let store = open(&settings).await;
@@ -139,7 +143,8 @@ fn a_certain_wait_costs_no_call() {
         let redis = Redis::start(Options::default());
         let settings = settings(&redis);
         let quota = Quota::new(1, Span::DAY).expect(FITS);
-        let (day, short) = (Algorithm::FixedWindow(FixedWindow::new(quota)), short(1000));
+        let day = Algorithm::FixedWindow(FixedWindow::new(quota));
+        let short = short(1000);
         let charges = [charge_of(CLIENT, 0, &day, 1), charge_of(CLIENT, 1, &short, 1)];
         let store = open(&settings).await;
         assert_eq!(wait(&store, &charges).await, None);

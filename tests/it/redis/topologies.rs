@@ -138,7 +138,8 @@ fn behind_tls(made: &Arc<Certificates>) -> Options {
 /// gateway presents the certificate of `known`, if there is one.
 fn by_tls(url: &str, trusted: &Certificates, known: Option<&Certificates>) -> String {
     let own = known.map(|own| format!(", cert: {:?}, key: {:?}", own.client(), own.client_key()));
-    let (ca, own) = (trusted.ca(), own.unwrap_or_default());
+    let ca = trusted.ca();
+    let own = own.unwrap_or_default();
     format!("url: \"{url}\", tls: {{ ca: {ca:?}{own} }}")
 }
 
@@ -159,7 +160,8 @@ fn is_no_store(store: &str, why: &str) {
 
 #[test]
 fn a_server_behind_tls_that_is_not_to_be_trusted_is_no_store() {
-    let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));
+    let redis = over_tls(LOOPBACK);
+    let other = over_tls(LOOPBACK);
     let made = redis.certificates();
     is_no_store(&by_tls(&redis.url(), other.certificates(), Some(made)), "certificate");
 }
@@ -194,7 +196,8 @@ fn a_server_behind_tls_with_a_certificate_for_a_name_that_the_settings_name() {
 
 #[test]
 fn a_server_behind_tls_that_does_not_know_us_is_no_store() {
-    let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));
+    let redis = over_tls(LOOPBACK);
+    let other = over_tls(LOOPBACK);
     for known in [None, Some(other.certificates())] {
         is_no_store(&by_tls(&redis.url(), redis.certificates(), known), "redis is away");
     }

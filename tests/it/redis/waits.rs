@@ -79,7 +79,9 @@ async fn in_time<T>(mut future: Pin<&mut impl Future<Output = T>>, what: &str) -
 
 /// Makes decisions for this time.
 async fn endure(store: &Store, what: &str) {
-    let (begin, mut waited, mut alone) = (now(), 0, 0);
+    let begin = now();
+    let mut waited = 0;
+    let mut alone = 0;
     while begin.elapsed() < LASTS {
         let asked = ask(store, what).await;
         waited += usize::from(!asked.at_once);

@@ -142,7 +142,8 @@ fn crowded_log(policies: usize) -> String {
     for minute in 0..5 {
         for route in 0..policies {
             for client in std::iter::repeat_n(0, route % 40).chain(0..25) {
-                let (minute, second) = (minute * 12 + client / 3, client * 2);
+                let minute = minute * 12 + client / 3;
+                let second = client * 2;
                 let _ = writeln!(
                     log,
                     "2001:db8:aaaa:{client:04x}:cccc:dddd:eeee:ffff - - [21/Nov/2026:07:{minute:02}:{second:02} +0000] \

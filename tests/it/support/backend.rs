@@ -77,7 +77,8 @@ impl Backend {
 
     fn run(&mut self, listener: TcpListener) {
         let (stop, stopped) = watch::channel(false);
-        let (speaks, counts) = (self.speaks.clone(), Arc::clone(&self.counts));
+        let speaks = self.speaks.clone();
+        let counts = Arc::clone(&self.counts);
         let thread = thread::spawn(move || {
             let mut builder = tokio::runtime::Builder::new_current_thread();
             let runtime = builder.enable_all().build_local(Default::default()).expect("a runtime");
@@ -146,7 +147,9 @@ async fn accept(
         };
         let Ok((stream, _)) = accepted else { continue };
         counts.connections.fetch_add(1, Ordering::SeqCst);
-        let (speaks, counts, stopped) = (speaks.clone(), Arc::clone(&counts), stopped.clone());
+        let speaks = speaks.clone();
+        let counts = Arc::clone(&counts);
+        let stopped = stopped.clone();
         connections.push(spawn_local(async move {
             match speaks {
                 Speaks::Http1 => serve_http1(stream, counts, stopped).await,

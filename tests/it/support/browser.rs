@@ -51,7 +51,8 @@ impl Browser {
         // The pipe is read to its end, so that the browser never waits for room.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         let socket = open(&address);
-        let (session, events) = (None, Vec::new());
+        let session = None;
+        let events = Vec::new();
         let mut browser = Self { process, socket, session, calls: 0, events, _profile: profile };
         let page = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": page["targetId"], "flatten": true });

@@ -25,7 +25,8 @@ impl Certificates {
         params.distinguished_name.push(DnType::CommonName, "the authority of a test");
         let key = KeyPair::generate().expect("a key");
         let authority = params.self_signed(&key).expect("a certificate");
-        let (directory, issuer) = (directory.to_owned(), Issuer::new(params, key));
+        let directory = directory.to_owned();
+        let issuer = Issuer::new(params, key);
         let made = Self { directory, _temporary: None, issuer };
         fs::write(made.ca(), authority.pem()).expect("a file");
         for (name, certificate, key) in [
@@ -47,7 +48,8 @@ impl Certificates {
     /// Another certificate for this name and its key, in files with that name.
     pub(crate) fn sign(&self, name: &str) -> (PathBuf, PathBuf) {
         let file = |end: &str| self.directory.join(format!("{name}{end}"));
-        let (certificate, key) = (file(".pem"), file("-key.pem"));
+        let certificate = file(".pem");
+        let key = file("-key.pem");
         sign(&self.issuer, name, &certificate, &key);
         (certificate, key)
     }

@@ -38,12 +38,16 @@ impl Endpoint {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let (frames, connections) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
-        let (log, count, serve) = (Arc::clone(&frames), Arc::clone(&connections), Arc::new(serve));
+        let frames = Arc::default();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let log = Arc::clone(&frames);
+        let count = Arc::clone(&connections);
+        let serve = Arc::new(serve);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let number = count.fetch_add(1, Ordering::SeqCst);
-                let (log, serve) = (Arc::<Mutex<Vec<Frame>>>::clone(&log), Arc::clone(&serve));
+                let log = Arc::<Mutex<Vec<Frame>>>::clone(&log);
+                let serve = Arc::clone(&serve);
                 thread::spawn(move || {
                     if let Ok(mut connection) = Frames::accepted(stream) {
                         let log = |frame| log.lock().expect("no thread panics with it").push(frame);

@@ -200,8 +200,8 @@ impl Gateway {
 
     fn start_by(mut command: Command, yaml: &str, format: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let (file, access_log) =
-            (directory.path().join("gateway.yaml"), directory.path().join("access.log"));
+        let file = directory.path().join("gateway.yaml");
+        let access_log = directory.path().join("access.log");
         std::fs::write(&file, format!("{yaml}{}", telemetry(&access_log, format))).expect("a file");
         command.arg("run").arg("-c").arg(&file);
         let lines = yaml.lines().filter(|line| !line.starts_with('#'));
@@ -211,7 +211,8 @@ impl Gateway {
 
     /// Replaces the configuration file, as editors do.
     pub(crate) fn rewrite(&self, yaml: &str) {
-        let (file, new) = (self.file(), self.directory.path().join("new"));
+        let file = self.file();
+        let new = self.directory.path().join("new");
         let yaml = format!("{yaml}{}", telemetry(&self.access_log, "json"));
         std::fs::write(&new, yaml).expect("a file");
         std::fs::rename(new, file).expect("both are in one directory");

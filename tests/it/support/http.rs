@@ -74,7 +74,9 @@ impl Answer {
         let (head, body) = response.into_parts();
         let body = body.collect().await?;
         let trailers = body.trailers().cloned().unwrap_or_default();
-        let (status, version, headers) = (head.status, head.version, head.headers);
+        let status = head.status;
+        let version = head.version;
+        let headers = head.headers;
         Ok(Self { status, version, headers, body: body.to_bytes(), trailers })
     }
 }

@@ -49,7 +49,9 @@ impl Load {
         let connections = plan.addresses.len() * plan.connections;
         let answered: Arc<[AtomicUsize]> = (0..connections).map(|_| AtomicUsize::new(0)).collect();
         let threads = addresses.enumerate().map(|(first, address)| {
-            let (stop, answered, plan) = (Arc::clone(&stop), Arc::clone(&answered), plan.clone());
+            let stop = Arc::clone(&stop);
+            let answered = Arc::clone(&answered);
+            let plan = plan.clone();
             thread::spawn(move || ask(address, first, &plan, (&stop, &answered[first])))
         });
         Self { threads: threads.collect(), answered, stop }

@@ -62,12 +62,14 @@ impl Origin {
         let address = listener.local_addr().expect("an address");
         let received = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));
-        let (log, count, serve) =
-            (Arc::clone(&received), Arc::clone(&connections), Arc::new(serve));
+        let log = Arc::clone(&received);
+        let count = Arc::clone(&connections);
+        let serve = Arc::new(serve);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::SeqCst);
-                let (log, serve) = (Arc::clone(&log), Arc::clone(&serve));
+                let log = Arc::clone(&log);
+                let serve = Arc::clone(&serve);
                 thread::spawn(move || {
                     let mut writer = stream.try_clone().expect("a second handle");
                     let mut reader = BufReader::new(stream);

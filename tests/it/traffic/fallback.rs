@@ -29,7 +29,8 @@ fn closing() -> Origin {
 /// Nothing was sent, so every request may go to the fallback, and none takes from the budget.
 #[test]
 fn all_requests_to_a_closed_port_go_to_the_fallback() {
-    let (closed, spare) = (Reserved::new(), saying("spare"));
+    let closed = Reserved::new();
+    let spare = saying("spare");
     let gateway = start(closed.address(), &spare, "connect", "");
     let mut client = gateway.client();
     for n in 0..40 {
@@ -77,7 +78,8 @@ fn only_causes_that_the_route_names_lead_to_the_fallback() {
 
 #[test]
 fn a_request_that_was_sent_goes_to_the_fallback_only_if_it_may_be_sent_again() {
-    let (app, spare) = (failing("503 Service Unavailable"), saying("spare"));
+    let app = failing("503 Service Unavailable");
+    let spare = saying("spare");
     let small = vec![b'x'; 60_000];
     let large = vec![b'x'; 70_000];
     for (route, method, body, got) in [
@@ -96,7 +98,8 @@ fn a_request_that_was_sent_goes_to_the_fallback_only_if_it_may_be_sent_again() {
 /// The retries come first, and the fallback gets one attempt.
 #[test]
 fn the_fallback_follows_the_last_retry_and_is_the_end() {
-    let (app, spare) = (failing("503 Service Unavailable"), failing("503 Service Unavailable"));
+    let app = failing("503 Service Unavailable");
+    let spare = failing("503 Service Unavailable");
     let gateway = start(app.address(), &spare, "\"503\"", "retries: { attempts: 2 }");
     assert_eq!(gateway.client().get("/", &[]).status, 503);
     assert_eq!((app.received().len(), spare.received().len()), (3, 1));
@@ -106,7 +109,8 @@ fn the_fallback_follows_the_last_retry_and_is_the_end() {
 /// The first ten requests and a fifth of the others may be sent twice, and one each second.
 #[test]
 fn fallbacks_of_requests_that_were_sent_stay_in_the_retry_budget() {
-    let (app, spare) = (failing("503 Service Unavailable"), saying("spare"));
+    let app = failing("503 Service Unavailable");
+    let spare = saying("spare");
     let gateway = start(app.address(), &spare, "\"503\"", "");
     let mut client = gateway.client();
     let statuses: Vec<_> = (0..200).map(|_| client.get("/", &[]).status).collect();

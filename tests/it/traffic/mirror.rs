@@ -36,7 +36,8 @@ fn silent() -> (Origin, mpsc::Sender<()>) {
 
 #[test]
 fn a_copy_has_the_head_and_the_body_of_its_request() {
-    let (app, shadow) = (saying("app"), saying("shadow"));
+    let app = saying("app");
+    let shadow = saying("shadow");
     let gateway = start(&app, &shadow, "methods: [GET, POST]");
     let mut client = gateway.client();
     let body = vec![b'x'; 60_000];
@@ -50,7 +51,8 @@ fn a_copy_has_the_head_and_the_body_of_its_request() {
         received.into_iter().find(|it| it.line().contains(path)).expect("it was received")
     };
     for path in ["/a?b=c", "/p", "/c"] {
-        let (original, copy) = (find(app.received(), path), find(shadow.received(), path));
+        let original = find(app.received(), path);
+        let copy = find(shadow.received(), path);
         assert_eq!((original.line(), &original.body), (copy.line(), &copy.body));
         for name in ["x-a", "host", "x-forwarded-for", "x-request-id", "via"] {
             assert_eq!(original.fields(name), copy.fields(name), "{path} {name}");
@@ -78,7 +80,8 @@ fn copies_go_over_http2_too() {
             let mut seen = backend.seen().into_iter();
             seen.rfind(|it| it.uri.ends_with(path)).expect("it was received")
         };
-        let (original, copy) = (find(&app), find(&shadow));
+        let original = find(&app);
+        let copy = find(&shadow);
         assert_eq!(original.body, copy.body, "{path}");
         for name in ["x-a", "x-forwarded-for", "via", "x-request-id", "content-length"] {
             assert_eq!(original.headers.get(name), copy.headers.get(name), "{path} {name}");
@@ -88,7 +91,8 @@ fn copies_go_over_http2_too() {
 
 #[test]
 fn only_requests_that_the_mirror_names_are_copied() {
-    let (app, shadow) = (saying("app"), saying("shadow"));
+    let app = saying("app");
+    let shadow = saying("shadow");
     let gateway = start(&app, &shadow, "max_body: 1KiB");
     let mut client = gateway.client();
     client.request("POST", "/post", &[], b"body");
@@ -198,7 +202,8 @@ fn the_answer_is_read_up_to_a_bound() {
 /// A client that leaves in the middle of its body leaves no copy behind.
 #[test]
 fn a_body_that_breaks_off_is_not_copied() {
-    let (app, shadow) = (saying("app"), saying("shadow"));
+    let app = saying("app");
+    let shadow = saying("shadow");
     let gateway = start(&app, &shadow, "methods: [POST], max_in_flight: 1");
     for _ in 0..3 {
         let mut client = gateway.client();

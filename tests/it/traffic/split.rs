@@ -18,7 +18,8 @@ fn upstreams(v1: &Origin, v2: &Origin) -> [(&'static str, String); 2] {
 /// Acceptance 8 of the contract, and the same clients on another node and after a restart.
 #[test]
 fn a_share_that_grows_keeps_its_clients_on_all_nodes() {
-    let (v1, v2) = (saying("v1"), saying("v2"));
+    let v1 = saying("v1");
+    let v2 = saying("v2");
     let start = |share: u32| {
         let to = format!("{{ v1: {}, v2: {share} }}", 100 - share);
         let route = format!("split: {{ to: {to}, by: {{ first: [\"cookie:sid\", ip] }} }}");
@@ -40,7 +41,8 @@ fn a_share_that_grows_keeps_its_clients_on_all_nodes() {
 
 #[test]
 fn a_reload_changes_the_shares() {
-    let (v1, v2) = (saying("v1"), saying("v2"));
+    let v1 = saying("v1");
+    let v2 = saying("v2");
     let text = |shares: &str| {
         let route = format!("split: {{ to: {{ {shares} }}, by: \"cookie:sid\" }}");
         yaml(&upstreams(&v1, &v2), &route, "")
@@ -53,7 +55,8 @@ fn a_reload_changes_the_shares() {
 
 #[test]
 fn requests_without_the_key_go_to_all_upstreams() {
-    let (v1, v2) = (saying("v1"), saying("v2"));
+    let v1 = saying("v1");
+    let v2 = saying("v2");
     for by in ["", ", by: \"cookie:sid\""] {
         let route = format!("split: {{ to: {{ v1: 50, v2: 50 }}{by} }}");
         let gateway = gateway(&upstreams(&v1, &v2), &route, "");
@@ -124,7 +127,8 @@ fn an_elastic_limit_uses_the_headroom_of_the_chosen_upstream() {
 
 #[test]
 fn explain_and_the_table_of_routes_show_the_split() {
-    let (v1, v2) = (saying("v1"), saying("v2"));
+    let v1 = saying("v1");
+    let v2 = saying("v2");
     let route = "split: { to: { v1: 70, v2: 30 }, by: \"cookie:sid\" }";
     let gateway = gateway(&upstreams(&v1, &v2), route, "");
     let file = gateway.file();

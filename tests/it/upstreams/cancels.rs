@@ -129,7 +129,8 @@ fn responses_that_are_rejected_do_not_affect_others() {
 fn a_response_that_has_arrived_is_not_reset() {
     let endpoint = Endpoint::serving(|_, connection, log| {
         while let Ok(Some(frame)) = connection.next() {
-            let (stream, is_request) = (frame.stream, frame.ends_stream());
+            let stream = frame.stream;
+            let is_request = frame.ends_stream();
             log(frame);
             if is_request {
                 connection.send(&[head_of(stream, 5), data(stream, 0, b"hello")].concat());

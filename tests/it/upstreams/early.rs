@@ -97,7 +97,8 @@ fn an_upload_to_an_endpoint_of_http_1_ends_with_its_response() {
 fn an_upload_that_breaks_off_after_its_response_has_begun_ends_the_stream() {
     let (sender, ended) = mpsc::channel();
     let origin = Origin::serving(move |stream, _| {
-        let (mut head, mut rest) = ([0], Vec::new());
+        let mut head = [0];
+        let mut rest = Vec::new();
         while !rest.ends_with(b"\r\n\r\n") {
             if !stream.read(&mut head).is_ok_and(|count| count > 0) {
                 return;

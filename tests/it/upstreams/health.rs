@@ -104,7 +104,8 @@ fn an_endpoint_at_which_requests_fail_is_ejected_for_a_time() {
 
 #[test]
 fn an_endpoint_that_cannot_be_connected_to_is_ejected_and_no_request_fails() {
-    let (closed, other) = (Reserved::new(), Origin::hello());
+    let closed = Reserved::new();
+    let other = Origin::hello();
     let endpoints = [closed.address(), other.address()].map(|address| format!("http://{address}"));
     let gateway = gateway(&endpoints, "eject: { consecutive_errors: 2 }", "");
     eventually("it is ejected", || {

@@ -36,7 +36,8 @@ fn closing_first(times: usize) -> Origin {
 /// No byte was sent to a closed port, so every request can go to another endpoint.
 #[test]
 fn a_request_to_a_closed_port_goes_to_another_endpoint() {
-    let (origin, closed) = (Origin::hello(), [Reserved::new(), Reserved::new()]);
+    let origin = Origin::hello();
+    let closed = [Reserved::new(), Reserved::new()];
     let endpoints = [closed[0].address(), origin.address(), closed[1].address()].map(http);
     for balance in ["least_requests", "round_robin", "random", "{ hash: header:x-key }"] {
         let gateway = gateway(&endpoints, &format!("balance: {balance}"), "");
@@ -135,7 +136,8 @@ fn a_chunked_body_is_sent_again_too() {
 
 #[test]
 fn another_endpoint_is_preferred() {
-    let (bad, good) = (answering_first("503 Service Unavailable", 999), Origin::hello());
+    let bad = answering_first("503 Service Unavailable", 999);
+    let good = Origin::hello();
     let endpoints = [bad.address(), good.address()].map(http);
     let gateway = gateway(&endpoints, "balance: round_robin", "retries: { attempts: 1 }");
     let mut client = gateway.client();

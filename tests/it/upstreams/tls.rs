@@ -94,7 +94,8 @@ fn the_protocol_is_negotiated() {
 fn only_a_certificate_for_the_name_by_a_trusted_authority_is_accepted() {
     let secure = Secure::start("backend.test", &["h2"], false);
     let stranger = Secure::start("backend.test", &["h2"], false);
-    let (ca, other) = (secure.ca(), stranger.ca());
+    let ca = secure.ca();
+    let other = stranger.ca();
     assert_untrusted(&secure.gateway("127.0.0.1", &ca));
     assert_untrusted(&secure.gateway("localhost", &ca));
     assert_untrusted(&secure.gateway("127.0.0.1", &format!("{other}, server_name: backend.test")));
@@ -107,7 +108,8 @@ fn only_a_certificate_for_the_name_by_a_trusted_authority_is_accepted() {
 #[test]
 fn an_endpoint_that_requests_a_client_certificate_gets_it() {
     let secure = Secure::start("127.0.0.1", &["h2", "http/1.1"], true);
-    let (cert, key) = (secure.made.client(), secure.made.client_key());
+    let cert = secure.made.client();
+    let key = secure.made.client_key();
     let with =
         secure.gateway("127.0.0.1", &format!("{}, cert: {cert:?}, key: {key:?}", secure.ca()));
     assert_eq!(with.client().get("/", &[]).status, 200);

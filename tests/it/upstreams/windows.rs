@@ -44,10 +44,8 @@ fn when_a_connection_is_full_another_one_is_opened() {
     let backend = Backend::start(Speaks::Http2 { max_streams: 1000 });
     let gateway = gateway(&[format!("h2c://{}", backend.address())], "", "");
     block_on(async {
-        let (first, second) = (
-            Http::prior_knowledge(gateway.address()).await,
-            Http::prior_knowledge(gateway.address()).await,
-        );
+        let first = Http::prior_knowledge(gateway.address()).await;
+        let second = Http::prior_knowledge(gateway.address()).await;
         // The number of streams is known after the endpoint's settings.
         assert_eq!(first.get("/").await.status, 200);
         let never = || request("GET", "/never", nothing());

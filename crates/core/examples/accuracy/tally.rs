@@ -30,7 +30,9 @@ impl Tally {
     }
 
     fn judge(&mut self, requests: &[Timestamp], algorithm: &Algorithm) {
-        let (mut state, mut truth, mut ideal) = (None, Ideal::default(), Ideal::default());
+        let mut state = None;
+        let mut truth = Ideal::default();
+        let mut ideal = Ideal::default();
         for &now in requests {
             let (next, verdict) = algorithm.apply(state.as_ref(), Op::Take(1), now);
             state = next.or(state);

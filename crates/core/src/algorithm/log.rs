@@ -129,7 +129,8 @@ impl<'l> Tail<'l> {
 
     fn pack(self, entries: impl Iterator<Item = Entry>) -> Log {
         let mut packed = Vec::with_capacity(self.packed.len() + MAX_ENTRY_BYTES);
-        let (mut newest, mut units) = (self.base, 0_u64);
+        let mut newest = self.base;
+        let mut units = 0_u64;
         for entry in entries.filter(|entry| entry.units > 0) {
             write(entry.at.since(newest).as_micros(), &mut packed);
             write(entry.units, &mut packed);

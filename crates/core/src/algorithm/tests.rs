@@ -64,7 +64,8 @@ fn raised(algorithm: &Algorithm, more: u64) -> Algorithm {
 /// The documented bound: the most units in any time of `span_us`, in parts of a unit. A
 /// unit has as many parts as the window has microseconds.
 fn bound(algorithm: &Algorithm, span_us: u64) -> Option<u64> {
-    let (limit, window_us) = (algorithm.limit(), algorithm.window().as_micros());
+    let limit = algorithm.limit();
+    let window_us = algorithm.window().as_micros();
     let paced = limit * span_us;
     match algorithm {
         Algorithm::SlidingWindow(_) => (span_us <= window_us).then_some(limit * window_us + paced),
@@ -143,7 +144,8 @@ proptest! {
         delay in 0..8_usize,
     ) {
         let mut counter = Counter::new(&algorithm);
-        let (mut kept, mut waiting) = (Vec::new(), Vec::new());
+        let mut kept = Vec::new();
+        let mut waiting = Vec::new();
         for (step, &(now, cost)) in schedule.iter().enumerate() {
             if counter.apply(Op::Take(cost), now).admitted {
                 if given[step] { waiting.push((step, now, cost)) } else { kept.push((now, cost)) }
@@ -166,7 +168,8 @@ proptest! {
         jumps in prop::collection::vec(prop_oneof![3 => Just(0), 1 => 0..4000_u64], 60),
     ) {
         let mut counter = Counter::new(&algorithm);
-        let (mut latest, mut admitted) = (Timestamp::default(), Vec::new());
+        let mut latest = Timestamp::default();
+        let mut admitted = Vec::new();
         for (&(now, cost), back_us) in schedule.iter().zip(jumps) {
             let now = now.minus(Span::from_micros(back_us));
             if counter.apply(Op::Take(cost), now).admitted {
@@ -319,10 +322,8 @@ proptest! {
         // The same state, written under the higher limit, and judged under the lower one.
         let (written, end) = Counter::after(&higher, &schedule);
         let lowered = Counter { algorithm: &algorithm, state: written.state.clone() };
-        let (used, remaining) = (
-            higher.capacity() - written.ask(Op::Peek, end).1.remaining,
-            lowered.ask(Op::Peek, end).1.remaining,
-        );
+        let used = higher.capacity() - written.ask(Op::Peek, end).1.remaining;
+        let remaining = lowered.ask(Op::Peek, end).1.remaining;
         prop_assert!(remaining <= algorithm.capacity().saturating_sub(used) + slack);
     }
 }

@@ -99,7 +99,8 @@ mod tests {
         let hasher = BuildHasherDefault::<IdHasher>::default();
         let mut random = fastrand::Rng::with_seed(1);
         for is_random in [true, false] {
-            let (mut lower, mut upper) = (vec![0_u32; 4096], vec![0_u32; 128]);
+            let mut lower = vec![0_u32; 4096];
+            let mut upper = vec![0_u32; 128];
             for bits in 0..65_536 {
                 let id = KeyId::from_bits(if is_random { random.u64(..) } else { bits });
                 let hash = hasher.hash_one(id);

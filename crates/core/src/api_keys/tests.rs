@@ -26,7 +26,8 @@ fn a_new_key_has_the_form_that_scanners_search_for() {
 #[test]
 fn two_keys_have_nothing_in_common() {
     let form = KeyForm::default();
-    let (one, other) = (NewKey::generate(&form), NewKey::generate(&form));
+    let one = NewKey::generate(&form);
+    let other = NewKey::generate(&form);
     assert!(one.id != other.id && one.text != other.text && one.digest != other.digest);
     let again = NewKey::with_id(&form, one.id);
     assert!(again.id == one.id && again.text != one.text);

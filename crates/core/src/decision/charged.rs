@@ -75,7 +75,10 @@ impl Charged {
             (false, Some(plan)) => ChargedLimit::Plan(plan),
             (false, None) => ChargedLimit::Own,
         };
-        let (client, cost, source, at) = (report.client, report.cost, report.source, report.at);
+        let client = report.client;
+        let cost = report.cost;
+        let source = report.source;
+        let at = report.at;
         Some(Self { policy: policy.counter, client, limit, is_beyond, cost, source, at })
     }
 
@@ -152,8 +155,11 @@ mod tests {
     const HOUR: Span = Span::from_secs(3600);
 
     fn admitted() -> Answer {
-        let (limit, remaining, retry) = (100, 80, Retry::Now);
-        let (reset_after, delay) = (Span::SECOND, Span::ZERO);
+        let limit = 100;
+        let remaining = 80;
+        let retry = Retry::Now;
+        let reset_after = Span::SECOND;
+        let delay = Span::ZERO;
         let admitted = true;
         Answer::of_store(Verdict { admitted, limit, remaining, retry, reset_after, delay })
     }
@@ -192,8 +198,8 @@ mod tests {
     #[test]
     fn a_charge_is_found_again_by_its_report() {
         for claim in claims() {
-            let (charge, report) =
-                (claim.within(), claim.report(&admitted(), None, Timestamp::default()));
+            let charge = claim.within();
+            let report = claim.report(&admitted(), None, Timestamp::default());
             let report = match &claim.instead {
                 None => report,
                 // The store has judged by this limit.
@@ -229,7 +235,8 @@ mod tests {
         };
         let before = with(&[("free", 10), ("pro", 500)]);
         let key = Key { principal: Principal::from_bits(7), counter: before.counter };
-        let (policy, limit) = (Arc::new(before), LimitChoice::Plan(1));
+        let policy = Arc::new(before);
+        let limit = LimitChoice::Plan(1);
         let claim = Claim::known(policy, key, limit, 5);
         let charged = Charged::of(&claim.report(&admitted(), None, Timestamp::default()))
             .expect("it is admitted");
@@ -250,7 +257,8 @@ mod tests {
         let elastic = Elastic { beyond, latency_below: None, in_flight_below_percent: None };
         let policy = Policy { elastic: Some(elastic), ..policy("p", 100, HOUR) };
         let key = Key { principal: Principal::from_bits(7), counter: policy.counter };
-        let (policy, limit) = (Arc::new(policy), LimitChoice::Own);
+        let policy = Arc::new(policy);
+        let limit = LimitChoice::Own;
         let claim = Claim::known(policy, key, limit, 5);
         let report = claim.report(&admitted(), None, Timestamp::default());
         let charged = Charged::of(&Report { ruling: Ruling::Elastic, ..report });

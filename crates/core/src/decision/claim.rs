@@ -225,7 +225,8 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         P: Clone,
     {
         let Answer { verdict: ref counted, source, at } = *counted;
-        let (algorithm, widest) = (self.algorithm(), self.widest());
+        let algorithm = self.algorithm();
+        let widest = self.widest();
         // One counter has two thresholds at a constant distance. A node that decides
         // without the store counts its share of both.
         let counts = |capacity: u64| match source {

@@ -89,7 +89,8 @@ impl<'r> Claims<&'r Arc<Policy>> {
         subject: &Subject<'_, '_>,
         mut skip: impl FnMut(&'r Arc<Policy>, Skip),
     ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
-        let (mut list, mut lacking) = (ClaimList::new(), Lacking::new());
+        let mut list = ClaimList::new();
+        let mut lacking = Lacking::new();
         let mut last = LastPrincipal::default();
         for policy in policies {
             let policy = subject.judging(policy);

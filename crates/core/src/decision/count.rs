@@ -85,7 +85,8 @@ mod tests {
     #[tokio::test]
     async fn each_claim_is_counted_alone_also_beyond_its_limit() {
         let limiter = RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(100))));
-        let (small, large) = (policy("small", 3), policy("large", 100));
+        let small = policy("small", 3);
+        let large = policy("large", 100);
         let now = Timestamp::from_micros(60_000_000);
         let decision = limiter.count_known([claim(&small, 5), claim(&large, 5)], now).await;
         let rulings: Vec<_> = decision.reports.iter().map(|it| it.ruling).collect();

@@ -71,7 +71,8 @@ impl<'s> Judge<'s> {
             overrides::apply(overrides, misfits, &mut claims.list, (now, deadline)).await;
         }
         let mut reports = Reports::new();
-        let (list, settles) = (&claims.list, claims.settles);
+        let list = &claims.list;
+        let settles = claims.settles;
         let lease = self.reports((list, settles), &mut reports, headroom, (now, deadline)).await;
         Decision::combine(reports, mem::take(&mut claims.lacking), lease.with_spread(spread))
     }
@@ -196,7 +197,8 @@ impl<'s> Judge<'s> {
         reports: &mut [Report<P>],
         (now, deadline): Moment,
     ) {
-        let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
+        let mut punished = SmallVec::<[_; 1]>::new();
+        let mut refusals = SmallVec::<[_; 1]>::new();
         for (claim, report) in claims.iter().zip(reports) {
             if is_punished((claim, &*report)) {
                 if let Some(refusal) = claim.refusal() {

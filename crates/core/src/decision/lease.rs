@@ -101,8 +101,9 @@ impl Lease {
             };
             let Charge { key, algorithm, cost, .. } = charge;
             let policy = Arc::clone(claim.policy());
-            let (algorithm, source, limit) =
-                (algorithm.clone(), report.source, report.verdict.limit);
+            let algorithm = algorithm.clone();
+            let source = report.source;
+            let limit = report.verdict.limit;
             let taken = report.at.unwrap_or(taken);
             let estimate = claim.estimate.clone();
             Some(Debt { policy, key, algorithm, cost, limit, source, taken, estimate })
@@ -132,9 +133,13 @@ impl Lease {
                 }
                 _ => continue,
             };
-            let (policy, algorithm) = (Arc::clone(policy), algorithm.clone());
-            let (limit, cost, source) = (report.verdict.limit, *cost, *source);
-            let (taken, estimate) = (report.at.unwrap_or(self.taken), None);
+            let policy = Arc::clone(policy);
+            let algorithm = algorithm.clone();
+            let limit = report.verdict.limit;
+            let cost = *cost;
+            let source = *source;
+            let taken = report.at.unwrap_or(self.taken);
+            let estimate = None;
             self.debts.push(Debt { policy, key, algorithm, cost, limit, source, taken, estimate });
         }
     }

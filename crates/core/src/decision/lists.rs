@@ -112,7 +112,9 @@ impl Quota {
     fn add<P: Borrow<Arc<Policy>>>(report: &Report<P>, list: &mut List<'_>) -> Self {
         let Report { verdict, length, .. } = report;
         let policy = report.policy.borrow();
-        let (name, limit, unit) = (Arc::clone(&policy.name), verdict.limit, policy.unit());
+        let name = Arc::clone(&policy.name);
+        let limit = verdict.limit;
+        let unit = policy.unit();
         let quoted = list.add(&name);
         list.describe(b'q', limit);
         match unit {
@@ -235,7 +237,9 @@ mod tests {
             let policies = ["a", "b", "c \"", "d"].map(|name| shared(name, 100, Span::SECOND));
             for request in requests {
                 let reports = request.iter().map(|&(policy, limit, remaining)| {
-                    let (retry, delay, reset_after) = (Retry::Now, Span::ZERO, Span::SECOND);
+                    let retry = Retry::Now;
+                    let delay = Span::ZERO;
+                    let reset_after = Span::SECOND;
                     let verdict =
                         Verdict { admitted: true, limit, remaining, retry, reset_after, delay };
                     report(&policies[policy], verdict, 1)

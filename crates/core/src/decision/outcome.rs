@@ -143,12 +143,14 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
             .max_by_key(|(_, report)| (report.verdict.retry, report.precedence()));
         if let Some((index, report)) = refused {
             let outcome = Outcome::Refuse(report.verdict.retry);
-            let (delay, binding) = (Span::ZERO, Some(index));
+            let delay = Span::ZERO;
+            let binding = Some(index);
             return Self { outcome, delay, binding, reports, lacking, lease, warned: None };
         }
         if reports.iter().any(|report| report.ruling == Ruling::FailedClosed && report.refuses()) {
             let outcome = Outcome::Unavailable(RETRY_STORE);
-            let (delay, binding) = (Span::ZERO, None);
+            let delay = Span::ZERO;
+            let binding = None;
             return Self { outcome, delay, binding, reports, lacking, lease, warned: None };
         }
         let binding = told()

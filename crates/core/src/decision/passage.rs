@@ -30,7 +30,8 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
         if !is_counted {
             return None;
         }
-        let (limit, used) = (self.verdict.limit, self.used);
+        let limit = self.verdict.limit;
+        let used = self.used;
         let share = match is_shared && policy.consistency.mode != StoreMode::Exact {
             true => shares.reached(used, limit)?,
             false => shares.passed([used.saturating_sub(self.cost), used], limit)?,

@@ -185,7 +185,9 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
 impl<P: Borrow<Arc<Policy>>> fmt::Display for Report<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { policy, verdict, used, cost, .. } = self;
-        let (name, outcome, limit) = (&policy.borrow().name, self.outcome(), verdict.limit);
+        let name = &policy.borrow().name;
+        let outcome = self.outcome();
+        let limit = verdict.limit;
         let whose = match self.owner {
             None if self.ignores_limit => " (the client's own limit is ignored)",
             None => "",

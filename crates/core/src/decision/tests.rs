@@ -39,8 +39,11 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
     let ruling = if verdict.admitted { Ruling::Admitted } else { Ruling::Refused };
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
     let window = policy.algorithm.window();
-    let (source, at, owner) = (Source::Store, None, None);
-    let (client, choice) = (Principal::from_bits(1), LimitChoice::Own);
+    let source = Source::Store;
+    let at = None;
+    let owner = None;
+    let client = Principal::from_bits(1);
+    let choice = LimitChoice::Own;
     let length = window;
     Report {
         policy,
@@ -96,7 +99,8 @@ impl Gate {
     }
 
     async fn decide_at_costs(&self, costs: &[u64], us: u64) -> Decision<&Arc<Policy>> {
-        let (list, lacking) = (self.claims(costs), Lacking::new());
+        let list = self.claims(costs);
+        let lacking = Lacking::new();
         let mut claims = Claims { list, lacking, settles: false };
         self.limiter.judge().judge(&mut claims, self.room, Timestamp::from_micros(us)).await
     }

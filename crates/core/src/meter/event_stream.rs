@@ -144,7 +144,8 @@ impl<F: Collect> EventStream<F> {
 
     /// The part after a valid prelude.
     fn after_prelude(&self) -> Option<Part> {
-        let (total, headers) = (self.number_at(0), self.number_at(4));
+        let total = self.number_at(0);
+        let headers = self.number_at(4);
         let around = u32::try_from(PRELUDE).ok()? + CHECKSUM;
         let payload = total.checked_sub(around)?.checked_sub(headers)?;
         let is_valid = headers <= MAX_HEADERS

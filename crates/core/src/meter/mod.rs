@@ -274,7 +274,8 @@ impl Meter {
             MeterSpec::Usage { api, tariff } => {
                 let reads_model = tariff.prices().is_some();
                 let counted = Counted::new(*api, headers, expected.is_some(), reads_model);
-                let (content, tariff) = (Content::new(form(headers), counted), tariff.clone());
+                let content = Content::new(form(headers), counted);
+                let tariff = tariff.clone();
                 Reading::Usage(Box::new(UsageReading { content, tariff, asked: None, expected }))
             }
             MeterSpec::Bytes { unit } => Reading::Bytes { sent: 0, unit: *unit },

@@ -228,7 +228,8 @@ proptest! {
         for spec in [json("/a"), sse(""), bytes(3)] {
             prop_assert_eq!(cost_in_chunks(&spec, &body, &sizes), cost(&spec, &body));
         }
-        let (spec, headers) = (self::body(""), fields(&[(CONTENT_TYPE, "application/jsonl")]));
+        let spec = self::body("");
+        let headers = fields(&[(CONTENT_TYPE, "application/jsonl")]);
         let whole = cost_with(&spec, &headers, &body);
         prop_assert_eq!(cost_in_chunks_with(&spec, &headers, &body, &sizes), whole);
     }

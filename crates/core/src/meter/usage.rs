@@ -225,7 +225,8 @@ impl Counted {
             let places = api.models().iter().map(|place| (*place).to_owned());
             Box::new(ModelName::new(api.with_elements(places)))
         });
-        let (places, largest) = (places.collect(), [None; COUNTERS]);
+        let places = places.collect();
+        let largest = [None; COUNTERS];
         let mut counted = Self { api, places, largest, texts, model };
         for (name, counter) in api.fields() {
             counted.count(*counter, in_field(headers, &HeaderName::from_static(name)));
@@ -260,7 +261,8 @@ impl Counted {
             return None;
         }
         let of = |counter: Counter| self.largest[counter as usize].unwrap_or(0);
-        let (cache_read, cache_write) = (of(Counter::CacheRead), of(Counter::CacheWrite));
+        let cache_read = of(Counter::CacheRead);
+        let cache_write = of(Counter::CacheWrite);
         let stated = of(Counter::Input).saturating_add(of(Counter::MoreInput));
         let input = match self.api.input_has_cache() {
             true => stated.saturating_sub(cache_read.saturating_add(cache_write)),

@@ -138,7 +138,8 @@ fn told(fault: HashFault) -> String {
         HashFault::NoHash => "the line has a password where a bcrypt hash belongs".to_owned(),
         HashFault::Malformed => "the bcrypt hash is not complete".to_owned(),
         HashFault::Cost(cost) => {
-            let (least, most) = (COSTS.start(), COSTS.end());
+            let least = COSTS.start();
+            let most = COSTS.end();
             format!("the cost of the bcrypt hash is {cost}, and it may be {least} to {most}")
         }
     }

@@ -174,7 +174,8 @@ impl<'r> Subject<'r, '_> {
 
     #[cold]
     fn unfit(&self, policy: &Policy, limit: KeyLimit, unfit: &UnfitLimit) -> OwnLimit {
-        let (misfits, name) = (&self.clients.misfits, &policy.name);
+        let misfits = &self.clients.misfits;
+        let name = &policy.name;
         match unfit {
             UnfitLimit::Ignored(error) => {
                 if misfits.is_new(name, None) {
@@ -187,7 +188,8 @@ impl<'r> Subject<'r, '_> {
                 let id = self.known_key().map(|key| key.key.id);
                 if misfits.is_new(name, id) {
                     let key = id.as_ref().map(KeyId::as_str);
-                    let (cause, remedy) = (&error.message, error.advice);
+                    let cause = &error.message;
+                    let remedy = error.advice;
                     warn!(policy = %name, key, %limit, %cause, remedy, "the limit of an API key or \
                         its team cannot be counted, and requests with the key are refused");
                 }
@@ -204,7 +206,8 @@ impl<'r> Subject<'r, '_> {
             return Ok(Cow::Borrowed(text));
         }
         let ApiKeySettings { headers, bearer, query, cookie } = &self.clients.settings.api_key;
-        let (fields, uri_query) = (self.request.fields(), self.request.query());
+        let fields = self.request.fields();
+        let uri_query = self.request.query();
         let in_fields = headers.iter().map(|name| {
             fields::header(fields, name).and_then(fields::credential).map(Cow::Borrowed)
         });

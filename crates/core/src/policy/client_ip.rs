@@ -128,7 +128,8 @@ fn rightmost_untrusted<'r>(
     hops: impl Iterator<Item = &'r [u8]>,
     read: fn(&[u8]) -> Option<IpAddr>,
 ) -> (IpAddr, AddressOrigin) {
-    let (mut client, mut origin) = (peer, AddressOrigin::Unnamed);
+    let mut client = peer;
+    let mut origin = AddressOrigin::Unnamed;
     // Empty elements have no meaning (RFC 9110, section 5.6.1.2), but they count towards
     // the limit.
     for hop in hops.take(MAX_HOPS).filter(|hop| !hop.trim_ascii().is_empty()) {

@@ -366,7 +366,8 @@ mod tests {
     fn a_key_needs_certain_words_and_uses_certain_words() {
         let word = |text: &str| text.parse::<KeyExpr>().unwrap();
         let words = |text: &str| text.split_whitespace().map(word).collect::<Vec<_>>();
-        let (all, first) = (KeyExpr::All, KeyExpr::First);
+        let all = KeyExpr::All;
+        let first = KeyExpr::First;
         let either = first(words("api_key ip"));
         let both = all(vec![either.clone(), word("global"), word("path")]);
         let nested = first(vec![all(words("ip path")), word("user")]);

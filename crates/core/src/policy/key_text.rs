@@ -316,7 +316,8 @@ fn read(text: &str) -> Result<Vec<Pair<'_>>, KeyTextError> {
     };
     let pair = |(index, pair): (usize, _)| {
         let (written, value) = str::split_once(pair, '=').unwrap_or((pair, ""));
-        let (written, value) = (decoded(written)?, decoded(value)?);
+        let written = decoded(written)?;
+        let value = decoded(value)?;
         let word = written.parse().ok();
         let word = word.filter(|word| index < MAX_WORDS && *word != KeyExpr::Global);
         Ok(Pair { written, word, value })

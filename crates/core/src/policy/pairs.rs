@@ -93,7 +93,8 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
 /// How the name of a pair compares with `name`, and its value. None: it has no name.
 fn read_cookie<'r>(pair: &'r [u8], name: &str) -> Option<(Relation, &'r [u8])> {
     let equals = pair.iter().position(|&byte| byte == b'=')?;
-    let (written, value) = (pair[..equals].trim_ascii(), &pair[equals + 1..]);
+    let written = pair[..equals].trim_ascii();
+    let value = &pair[equals + 1..];
     Some((cookie_relation(written, name.as_bytes()), value))
 }
 

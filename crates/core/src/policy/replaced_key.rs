@@ -82,7 +82,8 @@ fn remove_parameter(uri: &mut Uri, name: &str) {
     if kept.len() == query.split('&').count() {
         return;
     }
-    let (path, query) = (uri.path(), kept.join("&"));
+    let path = uri.path();
+    let query = kept.join("&");
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     // A part of a valid target is valid.
     let Ok(target) = PathAndQuery::try_from(target) else { return };

@@ -150,7 +150,8 @@ impl Reservation {
         };
         let ReserveSettings { output, max_output, bytes_per_token, image, stored_input, .. } =
             &self.settings;
-        let (mut stated, mut choices) = (None, 1);
+        let mut stated = None;
+        let mut choices = 1;
         for word in &self.maxima {
             stated = number(word)?.max(stated);
         }

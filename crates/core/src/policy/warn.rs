@@ -83,7 +83,8 @@ mod tests {
         ) {
             let percents: Vec<u8> = percents.into_iter().collect();
             let shares = WarnShares::new(&percents).unwrap();
-            let (mut used, mut passed) = (0, Vec::new());
+            let mut used = 0;
+            let mut passed = Vec::new();
             for step in steps {
                 let after = (used + step).min(limit);
                 passed.extend(shares.passed([used, after], limit));

@@ -101,7 +101,8 @@ impl PriceTable {
     /// same models, the first one counts.
     pub fn new(entries: impl IntoIterator<Item = (ModelPattern, Price)>) -> Self {
         let entries: Vec<_> = entries.into_iter().take(MAX_ENTRIES).collect();
-        let (mut exact, mut prefixes) = (HashMap::new(), HashMap::new());
+        let mut exact = HashMap::new();
+        let mut prefixes = HashMap::new();
         for (index, (pattern, _)) in (0_u16..).zip(&entries) {
             let names = if pattern.is_prefix { &mut prefixes } else { &mut exact };
             names.entry(pattern.key()).or_insert(index);

@@ -196,7 +196,8 @@ impl Big {
         };
         for (at, one) in digits(one).iter().enumerate() {
             for (beside, other) in digits(other).iter().enumerate() {
-                let (mut at, mut carry) = (at + beside, one * other);
+                let mut at = at + beside;
+                let mut carry = one * other;
                 while carry > 0 {
                     if self.0.len() <= at {
                         self.0.resize(at + 1, 0);

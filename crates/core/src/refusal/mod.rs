@@ -89,7 +89,8 @@ impl ErrorFormat {
             return Self::Text;
         }
         let mut accepted = fields.get_all(&ACCEPT).map(HeaderValue::as_bytes).peekable();
-        let (mut takes_json, mut is_browser) = (accepted.peek().is_none(), false);
+        let mut takes_json = accepted.peek().is_none();
+        let mut is_browser = false;
         for types in accepted {
             takes_json |= accepts_json(types);
             is_browser |= is_of_browser(types);

@@ -18,7 +18,9 @@ pub(super) const CONTENT_SECURITY_POLICY: &str =
 /// The page about a problem.
 pub(super) fn page(problem: &Problem<'_>) -> String {
     let Problem { title, status, detail, request_id, .. } = problem;
-    let (title, detail, status) = (escaped(title), escaped(detail), status.as_u16());
+    let title = escaped(title);
+    let detail = escaped(detail);
+    let status = status.as_u16();
     let mut page = String::with_capacity(HEAD.len() + 256);
     page.push_str(HEAD);
     let _ = writeln!(page, "<title>{status} {title}</title>");

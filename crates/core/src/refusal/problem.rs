@@ -231,7 +231,8 @@ mod tests {
                 rpc_code: None,
             };
             let json = problem.to_json();
-            let (written, expected) = (std::str::from_utf8(&json).expect("text"), serialized(&problem));
+            let written = std::str::from_utf8(&json).expect("text");
+            let expected = serialized(&problem);
             if title.chars().chain(detail.chars()).all(is_printable) {
                 prop_assert_eq!(written, &expected);
             }

@@ -52,7 +52,8 @@ impl<'a> Fields<'a> {
 #[inline]
 fn bit(name: &HeaderName) -> u64 {
     let text = name.as_str().as_bytes();
-    let (first, last) = (text.first().copied().unwrap_or(0), text.last().copied().unwrap_or(0));
+    let first = text.first().copied().unwrap_or(0);
+    let last = text.last().copied().unwrap_or(0);
     let hash = text.len() * 23 + usize::from(first) * 7 + usize::from(last) * 14;
     1 << (hash % 64)
 }

@@ -64,7 +64,8 @@ fn any_host(text: &str) -> Result<Cow<'_, str>, Ambiguity> {
 /// which give the same result.
 fn plain_host(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
-    let (mut end, mut is_label_empty) = (bytes.len(), true);
+    let mut end = bytes.len();
+    let mut is_label_empty = true;
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => is_label_empty = false,

@@ -41,7 +41,8 @@ pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
 /// Whether a path is in its normal form, and so plain that no segment must be checked. The loop
 /// does not end early: most paths are plain.
 fn is_normal(path: &str) -> bool {
-    let (mut is_normal, mut before) = (true, 0);
+    let mut is_normal = true;
+    let mut before = 0;
     for byte in path.bytes() {
         let is_pair = before == b'/' && matches!(byte, b'/' | b'.');
         is_normal &= PLAIN[usize::from(byte)] & !is_pair;

@@ -279,7 +279,8 @@ impl PathPattern {
 
     /// Whether this pattern matches every path that `later` matches.
     pub fn covers(&self, later: &Self) -> bool {
-        let (mine, theirs) = (self.segments.len(), later.segments.len());
+        let mine = self.segments.len();
+        let theirs = later.segments.len();
         let long_enough = if self.tail { mine <= theirs } else { mine == theirs && !later.tail };
         long_enough
             && self.segments.iter().zip(&later.segments).all(|(mine, their)| mine.covers(their))

@@ -74,7 +74,8 @@ impl<'a> RequestView<'a> {
     /// `fields` are those of the request.
     fn with_fields(parts: &'a Parts, fields: Fields<'a>, peer: IpAddr) -> Result<Self, Ambiguity> {
         check_coding(fields)?;
-        let (host, path) = (host_of(parts)?, path_of(&parts.method, &parts.uri)?);
+        let host = host_of(parts)?;
+        let path = path_of(&parts.method, &parts.uri)?;
         Ok(Self::with_host_and_path(parts, fields, peer, host, path))
     }
 

@@ -139,7 +139,8 @@ mod tests {
         assert!(!is_disguised(&["api_key"], "api_key"));
         assert!(!is_disguised(&["api_key", "api-key"], "api-key"));
         assert!(!is_disguised(&[], "x_api_key"));
-        let (long, longer) = (["x-"; 32].concat(), ["x_"; 40].concat());
+        let long = ["x-"; 32].concat();
+        let longer = ["x_"; 40].concat();
         assert!(is_disguised(&[&long], &long.replace('-', "_")));
         assert!(!is_disguised(&[&long], &longer));
     }

@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn a_part_meets_a_condition_if_all_readings_do() {
-        let (yes, no, unclear) = (Met::Yes, Met::No, Met::Unclear);
+        let yes = Met::Yes;
+        let no = Met::No;
+        let unclear = Met::Unclear;
         let present = Wanted::Present;
         for (wanted, values, expected) in [
             (equal("a"), &["a"][..], yes),

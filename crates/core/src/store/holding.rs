@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn counters_that_share_an_entry_do_not_mix() {
-        let (times, other) = (HoldingTimes::default(), Counter::from_bits(7 + 256));
+        let times = HoldingTimes::default();
+        let other = Counter::from_bits(7 + 256);
         times.ended(COUNTER, secs(20));
         assert_eq!(times.wait(other), Span::SECOND);
         times.ended(other, secs(5));

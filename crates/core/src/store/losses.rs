@@ -36,7 +36,8 @@ mod tests {
         for number in 0..100_000_u128 {
             let principal = Principal::from_bits(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c));
             let key = Key { principal, counter: Counter::from_bits(1) };
-            let (algorithm, consistency) = (&algorithm, Consistency::default());
+            let algorithm = &algorithm;
+            let consistency = Consistency::default();
             memory.apply(
                 &[Charge { key, algorithm, cost: 1, binding: true, consistency }],
                 Timestamp::default(),

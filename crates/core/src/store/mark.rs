@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_mark_is_set_once_and_tells_its_value_until_it_ends() {
-        let (store, algorithm) = (MemoryStore::new(1000), hourly());
+        let store = MemoryStore::new(1000);
+        let algorithm = hourly();
         let at = |ms| Timestamp::from_micros(1_795_246_126_000_000).plus(Span::from_millis(ms));
         let charge = charge(key(7), &algorithm);
         let used = |now| 100 - store.look(&charge, now).remaining;
@@ -156,7 +157,8 @@ mod tests {
         fn every_value_is_told(value in 0..=Mark::MAX_VALUE, second in 0..=Mark::MAX_VALUE) {
             let now = Timestamp::from_micros(1_795_246_126_000_000);
             let mark = |value| Mark::new(1, value, Span::SECOND).expect("it is a time");
-            let (first, second) = (mark(value), mark(second));
+            let first = mark(value);
+            let second = mark(second);
             let [first, second] = [&first, &second].map(|mark| mark.charge(key(3)));
             let (state, verdict) = first.algorithm.apply(None, Op::Take(first.cost), now);
             prop_assert_eq!(Mark::outcome(&verdict), Marked::Now);

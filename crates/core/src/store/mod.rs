@@ -336,7 +336,8 @@ impl<'s> StoreRef<'s> {
                 let part = |is_there: bool| -> SmallVec<[Charge<'_>; 4]> {
                     charges.iter().filter(|it| counts_in_store(it) == is_there).copied().collect()
                 };
-                let (there, here) = (part(true), part(false));
+                let there = part(true);
+                let here = part(false);
                 let counted = remote.count(&there, now, deadline);
                 let (counted, taken) =
                     join(counted, self.take_or_charge(&here, now, Some(deadline))).await;

@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn each_batch_is_in_one_bucket_of_both() {
-        let (mut one, mut other) = (CallStatistics::default(), CallStatistics::default());
+        let mut one = CallStatistics::default();
+        let mut other = CallStatistics::default();
         one.add(1, Duration::from_micros(100));
         other.add(3, Duration::from_micros(101));
         other.add(1000, Duration::from_secs(9));

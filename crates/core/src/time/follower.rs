@@ -75,10 +75,8 @@ impl Course {
     /// of the course.
     pub(crate) fn wall(&self, monotonic: Span) -> Timestamp {
         let passed_us = monotonic.as_micros().saturating_sub(self.from.as_micros());
-        let (even, ahead) = (
-            self.at.plus(Span::from_micros(passed_us)),
-            Span::from_micros(self.ahead_us.unsigned_abs()),
-        );
+        let even = self.at.plus(Span::from_micros(passed_us));
+        let ahead = Span::from_micros(self.ahead_us.unsigned_abs());
         if self.ahead_us < 0 { even.minus(ahead) } else { even.plus(ahead) }
     }
 }

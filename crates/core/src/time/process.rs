@@ -67,7 +67,8 @@ impl ProcessClock {
         // One thread makes the comparison. The others use the present course.
         if let Some(mut follower) = self.follower.try_lock() {
             if follower.course() == course {
-                let (wall, read) = (wall(), self.passed(monotonic()));
+                let wall = wall();
+                let read = self.passed(monotonic());
                 // If the thread was suspended between the readings, it would find a difference
                 // that does not exist.
                 if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
@@ -142,7 +143,8 @@ mod tests {
             at: Timestamp::from_micros(3 * n),
             ahead_us: -n.cast_signed(),
         };
-        let (published, ended) = (Published::new(course(0)), AtomicBool::new(false));
+        let published = Published::new(course(0));
+        let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

@@ -213,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_past_is_no_time_ago() {
-        let (early, late) = (Timestamp::from_micros(5), Timestamp::from_micros(9));
+        let early = Timestamp::from_micros(5);
+        let late = Timestamp::from_micros(9);
         assert_eq!(late.since(early), Span::from_micros(4));
         assert_eq!(early.since(late), Span::ZERO);
     }

@@ -52,7 +52,8 @@ pub fn read(files: &Files, _job: &Job, notes: &mut Notes) -> Result<Plan, Unread
         );
     }
     let map = |fields| Node { value: Yaml::Map(fields), place: Place::default() };
-    let (services, middlewares) = (map(services), map(middlewares));
+    let services = map(services);
+    let middlewares = map(middlewares);
     if plan.listeners.is_empty() {
         plan.listeners.push((Place::default(), Map::default().with("address", "0.0.0.0:80")));
     }

@@ -32,7 +32,9 @@ fn modes() -> Result<String, QuotaError> {
             let requests = traffic.requests(nodes, SEED);
             for mode in Mode::ALL {
                 let tally = World::run(&algorithm, mode, nodes, Trouble::None, &requests, SEED)?;
-                let (traffic, mode, row) = (traffic.name(), mode.name(), tally.row());
+                let traffic = traffic.name();
+                let mode = mode.name();
+                let row = tally.row();
                 table.push_str(&format!("| {traffic} | {nodes} | {mode} | {row} |\n"));
             }
         }
@@ -49,7 +51,9 @@ fn failures() -> Result<String, QuotaError> {
             let requests = Traffic::Zipf.requests(nodes, SEED);
             for mode in Mode::ALL {
                 let tally = World::run(&algorithm, mode, nodes, trouble, &requests, SEED)?;
-                let (trouble, mode, row) = (trouble.name(), mode.name(), tally.row());
+                let trouble = trouble.name();
+                let mode = mode.name();
+                let row = tally.row();
                 table.push_str(&format!("| {trouble} | {nodes} | {mode} | {row} |\n"));
             }
         }

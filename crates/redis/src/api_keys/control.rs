@@ -150,7 +150,8 @@ impl ControlKeys {
         for digest in foreign {
             self.write_digest(id, digest, lasts_ms).await?;
         }
-        let (part, version) = (part_of_id(id), Version::random());
+        let part = part_of_id(id);
+        let version = Version::random();
         let index = self.access.names.index(part);
         let names = &self.access.names;
         let keys = [names.record(part, id), index.clone(), names.sign(part), names.ids(part)];
@@ -212,7 +213,8 @@ impl ControlKeys {
 
     async fn write_team(&self, write: TeamWrite<'_>) -> Result<Version, StorageError> {
         let TeamWrite { name, expected, record } = write;
-        let (teams, version) = (self.access.names.teams(), Version::random());
+        let teams = self.access.names.teams();
+        let version = Version::random();
         let mut call = script(WRITE_TEAM, &[&teams]);
         call.arg(name).arg(expected.as_str()).arg(versioned(&version, record)).arg(MAX_TEAMS);
         match self.access.ask_one(&teams, call).await.map_err(away)? {

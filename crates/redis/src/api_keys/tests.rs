@@ -100,7 +100,8 @@ fn each_change_sets_new_marks_for_its_parts() {
             let marks = worker.0.marks().await.unwrap();
             marks.into_iter().find(|(it, _)| *it == part).unwrap().1
         };
-        let (digest, part) = (KeyDigest::from_bytes([9; 32]), part_of_id(id(1)));
+        let digest = KeyDigest::from_bytes([9; 32]);
+        let part = part_of_id(id(1));
         let before = (mark(part).await, mark(part_of_digest(&digest)).await);
         let foreign = [digest];
         let imported = KeyWrite { foreign: &foreign, ..write(id(1), &Expected::Absent) };
@@ -154,7 +155,8 @@ fn the_ids_of_a_part_are_listed_in_their_order_and_no_more_than_asked_for() {
         .await
         .into_iter()
         .for_each(|written| drop(written.unwrap()));
-        let (mut listed, mut after) = (Vec::<KeyId>::new(), None);
+        let mut listed = Vec::<KeyId>::new();
+        let mut after = None;
         loop {
             let page = control.ids(part, after, 7).await.unwrap();
             assert!(page.len() <= 7);

@@ -150,7 +150,8 @@ proptest! {
     fn each_call_is_sent_once_and_in_order(steps in prop::collection::vec(0_u8..4, 0..2000)) {
         let mut queue = Queue::default();
         let mut receivers = Vec::new();
-        let (mut pushed, mut in_flight) = (0_u64, 0_usize);
+        let mut pushed = 0_u64;
+        let mut in_flight = 0_usize;
         let mut taken = Vec::new();
         for step in steps {
             match step {

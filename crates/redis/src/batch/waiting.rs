@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_abandoned_calls_make_room() {
-        let (first, size) = (call(1, 0), CALL_BYTES + 18);
+        let first = call(1, 0);
+        let size = CALL_BYTES + 18;
         let mut waiting = Waiting::with_bytes(16 * size);
         assert_eq!(bytes(&first.0), size);
         let mut receivers = Vec::new();
@@ -255,7 +256,8 @@ mod tests {
         ) {
             let mut waiting = Waiting::default();
             let mut receivers = Vec::new();
-            let (mut next, mut taken) = (0, Vec::new());
+            let mut next = 0;
+            let mut taken = Vec::new();
             for (client, pushed, popped) in steps {
                 for _ in 0..pushed {
                     let (call, receiver) = call(client, next);

@@ -26,7 +26,8 @@ fn an_unknown_server_is_tried_and_the_breaker_opens_at_its_first_failure() {
 
 #[test]
 fn failures_open_it_only_in_a_row() {
-    let (mut breaker, now) = (closed(), monotonic());
+    let mut breaker = closed();
+    let now = monotonic();
     for _ in 0..10 {
         assert_eq!(breaker.failed(now), None);
         assert_eq!(breaker.failed(now), None);
@@ -40,7 +41,8 @@ fn failures_open_it_only_in_a_row() {
 
 #[test]
 fn connections_that_break_under_decisions_are_replaced_until_three_did_so_in_a_row() {
-    let (mut breaker, now) = (closed(), monotonic());
+    let mut breaker = closed();
+    let now = monotonic();
     for _ in 0..3 {
         assert_eq!(breaker.disconnected(now), None);
         assert_eq!(breaker.disconnected(now), None);
@@ -54,7 +56,8 @@ fn connections_that_break_under_decisions_are_replaced_until_three_did_so_in_a_r
 
 #[test]
 fn a_server_that_was_away_opens_it_again_with_the_first_connection_that_breaks() {
-    let (mut breaker, now) = (breaker(), monotonic());
+    let mut breaker = breaker();
+    let now = monotonic();
     assert_eq!(breaker.failed(now), Some(Change::Opened));
     breaker.probed(true, now);
     assert_eq!(breaker.disconnected(now), None, "its opening was reported before");
@@ -63,7 +66,8 @@ fn a_server_that_was_away_opens_it_again_with_the_first_connection_that_breaks()
 
 #[test]
 fn connections_that_close_while_idle_never_open_it_but_the_next_failure_does() {
-    let (mut breaker, now) = (closed(), monotonic());
+    let mut breaker = closed();
+    let now = monotonic();
     for _ in 0..10 {
         breaker.closed_while_idle();
         assert_eq!(breaker.position(), Position::HalfOpen);
@@ -75,7 +79,8 @@ fn connections_that_close_while_idle_never_open_it_but_the_next_failure_does() {
 
 #[test]
 fn late_answers_do_not_close_an_open_breaker() {
-    let (mut breaker, now) = (breaker(), monotonic());
+    let mut breaker = breaker();
+    let now = monotonic();
     assert_eq!(breaker.failed(now), Some(Change::Opened));
     assert_eq!(breaker.succeeded(), None);
     assert_eq!(breaker.failed(now), None);
@@ -85,7 +90,8 @@ fn late_answers_do_not_close_an_open_breaker() {
 
 #[test]
 fn pauses_double_up_to_the_longest_until_a_decision_succeeds() {
-    let (mut breaker, now) = (breaker(), monotonic());
+    let mut breaker = breaker();
+    let now = monotonic();
     assert_eq!(breaker.failed(now), Some(Change::Opened));
     for pause_ms in [100, 200, 400, 500, 500] {
         let pause = Duration::from_millis(pause_ms);

@@ -43,7 +43,8 @@ impl Future for Attended<'_> {
             self.decision = None;
         }
         self.polls_left = self.polls_left.saturating_sub(1);
-        let (world, request) = (Rc::clone(&self.world), self.request);
+        let world = Rc::clone(&self.world);
+        let request = self.request;
         let Some(decision) = &mut self.decision else { return Poll::Ready(None) };
         world.current.set(Some(request));
         let polled = decision.as_mut().poll(cx);
@@ -65,8 +66,10 @@ pub(super) async fn come(fleet: Rc<Fleet>, number: usize, until_us: u64) {
             let departure = departure(&client, &mut random);
             let Some(node) = fleet.at(place) else { continue };
             let worker = random.usize(0..node.workers.len());
-            let (fleet, client) = (Rc::clone(&fleet), client.clone());
-            let (holder, mut random) = (Rc::clone(&node), random.fork());
+            let fleet = Rc::clone(&fleet);
+            let client = client.clone();
+            let holder = Rc::clone(&node);
+            let mut random = random.fork();
             let life = async move {
                 if client.spread_ms > 0 {
                     sleep(Duration::from_millis(random.u64(0..=client.spread_ms))).await;
@@ -126,7 +129,8 @@ pub(super) async fn decide(
     client: &Client,
     departure: Departure,
 ) -> Option<(usize, Decided)> {
-    let (world, counters) = (&fleet.world, &fleet.scenario.counters);
+    let world = &fleet.world;
+    let counters = &fleet.scenario.counters;
     let algorithms = algorithms(counters, client);
     let charges: Vec<Charge<'_>> = client
         .charges
@@ -195,7 +199,8 @@ async fn punish(
     let refusal = counters[refusals].charge(1);
     let counted = store.as_ref().apply_by(&[refusal], node.now(), deadline).await;
     if counted.answers[0].verdict.remaining == 0 {
-        let (charge, source) = (charges[banned], counted.answers[0].source);
+        let charge = charges[banned];
+        let source = counted.answers[0].source;
         let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
         store.correct(&[Correction { charge, source, op }], node.now());
         let again = store.as_ref().apply_by(&[charge], node.now(), deadline).await;
@@ -245,7 +250,9 @@ fn note(world: &World, request: usize, charges: &[Charge<'_>], decided: &Decided
             .collect();
         format!("request {request} is {said}: {}", answers.join("; "))
     });
-    let (at, made_us, answers) = (decided.at, world.now_us(), decided.answers.to_vec());
+    let at = decided.at;
+    let made_us = world.now_us();
+    let answers = decided.answers.to_vec();
     world
         .journal
         .borrow_mut()
@@ -262,7 +269,8 @@ fn settle(
     (request, decided): (usize, &Decided),
     random: &mut Rng,
 ) {
-    let (world, counters) = (&fleet.world, &fleet.scenario.counters);
+    let world = &fleet.world;
+    let counters = &fleet.scenario.counters;
     let mut corrections = Vec::new();
     let algorithms = algorithms(counters, client);
     let charged = client.charges.iter().zip(&algorithms);
@@ -285,7 +293,9 @@ fn settle(
         let key = it.key;
         let charge = Charge { algorithm, binding: false, ..it.charge(cost) };
         corrections.push(Correction { charge, source: answer.source, op });
-        let (at_us, node, source) = (world.now_us(), node.number, answer.source);
+        let at_us = world.now_us();
+        let node = node.number;
+        let source = answer.source;
         world.journal.borrow_mut().correct(Corrected {
             request,
             at_us,

@@ -37,7 +37,8 @@ impl Counters {
     pub(super) fn decide(&mut self, worker: u32, asked: &[Part], now: Timestamp) -> Outcome {
         let before: Vec<_> = asked.iter().map(|it| self.state(it.key, now)).collect();
         let mut taken = vec![0; asked.len()];
-        let (mut nexts, mut refused) = (Vec::new(), false);
+        let mut nexts = Vec::new();
+        let mut refused = false;
         for ((part, state), taken) in asked.iter().zip(&before).zip(&mut taken) {
             let apply = |op| part.algorithm.apply(state.as_ref(), op, now);
             let op = match part.ask {

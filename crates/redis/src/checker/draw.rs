@@ -53,7 +53,8 @@ pub(super) fn draw_plain(seed: u64) -> Scenario {
         6..8 => Servers::Shards,
         _ => Servers::Cluster,
     };
-    let (nodes, workers) = (random.usize(1..=4), random.usize(1..=5) / 3 + 1);
+    let nodes = random.usize(1..=4);
+    let workers = random.usize(1..=5) / 3 + 1;
     let modes = modes(&mut random);
     let counters: Vec<_> =
         (0..random.usize(1..=4)).map(|it| counter(&mut random, it, &modes)).collect();

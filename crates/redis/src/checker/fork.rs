@@ -86,7 +86,9 @@ fn wait(scenario: &Scenario, request: &Request) -> Option<Span> {
 
 /// Whether all servers have answered in time for a while, and nodes know each other.
 pub(super) fn is_calm(scenario: &Scenario, at_us: u64) -> bool {
-    let (mut ways, mut away, mut refusing) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut ways = BTreeSet::new();
+    let mut away = BTreeSet::new();
+    let mut refusing = BTreeSet::new();
     let mut since_us = NOTICED_US;
     for &(begins_us, trouble) in scenario.troubles.iter().filter(|it| it.0 <= at_us) {
         let mut ends_us = begins_us;

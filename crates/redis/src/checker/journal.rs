@@ -233,7 +233,8 @@ impl Journal {
     pub(super) fn digest(&self) -> u64 {
         let mut hasher = SipHasher13::new();
         for question in &self.questions {
-            let (done, heard) = (question.done, question.heard);
+            let done = question.done;
+            let heard = question.heard;
             hasher.write(format!("{} {done:?} {heard:?}", question.made_us).as_bytes());
             question.asked.iter().for_each(|part| {
                 hasher.write(format!("{:?}{:?}", part.key.counter, part.ask).as_bytes());

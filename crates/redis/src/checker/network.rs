@@ -251,7 +251,8 @@ impl Network {
             };
             if is_lost {
                 connection.is_silent = true;
-                let (node, server) = (connection.node, connection.server);
+                let node = connection.node;
+                let server = connection.server;
                 world.tell(|| format!("a message between node {node} and server {server} is lost"));
                 return;
             }
@@ -287,7 +288,8 @@ impl Network {
         commands: &[Command],
     ) {
         let mut is_asking = self.connections.borrow()[number].is_asking;
-        let (mut bytes, mut questions) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut questions = Vec::new();
         for command in commands {
             let reply = world.servers.answer(world, (node, server), command, &mut is_asking);
             questions.extend(reply.questions);

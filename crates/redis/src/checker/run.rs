@@ -132,7 +132,8 @@ fn take_samples(world: &World, scenario: &Scenario, is_last: bool) {
             let number = counted.key.counter.bits();
             world.tell(|| format!("the servers count {used} units of counter {number}"));
         }
-        let (at_us, key) = (world.now_us(), counted.key);
+        let at_us = world.now_us();
+        let key = counted.key;
         samples.push(Sample { at_us, order, quiet_us, key, used, is_last });
     }
     world.journal.borrow_mut().samples.extend(samples);

@@ -27,7 +27,8 @@ impl Story {
 
     pub(super) fn tell(&self, at_us: impl FnOnce() -> u64, line: impl FnOnce() -> String) {
         let Some(lines) = &self.lines else { return };
-        let (at_us, line) = (at_us(), line());
+        let at_us = at_us();
+        let line = line();
         let mut lines = lines.borrow_mut();
         lines.kept.push_back((at_us, line));
         if lines.kept.len() > MAX_LINES {

@@ -169,7 +169,8 @@ fn run_all(seeds: Range<u64>) -> Sum {
 
 #[test]
 fn no_promise_is_broken() {
-    let (seed, runs) = (number("TOLLGATE_CHECKER_SEED"), number("TOLLGATE_CHECKER_RUNS"));
+    let seed = number("TOLLGATE_CHECKER_SEED");
+    let runs = number("TOLLGATE_CHECKER_RUNS");
     if let (Some(seed), None) = (seed, runs) {
         let scenario = draw(seed);
         let ran = run(&scenario, true);
@@ -303,7 +304,8 @@ fn the_same_seed_makes_the_same_run() {
     let digest = AtomicU64::new(0);
     for_all(1..REPEATED + 1, |seed| {
         let scenario = draw(seed);
-        let (first, second) = (run(&scenario, true), run(&scenario, true));
+        let first = run(&scenario, true);
+        let second = run(&scenario, true);
         assert!(first.requests > 0 && first.questions > 0, "seed {seed}: nothing happens");
         if (first.story, first.digest) != (second.story, second.digest) {
             differing.lock().expect("no run panics").insert(seed);
@@ -320,8 +322,8 @@ fn the_same_seed_makes_the_same_run() {
 #[test]
 fn a_server_that_has_crashed_is_away_although_it_would_refuse_nothing() {
     let mut scenario = draw(1);
-    let (crash, back) =
-        (Trouble::Crash { server: 0, keeps: false }, Trouble::Restart { server: 0 });
+    let crash = Trouble::Crash { server: 0, keeps: false };
+    let back = Trouble::Restart { server: 0 };
     scenario.troubles = vec![(0, crash), (1, Trouble::Refuse { server: 0, refusal: None })];
     let later_us = 60_000_000;
     assert!(!fork::is_calm(&scenario, later_us));

@@ -23,7 +23,8 @@ pub(super) async fn happen(fleet: Rc<Fleet>) {
 }
 
 async fn happens(fleet: &Rc<Fleet>, trouble: Trouble) {
-    let (world, servers) = (&fleet.world, &fleet.world.servers);
+    let world = &fleet.world;
+    let servers = &fleet.world.servers;
     match trouble {
         Trouble::Way { place, server, way } => {
             if let Some(node) = fleet.at(place) {

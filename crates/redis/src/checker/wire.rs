@@ -59,7 +59,8 @@ impl Drop for Pipe {
 
 /// Takes all whole commands off the front of what was received.
 pub(super) fn commands(received: &mut Vec<u8>) -> Vec<Command> {
-    let (mut commands, mut done) = (Vec::new(), 0);
+    let mut commands = Vec::new();
+    let mut done = 0;
     while let Some((command, length)) = command(&received[done..]) {
         commands.push(command);
         done += length;

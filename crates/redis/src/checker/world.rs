@@ -144,7 +144,8 @@ impl World {
     pub(super) fn add_clock(&self, ahead_us: i64) -> (usize, Clock) {
         let shown = Arc::new(AtomicU64::new(0));
         let mut clocks = self.clocks.borrow_mut();
-        let (wall_ahead_us, ticked_us) = (ahead_us, self.now_us());
+        let wall_ahead_us = ahead_us;
+        let ticked_us = self.now_us();
         clocks.push(NodeClock { shown: Arc::clone(&shown), ahead_us, wall_ahead_us, ticked_us });
         let number = clocks.len() - 1;
         drop(clocks);

@@ -61,7 +61,8 @@ impl Answered {
         at: Timestamp,
         states: impl IntoIterator<Item = Option<State>>,
     ) -> Result<Self, InvalidReply> {
-        let (mut replies, mut refuses) = (SmallVec::with_capacity(asked.len()), false);
+        let mut replies = SmallVec::with_capacity(asked.len());
+        let mut refuses = false;
         for (asked, before) in asked.iter().zip(states) {
             let reply = CounterReply::of(asked, before, at);
             refuses |= asked.refuses(&reply.verdict);
@@ -267,13 +268,15 @@ const fn windows(end: Timestamp, length: Span) -> u64 {
 /// `last` is the last window in which units count: the window of the state if its current
 /// count is 0, otherwise the next one.
 fn sliding(reader: &mut Reader<'_>, last: u64) -> Result<State, InvalidReply> {
-    let (current, previous) = (reader.number()?, reader.number()?);
+    let current = reader.number()?;
+    let previous = reader.number()?;
     let window = if current > 0 { last.saturating_sub(1) } else { last };
     Ok(State::Sliding { window, current, previous })
 }
 
 fn counts(reader: &mut Reader<'_>, last: u64, buckets: u64) -> Result<State, InvalidReply> {
-    let (later, mut block) = (reader.number()?, reader.block()?);
+    let later = reader.number()?;
+    let mut block = reader.block()?;
     let latest = last.saturating_sub(buckets + 1);
     let places = usize::try_from(buckets + 1).map_err(|_| InvalidReply::Number)?;
     let mut counts = vec![0; places].into_boxed_slice();
@@ -309,13 +312,16 @@ fn level(reader: &mut Reader<'_>, units: u64, algorithm: &Algorithm) -> Result<u
 /// records, it reports the sum.
 fn in_flight(reader: &mut Reader<'_>, at: Timestamp) -> Result<State, InvalidReply> {
     let _first_end = reader.number()?;
-    let (told, mut records, mut units) = (reader.number()?, reader.block()?, 0_u64);
+    let told = reader.number()?;
+    let mut records = reader.block()?;
+    let mut units = 0_u64;
     if records.is_empty() {
         return Ok(State::InFlight { units: told });
     }
     while !records.is_empty() {
         let _node = records.fixed::<4>()?;
-        let (held, ends_s) = (records.fixed::<5>()?, records.fixed::<4>()?);
+        let held = records.fixed::<5>()?;
+        let ends_s = records.fixed::<4>()?;
         if Span::from_secs(ends_s) > at.since(Timestamp::default()) {
             units = units.saturating_add(held);
         }

@@ -130,7 +130,8 @@ impl Encoder {
             }
             Algorithm::LeakyBucket(it) => {
                 put::<6>(window_us, body);
-                let (capacity, unit) = (it.capacity_parts(), u128::from(window_us));
+                let capacity = it.capacity_parts();
+                let unit = u128::from(window_us);
                 for number in [capacity / unit, capacity % unit] {
                     put::<6>(u64::try_from(number).expect("a capacity is below 2^40"), body);
                 }
@@ -197,7 +198,8 @@ impl Steps {
             // All windows have the same length, so the script computes them itself.
             return Self { step_us, start: 0, edge: 0, length: 1 };
         }
-        let (edge, next) = (window.end_at(now), window.end_at(window.end_at(now)));
+        let edge = window.end_at(now);
+        let next = window.end_at(window.end_at(now));
         let steps = |time: Timestamp| time.as_micros().min(END_US) / step_us;
         let length = steps(next).saturating_sub(steps(edge)).max(1);
         // The number of a calendar window is the second at which it starts.

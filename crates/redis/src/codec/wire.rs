@@ -105,7 +105,8 @@ impl<'b> Reader<'b> {
 
     /// A number of variable width (LEB128: seven bits a byte, the lowest first).
     pub(super) fn number(&mut self) -> Result<u64, InvalidReply> {
-        let (mut number, mut place) = (0_u64, 0);
+        let mut number = 0_u64;
+        let mut place = 0;
         loop {
             let byte = self.byte()?;
             let digit = u64::from(byte & 0x7f);

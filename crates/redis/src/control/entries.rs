@@ -124,7 +124,8 @@ impl ControlStore {
         if value.is_some_and(|value| value.len() > MAX_BYTES) {
             return Err(WriteError::TooLong);
         }
-        let (key, version) = (self.key("patches"), EntryVersion::random());
+        let key = self.key("patches");
+        let version = EntryVersion::random();
         let expected = match expected {
             Expected::Absent => "",
             Expected::Version(version) => version.as_str(),

@@ -78,7 +78,8 @@ impl ControlStore {
 
     async fn figures_of(&self, id: &str) -> Result<Option<(Vec<u8>, Duration)>, StoreError> {
         let key = self.figures_key(id);
-        let (mut read, mut life) = (cmd("GET"), cmd("PTTL"));
+        let mut read = cmd("GET");
+        let mut life = cmd("PTTL");
         read.arg(&key);
         life.arg(&key);
         let mut commands = Pipeline::new();

@@ -23,7 +23,8 @@ async fn read(node: &ControlStore) -> ReadEntries {
 fn an_entry_is_written_only_over_the_version_that_its_writer_has_seen() {
     run(async {
         let server = Process::start(&[]);
-        let (one, other) = (node(&server).await, node(&server).await);
+        let one = node(&server).await;
+        let other = node(&server).await;
         assert_eq!(read(&one).await, ReadEntries { mark: None, entries: vec![] });
         let first = one.write_entry("p", &Expected::Absent, Some(b"1")).await.expect("absent");
         let known = read(&other).await;
@@ -93,7 +94,8 @@ fn entries_are_written_again_after_redis_has_lost_them_and_never_over_others() {
 fn nodes_are_listed_with_their_records_which_expire() {
     run(async {
         let server = Process::start(&[]);
-        let (one, other) = (node(&server).await, node(&server).await);
+        let one = node(&server).await;
+        let other = node(&server).await;
         for node in [&one, &other] {
             server.command(&["HSET", "tollgate:meta:nodes", &node.node_id(), "1"]);
         }
@@ -115,7 +117,8 @@ fn nodes_are_listed_with_their_records_which_expire() {
 fn figures_are_published_for_a_short_time_and_have_a_bound() {
     run(async {
         let server = Process::start(&[]);
-        let (one, other) = (node(&server).await, node(&server).await);
+        let one = node(&server).await;
+        let other = node(&server).await;
         assert_eq!(one.is_watched().await, Ok(false));
         other.watch().await.expect("Redis answers");
         assert_eq!(one.is_watched().await, Ok(true));

@@ -19,8 +19,9 @@ fn another_node_reads_the_announced_marks() {
         let settings = settings(server.topology(), PATIENCE);
         let servers = Servers::connect(&settings, &*NETWORK, &Outages::default());
         servers.settled().await;
-        let (one, other, clock) =
-            (Invalidations::default(), Invalidations::default(), Clock::System);
+        let one = Invalidations::default();
+        let other = Invalidations::default();
+        let clock = Clock::System;
         let tell = async |node: &Invalidations| {
             exchange(node, &servers, "rl", &clock).await.expect("Redis answers");
         };

@@ -25,7 +25,8 @@ impl CallErrors {
         let (count, throttle) = self.0.entry(*cause).or_default();
         *count += 1;
         if throttle.passes(now) {
-            let (cause, key) = (cause.code(), String::from_utf8_lossy(key));
+            let cause = cause.code();
+            let key = String::from_utf8_lossy(key);
             warn!(
                 %server, %key, cause, %error, %remedy,
                 "a call to Redis fails, while Redis decides others; its policies apply \
@@ -63,7 +64,8 @@ mod tests {
 
     #[test]
     fn each_cause_is_counted_and_passes_once_a_minute() {
-        let (mut errors, begin) = (CallErrors::default(), monotonic());
+        let mut errors = CallErrors::default();
+        let begin = monotonic();
         let error = |cause| Outage::new("r:6379", cause, "", "");
         for cause in [OutageCause::ForeignData, OutageCause::Refused, OutageCause::ForeignData] {
             errors.note(&error(cause), b"tollgate:1", begin);

@@ -29,10 +29,12 @@ impl Shared {
         let Some((connection, batch)) = self.state.borrow_mut().next_batch() else { return };
         let Connection { mut wire, number } = connection;
         self.pump();
-        let (started, calls) = (monotonic(), batch.len());
+        let started = monotonic();
+        let calls = batch.len();
         let by_slot = self.state.borrow().found.has_slots;
         let time_us = self.state.borrow_mut().found.given_time_us();
-        let (understood, manner) = (|error| self.understood(error), Manner { by_slot, time_us });
+        let understood = |error| self.understood(error);
+        let manner = Manner { by_slot, time_us };
         let mut exchange =
             pin!(exchange::run(&mut wire, self.transport, (batch, manner), understood));
         let finished = in_time(self.timeout, exchange.as_mut()).await;

@@ -43,7 +43,8 @@ pub(super) struct Manner {
 impl BatchResult {
     /// That of a batch whose replies say nothing else.
     pub(super) fn of(verdict: Result<(), StoreError>) -> Self {
-        let (again, call_errors) = (Vec::new(), Vec::new());
+        let again = Vec::new();
+        let call_errors = Vec::new();
         Self { verdict, again, call_errors, is_cross_slot: false, time: None }
     }
 }
@@ -62,7 +63,8 @@ pub(super) async fn run(
     }
     transport.departs(&batch);
     let groups = group(batch);
-    let (script, mut tally) = (transport.script(), Tally { manner, ..Tally::default() });
+    let script = transport.script();
+    let mut tally = Tally { manner, ..Tally::default() };
     let mut unknown = send(wire, script, groups, Round::First, &mut tally, &understood).await;
     // Calls whose deadline has passed are not sent again.
     unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));

@@ -37,7 +37,8 @@ pub(super) async fn probe(
     scope: ProbeScope,
 ) -> Vec<ServerReport> {
     let asked = seeds.iter().take(MAX_SERVERS).map(|seed| one(settings, seed, scope.limit));
-    let (mut reports, mut map) = (Vec::new(), None);
+    let mut reports = Vec::new();
+    let mut map = None;
     for (report, ranges) in join_all(asked).await {
         map = map.or(ranges);
         reports.push(report);
@@ -82,7 +83,8 @@ fn nodes(map: &[Range]) -> Vec<Node<'_>> {
             continue;
         }
         let index = known.unwrap_or_else(|| {
-            let (slot, replicas) = (*range.start(), replicas.iter().collect());
+            let slot = *range.start();
+            let replicas = replicas.iter().collect();
             nodes.push(Node { address, slot, slots: 0, replicas });
             nodes.len() - 1
         });

@@ -174,7 +174,8 @@ async fn try_all(
     for (cause, attempts) in by_cause.into_iter().filter(|(_, attempts)| !attempts.is_empty()) {
         let names: Vec<&str> = attempts.iter().map(|it| it.name).collect();
         let rules: Vec<&str> = attempts.iter().map(|it| it.rule).collect();
-        let (mut said, mut remedy) = (names.join(", "), remedy::remedy(cause, settings));
+        let mut said = names.join(", ");
+        let mut remedy = remedy::remedy(cause, settings);
         match cause {
             OutageCause::CommandForbidden => remedy = remedy::grant(settings, &rules.join(" ")),
             OutageCause::KeyForbidden => said = format!("~{}:* for {said}", settings.prefix),

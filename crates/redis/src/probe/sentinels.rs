@@ -31,7 +31,9 @@ pub(super) async fn probe(
 ) -> Vec<ServerReport> {
     let asked = sentinels.iter().take(MAX_SERVERS);
     let asked = asked.map(|sentinel| one(settings, (sentinel, master_name), scope.limit));
-    let (mut reports, mut masters, mut replicas) = (Vec::new(), Vec::new(), Vec::new());
+    let mut reports = Vec::new();
+    let mut masters = Vec::new();
+    let mut replicas = Vec::new();
     for (report, named) in join_all(asked).await {
         reports.push(report);
         masters.extend(named.master);

@@ -103,7 +103,8 @@ async fn ask_master(
         report.kind = ServerKind::Replica;
     }
     report.ping = measured(&mut wire, &cmd("PING"), settings, report).await?;
-    let (test, script) = (target.test_write(), &*SCRIPT);
+    let test = target.test_write();
+    let script = &*SCRIPT;
     let key = test.key(&settings.prefix);
     let refused =
         rights::of_master(&mut wire, (settings, script), (&key, with_api_keys), report).await?;

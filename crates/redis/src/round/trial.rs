@@ -83,7 +83,8 @@ impl Alone for Unread {
             true => found.iter().map(|charge| counters.look(charge, at)).collect(),
             false => counters.apply(&found, at),
         };
-        let (mut counted, mut local) = (counted.into_iter(), local.into_iter());
+        let mut counted = counted.into_iter();
+        let mut local = local.into_iter();
         let answer = |charge: &Charge<'_>| match is_lost(&charge) {
             true => local.next(),
             false => counted.next().map(Answer::of_store),

@@ -327,13 +327,15 @@ impl Shared {
         }
         node.replica = fastrand::choice(replicas).map(|address| {
             let target = Target::ReplicaAt(address.clone());
-            let (live, outages) = (self.live.clone(), self.outages.of_replicas());
+            let live = self.live.clone();
+            let outages = self.outages.of_replicas();
             (address.clone(), Rc::new(Link::new(live, self.transport, target, &outages)))
         });
     }
 
     async fn keep(self: Rc<Self>) {
-        let (mut failures, mut live): (u8, _) = (0, self.live.clone());
+        let mut failures: u8 = 0;
+        let mut live: _ = self.live.clone();
         loop {
             let connections = live.current().connections.get();
             self.resize(connections).await;
@@ -386,7 +388,8 @@ impl Shared {
                 return Ok(ranges);
             }
         }
-        let (mut error, settings) = (StoreError::Away, self.live.peek());
+        let mut error = StoreError::Away;
+        let settings = self.live.peek();
         for seed in &self.seeds {
             let asked =
                 timeout(connect::handshake_timeout(&settings), self.ask(seed, &question)).await;

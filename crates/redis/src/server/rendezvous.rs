@@ -103,7 +103,8 @@ mod tests {
             count in 2_u16..12,
             key: u64,
         ) {
-            let (key, servers) = (key.to_le_bytes(), servers(count));
+            let key = key.to_le_bytes();
+            let servers = servers(count);
             let order = Rendezvous::new(&servers).order(&key);
             prop_assert_eq!(order[0], Rendezvous::new(&servers).index(&key));
             let mut others = servers.clone();

@@ -197,7 +197,8 @@ fn concurrent_calls_for_many_slots_get_their_own_replies() {
             .map(|call| {
                 let servers = Rc::clone(&servers);
                 tokio::task::spawn_local(async move {
-                    let (key, body) = (format!("key{}", call % 100), call.to_string());
+                    let key = format!("key{}", call % 100);
+                    let body = call.to_string();
                     let destination = servers.destination(key.as_bytes());
                     servers.call(destination, asked(&key, &body), Repeat::Never).await
                         == Ok(body.into())
@@ -275,7 +276,8 @@ fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
     run(async {
         let shards = [Process::start(&[]), Process::start(&[])];
         let topology = Topology::Shards(shards.iter().map(Process::address).collect());
-        let (one, three) = (connected(topology.clone()).await, with_three(topology, &*ECHO).await);
+        let one = connected(topology.clone()).await;
+        let three = with_three(topology, &*ECHO).await;
         for key in (0..50).map(|key| format!("key{key}")) {
             assert_eq!(
                 one.destination(key.as_bytes()).server,

@@ -130,9 +130,11 @@ impl DenyCache {
         trust: &Trust<C>,
     ) -> Known {
         let now = trust.now;
-        let (mut stopped, mut counted) = (None, false);
+        let mut stopped = None;
+        let mut counted = false;
         // The longest wait that is known, and the longest one that an old state may hide.
-        let (mut told, mut hidden) = (Retry::Now, Retry::Now);
+        let mut told = Retry::Now;
+        let mut hidden = Retry::Now;
         let mut answers = Answers::new();
         for charge in charges {
             let Some(seen) = self.usable(&charge.key, now) else { return Known::Unknown };
@@ -202,7 +204,8 @@ impl DenyCache {
     /// request are inserted only if it would now be refused. Entries of other requests are
     /// updated.
     pub(crate) fn learn_all(&mut self, observed: SmallVec<[Observation<'_>; 4]>) {
-        let (mut stopped, mut counted) = (false, false);
+        let mut stopped = false;
+        let mut counted = false;
         for Observation { charge, state, clock } in &observed {
             let take = Op::Take(charge.cost);
             let (_, verdict) = charge.algorithm.apply(state.as_ref(), take, clock.store());

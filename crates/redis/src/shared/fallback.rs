@@ -250,7 +250,7 @@ impl Fallback {
         match op {
             Op::Settle { reserved, actual, .. } if actual > reserved => {
                 let since = self.since(charge, nodes, now);
-                let (key, algorithm) = (charge.key, charge.algorithm);
+                let Charge { key, algorithm, .. } = *charge;
                 self.debts.with(|it| it.add(key, algorithm, actual - reserved, since, now));
             }
             Op::Settle { reserved, actual, taken } => {

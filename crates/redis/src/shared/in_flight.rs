@@ -226,7 +226,8 @@ impl InFlight {
             if it.units + it.kept > 0 || it.is_doubtful {
                 it.is_doubtful &= it.asked > 0;
                 it.is_told = it.is_doubtful;
-                let (algorithm, units) = (it.algorithm.clone(), it.units + it.kept);
+                let algorithm = it.algorithm.clone();
+                let units = it.units + it.kept;
                 renewals.push(Renewal { key: *key, algorithm, units, asked: it.asked });
             }
             !it.is_empty()

@@ -42,7 +42,8 @@ impl Default for Invalidations {
     /// No mark was read yet. A part without a mark has the mark 0.
     fn default() -> Self {
         let zeros = || [const { AtomicU64::new(0) }; PARTS];
-        let (heard_us, due) = (AtomicU64::new(0), AtomicU64::new(0));
+        let heard_us = AtomicU64::new(0);
+        let due = AtomicU64::new(0);
         Self { marks: zeros(), changed_us: zeros(), heard_us, due }
     }
 }

@@ -70,7 +70,8 @@ mod tests {
     #[test]
     fn each_value_is_in_the_table_or_was_handed_over() {
         for max_keys in [0, 1, 16] {
-            let (mut table, mut evicted) = (Table::new(max_keys), Vec::new());
+            let mut table = Table::new(max_keys);
+            let mut evicted = Vec::new();
             for number in 0..100_u64 {
                 evicted.extend(table.insert(key(number.into()), number));
             }

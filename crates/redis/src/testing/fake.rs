@@ -177,7 +177,8 @@ impl FakeServer {
         match &*self.0.master.borrow() {
             Some(Address::Tcp { host, port }) => {
                 let port = port.to_string();
-                let (host_length, port_length) = (host.len(), port.len());
+                let host_length = host.len();
+                let port_length = port.len();
                 format!("*2\r\n${host_length}\r\n{host}\r\n${port_length}\r\n{port}\r\n")
             }
             _ => "*-1\r\n".to_owned(),

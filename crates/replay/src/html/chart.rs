@@ -47,7 +47,8 @@ fn write_chart(
     let steps = u64::try_from(chart.judged.len()).unwrap_or(1).max(1);
     let highest = bars.iter().flat_map(|(_, counts)| counts.iter()).copied().max().unwrap_or(0);
     let top = round_above(highest);
-    let (width, caption) = (steps * STEP, Escaped(caption));
+    let width = steps * STEP;
+    let caption = Escaped(caption);
     write!(
         out,
         "<figure><figcaption>{caption}. The highest: {}.</figcaption>{legend}\n<div class=\"plot\">\

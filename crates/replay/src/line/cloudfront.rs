@@ -14,7 +14,8 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     }
     let mut columns = text.split(|&byte| byte == b'\t');
     let mut next = || columns.next();
-    let (date, clock) = (next()?, next()?);
+    let date = next()?;
+    let clock = next()?;
     let us = time::rfc3339(&[date, b"T", clock, b"Z"].concat())?.us;
     let mut line = Line::at(Moment { us, is_whole_second: true }, Mark::End);
     let _edge = next()?;
@@ -29,10 +30,12 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
     line.header("user-agent", percent_decoded(next()?));
     let query = next()?;
     line.header("cookie", percent_decoded(next()?));
-    let (_result, _request_id) = (next()?, next()?);
+    let _result = next()?;
+    let _request_id = next()?;
     let host = next().unwrap_or(distribution);
     line.host = Some(Cow::Borrowed(if matches!(host, b"-" | b"") { distribution } else { host }));
-    let (_protocol, _request_bytes) = (next(), next());
+    let _protocol = next();
+    let _request_bytes = next();
     line.duration_us = next().and_then(|seconds| scaled(seconds, 1_000_000));
     line.target = match query {
         b"-" | b"" => Cow::Borrowed(path),

@@ -17,7 +17,8 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
         return Some(Parsed::Dropped(lines));
     }
     let mut cursor = Cursor::new(text);
-    let (first, second) = (cursor.word()?, cursor.word()?);
+    let first = cursor.word()?;
+    let second = cursor.word()?;
     // A user may contain blanks.
     while cursor.peek()? != b'[' {
         cursor.word()?;

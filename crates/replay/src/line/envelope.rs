@@ -239,7 +239,10 @@ fn rfc5424(rest: &[u8]) -> Option<&[u8]> {
     if stamp != b"-" {
         time::rfc3339(stamp)?;
     }
-    let (_host, _app, _pid, _id) = (cursor.word()?, cursor.word()?, cursor.word()?, cursor.word()?);
+    let _host = cursor.word()?;
+    let _app = cursor.word()?;
+    let _pid = cursor.word()?;
+    let _id = cursor.word()?;
     if cursor.peek()? == b'[' {
         // Elements follow one another without a blank.
         while cursor.rest().first() == Some(&b'[') {

@@ -40,7 +40,9 @@ pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
 /// The client in what Istio adds: the fourth word after the upstream's address.
 fn remote(mut cursor: Cursor<'_>) -> Option<Client> {
     let _upstream_host = cursor.quoted()?;
-    let (_cluster, _upstream_local, _local) = (cursor.word()?, cursor.word()?, cursor.word()?);
+    let _cluster = cursor.word()?;
+    let _upstream_local = cursor.word()?;
+    let _local = cursor.word()?;
     client(cursor.word()?)
 }
 

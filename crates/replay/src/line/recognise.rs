@@ -30,7 +30,8 @@ impl Recognised {
                 for format in formats {
                     let count = contents.iter().filter(|line| reads(format, line, clients)).count();
                     if count > best.0 {
-                        let (envelopes, format) = (envelopes.clone(), format.clone());
+                        let envelopes = envelopes.clone();
+                        let format = format.clone();
                         best = (count, Some(Self { envelopes, format }));
                     }
                 }

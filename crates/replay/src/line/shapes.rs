@@ -52,7 +52,8 @@ fn reading(format: &Format, line: &str) -> String {
     let client = line.client.map_or("-".to_owned(), |client| {
         format!("{}{}", client.address, if client.is_masked { " (network)" } else { "" })
     });
-    let (method, target) = (utf8(&line.method), utf8(&line.target));
+    let method = utf8(&line.method);
+    let target = utf8(&line.target);
     let mut text = format!("{:?} {} {client} {method} {target}", line.mark, line.time.us);
     if let Some(host) = &line.host {
         let _ = write!(text, ", host {}", utf8(host));
@@ -106,7 +107,8 @@ fn every_shape_is_read_as_its_file_says() {
 #[test]
 fn each_format_has_many_shapes_with_clients_of_both_versions_of_ip() {
     for format in Format::all() {
-        let (name, shapes) = (format.name(), shapes(&format));
+        let name = format.name();
+        let shapes = shapes(&format);
         assert!(shapes.len() >= FEWEST, "{name} has {} shapes", shapes.len());
         for shape in &shapes {
             assert_ne!(reading(&format, shape), "not read", "{name}: {shape}");

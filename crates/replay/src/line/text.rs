@@ -57,7 +57,8 @@ impl<'l> Cursor<'l> {
     pub(super) fn named(&mut self) -> Option<(&'l [u8], &'l [u8])> {
         self.skip_blanks();
         let equals = memchr(b'=', self.rest)?;
-        let (name, value) = (&self.rest[..equals], &self.rest[equals + 1..]);
+        let name = &self.rest[..equals];
+        let value = &self.rest[equals + 1..];
         self.rest = value;
         let value = if value.first() == Some(&b'"') { self.quoted() } else { self.word() };
         Some((name, value?))
@@ -146,7 +147,8 @@ pub(super) fn scaled(text: &[u8], unit: u64) -> Option<u64> {
         None => (text, 0),
     };
     let point = memchr(b'.', mantissa).unwrap_or(mantissa.len());
-    let (whole, fraction) = (&mantissa[..point], mantissa.get(point + 1..).unwrap_or_default());
+    let whole = &mantissa[..point];
+    let fraction = mantissa.get(point + 1..).unwrap_or_default();
     // 18 digits fit together with any unit that is used here.
     let fraction = &fraction[..fraction.len().min(18_usize.saturating_sub(whole.len()))];
     let whole_number = if whole.is_empty() { 0 } else { number(whole)? };

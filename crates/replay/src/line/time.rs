@@ -79,7 +79,9 @@ pub(super) fn in_any_form(text: &[u8]) -> Option<Moment> {
 /// Seconds of the day at `07:28:46`. A leap second counts as the second after it.
 fn of_day(clock: &[u8]) -> Option<u64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = *clock else { return None };
-    let (hour, minute, second) = (number(&[h1, h2])?, number(&[m1, m2])?, number(&[s1, s2])?);
+    let hour = number(&[h1, h2])?;
+    let minute = number(&[m1, m2])?;
+    let second = number(&[s1, s2])?;
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
 }
 
@@ -104,7 +106,8 @@ fn civil(year: u64, month: u64, day: u64) -> Option<u64> {
         return None;
     }
     let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year / 400, year % 400);
+    let era = year / 400;
+    let of_era = year % 400;
     let shifted = if month > 2 { month - 3 } else { month + 9 };
     let of_year = (153 * shifted + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;

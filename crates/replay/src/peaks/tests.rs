@@ -59,7 +59,8 @@ proptest! {
         start_ms in 0..100_000_000_u64,
         search_at in prop_oneof![Just(0_usize), Just(FIRST_SEARCH)],
     ) {
-        let (mut peaks, mut plainly) = (Peaks::default(), HashMap::<u64, Vec<_>>::new());
+        let mut peaks = Peaks::default();
+        let mut plainly = HashMap::<u64, Vec<_>>::new();
         let mut ms = start_ms;
         for (gap_ms, key, units) in requests {
             // Places are looked for with each key that comes back.

@@ -23,7 +23,8 @@ fn setup() -> Setup {
         .map(|((algorithm, key), name)| Arc::new(Policy::new(name, key, algorithm)))
         .collect();
     let route = Route::for_all(policies.clone());
-    let (name, client) = (String::new(), ClientSettings::default());
+    let name = String::new();
+    let client = ClientSettings::default();
     Setup { name, routes: vec![route], policies, client, max_keys: 10_000 }
 }
 
@@ -42,14 +43,16 @@ fn suggested(log: &str, trying: Trying) -> Suggested {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
     std::fs::write(&path, log).expect("a file");
-    let (inputs, setup) = (vec![Input::File(path)], setup());
+    let inputs = vec![Input::File(path)];
+    let setup = setup();
     let job = Job { inputs, format: None, host: None, setup, against: None, suggest: true };
     let form = Recognised::bare(Format::named("combined").expect("a format"));
     let reading = Reading { inputs: &job.inputs, form: &form, host: None, setup: &job.setup };
     let source = Merged::open(&job.inputs).expect("a log");
     let mut found = pass(source, reading, lanes(&job), &mut |_, _| {}).expect("a log");
     let peaks = found.lanes[0].trials[0].counts.peaks.take().expect("peaks");
-    let (others, probes) = (others(&found), peaks.probes());
+    let others = others(&found);
+    let probes = peaks.probes();
     let (suggestions, second) =
         suggest_counted(&job, reading, (peaks, others), trying, &mut |_, _| {}).expect("a log");
     let second = second.expect("a second reading");
@@ -69,10 +72,13 @@ fn suggested(log: &str, trying: Trying) -> Suggested {
 }
 
 fn log(requests: impl IntoIterator<Item = (u64, u64, u64)>) -> String {
-    let (mut log, mut second) = (String::new(), 0);
+    let mut log = String::new();
+    let mut second = 0;
     for (gap, client, path) in requests {
         second += gap;
-        let (hour, minute, rest) = (second / 3600 % 24, second / 60 % 60, second % 60);
+        let hour = second / 3600 % 24;
+        let minute = second / 60 % 60;
+        let rest = second % 60;
         let _ = writeln!(
             log,
             "10.0.{}.{} - - [21/Nov/2026:{hour:02}:{minute:02}:{rest:02} +0000] \"GET /{path} HTTP/1.1\" 200 1",
@@ -111,10 +117,8 @@ fn steady(count: u64, clients: u64) -> String {
 /// the memory.
 #[test]
 fn most_requests_are_not_tried_again_and_most_keys_have_no_counter() {
-    let (some, all) = (
-        suggested(&steady(6000, 1900), Trying::Needed),
-        suggested(&steady(6000, 1900), Trying::All),
-    );
+    let some = suggested(&steady(6000, 1900), Trying::Needed);
+    let all = suggested(&steady(6000, 1900), Trying::All);
     assert_eq!(all.decisions, 5 * 6000);
     assert!(some.decisions * 2 <= all.decisions, "{} of {}", some.decisions, all.decisions);
     assert_eq!(all.rooms, [10_000; 5]);
@@ -141,7 +145,8 @@ fn a_note_tells_of_limits_of_single_keys_that_a_policy_cannot_count() {
     };
     let log = [line(1, 7), line(2, u64::MAX), line(3, u64::MAX)].concat();
     std::fs::write(&path, log).expect("a file");
-    let (inputs, setup) = (vec![Input::File(path)], setup());
+    let inputs = vec![Input::File(path)];
+    let setup = setup();
     let job = Job { inputs, format: None, host: None, setup, against: None, suggest: false };
     let report = replay(&job, &mut |_, _| {}).expect("a report");
     let told = |note: &&String| note.contains("a policy cannot count");

@@ -177,7 +177,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
         std::fs::write(&path, "0123456789\n".repeat(lines)).expect("a file");
-        let (mut seen, mut read) = (0, 0);
+        let mut seen = 0;
+        let mut read = 0;
         let source = Merged::open(&[Input::File(path)]).expect("a log");
         source
             .each(&Envelopes::default(), |_| None, |_| seen += 1, &mut |bytes, _| read = bytes)

@@ -48,7 +48,8 @@ impl Trial {
             let own = own.and_then(Result::ok);
             let limit = choice(policy, key);
             let is_limited = own.is_some() || limit != LimitChoice::Unlimited;
-            let (client, cost) = (key.client, key.cost);
+            let client = key.client;
+            let cost = key.cost;
             is_limited.then_some(KnownClaim { policy, client, limit, instead: own, cost })
         });
         let is_elastic = known.keys.iter().any(|key| key.is_elastic);
@@ -62,7 +63,8 @@ impl Trial {
         };
         let fate = self.counts.add(&decision, entry.client(), name_of, now);
         self.counts.totals.compare(known, fate, decision.binding().map(|it| it.verdict.remaining));
-        let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
+        let lease = std::mem::take(&mut decision.lease);
+        let delay = decision.delay;
         drop(decision);
         self.open(lease, |lease, sequence| {
             Open::known(lease, entry, known, now.plus(delay), sequence)

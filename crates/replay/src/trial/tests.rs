@@ -15,7 +15,9 @@ fn concurrency(limit: u64) -> Setup {
     let policy = Arc::new(Policy::new("jobs", KeyExpr::Ip, algorithm));
     let route = Route::for_all(vec![Arc::clone(&policy)]);
     let client = ClientSettings::default();
-    let (name, routes, policies) = (String::new(), vec![route], vec![policy]);
+    let name = String::new();
+    let routes = vec![route];
+    let policies = vec![policy];
     Setup { name, routes, policies, client, max_keys: 100 }
 }
 
@@ -74,7 +76,8 @@ fn a_limit_of_a_client_alone_is_that_of_the_log() {
     };
     let own = ",\"limit\":2,\"window_us\":60000000";
     let fates = [judge(0, own), judge(1, own), judge(2, own), judge(61, ""), judge(62, "")];
-    let (yes, no) = (Fate::Admitted, Fate::Refused);
+    let yes = Fate::Admitted;
+    let no = Fate::Refused;
     assert_eq!(fates, [yes, yes, no, yes, no]);
     assert_eq!((trial.counts.totals.repeated, trial.counts.totals.different), (3, 2));
 }

@@ -90,7 +90,8 @@ impl Lines<'_> {
     }
 
     fn put(&mut self, y: u16, parts: &[(&str, Style)]) {
-        let (mut x, right) = (self.area.x, self.area.right());
+        let mut x = self.area.x;
+        let right = self.area.right();
         for (index, (text, style)) in parts.iter().enumerate() {
             let room = usize::from(right.saturating_sub(x));
             let is_last = index + 1 == parts.len();

@@ -47,7 +47,8 @@ fn push_reasons(reasons: &[Reason], room: usize, pen: Pen, lines: &mut Lines<'_>
 /// selection.
 fn push_parts(state: &State, room: usize, pen: Pen, lines: &mut Lines<'_>) {
     let [policies, clients] = state.parts();
-    let (above, below) = (policies.rows.len(), clients.rows.len());
+    let above = policies.rows.len();
+    let below = clients.rows.len();
     let selected = state.selected(above + below);
     let in_policies = (selected < above).then_some(selected);
     let in_clients = selected.checked_sub(above);

@@ -71,7 +71,8 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn penalty(mut self, after: Limit, ban: Duration) -> Self {
-        let (after, ban) = (Written::Given(after.0), Written::Given(ban.into()));
+        let after = Written::Given(after.0);
+        let ban = Written::Given(ban.into());
         self.spec.penalty = Written::Given(PenaltySpec { after, ban, ..self.penalty_so_far() });
         self
     }

@@ -115,7 +115,8 @@ proptest! {
             let decided = worker.decide(&own, &subject, Headroom::default(), now);
             let theirs = runtime.block_on(decided);
             prop_assert_eq!(ours.outcome(), told(&theirs.outcome), "{:?}", request);
-            let (mut our_fields, mut their_fields) = (HeaderMap::new(), HeaderMap::new());
+            let mut our_fields = HeaderMap::new();
+            let mut their_fields = HeaderMap::new();
             ours.write_headers(&mut our_fields);
             writer.write(&theirs, head.headers.contains_key("origin"), &mut their_fields);
             prop_assert_eq!(our_fields, their_fields, "{:?}", request);

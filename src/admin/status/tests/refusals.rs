@@ -124,7 +124,8 @@ impl Series {
         let mut node = Node::new();
         let mut seen = BTreeMap::<String, Samples>::new();
         let mut alerts = String::new();
-        let (mut interval, mut moments) = (0, self.moments.iter());
+        let mut interval = 0;
+        let mut moments = self.moments.iter();
         let mut next = moments.next();
         see(&node, 0, &mut seen);
         for phase in self.phases {

@@ -118,7 +118,8 @@ fn fields(number: u32, kind: &Kind, depth: usize) -> Vec<Vec<u8>> {
 /// Messages of this type: one with all fields, and each field alone, once and twice.
 fn messages(message: &MessageDescriptor, depth: usize) -> Vec<Vec<u8>> {
     let Some(depth) = depth.checked_sub(1) else { return vec![Vec::new()] };
-    let (mut all, mut found) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut found = Vec::new();
     for it in message.fields() {
         let fields = fields(it.number(), &it.kind(), depth);
         all.extend_from_slice(&fields[0]);

@@ -144,7 +144,8 @@ mod tests {
     fn a_token_allows_policies_and_limits() {
         let tokens = [token("one", Some(&["chat-*", "x"]), false), token("two", None, true)];
         let caller = |value| Caller::with_tokens(&tokens, &fields(&[value])).expect("it is known");
-        let (one, two) = (caller("Bearer one"), caller("Bearer two"));
+        let one = caller("Bearer one");
+        let two = caller("Bearer two");
         let status = |found: Result<(), Problem>| found.map_err(|it| it.status.as_u16());
         assert_eq!(status(one.may_name("chat-eu")), Ok(()));
         assert_eq!(status(one.may_name("chats")), Err(403));

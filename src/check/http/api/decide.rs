@@ -74,7 +74,8 @@ impl Check<'_> {
         }
         let mut prepared = Vec::with_capacity(questions.len());
         for (index, question) in questions.iter().enumerate() {
-            let (stated, named) = (stated[index].as_ref(), named[index].as_ref());
+            let stated = stated[index].as_ref();
+            let named = named[index].as_ref();
             let question = prepare(self.asking, question, stated, named);
             prepared.push(question.map_err(|problem| problem.within(&at(index)))?);
         }

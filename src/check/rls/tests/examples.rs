@@ -116,16 +116,14 @@ fn a_shadow_counts_and_never_refuses() {
 /// Example 7.
 #[test]
 fn a_limit_replaces_others_by_name() {
-    let (mut one, mut two) =
-        (node("user", "bkthomps", 5, Unit::Second), node("user", "bkthomps", 10, Unit::Second));
+    let mut one = node("user", "bkthomps", 5, Unit::Second);
+    let mut two = node("user", "bkthomps", 10, Unit::Second);
     one.rule.as_mut().unwrap().name = "specific_limit".into();
     two.rule.as_mut().unwrap().replaces = vec!["specific_limit".into()];
     let nodes = [above("key_1", "value_1", [one]), above("key_2", "value_2", [two])];
     let mut service = service("example7", nodes);
-    let (one, two) = (
-        [("key_1", "value_1"), ("user", "bkthomps")],
-        [("key_2", "value_2"), ("user", "bkthomps")],
-    );
+    let one = [("key_1", "value_1"), ("user", "bkthomps")];
+    let two = [("key_2", "value_2"), ("user", "bkthomps")];
     let asked: [Asked<'_>; 2] = [(&one, None, Hits::Add(1)), (&two, None, Hits::Add(1))];
     for hit in 0..11 {
         let over = service.ask("example7", &asked, |plan, answer| {
@@ -162,7 +160,9 @@ fn a_request_is_over_its_quotas_only_together() {
     };
     let mut service =
         service("q", [quota("1", 1), quota("2", 2), node("plain", "", 3, Unit::Minute)]);
-    let (one, two, plain) = ([("service", "1")], [("service", "2")], [("plain", "")]);
+    let one = [("service", "1")];
+    let two = [("service", "2")];
+    let plain = [("plain", "")];
     let asked: [Asked<'_>; 3] =
         [(&one, None, Hits::Add(1)), (&two, None, Hits::Add(1)), (&plain, None, Hits::Add(1))];
     let passed: Vec<_> = (0..4)

@@ -25,7 +25,8 @@ type Asked<'q> = (&'q [(&'q str, &'q str)], Option<(u32, Unit)>, Hits);
 
 impl Service {
     fn new(domains: Domains) -> Self {
-        let (switches, now) = (Switches::default(), Timestamp::from_micros(1_790_000_000_500_000));
+        let switches = Switches::default();
+        let now = Timestamp::from_micros(1_790_000_000_500_000);
         Self { domains, switches, counters: HashMap::new(), now }
     }
 
@@ -38,7 +39,8 @@ impl Service {
     ) -> T {
         let descriptors: Vec<Descriptor<'_>> = asked.iter().map(descriptor).collect();
         let secret = Secret::from_bytes([7; 16]);
-        let (domains, switches) = (&self.domains, self.switches);
+        let domains = &self.domains;
+        let switches = self.switches;
         let plan = Rules { domains, switches, secret }.plan(domain, &descriptors);
         let counters = &mut self.counters;
         let counted: Vec<Counted> =
@@ -66,7 +68,8 @@ fn count(
     now: Timestamp,
 ) -> Counted {
     let algorithm = &slot.policy.algorithm;
-    let (limit, window_us) = (algorithm.limit(), algorithm.window().as_micros());
+    let limit = algorithm.limit();
+    let window_us = algorithm.window().as_micros();
     let window = now.as_micros() / window_us;
     let count = counters.entry((slot.principal, slot.policy.counter.bits(), window)).or_default();
     match slot.hits {

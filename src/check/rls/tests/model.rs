@@ -87,7 +87,10 @@ impl Model {
             .filter(|node| node.limit.is_some() && !node.replaces.is_empty())
             .map(|node| node.replaces)
             .collect();
-        let (mut told, mut hard, mut quotas, mut over_quotas) = (Vec::new(), false, 0, 0);
+        let mut told = Vec::new();
+        let mut hard = false;
+        let mut quotas = 0;
+        let mut over_quotas = 0;
         for ((entries, instead, hits), found) in asked.iter().zip(&found) {
             let node = found.as_ref().map(|(node, _)| *node);
             let limit = match (instead, node.and_then(|node| node.limit)) {

@@ -90,7 +90,8 @@ fn words_of(
     policy: Option<&Policy>,
     cx: &Context<'_>,
 ) -> Vec<(KeyExpr, Box<str>)> {
-    let (mut words, mut is_broken) = (Vec::new(), false);
+    let mut words = Vec::new();
+    let mut is_broken = false;
     for (word, entry) in key.entries() {
         let Some(entry) = entry.given() else {
             is_broken = true;
@@ -101,7 +102,8 @@ fn words_of(
         let Some(part) = parsed.filter(|it| policy.is_none_or(|policy| policy.key.has(it))) else {
             is_broken = true;
             if let Some(policy) = policy {
-                let (name, shown) = (&policy.name, word.shown());
+                let name = &policy.name;
+                let shown = word.shown();
                 let message = format!("the key of the policy \"{name}\" has no part \"{shown}\"");
                 cx.error(word.span, &message, "name the words of its key");
             }
@@ -157,7 +159,8 @@ fn check_words(
     cx: &Context<'_>,
 ) {
     let known: Vec<KeyExpr> = words.iter().map(|(word, _)| word.clone()).collect();
-    let (name, form) = (&policy.name, policy.key.form());
+    let name = &policy.name;
+    let form = policy.key.form();
     if !policy.key.can_consist_of(&known) {
         let message = format!("the policy \"{name}\" has a key of more parts: {form}");
         cx.error(span, &message, "name an entry for each of its parts");

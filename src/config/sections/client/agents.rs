@@ -56,7 +56,8 @@ impl RawAgents {
             cx.error(span, message, "like agents: { allow: [\"https://bot.example\"] }");
         }
         cx.at_most(&self.allow, "allow", MAX_AGENTS);
-        let (mut agents, mut sources) = (Vec::<Agent>::new(), Vec::new());
+        let mut agents = Vec::<Agent>::new();
+        let mut sources = Vec::new();
         for origin in self.allow.items() {
             let Some(source) = self.source(origin, cx) else { continue };
             let name: Arc<str> = origin.value.trim_end_matches('/').into();

@@ -90,7 +90,8 @@ impl RawJwks {
         cx: &Context<'_>,
     ) -> Option<(DocumentSource, Duration)> {
         // All fields are compiled before the first `?`, so that all mistakes are reported.
-        let (parsed, ca) = (document_url(url, cx), self.authorities(cx));
+        let parsed = document_url(url, cx);
+        let ca = self.authorities(cx);
         let refresh = cx.duration(&self.refresh, "refresh", Span::SECOND..=Span::DAY);
         let parsed = parsed?;
         let tls = self.tls(&parsed, url, ca?, cx);

@@ -203,7 +203,8 @@ fn jwks_file(
     }
     let read = UsableKeys::read(cx.file(file)?.as_bytes(), algorithms);
     let UsableKeys { keys, left_out, .. } = checked(file.span, read, cx)?;
-    let (name, count) = (file.value.clone(), left_out.len());
+    let name = file.value.clone();
+    let count = left_out.len();
     cx.around.key_file.replace(Some(KeyFile { name, left_out: count }));
     for key in left_out {
         cx.warning(file.span, &key.to_string(), "no token that it has signed is valid");

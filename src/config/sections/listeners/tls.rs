@@ -86,9 +86,11 @@ impl RawCertificate {
         let lack = |name| format!("the certificate has no \"{name}\"");
         cx.required(&self.cert, span, &lack("cert"), "write cert: full.pem");
         cx.required(&self.key, span, &lack("key"), "write key: key.pem");
-        let (cert, key) = (self.cert.given()?, self.key.given()?);
+        let cert = self.cert.given()?;
+        let key = self.key.given()?;
         // Both files are read before the first return, so that all mistakes are reported.
-        let (chain, secret) = (cx.chain_file(cert), cx.private_key_file(key));
+        let chain = cx.chain_file(cert);
+        let secret = cx.private_key_file(key);
         match Certificate::new(chain?, secret?) {
             Ok(certificate) => {
                 warn_of_order(cert, &certificate, cx);

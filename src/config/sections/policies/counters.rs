@@ -20,7 +20,8 @@ pub fn check(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Context<'_>)
     if config.store.redis.is_none() {
         return;
     }
-    let (mut counters, mut overrides) = (HashMap::new(), HashMap::new());
+    let mut counters = HashMap::new();
+    let mut overrides = HashMap::new();
     for policy in &config.policies {
         let stored = policy.counters().map(|counter| u64::from(counter.stored()));
         let limits = policy.overrides.iter().map(|it| it.kept_as.bits() >> 32);

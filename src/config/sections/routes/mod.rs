@@ -200,7 +200,8 @@ pub fn compile(
 ) -> Vec<Option<Route>> {
     cx.not_empty(raw, "there are no routes", "write - { path: /*, upstream: app }");
     let mut taken: HashMap<String, usize> = HashMap::new();
-    let (mut names, mut routes) = (Vec::new(), Vec::new());
+    let mut names = Vec::new();
+    let mut routes = Vec::new();
     for (index, route) in raw.value().into_iter().flatten().enumerate() {
         let name = route_name(route.given(), index + 1, &mut taken, cx);
         let compile = |it: &Spanned<RawRoute>| it.value.compile(it.span, &name, client, known, cx);

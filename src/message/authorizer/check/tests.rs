@@ -25,7 +25,8 @@ fn settings() -> AuthorizerSettings {
 }
 
 fn line(key: &str, value: &str) -> HeaderValueOption {
-    let (key, value) = (key.to_owned(), value.to_owned());
+    let key = key.to_owned();
+    let value = value.to_owned();
     HeaderValueOption { header: Some(Line { key, value, raw_value: Vec::new() }), append_action: 0 }
 }
 

@@ -142,8 +142,10 @@ mod tests {
         framing: Framing,
         pieces: &[&[u8]],
     ) -> Result<(Decoder, Vec<u8>, Option<HeaderMap>, Bytes), BrokenBody> {
-        let (mut decoder, mut unused) = (Decoder::new(framing), Bytes::new());
-        let (mut content, mut trailers) = (Vec::new(), None);
+        let mut decoder = Decoder::new(framing);
+        let mut unused = Bytes::new();
+        let mut content = Vec::new();
+        let mut trailers = None;
         for piece in pieces {
             unused = [&unused[..], piece].concat().into();
             while let Some(frame) = decoder.next(&mut unused)? {

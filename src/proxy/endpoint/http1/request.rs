@@ -120,7 +120,8 @@ mod tests {
             ("/", None, ("/", "10.0.0.1:80")),
             ("*", None, ("*", "10.0.0.1:80")),
         ] {
-            let (target, host) = (text(&request(target, host)), expected);
+            let target = text(&request(target, host));
+            let host = expected;
             let expected = format!("GET {} HTTP/1.1\r\nhost: {}\r\n\r\n", host.0, host.1);
             assert_eq!(target, expected);
         }

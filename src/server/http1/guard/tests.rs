@@ -174,7 +174,8 @@ fn bytes_that_wait_for_a_response_are_bounded() {
         guarded.receive([0; 1000]);
     }
     guarded.guard.stream.0.push_back(vec![0; 1000]);
-    let (mut room, mut cx) = ([0; 100], Context::from_waker(Waker::noop()));
+    let mut room = [0; 100];
+    let mut cx = Context::from_waker(Waker::noop());
     let polled = Pin::new(&mut guarded.guard).poll_read(&mut cx, &mut ReadBuf::new(&mut room));
     assert!(matches!(polled, Poll::Ready(Err(_))), "{polled:?}");
     assert!(guarded.held() < MAX_UNDECIDED_BYTES + 4096, "{}", guarded.held());

@@ -247,8 +247,9 @@ fn fragments_are_replaced_in_the_fields_of_heads_only() {
             assert_eq!(std::mem::replace(&mut expected[first + at], b'>'), b'#');
         }
         for piece in [1, 3, 1000] {
-            let (mut seen, mut read, start) =
-                (Frames::new(limits(), monotonic()), sent.clone(), monotonic());
+            let mut seen = Frames::new(limits(), monotonic());
+            let mut read = sent.clone();
+            let start = monotonic();
             for bytes in read.chunks_mut(piece) {
                 seen.inspect(bytes, || start).unwrap();
             }

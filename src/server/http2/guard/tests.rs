@@ -29,7 +29,8 @@ fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(guard: &mut Guard<T>) -> us
 
 #[test]
 fn an_endless_stream_of_http_2_yields() {
-    let (settings, data) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let data = [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1];
     let sent = Cursor::new([&PREFACE[..], &settings, &data].concat());
     let sent = tokio::io::join(AsyncReadExt::chain(sent, tokio::io::repeat(0)), tokio::io::sink());
     let activity = Activity::new(monotonic(), Demand::NONE, Watched::default());

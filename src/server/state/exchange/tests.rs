@@ -21,8 +21,10 @@ fn exchange(phase: Phase) -> Rc<Exchange> {
 /// A listener for few clients closes the connection that has waited longest.
 #[test]
 fn a_place_waits_since_the_end_of_the_last_request() {
-    let (now, secs) = (monotonic(), Duration::from_secs);
-    let (epoch, since) = (now - secs(9), now - secs(5));
+    let now = monotonic();
+    let secs = Duration::from_secs;
+    let epoch = now - secs(9);
+    let since = now - secs(5);
     let place = Arc::new(Place::new(epoch, since));
     let watched = Watched { place: Some(Arc::clone(&place)), ..Watched::default() };
     let exchange = Exchange::new(Activity::new(since, Demand::NONE, watched), Phase::Idle);

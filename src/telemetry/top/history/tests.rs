@@ -45,7 +45,8 @@ fn a_list_is_the_sum_of_all_workers_and_minutes() {
 #[test]
 fn the_minute_in_progress_is_shown_while_it_is_read() {
     let history = TopHistory::default();
-    let (worker, now) = (history.join(), Timestamp::from_micros(1_000_000));
+    let worker = history.join();
+    let now = Timestamp::from_micros(1_000_000);
     assert!(!history.is_read(now) && !history.read(now));
     assert!(history.is_read(now) && history.read(now));
     assert!(!history.is_read(now.plus(Span::from_secs(15))));
@@ -152,7 +153,8 @@ fn whole(id: u128) -> Counted {
 #[test]
 fn whole_keys_are_known_while_they_are_kept_and_then_forgotten() {
     let history = TopHistory::default();
-    let (first, second) = (history.join(), history.join());
+    let first = history.join();
+    let second = history.join();
     let known = |id| history.whole_key("per-client", Principal::from_bits(id)).is_some();
     // By default nothing is kept, whatever a worker tells.
     history.add(first, 1, whole(1));

@@ -73,7 +73,8 @@ proptest! {
 
 #[test]
 fn few_keys_are_counted_exactly() {
-    let (mut sketch, mut exact) = (Sketch::default(), Exact::default());
+    let mut sketch = Sketch::default();
+    let mut exact = Exact::default();
     for number in 0..ENTRIES as u64 {
         for _ in 0..=number {
             observe(&mut sketch, &mut exact, number);
@@ -98,7 +99,8 @@ fn flood() -> u64 {
 fn a_flood_of_new_keys_hides_no_frequent_one() {
     let mut sketch = Sketch::default();
     let mut rng = fastrand::Rng::with_seed(7);
-    let (mut frequent, mut described) = (0, 0);
+    let mut frequent = 0;
+    let mut described = 0;
     for number in 0..flood() {
         let is_frequent = number % 100 == 0;
         let key = if is_frequent { 1 } else { rng.u128(..) };

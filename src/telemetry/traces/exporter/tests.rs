@@ -23,7 +23,8 @@ fn record(tracer: &Tracer, status: u16) -> Record {
         .expect("a request");
     let (mut head, ()) = request.into_parts();
     let trace = tracer.begin(&mut head.headers, || true);
-    let (client, id) = (IpAddr::from([203, 0, 113, 9]), HeaderValue::from_static("id-1"));
+    let client = IpAddr::from([203, 0, 113, 9]);
+    let id = HeaderValue::from_static("id-1");
     let mut record =
         *Record::new(&head, client, (Timestamp::from_micros(1_000_000), monotonic()), id);
     record.trace = Some(trace);

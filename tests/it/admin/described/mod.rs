@@ -89,7 +89,8 @@ fn operation<'d>(document: &'d Value, method: &str, path: &str) -> Option<&'d Va
     let method = if method == "HEAD" { "get" } else { method };
     let paths = document["paths"].as_object().expect("an object");
     let matches = |template: &str| {
-        let (names, segments) = (template.split('/'), path.split('/'));
+        let names = template.split('/');
+        let segments = path.split('/');
         names.clone().count() == segments.clone().count()
             && names
                 .zip(segments)

@@ -147,7 +147,8 @@ impl Server {
     pub(super) fn on(listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
         let address = listener.local_addr().expect("it is bound");
         listener.set_nonblocking(true).expect("it is a socket");
-        let (orders, asked) = (Sender::new(64), Arc::<Mutex<Vec<Asked>>>::default());
+        let orders = Sender::new(64);
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
         let server = Self { address, orders: orders.clone(), asked: Arc::clone(&asked) };
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -163,7 +164,9 @@ impl Server {
                             _ => continue,
                         },
                     };
-                    let (orders, asked, tls) = (orders.subscribe(), Arc::clone(&asked), tls.clone());
+                    let orders = orders.subscribe();
+                    let asked = Arc::clone(&asked);
+                    let tls = tls.clone();
                     spawn_local(async move {
                         match tls {
                             None => serve(stream, orders, asked).await,

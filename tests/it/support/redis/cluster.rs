@@ -75,7 +75,8 @@ impl Cluster {
     pub(crate) fn reshard(&self, slots: usize) {
         let masters: Vec<&Redis> = self.masters().collect();
         let from = masters.iter().find(|node| first_slots(node).is_some());
-        let (from, last) = (from.expect("a master has slots"), masters[masters.len() - 1]);
+        let from = from.expect("a master has slots");
+        let last = masters[masters.len() - 1];
         let to = if std::ptr::eq(*from, last) { masters[0] } else { last };
         let [from_id, to_id] = [from, to].map(|node| node.cli(&["CLUSTER", "MYID"]));
         if from.cli(&["CLUSTER", "HELP"]).contains("MIGRATESLOTS") {

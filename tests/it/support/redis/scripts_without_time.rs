@@ -57,7 +57,8 @@ fn join(client: TcpStream, upstream: u16) -> io::Result<()> {
     let server = TcpStream::connect((LOOPBACK, upstream))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let (mut replies, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    let mut replies = server.try_clone()?;
+    let mut to_client = client.try_clone()?;
     thread::spawn(move || {
         let _ = io::copy(&mut replies, &mut to_client);
         let _ = to_client.shutdown(std::net::Shutdown::Both);
@@ -71,7 +72,8 @@ fn join(client: TcpStream, upstream: u16) -> io::Result<()> {
 
 /// Passes on commands until the client ends.
 fn translate(mut client: TcpStream, mut server: &TcpStream) -> io::Result<()> {
-    let (mut received, mut chunk) = (Vec::new(), [0; 16_384]);
+    let mut received = Vec::new();
+    let mut chunk = [0; 16_384];
     loop {
         let count = client.read(&mut chunk)?;
         if count == 0 {

@@ -47,7 +47,8 @@ pub(crate) fn shared_cluster() -> &'static Cluster {
 
 /// Kills the servers, and removes their files, when its standard input closes.
 fn watch<'s>(servers: impl IntoIterator<Item = &'s Redis>) -> Child {
-    let (mut ids, mut directories) = (Vec::new(), Vec::new());
+    let mut ids = Vec::new();
+    let mut directories = Vec::new();
     for server in servers {
         ids.push(server.process_id().to_string());
         directories.push(server.directory().display().to_string());

@@ -100,7 +100,8 @@ fn join(near: TcpStream, far: TcpStream, shared: &Arc<Mutex<Shared>>) {
     let ends = [&near, &far].map(|end| end.set_nodelay(true).and_then(|()| end.try_clone()));
     let [Ok(near_again), Ok(far_again)] = ends else { return };
     let (sender, receiver) = mpsc::channel();
-    let (asking, answering) = (Arc::clone(shared), Arc::clone(shared));
+    let asking = Arc::clone(shared);
+    let answering = Arc::clone(shared);
     thread::spawn(move || carry_questions(near, far, &asking));
     thread::spawn(move || read_answers(far_again, &sender, &answering));
     thread::spawn(move || write_answers(near_again, &receiver));
@@ -124,7 +125,8 @@ fn carry_questions(mut from: TcpStream, mut to: TcpStream, shared: &Mutex<Shared
 type Due = (Instant, Vec<u8>);
 
 fn read_answers(mut from: TcpStream, to: &Sender<Due>, shared: &Mutex<Shared>) {
-    let (mut buffer, mut answers) = ([0; 16 * 1024], 0);
+    let mut buffer = [0; 16 * 1024];
+    let mut answers = 0;
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let bytes = &buffer[..count];
         answers += 1;

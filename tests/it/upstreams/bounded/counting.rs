@@ -45,7 +45,8 @@ impl Counting {
         answer: impl Fn(usize) -> String + Send + Sync + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::default());
-        let (counted, requests) = (Arc::clone(&shared), AtomicUsize::new(0));
+        let counted = Arc::clone(&shared);
+        let requests = AtomicUsize::new(0);
         let origin = Origin::serving(move |stream, read| {
             let shared = &counted;
             shared.open.fetch_add(1, Ordering::SeqCst);

@@ -146,7 +146,8 @@ fn a_backend_that_closes_its_connections_loses_no_request() {
 #[test]
 fn an_endpoint_with_a_free_connection_is_preferred() {
     for balance in ["least_requests", "round_robin", "random", "{ hash: ip }"] {
-        let (busy, free) = (Counting::gated(1), Counting::gated(1));
+        let busy = Counting::gated(1);
+        let free = Counting::gated(1);
         let urls = [busy.url(), free.url()];
         let fields = format!("{PATIENT}, balance: {balance}");
         let gateway = Gateway::start(&yaml(&urls, &fields, "", TWO_WORKERS));

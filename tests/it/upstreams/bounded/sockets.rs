@@ -56,7 +56,8 @@ fn the_gateway_never_has_more_sockets() {
     let is_done = AtomicBool::new(false);
     let (most, lists) = thread::scope(|scope| {
         let watching = scope.spawn(|| {
-            let (mut most, mut lists) = (0, 0);
+            let mut most = 0;
+            let mut lists = 0;
             let mut before = HashSet::new();
             // It also ends if the test fails.
             let end = now() + 4 * PATIENCE;

@@ -76,7 +76,8 @@ proptest! {
     ) {
         let longest = Span::from_micros(first_us + more_us);
         let ban = ban(first_us, longest.as_micros());
-        let (mut counter, mut now) = (Counter::new(&ban), at(1_795_246_126_000_000));
+        let mut counter = Counter::new(&ban);
+        let mut now = at(1_795_246_126_000_000);
         for gap_us in gaps_us {
             now = now.plus(Span::from_micros(gap_us));
             counter.impose(now);
@@ -99,7 +100,8 @@ proptest! {
         later_us in prop_oneof![Just(0), 0..100_u64],
     ) {
         let ban = ban(3, 100);
-        let (mut counter, mut now) = (Counter::new(&ban), at(5000));
+        let mut counter = Counter::new(&ban);
+        let mut now = at(5000);
         for _ in 0..imposed {
             counter.impose(now);
             now = now.plus(counter.left(now));

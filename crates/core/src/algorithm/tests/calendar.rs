@@ -100,7 +100,8 @@ proptest! {
             let date = date(&tz, time_s);
             if weekly { monday(date) } else { date }
         };
-        let (start_s, end_s) = (bounds.start_s, bounds.end_s);
+        let start_s = bounds.start_s;
+        let end_s = bounds.end_s;
         prop_assert!(start_s <= time_s && time_s < end_s);
         let this = shown(start_s);
         prop_assert!(shown(start_s - 1) < this && shown(start_s - before_s) < this);

@@ -16,7 +16,8 @@ proptest! {
     ) {
         let algorithm = in_flight(limit);
         let mut counter = Counter::new(&algorithm);
-        let (mut now, mut held) = (Timestamp::default(), Vec::new());
+        let mut now = Timestamp::default();
+        let mut held = Vec::new();
         for (gap_us, cost, finish) in steps {
             now = now.plus(Span::from_micros(gap_us));
             if finish && !held.is_empty() {

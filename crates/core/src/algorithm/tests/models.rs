@@ -8,7 +8,8 @@ use crate::algorithm::log;
 
 /// Whether a cost fits, by the definition, from all takes that were admitted.
 fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Timestamp) -> bool {
-    let (limit, window_us) = (algorithm.limit(), algorithm.window().as_micros());
+    let limit = algorithm.limit();
+    let window_us = algorithm.window().as_micros();
     let now_us = now.as_micros();
     let units_in = |length_us: u64, back: u64| -> u64 {
         let counted = history
@@ -24,7 +25,8 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
                 let counted = history.iter().filter(|(at, _)| window(*at) + back == window(now));
                 counted.map(|(_, cost)| cost).sum::<u64>()
             };
-            let (current, previous) = (units(0), units(1));
+            let current = units(0);
+            let previous = units(1);
             let left_us = window(now) * window_us - now_us;
             previous * left_us + (current + cost) * window_us <= limit * window_us
         }

@@ -37,7 +37,8 @@ fn begin_s(zone: &str, date: Date) -> i64 {
     let about = date.to_datetime(jiff::civil::time(0, 0, 0, 0)).to_zoned(jiff::tz::TimeZone::UTC);
     let about_s = about.unwrap().timestamp().as_second();
     // No clock differs from UTC by more than 26 hours. A month does not begin twice.
-    let (mut before, mut after) = (about_s - 26 * 3600, about_s + 26 * 3600);
+    let mut before = about_s - 26 * 3600;
+    let mut after = about_s + 26 * 3600;
     while after - before > 1 {
         let middle = before + (after - before) / 2;
         if shows(middle) { after = middle } else { before = middle }

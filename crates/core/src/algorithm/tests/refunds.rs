@@ -23,7 +23,8 @@ struct Both<'a> {
 
 impl<'a> Both<'a> {
     fn new(algorithm: &'a Algorithm) -> Self {
-        let (real, ideal) = (Counter::new(algorithm), Counter::new(algorithm));
+        let real = Counter::new(algorithm);
+        let ideal = Counter::new(algorithm);
         Self { real, ideal, waiting: Vec::new(), most_under_way: 0, kept: Vec::new() }
     }
 
@@ -65,7 +66,8 @@ proptest! {
         steps in steps(),
         probes in prop::collection::vec(0..4000_u64, 4),
     ) {
-        let (mut both, mut now) = (Both::new(&algorithm), Timestamp::from_micros(1_795_246_126_000_000));
+        let mut both = Both::new(&algorithm);
+        let mut now = Timestamp::from_micros(1_795_246_126_000_000);
         for (step, &(gap_us, cost, refused)) in steps.iter().enumerate() {
             now = now.plus(Span::from_micros(gap_us));
             both.step(step, now, cost, refused);
@@ -90,7 +92,8 @@ proptest! {
         algorithm in algorithms(),
         steps in steps(),
     ) {
-        let (mut both, mut now) = (Both::new(&algorithm), Timestamp::from_micros(1_795_246_126_000_000));
+        let mut both = Both::new(&algorithm);
+        let mut now = Timestamp::from_micros(1_795_246_126_000_000);
         for (step, (gap_us, cost, refused)) in steps.into_iter().enumerate() {
             now = now.plus(Span::from_micros(gap_us));
             both.step(step, now, cost, refused);

@@ -25,7 +25,8 @@ fn a_client_that_waits_as_told_gets_the_whole_limit() {
     for limit in [1, 2, 7, 100] {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(limit)));
         let mut counter = Counter::new(&algorithm);
-        let (mut now, mut admitted) = (Timestamp::from_micros(1), 0);
+        let mut now = Timestamp::from_micros(1);
+        let mut admitted = 0;
         while now < Timestamp::from_micros(3_600_000_000) {
             match counter.apply(Op::Take(1), now).retry {
                 Retry::After(wait) => now = now.plus(wait),

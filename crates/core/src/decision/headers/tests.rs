@@ -61,7 +61,8 @@ fn written(reports: &[Report<&Arc<Policy>>], sent: &[(&'static str, &'static str
 
 /// Checks that the lines of a head contain the fields of a message, in the same order.
 fn assert_same(limits: &LimitFields) {
-    let (mut head, mut fields) = (Vec::new(), HeaderMap::new());
+    let mut head = Vec::new();
+    let mut fields = HeaderMap::new();
     limits.write_lines(&mut head);
     limits.clone().write(&mut fields);
     let line = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -313,9 +314,11 @@ proptest! {
             let value = item.params.get(name).and_then(|value| value.as_integer()).unwrap();
             u64::try_from(i64::from(value)).unwrap()
         };
-        let (policies, limits) = (field("ratelimit-policy: "), field("ratelimit: "));
+        let policies = field("ratelimit-policy: ");
+        let limits = field("ratelimit: ");
         prop_assert_eq!((policies.len(), limits.len()), (2, 2));
-        let (policy, limit_item) = (item(&policies, 0), item(&limits, 0));
+        let policy = item(&policies, 0);
+        let limit_item = item(&limits, 0);
         for item in [&policy, &limit_item] {
             prop_assert_eq!(item.bare_item.as_string().unwrap().as_str(), &*name);
         }

@@ -56,7 +56,8 @@ impl Gate {
     }
 
     fn principal(&self, client: &str) -> Principal {
-        let (settings, secret) = (ClientSettings::default(), self.file.secret());
+        let settings = ClientSettings::default();
+        let secret = self.file.secret();
         let texts = KeyTexts { client: &settings, secret, is_route: &|_| false };
         texts.principal(&self.policy.key, client).unwrap()
     }

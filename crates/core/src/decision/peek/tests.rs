@@ -161,7 +161,8 @@ impl Run {
         let room = Headroom { latency, ..Headroom::default() };
         let before = self.states();
         let peek = async || self.limiter.peek(&self.policies, &subject, room, self.now).await;
-        let (first, second) = (peek().await, peek().await);
+        let first = peek().await;
+        let second = peek().await;
         prop_assert_eq!(told(&first.decision), told(&second.decision));
         prop_assert!(before == self.states(), "a look has changed the counters");
         let decision = self.limiter.decide(&self.policies, &subject, room, self.now).await;

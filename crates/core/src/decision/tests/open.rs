@@ -6,7 +6,8 @@ use crate::algorithm::Concurrency;
 impl Gate {
     /// The lease of an admitted request, which is open for all policies.
     async fn open(&self) -> Lease {
-        let (list, lacking) = (self.claims(&[]), Lacking::new());
+        let list = self.claims(&[]);
+        let lacking = Lacking::new();
         let mut claims = Claims { list, lacking, settles: false }.settling();
         let now = Timestamp::from_micros(0);
         let mut decision = self.limiter.judge().judge(&mut claims, self.room, now).await;

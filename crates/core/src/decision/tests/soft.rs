@@ -33,7 +33,8 @@ proptest! {
         let plain = Policy::new("p", KeyExpr::Global, algorithm.clone());
         let policy = Arc::new(Policy { soft: Some(soft.clone()), ..plain });
         let limit = LimitChoice::Own;
-        let (mut state, mut now) = (None, Timestamp::from_micros(1_795_246_126_000_000));
+        let mut state = None;
+        let mut now = Timestamp::from_micros(1_795_246_126_000_000);
         for (gap_us, cost) in steps {
             now = now.plus(Span::from_micros(gap_us));
             let key = Key { principal: Principal::from_bits(0), counter: policy.counter };

@@ -17,7 +17,8 @@ fn scan(document: &[u8]) -> Result<Option<Replacement>, DocumentFault> {
 fn asking(document: &str) -> Option<String> {
     let Replacement { range, text } = scan(document.as_bytes()).expect("it is valid")?;
     let at = |place: u64| usize::try_from(place).expect("it is small");
-    let (before, behind) = (&document[..at(range.start)], &document[at(range.end)..]);
+    let before = &document[..at(range.start)];
+    let behind = &document[at(range.end)..];
     Some(format!("{before}{text}{behind}"))
 }
 

@@ -117,7 +117,8 @@ fn documents_may_be_nested_128_levels_deep() {
     };
     assert_eq!((nested(1), nested(128)), (Some(5), Some(5)));
     let beside = |levels: usize| {
-        let (open, close) = ("[".repeat(levels - 1), "]".repeat(levels - 1));
+        let open = "[".repeat(levels - 1);
+        let close = "]".repeat(levels - 1);
         cost(&json("/n"), format!(r#"{{"n":5,"x":{open}{close}}}"#).as_bytes())
     };
     assert_eq!((beside(128), beside(129)), (Some(5), None));
@@ -127,7 +128,8 @@ fn documents_may_be_nested_128_levels_deep() {
 #[test]
 fn long_keys_texts_and_numbers_are_read_to_their_ends() {
     let long = 1_000_000;
-    let (text, digits) = ("x".repeat(long), "9".repeat(long));
+    let text = "x".repeat(long);
+    let digits = "9".repeat(long);
     let document = format!(r#"{{"{text}":"{text}","a":{digits},"b":{digits}e-{long},"n":4}}"#);
     let cases = [("/n", Some(4)), ("/a", Some(u64::MAX)), ("/b", Some(1))];
     for (pointer, expected) in cases {

@@ -17,7 +17,8 @@ fn message(headers: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 fn header(name: &str, value: &str) -> Vec<u8> {
-    let (name_length, length) = (u8::try_from(name.len()), u16::try_from(value.len()));
+    let name_length = u8::try_from(name.len());
+    let length = u16::try_from(value.len());
     let mut bytes = vec![name_length.expect("a length")];
     bytes.extend(name.as_bytes());
     bytes.push(7);

@@ -98,7 +98,8 @@ fn interpreted(stream: &str, pointer: &str) -> Option<u64> {
     let mut lines: Vec<&str> = stream.split('\n').collect();
     // The bytes after the last line end are not a line.
     lines.pop();
-    let (mut data, mut number) = (String::new(), None);
+    let mut data = String::new();
+    let mut number = None;
     for line in lines {
         if line.is_empty() {
             let event = std::mem::take(&mut data);

@@ -130,7 +130,8 @@ proptest! {
             }
         }
         let mut pieces = Vec::new();
-        let (mut rest, mut sizes) = (stream.as_str(), cuts.iter().cycle());
+        let mut rest = stream.as_str();
+        let mut sizes = cuts.iter().cycle();
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.len().min(*sizes.next().expect("a cycle")));
             pieces.push(piece);

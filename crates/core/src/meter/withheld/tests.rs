@@ -12,7 +12,8 @@ const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage
 /// What passes of a stream that arrives in pieces of these lengths.
 fn pass(stream: &[u8], lengths: &[usize]) -> Vec<u8> {
     let mut withheld = WithheldUsage::default();
-    let (mut passed, mut rest) = (Vec::new(), stream);
+    let mut passed = Vec::new();
+    let mut rest = stream;
     for length in lengths.iter().cycle() {
         if rest.is_empty() {
             break;

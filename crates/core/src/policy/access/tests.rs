@@ -43,7 +43,8 @@ fn with_values(rule: AccessRule, word: &str, texts: &[&str]) -> AccessRule {
 }
 
 fn list(rules: Vec<AccessRule>, otherwise: AccessEffect) -> AccessList {
-    let (mode, answer) = (AccessMode::Enforce, DenialAnswer::Forbidden);
+    let mode = AccessMode::Enforce;
+    let answer = DenialAnswer::Forbidden;
     AccessList::new("office".into(), rules, otherwise, mode, answer)
 }
 
@@ -166,8 +167,8 @@ fn an_absent_value_matches_no_rule() {
     for word in ["api_key", "user", "cookie:sid", "query:q", "header:x-a", "country", "tls:subject"]
     {
         let text = if word == "country" { "DE" } else { "a" };
-        let (rule, other) =
-            (with_values(allow(), word, &[text]), with_values(deny(), word, &[text]));
+        let rule = with_values(allow(), word, &[text]);
+        let other = with_values(deny(), word, &[text]);
         assert_eq!(ruling(&only(rule), &with(&[])), Ruling::Denied, "{word}");
         assert_eq!(ruling(&except(other), &with(&[])), Ruling::Allowed, "{word}");
     }
@@ -225,8 +226,8 @@ fn a_token_that_is_not_valid_passes_no_rule() {
     let good = users(bearer(SECRET, &claims));
     let forged = users(bearer(b"another secret of thirty-two bytes", &claims));
     for (word, text) in [("user", "bob"), ("jwt:org", "acme")] {
-        let (allowing, denying) =
-            (only(with_values(allow(), word, &[text])), except(with_values(deny(), word, &[text])));
+        let allowing = only(with_values(allow(), word, &[text]));
+        let denying = except(with_values(deny(), word, &[text]));
         assert_eq!(ruling(&allowing, &good), Ruling::Allowed, "{word}");
         assert_eq!(ruling(&denying, &good), Ruling::Denied, "{word}");
         assert_eq!(ruling(&allowing, &forged), Ruling::Denied, "{word}");
@@ -279,8 +280,8 @@ fn a_place_that_is_not_known_matches_no_rule() {
         case.client.geo = vec![Arc::new(Halves)];
         case
     };
-    let (allowing, denying) =
-        (only(allow().in_places(germany())), except(deny().in_places(germany())));
+    let allowing = only(allow().in_places(germany()));
+    let denying = except(deny().in_places(germany()));
     assert_eq!(ruling(&allowing, &located("192.0.2.1")), Ruling::Allowed);
     assert_eq!(ruling(&denying, &located("192.0.2.1")), Ruling::Denied);
     assert_eq!(ruling(&allowing, &located("192.0.2.200")), Ruling::Denied);
@@ -324,9 +325,12 @@ fn all_lists_of_a_route_must_allow_and_shadow_and_off_refuse_nothing() {
         lists.iter().map(|(list, mode)| Arc::new(list.in_mode(*mode))).collect()
     };
     let case = with(&[("x-api-key", "one")]);
-    let (enforce, shadow, off) = (AccessMode::Enforce, AccessMode::Shadow, AccessMode::Off);
+    let enforce = AccessMode::Enforce;
+    let shadow = AccessMode::Shadow;
+    let off = AccessMode::Off;
     let cause = DenialCause::Rule(DenialAnswer::Forbidden);
-    let (allowed, denied) = (AccessVerdict::Allowed, AccessVerdict::Denied(cause));
+    let allowed = AccessVerdict::Allowed;
+    let denied = AccessVerdict::Denied(cause);
     for (lists, expected, verdicts) in [
         (vec![], None, vec![]),
         (vec![(&allows, enforce), (&keyed, enforce)], None, vec![allowed, allowed]),

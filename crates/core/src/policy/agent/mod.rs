@@ -102,7 +102,8 @@ impl Agents {
         }
         let signatures: Dictionary = parsed(&message.field(&SIGNATURE)?)?;
         let agents = SignatureAgent::parse(&message.field(&SIGNATURE_AGENT)?)?;
-        let (mut fault, mut verified) = (AgentFault::Unsigned, 0);
+        let mut fault = AgentFault::Unsigned;
+        let mut verified = 0;
         for (label, entry) in &inputs {
             let ListEntry::InnerList(covered) = entry else { continue };
             if text(covered, "tag") != Some(TAG) {

@@ -191,7 +191,8 @@ fn a_policy_may_count_the_calls_in_a_body() {
     assert!(policy.needs_body() && policy.body_words().eq([&ContentWord::Calls]));
     let words = || BodyWords::of_policies([&policy].into_iter()).expect("it needs the body");
     let values = |content_type, body: &str| {
-        let (words, headers) = (words(), headers(&[content_type]));
+        let words = words();
+        let headers = headers(&[content_type]);
         match words.begin(&headers) {
             Ok(mut reading) => {
                 reading.read(body.as_bytes());

@@ -40,7 +40,8 @@ fn origin(peer: &str, field: Option<(&'static str, &str)>) -> AddressOrigin {
 
 #[test]
 fn it_is_told_how_an_address_is_known() {
-    let (field, single) = ("x-forwarded-for", "x-real-ip");
+    let field = "x-forwarded-for";
+    let single = "x-real-ip";
     let cases = [
         ("192.0.2.1", Some((field, "198.51.100.1")), AddressOrigin::UntrustedPeer),
         ("10.0.0.1", None, AddressOrigin::Unnamed),
@@ -233,7 +234,8 @@ fn not_believed(peer: &str, lines: &[(&'static str, &str)]) -> Option<(&'static 
 
 #[test]
 fn a_peer_that_is_not_trusted_and_names_a_client_is_seen() {
-    let (list, forwarded) = ("x-forwarded-for", "forwarded");
+    let list = "x-forwarded-for";
+    let forwarded = "forwarded";
     let name = |field, client| Some((field, ip(client)));
     for (peer, lines, expected) in [
         ("192.0.2.1", vec![], None),

@@ -38,7 +38,8 @@ pub trait Places: fmt::Debug + Send + Sync {
     /// unknown kind may have all keys.
     fn may_have(&self, key: &KeyExpr) -> bool {
         let is = |names: &[&str]| names.iter().any(|name| self.kind().contains(name));
-        let (has_cities, has_countries) = (is(&["City", "Enterprise"]), is(&["Country"]));
+        let has_cities = is(&["City", "Enterprise"]);
+        let has_countries = is(&["Country"]);
         let has_networks = is(&["ASN", "ISP"]);
         if !(has_cities || has_countries || has_networks) {
             return true;

@@ -64,7 +64,8 @@ impl UsableKeys {
         check_algorithms(algorithms)?;
         let Set { keys: members } = serde_json::from_slice(bytes)?;
         let count = members.len();
-        let (mut keys, mut left_out) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        let mut left_out = Vec::new();
         for (index, member) in members.into_iter().enumerate() {
             let name = name_of(&member, index);
             let member = serde_json::from_value(member).map_err(|_| KeyError::Member);
@@ -130,7 +131,8 @@ impl Member {
     fn key(&self, kind: KeyKind) -> Result<DecodingKey, KeyError> {
         let Self { n, e, x, y, k, .. } = self;
         let point = |bytes| -> Result<_, KeyError> {
-            let (x, y) = (coordinate("x", x, bytes)?, coordinate("y", y, bytes)?);
+            let x = coordinate("x", x, bytes)?;
+            let y = coordinate("y", y, bytes)?;
             // The tag of a point with both coordinates (SEC 1, section 2.3.3).
             Ok(DecodingKey::from_ec_der(&[vec![4], x, y].concat()))
         };

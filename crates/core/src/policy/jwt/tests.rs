@@ -201,7 +201,8 @@ fn a_token_may_call_its_algorithm_ed25519() {
 #[test]
 fn a_token_whose_parts_are_no_objects_with_distinct_names_is_not_valid() {
     let verifier = verifier(|_| {});
-    let (header, claims) = (r#"{"alg":"HS256"}"#, r#"{"sub":"ann"}"#);
+    let header = r#"{"alg":"HS256"}"#;
+    let claims = r#"{"sub":"ann"}"#;
     let holds = |header: &str, claims: &str| {
         user(&verifier, &with_header(header, claims, Algorithm::HS256), NOW).is_some()
     };
@@ -261,7 +262,8 @@ fn a_token_is_valid_a_little_longer_for_clocks_that_differ() {
         let times = json!({ "sub": "ann", "nbf": NOW.as_secs(), "exp": exp_in(secs(60)) });
         let token = signed(Algorithm::HS256, &times);
         let holds = |now| user(&verifier, &token, now).is_some();
-        let (begin, end) = (NOW.minus(early), NOW.plus(secs(60)).plus(late));
+        let begin = NOW.minus(early);
+        let end = NOW.plus(secs(60)).plus(late);
         let tick = Span::from_micros(1);
         for _ in 0..2 {
             assert!(!holds(begin.minus(tick)) && holds(begin), "{leeway}");

@@ -89,8 +89,8 @@ fn of_words(key: &KeyExpr, words: &[(&str, &'static str)]) -> Result<Principal, 
 fn words_with_values_lead_to_the_request_that_has_them() {
     let first = KeyExpr::First(vec![one("cookie:no"), one("api_key"), one("ip")]);
     let all = KeyExpr::All(vec![first.clone(), one("global"), one("path")]);
-    let (words, whole) =
-        ([("api_key", "k=1&2"), ("path", "/t/a%7Cb?c=d&path=/")], of(&case(), &all));
+    let words = [("api_key", "k=1&2"), ("path", "/t/a%7Cb?c=d&path=/")];
+    let whole = of(&case(), &all);
     assert_eq!(of_words(&all, &words), Ok(whole));
     assert_eq!(of_words(&first, &words), Ok(of(&case(), &first)));
     assert_eq!(of_words(&one("path"), &words), Ok(of(&case(), &one("path"))));

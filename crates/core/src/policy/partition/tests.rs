@@ -120,7 +120,8 @@ fn an_empty_value_is_no_value() {
 #[test]
 fn the_address_in_place_of_a_missing_key_is_not_the_key_ip() {
     let lenient = |key| Policy { missing_key: MissingKey::Ip, ..policy(key) };
-    let (one, other) = (from("192.0.2.1"), from("192.0.2.2"));
+    let one = from("192.0.2.1");
+    let other = from("192.0.2.2");
     let stands_in = one.key(&lenient("header:x"));
     assert!(is_key(stands_in));
     assert_ne!(stands_in, other.key(&lenient("header:x")));

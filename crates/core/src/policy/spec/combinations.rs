@@ -87,7 +87,8 @@ impl PolicySpec {
         }
         for (field, others, why) in CONFLICTS.iter().filter(|(field, ..)| self.matters(field)) {
             for other in others.iter().filter(|other| self.matters(other)) {
-                let (name, other) = (field.name(), other.name());
+                let name = field.name();
+                let other = other.name();
                 let message = format!("\"{name}\" cannot be combined with \"{other}\": {why}");
                 let advice = "leave one of them out, or write two policies";
                 faults.error(field.clone(), message, advice);

@@ -64,7 +64,8 @@ fn every_algorithm_has_a_row_and_can_be_chosen() {
             Kind::Concurrency => LimitSpec::Count(5),
             _ => limit(5),
         };
-        let (algorithm, limit) = (Written::Given(kind), Written::Given(Some(limit)));
+        let algorithm = Written::Given(kind);
+        let limit = Written::Given(Some(limit));
         let Compiled { policy, faults } =
             compile(&PolicySpec { algorithm, limit, max_delay, ..spec() });
         assert_eq!(faults, [], "{kind}");

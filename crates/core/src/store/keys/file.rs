@@ -141,7 +141,8 @@ impl KeysFile {
     ) -> Result<Vec<KeyId>, StorageError> {
         self.read(|opened| {
             let keys = opened.file.database.begin_read()?.open_table(KEYS)?;
-            let (part, first) = (part_number(part), after.as_ref().map_or("", KeyId::as_str));
+            let part = part_number(part);
+            let first = after.as_ref().map_or("", KeyId::as_str);
             let mut ids = Vec::new();
             for entry in keys.range((part, first)..(part + 1, ""))? {
                 let (place, _) = entry?;

@@ -43,7 +43,8 @@ mod tests {
     #[test]
     fn a_node_notes_a_key_once_in_ten_minutes() {
         let uses = NodeUses::default();
-        let (one, other) = (KeyId::from_bits(1), KeyId::from_bits(2));
+        let one = KeyId::from_bits(1);
+        let other = KeyId::from_bits(2);
         let noted = [0, 1, 599_999, 600_000, 600_001].map(|ms| uses.notes(one, after(ms)));
         assert_eq!(noted, [true, false, false, true, false]);
         assert!(uses.notes(other, after(1)));

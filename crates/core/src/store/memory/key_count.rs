@@ -38,7 +38,8 @@ impl KeyCount {
         self.parts.resize(shards * parts_per_shard, 0);
         let mut read = 0;
         for _ in 0..self.parts.len() {
-            let (shard, part) = (self.next / parts_per_shard, self.next % parts_per_shard);
+            let shard = self.next / parts_per_shard;
+            let part = self.next % parts_per_shard;
             let first = part * GROUPS_PER_PART;
             let part = first..groups.min(first + GROUPS_PER_PART);
             read += part.len();

@@ -94,7 +94,9 @@ impl Promises {
                 self.places.resize_with(self.max, || None);
             }
             let fits_at = now.plus(wait);
-            let (key, algorithm, cost) = (place.key, charge.algorithm.clone(), charge.cost);
+            let key = place.key;
+            let algorithm = charge.algorithm.clone();
+            let cost = charge.cost;
             let ends_at = fits_at.plus(wait.max(PATIENCE));
             self.places[sample % self.max] =
                 Some(Promise { key, algorithm, cost, fits_at, ends_at });

@@ -114,7 +114,8 @@ proptest! {
             1..60,
         ),
     ) {
-        let (store, mut model) = (MemoryStore::new(10_000), Model::default());
+        let store = MemoryStore::new(10_000);
+        let mut model = Model::default();
         let in_flight = Algorithm::Concurrency(Concurrency::new(most_in_flight).unwrap());
         let policies = [in_flight].into_iter().chain(counting).collect::<Vec<_>>();
         let mut now = at(1_795_246_126_000_000);
@@ -178,7 +179,8 @@ fn threads_on_overlapping_policies_neither_lose_nor_add_a_unit() {
     };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (admitted, decide) = (&admitted, &decide);
+            let admitted = &admitted;
+            let decide = &decide;
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(thread);
                 (0..).zip(admitted).for_each(|(round, admitted)| {
@@ -200,7 +202,8 @@ fn threads_on_overlapping_policies_neither_lose_nor_add_a_unit() {
 
 #[test]
 fn a_refusal_by_one_policy_consumes_nothing_of_the_others() {
-    let (roomy, full) = (fixed(10), fixed(1));
+    let roomy = fixed(10);
+    let full = fixed(1);
     let store = MemoryStore::new(100);
     let charges = |binding| {
         [
@@ -268,7 +271,8 @@ fn look_counts_nothing_and_take_out_forgets_the_counter() {
 
 #[test]
 fn a_changed_limit_keeps_the_count() {
-    let (high, low) = (fixed(10), fixed(5));
+    let high = fixed(10);
+    let low = fixed(5);
     let store = MemoryStore::new(100);
     let take = |algorithm| Charge {
         key: key(1),

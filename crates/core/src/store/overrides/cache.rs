@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn an_entry_is_valid_while_marks_are_read_and_its_mark_is_the_same() {
-        let (marks, mut cache) = (Marks::default(), Cache::new(10));
+        let marks = Marks::default();
+        let mut cache = Cache::new(10);
         cache.learn(key(7), LIMIT, ReadAt { mark: marks.of(&key(7)), at: after(0) });
         let is_fresh = |marks: &Marks, ms| cache.is_fresh(&key(7), marks, after(ms));
         assert!(is_fresh(&marks, 1499));
@@ -73,7 +74,8 @@ mod tests {
 
     #[test]
     fn no_entry_is_valid_for_longer_than_a_minute_or_before_it_was_read() {
-        let (marks, mut cache) = (Marks::default(), Cache::new(10));
+        let marks = Marks::default();
+        let mut cache = Cache::new(10);
         cache.learn(key(7), None, ReadAt { mark: 0, at: after(0) });
         marks.hear([], after(59_000));
         assert!(cache.is_fresh(&key(7), &marks, after(59_999)));
@@ -91,7 +93,8 @@ mod tests {
         ) {
             // The entry is older than the change. Later polls read the change.
             prop_assume!(asked_ms < changed_ms);
-            let (marks, mut cache) = (Marks::default(), Cache::new(10));
+            let marks = Marks::default();
+            let mut cache = Cache::new(10);
             cache.learn(key(7), LIMIT, ReadAt { mark: 0, at: after(asked_ms) });
             let mut poll_ms = 0;
             for gap_ms in polls {

@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn a_part_settles_five_seconds_after_its_last_known_change() {
-        let (marks, changed, other) = (Marks::default(), key(7), key(8));
+        let marks = Marks::default();
+        let changed = key(7);
+        let other = key(8);
         assert!(marks.has_settled(&changed, after(0)));
         marks.hear([(7, 3)], after(0));
         marks.hear([(7, 3)], after(1000));

@@ -63,7 +63,8 @@ fn at(ms: u64) -> Timestamp {
 }
 
 fn overrides() -> (Overrides, Fake, Arc<Marks>) {
-    let (fake, marks) = (Fake::default(), Arc::new(Marks::default()));
+    let fake = Fake::default();
+    let marks = Arc::new(Marks::default());
     (Overrides::new(Rc::new(fake.clone()), Arc::clone(&marks), TIMEOUT), fake, marks)
 }
 

@@ -179,7 +179,8 @@ proptest! {
         for (by_us, stays_s) in jumps {
             machine.wall_jumps(by_us);
             for _ in 0..stays_s * 2 {
-                let (before, steps) = (machine.now(), machine.clock.steps_back());
+                let before = machine.now();
+                let steps = machine.clock.steps_back();
                 machine.runs(Span::from_millis(500));
                 let passed = machine.now().since(before);
                 if machine.clock.steps_back() > steps {

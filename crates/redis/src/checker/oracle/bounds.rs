@@ -36,8 +36,10 @@ pub(super) fn at_once(
     if has_gaps || matches!(counted.algorithm, Algorithm::Concurrency(_)) {
         return None;
     }
-    let (mut count, mut alone) = (Count::new(&counted.algorithm), Alone::default());
-    let (mode, forgotten) = (by_mode(scenario, counted), forgotten(scenario, journal, counted));
+    let mut count = Count::new(&counted.algorithm);
+    let mut alone = Alone::default();
+    let mode = by_mode(scenario, counted);
+    let forgotten = forgotten(scenario, journal, counted);
     let acquainted_us = acquainted_us(scenario, journal, counted);
     // A log gives back what it counted at one time. What a node admits alone can come into
     // the log of the oracle after younger units, and is then not found.
@@ -251,7 +253,8 @@ pub(super) fn over_outages(
         return None;
     }
     let admitted = ledger.admitted(|_| true);
-    let (first, last) = (ledger.events.first()?, ledger.events.last()?);
+    let first = ledger.events.first()?;
+    let last = ledger.events.last()?;
     let time_us = last.at_us.saturating_sub(first.at_us);
     let rate = counted.algorithm.limit() * time_us / window_us;
     let allowed = rate + 2 * counted.algorithm.capacity() + 1;
@@ -273,7 +276,8 @@ pub(super) fn in_the_long_run(
         return None;
     }
     let admitted = ledger.admitted(|event| event.source == Source::Store);
-    let (first, last) = (ledger.events.first()?, ledger.events.last()?);
+    let first = ledger.events.first()?;
+    let last = ledger.events.last()?;
     let quota = counted.algorithm.limit() * last.at_us.saturating_sub(first.at_us) / window_us;
     let at_once = by_mode(scenario, counted);
     // The edge of the last window may have just been passed.

@@ -111,7 +111,9 @@ fn admitted(
     window_at: impl Fn(tollgate_core::time::Timestamp) -> u64,
 ) -> (Vec<Admitted>, BTreeSet<u64>) {
     let asked = questions_of(journal, counted.key);
-    let (mut admitted, mut alone, mut used) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let mut admitted = Vec::new();
+    let mut alone = BTreeSet::new();
+    let mut used = BTreeSet::new();
     for (number, request) in journal.requests.iter().enumerate() {
         let Some(index) = request.charges.iter().position(|it| it.counter == counter) else {
             continue;

@@ -62,7 +62,9 @@ impl Ledger {
     pub(super) fn of(scenario: &Scenario, journal: &Journal, counter: usize) -> Self {
         let key = scenario.counters[counter].key;
         let asked = questions_of(journal, key);
-        let (mut events, mut is_scattered, mut left) = (Vec::new(), false, 0);
+        let mut events = Vec::new();
+        let mut is_scattered = false;
+        let mut left = 0;
         for (number, request) in journal.requests.iter().enumerate() {
             let index = request.charges.iter().position(|it| it.counter == counter);
             let Some(index) = index else { continue };
@@ -227,7 +229,8 @@ fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item
             }
             _ => return None,
         };
-        let (node, source) = (it.node, it.source);
+        let node = it.node;
+        let source = it.source;
         let is_there = is_told && source == Source::Store;
         let done = is_there.then(|| done(journal, it, what, &mut used)).flatten();
         let (order, at_us) = done.unwrap_or((it.order, it.at_us));

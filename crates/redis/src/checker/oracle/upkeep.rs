@@ -91,8 +91,8 @@ pub(super) fn conserved(
         events.for_each(|it| count.follow(it));
         count.used(sample.at_us)
     };
-    let (fits, used) =
-        (used(Count::limited(&counted.algorithm)), used(Count::new(&counted.algorithm)));
+    let fits = used(Count::limited(&counted.algorithm));
+    let used = used(Count::new(&counted.algorithm));
     let (less, more) = doubts(scenario, journal, counted, ledger);
     // Of what nodes tell in write_back as much as fits is counted: they owe the rest.
     let fits = match counted.consistency.mode {
@@ -136,8 +136,8 @@ fn doubts(
 ) -> (u64, u64) {
     // What was admitted alone and is charged to the store stays charged. By a clock that
     // is wrong it may be taken for older than it is.
-    let (mut less, mut more) =
-        (1 + ledger.admitted(|event| event.is_off), 1 + ledger.given_alone());
+    let mut less = 1 + ledger.admitted(|event| event.is_off);
+    let mut more = 1 + ledger.given_alone();
     if !scenario.is_calm() || ledger.is_scattered {
         // Of a client that is gone nobody is told whether its request was admitted by its
         // node alone, or refused by another place.
@@ -264,7 +264,8 @@ pub(super) fn flights(
 /// The most units under way at once that the store has admitted, in a run without crashes.
 /// Requests that begin and end in one millisecond are told apart by their order.
 fn most_in_flight(ledger: &Ledger) -> u64 {
-    let (mut held, mut most) = (0_u64, 0);
+    let mut held = 0_u64;
+    let mut most = 0;
     for event in ledger.events.iter().filter(|it| it.source == Source::Store) {
         match event.what {
             What::Admitted { cost, is_gone: false } => held += cost,
@@ -278,7 +279,8 @@ fn most_in_flight(ledger: &Ledger) -> u64 {
 
 /// Units of requests under way that the store has admitted.
 fn in_flight(journal: &Journal, ledger: &Ledger, at_us: u64) -> u64 {
-    let (mut taken, mut given) = (0, 0);
+    let mut taken = 0;
+    let mut given = 0;
     for event in ledger.events.iter().filter(|it| it.at_us <= at_us) {
         let has_ended = journal.ended.iter().any(|&(node, us)| node == event.node && us <= at_us);
         if event.source != Source::Store || has_ended {

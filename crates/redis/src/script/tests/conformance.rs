@@ -73,7 +73,8 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
     let policies = policies(seed);
     let mut schedule = Schedule::new(seed, &policies);
     let mut reference = Reference::default();
-    let (mut calls, mut expected) = (redis::pipe(), Vec::new());
+    let mut calls = redis::pipe();
+    let mut expected = Vec::new();
     for step in 0..STEPS {
         let now = schedule.tick();
         let batch: Vec<_> = (0..BATCH).map(|_| schedule.next(now)).collect();
@@ -153,7 +154,8 @@ fn the_script_uses_no_key_that_is_not_declared() {
         run(&mut server, &memory, &encoder, seed);
     }
     redis::cmd("ECHO").arg("the end").exec(&mut server.connection).unwrap();
-    let (mut declared, mut used) = (HashSet::new(), HashSet::new());
+    let mut declared = HashSet::new();
+    let mut used = HashSet::new();
     for line in monitor.split(b'\n') {
         let line = String::from_utf8_lossy(&line.unwrap()).into_owned();
         let (client, command) = line.split_once("] ").unwrap();

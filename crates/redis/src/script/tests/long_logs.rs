@@ -76,7 +76,8 @@ const BYTES: [(u64, u64); 4] = [(1, 204), (10, 372), (100, 841), (1000, 6230)];
 #[test]
 fn a_long_log_takes_the_bytes_that_the_document_names() {
     let log = Algorithm::SlidingLog(SlidingLog::new(quota(1000, 3600)).unwrap());
-    let (mut found, mut is_close) = (Vec::new(), true);
+    let mut found = Vec::new();
+    let mut is_close = true;
     for (units, bytes) in BYTES {
         let mut server = Server::start();
         let clients = (20_000 / units).clamp(50, 2000);
@@ -176,7 +177,8 @@ fn a_long_log_is_removed_a_minute_after_its_end() {
 #[test]
 fn long_logs_of_one_principal_are_reset_together() {
     let mut server = Server::start();
-    let (log, short) = (log(100), log(10));
+    let short = log(10);
+    let log = log(100);
     let takes = [1, 2].map(|counter| asked(&log, 1, counter, Ask::Take(30)));
     let take_short = asked(&short, 1, 3, Ask::Take(3));
     server.ask(&encoder(1), &[takes[0], take_short, takes[1]], NOW);

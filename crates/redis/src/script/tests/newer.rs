@@ -38,7 +38,8 @@ fn contains(value: &[u8], state: &[u8]) -> bool {
 #[test]
 fn states_of_newer_kinds_are_kept_with_the_states_behind_them() {
     let mut server = Server::start();
-    let (minute, hour) = (sliding(100, 60), sliding(1000, 3600));
+    let minute = sliding(100, 60);
+    let hour = sliding(1000, 3600);
     for (client, kind, length) in [(1, 10, 5), (2, 12, 0), (3, 14, 40)] {
         let state = newer(kind, NOW.plus(Span::from_secs(7200)), length);
         server.one(1, asked(&minute, client, 1, Ask::Take(30)), NOW);
@@ -60,7 +61,8 @@ fn states_of_newer_kinds_are_kept_with_the_states_behind_them() {
 /// When it has ended, it is removed like each other state.
 #[test]
 fn states_of_newer_kinds_are_removed_when_they_have_ended() {
-    let (mut server, minute) = (Server::start(), sliding(100, 60));
+    let mut server = Server::start();
+    let minute = sliding(100, 60);
     let state = newer(11, NOW.plus(Span::from_secs(10)), 5);
     server.set_value(1, &state);
     server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);

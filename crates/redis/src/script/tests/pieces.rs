@@ -74,7 +74,8 @@ fn long_values_leave_their_bucket_compact() {
 
 #[test]
 fn states_in_pieces_are_counted_like_others() {
-    let (mut server, policies) = (Server::start(), seven());
+    let mut server = Server::start();
+    let policies = seven();
     for taken in 0..9 {
         let answered = server.take_all(&policies, 1, NOW);
         assert!(!answered.refused);
@@ -90,7 +91,8 @@ fn states_in_pieces_are_counted_like_others() {
 
 #[test]
 fn pieces_are_removed_with_their_states() {
-    let (mut server, policies) = (Server::start(), seven());
+    let mut server = Server::start();
+    let policies = seven();
     server.take_all(&policies, 1, NOW);
     server.take_all(&policies, 2, NOW);
     let both = server.number("HLEN");
@@ -105,7 +107,8 @@ fn pieces_are_removed_with_their_states() {
 #[test]
 fn pieces_of_expired_states_are_removed_together() {
     let mut server = Server::start();
-    let (policies, minute) = (vec![sub_windows(), sub_windows(), short_log()], sliding(10, 60));
+    let policies = vec![sub_windows(), sub_windows(), short_log()];
+    let minute = sliding(10, 60);
     for client in 0..40 {
         for step in 0..16 {
             server.take_all(&policies, client, seconds(step));
@@ -123,7 +126,8 @@ fn pieces_of_expired_states_are_removed_together() {
 /// An earlier version stored such a value in one field, whatever its length.
 #[test]
 fn a_long_value_of_an_earlier_version_is_read_and_written_in_pieces() {
-    let (mut server, policies) = (Server::start(), seven());
+    let mut server = Server::start();
+    let policies = seven();
     server.take_all(&policies, 1, NOW);
     let peeks: Vec<_> = (1..)
         .zip(&policies)

@@ -29,7 +29,8 @@ fn flooded() -> Server {
 /// Rounds, `gap_s` seconds apart, in which each regular client comes once. The states of some
 /// have expired by then if their window is shorter. Returns the number of remaining fields.
 fn after_rounds(window_s: u64, gap_s: u64, rounds: u64) -> i64 {
-    let (mut server, policy) = (flooded(), sliding(1000, window_s));
+    let mut server = flooded();
+    let policy = sliding(1000, window_s);
     for round in 1..=rounds {
         let mut calls = redis::pipe();
         for client in 0..REGULARS {
@@ -60,7 +61,8 @@ fn clients_whose_windows_never_end_also_remove_the_remains_of_a_flood() {
 
 #[test]
 fn one_call_looks_at_a_bounded_number_of_fields() {
-    let (mut server, policy) = (flooded(), sliding(1000, 60));
+    let mut server = flooded();
+    let policy = sliding(1000, 60);
     let takes: Vec<_> =
         (0..64).map(|client| asked(&policy, FIRST + client, 1, Ask::Take(1))).collect();
     let mut removed = 0;

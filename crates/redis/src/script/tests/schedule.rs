@@ -84,7 +84,8 @@ impl<'p> Schedule<'p> {
         let chosen = self.random.choose_multiple(0..COUNTERS * PRINCIPALS, count);
         let mut asks = Vec::new();
         for place in chosen {
-            let (policy, principal) = (place % COUNTERS, place / COUNTERS);
+            let policy = place % COUNTERS;
+            let principal = place / COUNTERS;
             let ask = self.take(policy);
             if let Ask::Take(cost) = ask {
                 self.taken.push((policy, principal, cost, now));
@@ -103,7 +104,8 @@ impl<'p> Schedule<'p> {
     }
 
     fn take(&mut self, policy: usize) -> Ask {
-        let (random, algorithm) = (&mut self.random, &self.policies[policy]);
+        let random = &mut self.random;
+        let algorithm = &self.policies[policy];
         let most = algorithm.capacity().saturating_add(2);
         let cost = match random.u32(..8) {
             0 => 0,

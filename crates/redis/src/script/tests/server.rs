@@ -51,7 +51,8 @@ impl Server {
     pub(super) fn monitor(&self) -> BufReader<UnixStream> {
         let mut stream = UnixStream::connect(self.directory.path().join("socket")).unwrap();
         stream.write_all(b"MONITOR\r\n").unwrap();
-        let (mut reader, mut line) = (BufReader::new(stream), String::new());
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
         reader.read_line(&mut line).unwrap();
         assert_eq!(line, "+OK\r\n");
         reader

@@ -68,7 +68,8 @@ impl Server {
 #[test]
 fn a_sliding_window_takes_10_bytes_beside_its_field_of_7() {
     let mut server = Server::start();
-    let (minute, hour) = (sliding(100, 60), sliding(1000, 3600));
+    let minute = sliding(100, 60);
+    let hour = sliding(1000, 3600);
     server.one(1, asked(&minute, 1, 0x33_2211, Ask::Take(5)), NOW);
     // The window after the current one ends at 07:30:00: 3,549,850 units of 2^24 us.
     let state = [0x11, 0x22, 0x33, 0x18, 0x9a, 0x2a, 0x36, 0, 5, 0];
@@ -80,7 +81,8 @@ fn a_sliding_window_takes_10_bytes_beside_its_field_of_7() {
 #[test]
 fn a_refused_body_writes_nothing() {
     let mut server = Server::start();
-    let (small, large) = (sliding(1, 60), sliding(10, 60));
+    let small = sliding(1, 60);
+    let large = sliding(10, 60);
     let asks = [asked(&large, 1, 1, Ask::Take(1)), asked(&small, 2, 2, Ask::Take(2))];
     assert!(server.ask(&encoder(1), &asks, NOW).refused);
     assert_eq!(server.number("EXISTS"), 0);
@@ -89,7 +91,8 @@ fn a_refused_body_writes_nothing() {
 #[test]
 fn expired_states_are_removed_when_their_field_is_written() {
     let mut server = Server::start();
-    let (second, hour) = (sliding(10, 1), sliding(10, 3600));
+    let second = sliding(10, 1);
+    let hour = sliding(10, 3600);
     let asks = [asked(&second, 1, 1, Ask::Take(1)), asked(&hour, 1, 2, Ask::Take(1))];
     server.ask(&encoder(1), &asks, NOW);
     let both = server.value(1).len();
@@ -148,7 +151,8 @@ fn one_call_looks_for_expired_states_in_a_part_of_a_large_bucket() {
 fn a_bucket_lives_for_half_an_hour_after_its_last_state() {
     const MINUTE_MS: i64 = 60_000;
     let mut server = Server::start();
-    let (minute, day) = (sliding(10, 60), sliding(10, 86_400));
+    let minute = sliding(10, 60);
+    let day = sliding(10, 86_400);
     server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);
     let short = server.number("PTTL");
     assert!((30 * MINUTE_MS..33 * MINUTE_MS).contains(&short), "{short} ms");

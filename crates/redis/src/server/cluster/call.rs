@@ -57,7 +57,8 @@ impl ClusterCall {
         let step = match shared.begin(slot, &encoded, patience) {
             Some((node, answer)) => Step::First(node, answer),
             None => {
-                let (shared, encoded) = (Rc::clone(shared), encoded.clone());
+                let shared = Rc::clone(shared);
+                let encoded = encoded.clone();
                 let later = Self::begin_later(shared, slot, encoded, patience);
                 Step::Further(later.boxed_local())
             }

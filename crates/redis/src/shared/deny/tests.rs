@@ -110,8 +110,10 @@ proptest! {
         policies in prop::collection::vec(algorithms(), 3),
         steps in steps(),
     ) {
-        let (mut store, mut without) = (Central::default(), Central::default());
-        let (mut cache, mut now) = (DenyCache::new(ROOMY), at(1_795_246_126_000_000));
+        let mut store = Central::default();
+        let mut without = Central::default();
+        let mut cache = DenyCache::new(ROOMY);
+        let mut now = at(1_795_246_126_000_000);
         for (gap_us, client, costs) in steps {
             now = now.plus(Span::from_micros(gap_us));
             let charges = request(&policies, client, &costs);
@@ -177,9 +179,11 @@ fn request<'a>(policies: &'a [Algorithm], client: u64, costs: &[(u64, bool)]) ->
 
 #[test]
 fn a_refused_client_costs_one_call_a_minute() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
     let quota = Quota::new(2, Span::DAY).unwrap();
-    let (algorithm, start) = (Algorithm::FixedWindow(FixedWindow::new(quota)), at(0));
+    let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
+    let start = at(0);
     for request in 0..10_000 {
         let now = start.plus(Span::from_millis(60 * request));
         let verdict = store.ask(&mut cache, &[charge(1, &algorithm, 1)], now)[0].verdict;
@@ -191,7 +195,8 @@ fn a_refused_client_costs_one_call_a_minute() {
 
 #[test]
 fn after_a_give_back_on_another_node_the_store_is_asked_as_soon_as_it_is_announced() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
     let algorithm = fixed(2);
     store.ask(&mut cache, &[charge(1, &algorithm, 2)], at(5));
     let refused = |changed| {
@@ -207,7 +212,8 @@ fn after_a_give_back_on_another_node_the_store_is_asked_as_soon_as_it_is_announc
 #[test]
 fn a_client_over_its_own_limit_costs_no_call_at_any_destination() {
     let mut cache = DenyCache::new(ROOMY);
-    let (own, all) = (fixed(1), fixed(100));
+    let own = fixed(1);
+    let all = fixed(100);
     let charges = [charge(1, &own, 1), charge(2, &all, 1)];
     let now = at(120_000_000);
     let there = now.plus(Span::from_secs(3600));
@@ -244,9 +250,11 @@ fn known(cache: &DenyCache, charges: &[Charge<'_>], now: Timestamp) -> Known {
 /// Regression: the cache told waits by states that were up to a minute old.
 #[test]
 fn a_wait_is_told_by_a_fresh_state_or_by_one_that_ends_when_it_ends() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
     let quota = Quota::new(2, Span::from_secs(60)).unwrap();
-    let (fixed, sliding) = (fixed(2), Algorithm::SlidingWindow(SlidingWindow::new(quota)));
+    let fixed = fixed(2);
+    let sliding = Algorithm::SlidingWindow(SlidingWindow::new(quota));
     let start = at(1_795_246_126_000_000);
     for (client, algorithm) in [(1, &fixed), (2, &sliding), (3, &sliding)] {
         let cost = if client == 3 { 1 } else { 2 };
@@ -263,7 +271,8 @@ fn a_wait_is_told_by_a_fresh_state_or_by_one_that_ends_when_it_ends() {
     };
     let stale =
         |charges: &[Charge<'_>], us| known(&cache, charges, start.plus(Span::from_micros(us)));
-    let (fresh_us, old_us) = (9_999, 10_000);
+    let fresh_us = 9_999;
+    let old_us = 10_000;
     assert!(is_refused(&[ends], old_us) && is_refused(&[drains], fresh_us));
     assert_eq!(stale(&[drains], old_us), Known::Stale(key(2)), "other nodes may have counted");
     assert!(is_refused(&[ends, open], fresh_us));
@@ -278,8 +287,10 @@ fn a_wait_is_told_by_a_fresh_state_or_by_one_that_ends_when_it_ends() {
 
 #[test]
 fn if_one_charge_is_unknown_the_store_is_asked() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
-    let (full, other) = (fixed(2), fixed(9));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
+    let full = fixed(2);
+    let other = fixed(9);
     store.ask(&mut cache, &[charge(1, &full, 2)], at(0));
     assert!(refuse(&cache, &[charge(1, &full, 1)], at(1)).is_some());
     assert!(refuse(&cache, &[charge(2, &other, 1), charge(1, &full, 1)], at(1)).is_none());
@@ -287,8 +298,10 @@ fn if_one_charge_is_unknown_the_store_is_asked() {
 
 #[test]
 fn a_raised_limit_applies_at_once() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
-    let (low, high) = (fixed(2), fixed(3));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
+    let low = fixed(2);
+    let high = fixed(3);
     store.ask(&mut cache, &[charge(1, &low, 2)], at(0));
     assert!(refuse(&cache, &[charge(1, &low, 1)], at(1)).is_some());
     assert!(store.ask(&mut cache, &[charge(1, &high, 1)], at(1))[0].verdict.admitted);
@@ -296,7 +309,8 @@ fn a_raised_limit_applies_at_once() {
 
 #[test]
 fn after_a_give_back_the_store_is_asked() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
     let algorithm = fixed(2);
     let taken = charge(1, &algorithm, 2);
     store.ask(&mut cache, &[taken], at(0));
@@ -307,8 +321,10 @@ fn after_a_give_back_the_store_is_asked() {
 
 #[test]
 fn the_store_is_always_asked_for_units_in_flight() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
-    let (in_flight, full) = (Algorithm::Concurrency(Concurrency::new(1).unwrap()), fixed(1));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
+    let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
+    let full = fixed(1);
     let alone = [charge(1, &in_flight, 1)];
     store.ask(&mut cache, &alone, at(0));
     store.ask(&mut cache, &alone, at(1));
@@ -321,8 +337,10 @@ fn the_store_is_always_asked_for_units_in_flight() {
 
 #[test]
 fn a_charge_that_does_not_bind_is_refused_locally_only_if_no_other_charge_counts() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
-    let (full, roomy) = (fixed(1), fixed(10));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(ROOMY);
+    let full = fixed(1);
+    let roomy = fixed(10);
     let shadow = Charge { binding: false, ..charge(1, &full, 1) };
     store.ask(&mut cache, &[shadow], at(0));
     assert!(!refuse(&cache, &[shadow], at(1)).unwrap()[0].verdict.admitted);
@@ -333,7 +351,8 @@ fn a_charge_that_does_not_bind_is_refused_locally_only_if_no_other_charge_counts
 #[test]
 fn many_refused_clients_do_not_exceed_the_size_of_the_cache() {
     const MAX_BYTES: usize = 100_000;
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(MAX_BYTES));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(MAX_BYTES);
     let quota = Quota::new(1, Span::SECOND).unwrap();
     let algorithm = Algorithm::SubWindows(SubWindows::new(quota, 100).unwrap());
     for client in 0..2000 {
@@ -346,7 +365,8 @@ fn many_refused_clients_do_not_exceed_the_size_of_the_cache() {
 
 #[test]
 fn a_cache_of_size_zero_refuses_nothing() {
-    let (mut store, mut cache) = (Central::default(), DenyCache::new(0));
+    let mut store = Central::default();
+    let mut cache = DenyCache::new(0);
     let algorithm = fixed(1);
     for us in 0..3 {
         store.ask(&mut cache, &[charge(1, &algorithm, 1)], at(us));

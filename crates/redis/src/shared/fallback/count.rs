@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn units_beyond_the_limit_count_and_are_owed() {
-        let (fallback, limit) = (fallback(), daily(21));
+        let fallback = fallback();
+        let limit = daily(21);
         let count = |cost| fallback.admits_counted(units(&limit, cost, OnFailure::Local), false, 1);
         assert_eq!(
             [0, 10, 0, 10, 0, 10, 0].map(count),
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_share_that_refuses_counts_once_in_the_known_state() {
-        let (fallback, limit) = (fallback(), daily(100));
+        let fallback = fallback();
+        let limit = daily(100);
         let charge = |cost| units(&limit, cost, OnFailure::Local);
         let state = limit.apply(None, Op::Take(40), NOW).0;
         fallback.learn(charge(0).key, &limit, state, true, NOW);
@@ -110,7 +112,8 @@ mod tests {
 
     #[test]
     fn units_that_the_store_may_have_counted_are_not_owed() {
-        let (fallback, limit) = (fallback(), daily(4));
+        let fallback = fallback();
+        let limit = daily(4);
         assert!(!fallback.admits_counted(units(&limit, 5, OnFailure::Local), true, 1));
         assert!(!fallback.admits_counted(units(&limit, 0, OnFailure::Local), true, 1));
         assert_eq!(fallback.owed_units(), 0);
@@ -118,7 +121,8 @@ mod tests {
 
     #[test]
     fn policies_that_admit_or_refuse_without_the_store_count_nothing() {
-        let (fallback, limit) = (fallback(), daily(4));
+        let fallback = fallback();
+        let limit = daily(4);
         for (on_failure, is_admitted) in [(OnFailure::Allow, true), (OnFailure::Deny, false)] {
             let charge = |cost| units(&limit, cost, on_failure);
             assert_eq!(

@@ -251,7 +251,8 @@ impl Debts {
                 let is_bucket = matches!(algorithm, Algorithm::TokenBucket(_));
                 let factor = if is_bucket { nodes.max(1) } else { 1 };
                 let without = level.filter(|_| is_bucket);
-                let (algorithm, state) = (algorithm.clone(), without.clone());
+                let algorithm = algorithm.clone();
+                let state = without.clone();
                 entry.insert(DebtRecord { algorithm, state, without, factor })
             }
         };

@@ -35,7 +35,8 @@ impl PrincipalFilter {
 
     /// Adds a principal until a state ends that does not change before.
     pub(super) fn insert_until(&self, key: &Key, until: Timestamp) {
-        let (cell, until) = (self.cell(key), until.as_micros());
+        let cell = self.cell(key);
+        let until = until.as_micros();
         // The cell is written only if that is needed, because all workers read it.
         if cell.load(Ordering::Relaxed) < until {
             cell.fetch_max(until, Ordering::Relaxed);
@@ -72,7 +73,8 @@ mod tests {
             steps in prop::collection::vec((0..4_u8, 0..9_u64, 0..3_000_000_u64), 1..30),
         ) {
             let key = Key { principal: Principal::from_bits(7), counter: Counter::from_bits(1) };
-            let (filter, mut state) = (PrincipalFilter::default(), None);
+            let filter = PrincipalFilter::default();
+            let mut state = None;
             let mut now = Timestamp::from_micros(1_795_246_126_000_000);
             for (step, units, later_us) in steps {
                 now = now.plus(Span::from_micros(later_us));

@@ -1,5 +1,7 @@
 //! Each policy follows its settings, known states hold, and each unit is reported once.
 
+mod outages;
+
 use tollgate_core::algorithm::{Ban, Concurrency, FixedWindow, Quota, TokenBucket};
 use tollgate_core::consistency::Consistency;
 use tollgate_core::digest::Principal;
@@ -85,7 +87,8 @@ fn each_charge_is_decided_by_its_consistency_settings() {
 
 #[test]
 fn a_charge_that_is_denied_while_the_store_is_away_keeps_others_from_counting() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charges = [local(1, &ten), charge(2, &ten, OnFailure::Deny)];
     let answers = fallback.judge_all(&charges, NOW);
     assert_eq!(said(&answers), [(true, Source::Local), (false, Source::Policy)]);
@@ -96,7 +99,8 @@ fn a_charge_that_is_denied_while_the_store_is_away_keeps_others_from_counting() 
 
 #[test]
 fn a_request_that_another_server_refuses_is_not_counted() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charges = undecided(&[local(1, &ten)], false);
     assert_eq!(fallback.judge(&charges, true, 1, NOW)[0].verdict.remaining, 10);
     assert!(fallback.pay(NOW).is_empty());
@@ -105,7 +109,8 @@ fn a_request_that_another_server_refuses_is_not_counted() {
 #[test]
 fn a_node_admits_its_share_and_at_least_one() {
     let admitted = |limit, nodes| {
-        let (algorithm, fallback) = (fixed(limit), fallback());
+        let algorithm = fixed(limit);
+        let fallback = fallback();
         let charges = undecided(&[local(1, &algorithm)], false);
         let is_admitted = |_: &u64| fallback.judge(&charges, false, nodes, NOW)[0].verdict.admitted;
         (0..20).take_while(is_admitted).count()
@@ -118,7 +123,8 @@ fn a_node_admits_its_share_and_at_least_one() {
 
 #[test]
 fn only_units_that_the_store_cannot_have_counted_become_debts() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charges = [local(1, &ten)];
     for is_doubtful in [true, false, false] {
         fallback.judge(&undecided(&charges, is_doubtful), false, 1, NOW);
@@ -137,7 +143,8 @@ fn only_units_that_the_store_cannot_have_counted_become_debts() {
 /// the limit again.
 #[test]
 fn a_node_admits_its_share_once_through_any_number_of_outages() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charge = local(1, &ten);
     let mut admitted = 0;
     for _outage in 0..6 {
@@ -151,7 +158,8 @@ fn a_node_admits_its_share_once_through_any_number_of_outages() {
 /// In an earlier version debts were dropped when they were reported, whatever the outcome.
 #[test]
 fn debts_are_kept_until_the_store_has_counted_them() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     for _ in 0..3 {
         fallback.admits(&local(1, &ten), NOW);
     }
@@ -169,7 +177,8 @@ fn debts_are_kept_until_the_store_has_counted_them() {
 
 #[test]
 fn a_server_that_is_back_receives_one_debt_and_the_others_after_its_reply() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     for number in 0..5 {
         fallback.admits(&local(number, &ten), NOW);
     }
@@ -184,7 +193,8 @@ fn a_server_that_is_back_receives_one_debt_and_the_others_after_its_reply() {
 
 #[test]
 fn a_server_that_is_away_does_not_delay_reports_to_others() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     for number in 0..200 {
         fallback.admits(&local(number, &ten), NOW);
     }
@@ -196,14 +206,16 @@ fn a_server_that_is_away_does_not_delay_reports_to_others() {
 
 #[test]
 fn an_expired_debt_is_not_reported() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     fallback.admits(&local(1, &ten), NOW);
     assert!(fallback.pay(NOW.plus(Span::DAY)).is_empty());
 }
 
 #[test]
 fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let [known, other] = [local(1, &ten), local(2, &ten)];
     fallback.learn(known.key, &ten, after(&ten, 10, NOW), true, NOW);
     fallback.learn(other.key, &ten, after(&ten, 9, NOW), true, NOW);
@@ -221,7 +233,8 @@ fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
 
 #[test]
 fn a_counter_is_used_up_if_the_cost_of_a_request_does_not_fit() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let [dear, cheap] = [local(1, &ten), local(2, &ten)].map(|it| Charge { cost: 3, ..it });
     fallback.learn(dear.key, &ten, after(&ten, 8, NOW), true, NOW);
     fallback.learn(cheap.key, &ten, after(&ten, 7, NOW), true, NOW);
@@ -233,7 +246,8 @@ fn a_counter_is_used_up_if_the_cost_of_a_request_does_not_fit() {
 fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
     let quota = Quota::new(10, Span::from_secs(10)).unwrap();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
-    let (fallback, charge) = (fallback(), local(1, &bucket));
+    let fallback = fallback();
+    let charge = local(1, &bucket);
     fallback.learn(charge.key, &bucket, after(&bucket, 10, NOW), true, NOW);
     // By the share alone, ten requests would be admitted at once.
     let mut admitted = 0;
@@ -246,7 +260,8 @@ fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
 
 #[test]
 fn the_known_state_is_the_last_that_the_store_reported() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charge = local(1, &ten);
     fallback.learn(charge.key, &ten, after(&ten, 10, NOW), true, NOW);
     fallback.learn(charge.key, &ten, after(&ten, 8, NOW), true, NOW);
@@ -260,7 +275,8 @@ fn the_known_state_is_the_last_that_the_store_reported() {
 /// had refused a request of that client.
 #[test]
 fn a_give_back_or_a_reset_changes_the_known_state() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let [given, reset] = [local(1, &ten), local(2, &ten)];
     for charge in [given, reset] {
         fallback.learn(charge.key, &ten, after(&ten, 10, NOW), true, NOW);
@@ -280,7 +296,8 @@ fn the_remaining_length_of_a_ban_is_reported_and_no_ban_that_has_ended() {
     let ban = Algorithm::Ban(Ban::new(minute, hour).unwrap());
     let later = NOW.plus(Span::from_secs(20));
     for is_settled in [false, true] {
-        let (fallback, charge) = (fallback(), local(1, &ban));
+        let fallback = fallback();
+        let charge = local(1, &ban);
         assert!(fallback.admits(&charge, NOW));
         assert!(fallback.all_owed(NOW).is_empty(), "a check for a ban is no debt");
         if is_settled {
@@ -304,7 +321,8 @@ fn the_remaining_length_of_a_ban_is_reported_and_no_ban_that_has_ended() {
 
 #[test]
 fn a_charge_that_does_not_bind_is_refused_and_refuses_no_other() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let shadow = Charge { binding: false, ..local(1, &ten) };
     fallback.learn(shadow.key, &ten, after(&ten, 10, NOW), true, NOW);
     let answers = fallback.judge_all(&[shadow, local(2, &ten)], NOW);
@@ -315,7 +333,8 @@ fn a_charge_that_does_not_bind_is_refused_and_refuses_no_other() {
 /// In an earlier version only 10 of 50,000 units were counted.
 #[test]
 fn a_cost_above_the_reservation_becomes_a_debt() {
-    let (many, fallback) = (fixed(100_000), fallback());
+    let many = fixed(100_000);
+    let fallback = fallback();
     let reserved = Charge { cost: 10, ..local(1, &many) };
     assert!(fallback.admits(&reserved, NOW));
     assert_eq!(fallback.pay(NOW), [10]);
@@ -331,7 +350,8 @@ fn a_cost_above_the_reservation_becomes_a_debt() {
 
 #[test]
 fn unused_units_of_a_request_are_not_owed() {
-    let (many, fallback) = (fixed(1000), fallback());
+    let many = fixed(1000);
+    let fallback = fallback();
     let reserved = Charge { cost: 100, ..local(1, &many) };
     assert!(fallback.admits(&reserved, NOW) && fallback.admits(&reserved, NOW));
     let op = Op::Settle { reserved: 100, actual: 30, taken: NOW };
@@ -344,7 +364,8 @@ fn unused_units_of_a_request_are_not_owed() {
 
 #[test]
 fn a_charge_that_the_store_has_counted_is_removed_from_the_share() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charge = local(1, &ten);
     for _ in 0..50 {
         assert!(fallback.judge(&undecided(&[charge], true), false, 1, NOW)[0].verdict.admitted);
@@ -355,7 +376,8 @@ fn a_charge_that_the_store_has_counted_is_removed_from_the_share() {
 
 #[test]
 fn units_in_flight_on_the_node_are_given_back_on_the_node() {
-    let (single, fallback) = (Algorithm::Concurrency(Concurrency::new(1).unwrap()), fallback());
+    let single = Algorithm::Concurrency(Concurrency::new(1).unwrap());
+    let fallback = fallback();
     let charge = local(1, &single);
     let is_admitted = || fallback.admits(&charge, NOW);
     assert!(is_admitted() && !is_admitted());
@@ -367,7 +389,8 @@ fn units_in_flight_on_the_node_are_given_back_on_the_node() {
 
 #[test]
 fn a_flood_of_keys_stays_within_the_bound_of_debts() {
-    let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_DEBTS))));
+    let ten = fixed(10);
+    let fallback = Fallback::new(Arc::new(MemoryStore::new(2 * MAX_DEBTS)));
     for number in 0..u64::try_from(MAX_DEBTS + 10).unwrap() {
         fallback.admits(&local(number, &ten), NOW);
     }
@@ -383,7 +406,8 @@ fn a_flood_of_keys_stays_within_the_bound_of_debts() {
 
 #[test]
 fn a_charge_that_there_was_no_memory_to_ask_for_is_refused_whatever_its_policy_says() {
-    let (fallback, algorithm) = (fallback(), fixed(10));
+    let fallback = fallback();
+    let algorithm = fixed(10);
     for on_failure in [OnFailure::Local, OnFailure::Allow, OnFailure::Deny] {
         let charge = charge(1, &algorithm, on_failure);
         let overload = Undecided { is_overload: true, ..Undecided::without_store(charge) };
@@ -394,51 +418,11 @@ fn a_charge_that_there_was_no_memory_to_ask_for_is_refused_whatever_its_policy_s
     assert_eq!(fallback.judge_all(&[local(1, &algorithm)], NOW)[0].verdict.remaining, 9);
 }
 
-/// What nodes admit of one bucket in 40 s if the store is away for the last `away_ms` of each
-/// `period_ms`, and a request comes every 10 ms.
-fn admitted_through_outages(nodes: usize, away_ms: u64, period_ms: u64) -> u64 {
-    let quota = Quota::new(20, Span::SECOND).unwrap();
-    let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 20).unwrap());
-    let (charge, count) = (local(1, &bucket), u64::try_from(nodes).unwrap());
-    let fallbacks: Vec<Fallback> = (0..nodes).map(|_| fallback()).collect();
-    let (mut central, mut admitted) = (None, 0);
-    for step in 0..4000_u64 {
-        let (ms, now) = (step * 10, NOW.plus(Span::from_millis(step * 10)));
-        let node = &fallbacks[usize::try_from(step).unwrap() % nodes];
-        if ms % period_ms >= period_ms - away_ms {
-            let answers = node.judge(&undecided(&[charge], false), false, count, now);
-            admitted += u64::from(answers[0].verdict.admitted);
-            continue;
-        }
-        for units in node.pay(now) {
-            let op = Op::Settle { reserved: 0, actual: units, taken: now };
-            central = bucket.apply(central.as_ref(), op, now).0.or(central);
-        }
-        let (next, verdict) = bucket.apply(central.as_ref(), Op::Take(1), now);
-        central = next.or(central);
-        node.learn(charge.key, &bucket, central.clone(), true, now);
-        admitted += u64::from(verdict.admitted);
-    }
-    admitted
-}
-
-/// Regression: the debt of a bucket leaked while the bucket of the store leaked as well, so that
-/// each outage admitted a part of the burst again: 973 of 820.
-#[test]
-fn outages_add_nothing_to_the_rate_of_a_bucket() {
-    for (nodes, away_ms, period_ms) in [(1, 1000, 4000), (4, 1000, 4000), (1, 5000, 10_000)] {
-        let admitted = admitted_through_outages(nodes, away_ms, period_ms);
-        // The rate for 40 s and the burst, and what one outage admits beside them.
-        let most = 820 + 20;
-        let what = format!("{nodes} nodes, away for {away_ms} of {period_ms} ms: {admitted}");
-        assert!((700..=most).contains(&admitted), "{what}");
-    }
-}
-
 /// Regression: the share forgot what the store had counted: 192 of 100.
 #[test]
 fn a_node_admits_no_more_than_what_remained_at_the_last_answer() {
-    let (hundred, fallback) = (fixed(100), fallback());
+    let hundred = fixed(100);
+    let fallback = fallback();
     let charge = local(1, &hundred);
     for used in 1..=92 {
         fallback.learn(charge.key, &hundred, after(&hundred, used, NOW), true, NOW);
@@ -450,7 +434,8 @@ fn a_node_admits_no_more_than_what_remained_at_the_last_answer() {
 /// A request that the share or the known state refuses is counted in neither.
 #[test]
 fn what_a_node_refuses_is_counted_nowhere() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let [known, other] = [local(1, &ten), local(2, &ten)];
     fallback.learn(known.key, &ten, after(&ten, 8, NOW), true, NOW);
     let dear = Charge { cost: 3, ..other };
@@ -467,7 +452,8 @@ fn what_a_node_refuses_is_counted_nowhere() {
 /// Otherwise a state of a later time would refuse a client until that time comes.
 #[test]
 fn known_states_are_forgotten_when_the_clock_is_set_back_far() {
-    let (ten, fallback) = (fixed(10), fallback());
+    let ten = fixed(10);
+    let fallback = fallback();
     let charge = local(1, &ten);
     fallback.housekeep(NOW);
     fallback.learn(charge.key, &ten, after(&ten, 10, NOW), true, NOW);

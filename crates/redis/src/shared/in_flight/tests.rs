@@ -32,7 +32,8 @@ fn due(held: &RefCell<InFlight>, secs: u64) -> Vec<u64> {
 
 #[test]
 fn held_units_are_renewed_every_five_seconds_until_they_are_given_back() {
-    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
+    let algorithm = algorithm();
+    let held = RefCell::<InFlight>::default();
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     assert_eq!(due(&held, 0), [4]);
@@ -46,7 +47,8 @@ fn held_units_are_renewed_every_five_seconds_until_they_are_given_back() {
 
 #[test]
 fn a_renewal_does_not_remove_units_of_calls_without_a_reply() {
-    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
+    let algorithm = algorithm();
+    let held = RefCell::<InFlight>::default();
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     let awaited = InFlight::ask(&held, [charge(&algorithm)].into_iter());
     assert_eq!(renewals(&held, 0), [(2, 2)], "the store knows whether it has admitted them");
@@ -59,7 +61,8 @@ fn a_renewal_does_not_remove_units_of_calls_without_a_reply() {
 
 #[test]
 fn units_are_renewed_at_once_if_a_reply_is_missing() {
-    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
+    let algorithm = algorithm();
+    let held = RefCell::<InFlight>::default();
     assert!(due(&held, 0).is_empty());
     held.borrow_mut().doubt(KEY, &algorithm);
     assert_eq!(due(&held, 1), [0]);
@@ -77,7 +80,8 @@ fn units_are_renewed_at_once_if_a_reply_is_missing() {
 
 #[test]
 fn released_units_are_not_renewed() {
-    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
+    let algorithm = algorithm();
+    let held = RefCell::<InFlight>::default();
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     let released = held.borrow_mut().release();
     assert_eq!(released.iter().map(|it| (it.key, it.units)).collect::<Vec<_>>(), [(KEY, 0)]);
@@ -167,7 +171,8 @@ fn units_that_the_store_may_have_forgotten_are_not_used() {
 
 #[test]
 fn a_request_with_two_limits_uses_kept_units_of_both_or_of_none() {
-    let (algorithm, other) = (large(), Key { counter: Counter::from_bits(3), ..KEY });
+    let algorithm = large();
+    let other = Key { counter: Counter::from_bits(3), ..KEY };
     let mut held = with_kept(&algorithm, 1, 90);
     let both = [charge(&algorithm), Charge { key: other, ..charge(&algorithm) }];
     assert!(held.spend(both.into_iter(), at(1)).is_none());

@@ -70,7 +70,8 @@ impl Bans {
         if !is_banned && self.seen.peek(&charge.key).is_some_and(is_imposed) {
             return;
         }
-        let (until, imposed_until) = (at.plus(length), Timestamp::default());
+        let until = at.plus(length);
+        let imposed_until = Timestamp::default();
         let state = state.cloned();
         self.seen.insert(charge.key, Seen { state, until, imposed_until, is_reported: true });
     }

@@ -257,7 +257,8 @@ impl Lease {
     pub(super) fn end(&mut self, key: Key, now: Timestamp) -> Option<Return> {
         let units = mem::take(&mut self.left);
         self.units.spent += mem::take(&mut self.granted).saturating_sub(units);
-        let (algorithm, taken) = (self.algorithm.clone(), self.taken);
+        let algorithm = self.algorithm.clone();
+        let taken = self.taken;
         let back = Return { key, algorithm, units, taken };
         if !back.is_worth_a_call(now) {
             self.units.expired += units;

@@ -127,13 +127,16 @@ proptest! {
         let mut store = Central::default();
         let mut nodes: Vec<_> = (0..nodes).map(|_| Ledger::new(max_keys, LENGTH)).collect();
         let mut promises: HashMap<u64, Option<State>> = HashMap::new();
-        let (promised, mut now, mut admitted) = (promised(&algorithm), START, 0);
+        let promised = promised(&algorithm);
+        let mut now = START;
+        let mut admitted = 0;
         for (gap_us, node, client, cost, stopped) in steps {
             now = now.plus(Span::from_micros(gap_us));
             let charge = charge(client, &algorithm, cost);
             let count = nodes.len();
             let node = &mut nodes[node % count];
-            let (calls, verdict) = (store.calls, store.request(node, &charge, now));
+            let calls = store.calls;
+            let verdict = store.request(node, &charge, now);
             if !verdict.admitted {
                 continue;
             }
@@ -159,7 +162,9 @@ proptest! {
         algorithm in algorithms(),
         gaps in prop::collection::vec(0..20_000_u64, 1..200),
     ) {
-        let (mut store, mut node, mut now) = (Central::default(), Ledger::new(10, LENGTH), START);
+        let mut store = Central::default();
+        let mut node = Ledger::new(10, LENGTH);
+        let mut now = START;
         for gap_us in gaps {
             now = now.plus(Span::from_micros(gap_us));
             let verdict = store.request(&mut node, &charge(1, &algorithm, 1), now);
@@ -172,7 +177,8 @@ proptest! {
 
 /// Requests of one client to the nodes in turn, with this gap between them.
 fn traffic(store: &mut Central, nodes: &mut [Ledger], gap: Span, requests: u64) -> u64 {
-    let (algorithm, mut admitted) = (bucket(), 0);
+    let algorithm = bucket();
+    let mut admitted = 0;
     for request in 0..requests {
         let now = START.plus(Span::from_micros(gap.as_micros() * request));
         let node = usize::try_from(request).unwrap() % nodes.len();
@@ -209,8 +215,10 @@ fn a_client_above_its_limit_is_admitted_at_the_limit() {
 
 #[test]
 fn the_first_request_and_a_request_after_a_pause_take_no_units_ahead() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
-    let (algorithm, lease) = (bucket(), Span::from_millis(200));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
+    let algorithm = bucket();
+    let lease = Span::from_millis(200);
     for now in [START, after(900), after(1800)] {
         store.request(&mut node, &charge(1, &algorithm, 1), now);
     }
@@ -222,7 +230,8 @@ fn the_first_request_and_a_request_after_a_pause_take_no_units_ahead() {
 
 #[test]
 fn unspent_units_are_returned_when_the_lease_ends() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
     for ms in [0, 1] {
         let now = after(ms);
@@ -243,7 +252,8 @@ fn near_the_limit_no_units_are_taken_ahead() {
     for (free, granted) in [(0, 0), (199, 0), (200, 0), (203, 1), (300, 50), (900, 100)] {
         assert_eq!(ahead.granted(free), granted);
     }
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     let algorithm = bucket();
     store.request(&mut node, &charge(1, &algorithm, 801), START);
     for us in 1..=50 {
@@ -254,7 +264,8 @@ fn near_the_limit_no_units_are_taken_ahead() {
 
 #[test]
 fn only_one_call_at_a_time_takes_units_ahead() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     let algorithm = bucket();
     let charge = charge(1, &algorithm, 1);
     let later = after(50);
@@ -275,7 +286,8 @@ fn only_one_call_at_a_time_takes_units_ahead() {
 
 #[test]
 fn a_refusal_holds_for_some_milliseconds_and_for_larger_costs() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     let algorithm = fast();
     store.request(&mut node, &charge(1, &algorithm, 1000), START);
     let refused = store.request(&mut node, &charge(1, &algorithm, 2), START);
@@ -294,16 +306,20 @@ fn a_refusal_holds_for_some_milliseconds_and_for_larger_costs() {
 
 #[test]
 fn a_new_limit_of_a_key_ends_its_refusals_and_its_lease() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
-    let (low, high) = (fast(), fast().with_limit(4000).unwrap());
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
+    let low = fast();
+    let high = fast().with_limit(4000).unwrap();
     store.request(&mut node, &charge(1, &low, 1000), START);
     let soon = after(2);
     assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
     assert!(matches!(node.spend(&charge(1, &low, 3), (soon, Span::ZERO)), Spending::Refused(_)));
     assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "the limit was raised");
 
-    let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let low = bucket();
+    let high = bucket().with_limit(4000).unwrap();
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     for ms in [0, 1] {
         let now = after(ms);
         store.request(&mut node, &charge(2, &high, 1), now);
@@ -317,7 +333,8 @@ fn a_new_limit_of_a_key_ends_its_refusals_and_its_lease() {
 
 #[test]
 fn units_are_put_back_if_another_policy_refuses() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     let algorithm = bucket();
     let one = charge(1, &algorithm, 1);
     store.request(&mut node, &one, START);
@@ -357,7 +374,8 @@ fn a_lease_lasts_a_fiftieth_of_the_window_and_at_most_ten_seconds() {
 
 #[test]
 fn keys_that_do_not_fit_into_the_table_are_exact() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(0, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(0, LENGTH);
     let algorithm = bucket();
     for request in 0..100 {
         let now = after(request);
@@ -368,7 +386,8 @@ fn keys_that_do_not_fit_into_the_table_are_exact() {
 
 #[test]
 fn a_correction_changes_the_remaining_units_without_a_call() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, LENGTH);
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
     let charge = charge(1, &algorithm, 10);
     for ms in 0..2 {

@@ -209,7 +209,8 @@ impl Account {
     /// the limit of their own plan up to `interval` after they fit.
     fn foretell(&self, algorithm: &Algorithm, cost: u64, at: (Timestamp, Span)) -> Verdict {
         let (now, interval) = at;
-        let (mut state, mut then) = (self.heard.clone(), now);
+        let mut state = self.heard.clone();
+        let mut then = now;
         let mut owed = self.owed();
         while owed > 0 {
             let units = owed.min(self.algorithm.capacity());

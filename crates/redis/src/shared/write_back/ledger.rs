@@ -177,7 +177,8 @@ impl Ledger {
         is_counted: bool,
         at: Timestamp,
     ) {
-        let (key, algorithm) = (charge.key, charge.algorithm);
+        let key = charge.key;
+        let algorithm = charge.algorithm;
         let taken = is_counted.then(|| algorithm.apply(before, Op::Take(charge.cost), at).0);
         let after = taken.flatten().or_else(|| before.cloned());
         if self.accounts.peek(&key).is_none() {
@@ -260,7 +261,8 @@ impl Ledger {
     /// delta is no longer in doubt.
     pub fn answered(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
         self.find(&delta);
-        let (shortest, longest) = (self.pause(), self.interval);
+        let shortest = self.pause();
+        let longest = self.interval;
         // Units that did not fit are owed, even if the account does not wait for this delta.
         if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
             account.end_wait(&delta);

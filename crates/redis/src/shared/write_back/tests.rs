@@ -134,7 +134,8 @@ fn counted(taken: TakeOutcome) -> Verdict {
 
 #[test]
 fn a_client_far_from_its_limit_costs_one_call_for_each_interval() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, INTERVAL);
     let algorithm = fixed(1_000_000);
     for request_ms in 0..10_000 {
         request(&mut store, &mut node, &charge(1, &algorithm, 1), 4, after(request_ms));
@@ -145,7 +146,8 @@ fn a_client_far_from_its_limit_costs_one_call_for_each_interval() {
 
 #[test]
 fn the_store_is_asked_once_about_an_unknown_key() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let charge = charge(1, &algorithm, 10);
     for node in 0..10 {
         let mut node_before = knowing(&mut store, &charge);
@@ -162,7 +164,8 @@ fn the_store_is_asked_once_about_an_unknown_key() {
 
 #[test]
 fn a_node_admits_half_of_its_part_before_the_store_acknowledges_it() {
-    let (mut store, algorithm) = (Central::default(), fixed(80));
+    let mut store = Central::default();
+    let algorithm = fixed(80);
     let one = charge(1, &algorithm, 1);
     for (nodes, part) in [(1, 80), (2, 20), (4, 10), (8, 5), (40, 1), (41, 0), (u64::MAX, 0)] {
         let mut node = knowing(&mut store, &one);
@@ -180,7 +183,8 @@ fn a_node_admits_half_of_its_part_before_the_store_acknowledges_it() {
 
 #[test]
 fn units_under_way_are_separate_from_units_that_are_counted_meanwhile() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let mut node = knowing(&mut store, &charge(1, &algorithm, 1));
     counted(node.take(&charge(1, &algorithm, 60), 1, (START, Span::ZERO)));
     let first = node.due(START, ALL).pop().expect("half a limit is reported at once");
@@ -196,10 +200,12 @@ fn units_under_way_are_separate_from_units_that_are_counted_meanwhile() {
 
 #[test]
 fn while_the_store_is_away_deltas_are_merged_and_retried_at_intervals() {
-    let (mut store, algorithm) = (Central::default(), fixed(1000));
+    let mut store = Central::default();
+    let algorithm = fixed(1000);
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
-    let (mut tries, calls) = (0, store.calls);
+    let mut tries = 0;
+    let calls = store.calls;
     for request_ms in (0..5000).step_by(10) {
         if matches!(node.take(&one, 1, (after(request_ms), Span::ZERO)), TakeOutcome::Ask) {
             node.correct(&one, Op::Settle { reserved: 0, actual: 1, taken: START }, 1, START);
@@ -217,7 +223,8 @@ fn while_the_store_is_away_deltas_are_merged_and_retried_at_intervals() {
 
 #[test]
 fn a_node_asks_until_the_store_has_acknowledged_its_report() {
-    let (mut store, algorithm) = (Central::default(), fixed(1000));
+    let mut store = Central::default();
+    let algorithm = fixed(1000);
     let one = charge(1, &algorithm, 1);
     let (mut node, delta) = reported(&mut store, &one);
     node.not_sent(delta, after(1000));
@@ -230,7 +237,8 @@ fn a_node_asks_until_the_store_has_acknowledged_its_report() {
 
 #[test]
 fn a_refused_key_is_read_again_once_in_each_interval() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+    let mut store = Central::default();
+    let mut node = Ledger::new(10, INTERVAL);
     let algorithm = fixed(10);
     let charge = |cost| charge(1, &algorithm, cost);
     request(&mut store, &mut node, &charge(10), 1, START);
@@ -247,7 +255,8 @@ fn a_refused_key_is_read_again_once_in_each_interval() {
 
 #[test]
 fn the_state_of_a_store_whose_clock_was_set_back_is_used() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     // A reply that was overtaken is ignored.
@@ -276,7 +285,8 @@ fn a_steady_client_below_its_limit_is_not_refused() {
         Algorithm::SlidingWindow(SlidingWindow::new(quota)),
         Algorithm::FixedWindow(FixedWindow::new(quota)),
     ] {
-        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let mut store = Central::default();
+        let mut node = Ledger::new(10, INTERVAL);
         let one = charge(1, &algorithm, 1);
         let mut refused = 0;
         // One request in 105 ms is 95 % of the limit. The worker looks every 100 ms.

@@ -59,7 +59,8 @@ fn before_the_first_set_a_token_is_pending() {
 #[test]
 fn a_removed_key_verifies_no_token() {
     let (set, verifier) = awaiting();
-    let (old, new) = (token(Algorithm::ES256, "a", "ann"), token(Algorithm::EdDSA, "b", "bob"));
+    let old = token(Algorithm::ES256, "a", "ann");
+    let new = token(Algorithm::EdDSA, "b", "bob");
     let holds = || [&old, &new].map(|token| user(&verifier, token, NOW).is_some());
     let keys = || [named(Algorithm::ES256, "a"), named(Algorithm::EdDSA, "b")];
     let [a, _] = keys();

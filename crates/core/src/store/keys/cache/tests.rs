@@ -24,7 +24,8 @@ fn read(marks: &Marks, part: usize, ms: u64) -> ReadAt {
 
 #[test]
 fn a_key_is_certain_while_marks_are_read_and_its_mark_is_the_same() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(10, 10));
+    let marks = Marks::default();
+    let mut cache = Cache::new(10, 10);
     let part = part_of_id(id(1));
     marks.hear([(part, 7)], after(0));
     cache.learn(sought(1), record(1), read(&marks, part, 0), None);
@@ -39,10 +40,12 @@ fn a_key_is_certain_while_marks_are_read_and_its_mark_is_the_same() {
 
 #[test]
 fn a_change_of_its_team_makes_a_key_uncertain() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(10, 10));
+    let marks = Marks::default();
+    let mut cache = Cache::new(10, 10);
     let team = Arc::new(TeamRecord::new("acme"));
     let key = KeyRecord { team: Some("acme".into()), ..record(1) };
-    let (part, team_part) = (part_of_id(id(1)), part_of_team("acme"));
+    let part = part_of_id(id(1));
+    let team_part = part_of_team("acme");
     assert_ne!(part, team_part);
     let of_team = (Some(Arc::clone(&team)), read(&marks, team_part, 0));
     cache.learn(sought(1), key, read(&marks, part, 0), Some(of_team));
@@ -56,7 +59,8 @@ fn a_change_of_its_team_makes_a_key_uncertain() {
 
 #[test]
 fn a_key_that_was_found_by_its_digest_ends_with_the_mark_of_its_id() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(10, 10));
+    let marks = Marks::default();
+    let mut cache = Cache::new(10, 10);
     let sought = Sought::Digest(KeyDigest::from_bytes([1; 32]));
     let part = part_of_id(id(1));
     cache.learn(sought, record(1), read(&marks, part, 0), None);
@@ -67,7 +71,8 @@ fn a_key_that_was_found_by_its_digest_ends_with_the_mark_of_its_id() {
 
 #[test]
 fn a_key_is_trusted_for_a_time_after_it_was_last_certain() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(10, 10));
+    let marks = Marks::default();
+    let mut cache = Cache::new(10, 10);
     let part = part_of_id(id(1));
     marks.hear([(part, 7)], after(0));
     cache.learn(sought(1), record(1), read(&marks, part, 0), None);
@@ -89,7 +94,8 @@ fn a_key_is_trusted_for_a_time_after_it_was_last_certain() {
 
 #[test]
 fn a_key_that_is_made_later_is_found() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(10, 10));
+    let marks = Marks::default();
+    let mut cache = Cache::new(10, 10);
     let part = part_of_id(id(1));
     cache.learn_unknown(sought(1), read(&marks, part, 0));
     assert_eq!(cache.fresh(&sought(1), &marks, after(10)), Some(Found::Unknown));
@@ -102,7 +108,8 @@ fn a_key_that_is_made_later_is_found() {
 
 #[test]
 fn both_caches_have_bounds_and_invented_ids_displace_no_key() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(MAX_KNOWN, MAX_UNKNOWN));
+    let marks = Marks::default();
+    let mut cache = Cache::new(MAX_KNOWN, MAX_UNKNOWN);
     let at = ReadAt { mark: 0, at: after(0) };
     // The cache keeps nearly as many keys as its bound, because it has shards and a reserve.
     let keys = 90_000;
@@ -123,7 +130,8 @@ fn both_caches_have_bounds_and_invented_ids_displace_no_key() {
 
 #[test]
 fn a_worker_notes_a_use_once_in_ten_minutes_also_if_the_key_is_read_again() {
-    let (marks, mut cache) = (Marks::default(), Cache::new(10, 10));
+    let marks = Marks::default();
+    let mut cache = Cache::new(10, 10);
     let part = part_of_id(id(1));
     let every = Span::from_secs(600);
     assert!(!cache.notes_use(&sought(1), after(0), every), "it is not known");

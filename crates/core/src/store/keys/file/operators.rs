@@ -54,9 +54,12 @@ impl KeyStorage for KeysFile {
     ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
         let KeyWrite { id, expected, record, lasts, foreign } = write;
         let expected: Expected = expected.clone();
-        let (record, foreign) = (record.to_vec(), foreign.to_vec());
+        let record = record.to_vec();
+        let foreign = foreign.to_vec();
         self.aside(move |file| {
-            let (expected, record, foreign) = (&expected, &*record, &*foreign);
+            let expected = &expected;
+            let record = &*record;
+            let foreign = &*foreign;
             file.write_key(KeyWrite { id, expected, record, lasts, foreign })
         })
         .boxed_local()
@@ -79,7 +82,8 @@ impl KeyStorage for KeysFile {
         write: TeamWrite<'a>,
     ) -> LocalBoxFuture<'a, Result<Version, StorageError>> {
         let TeamWrite { name, expected, record } = write;
-        let (name, record) = (name.to_owned(), record.to_vec());
+        let name = name.to_owned();
+        let record = record.to_vec();
         let expected: Expected = expected.clone();
         self.aside(move |file| {
             file.write_team(TeamWrite { name: &name, expected: &expected, record: &record })

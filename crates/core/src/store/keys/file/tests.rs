@@ -56,7 +56,8 @@ fn an_imported_key_is_found_by_its_digest_and_belongs_to_one_id() {
     let directory = tempfile::tempdir().unwrap();
     let file = KeysFile::open(&directory.path().join("keys.redb")).unwrap();
     let digest = KeyDigest::from_bytes([7; 32]);
-    let (one, other) = (record(1), record(2));
+    let one = record(1);
+    let other = record(2);
     let foreign = [digest];
     let imported = |(id, bytes): &(KeyId, Vec<u8>)| {
         file.write_key(KeyWrite { foreign: &foreign, ..write(*id, &Expected::Absent, bytes) })

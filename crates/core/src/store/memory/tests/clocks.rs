@@ -45,7 +45,8 @@ impl Node {
     }
 
     fn take(&self, algorithm: &Algorithm, cost: u64) -> Verdict {
-        let (key, consistency) = (key(1), Consistency::default());
+        let key = key(1);
+        let consistency = Consistency::default();
         self.store.apply(&[Charge { key, algorithm, cost, binding: true, consistency }], self.now())
             [0]
     }

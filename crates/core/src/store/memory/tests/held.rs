@@ -24,7 +24,8 @@ fn is_admitted(store: &MemoryStore, charge: Charge<'_>, now: Timestamp) -> bool 
 
 #[test]
 fn units_in_flight_survive_a_flood_of_new_keys_and_a_hundred_years() {
-    let (single, minute) = (in_flight(1), fixed(100));
+    let single = in_flight(1);
+    let minute = fixed(100);
     let store = MemoryStore::new(MAX_KEYS);
     for user in 0..1000 {
         assert!(is_admitted(&store, charge(user, &single), at(0)));

@@ -22,7 +22,9 @@ fn a_step_reads_a_bounded_part_of_a_store_of_any_size() {
     for max_keys in [1, 1000, 50_000, 1_000_000, 20_000_000] {
         let store = MemoryStore::with_shards(max_keys, MIN_SHARDS);
         let slots = MIN_SHARDS * store.groups * WAYS;
-        let (mut count, mut read, mut steps) = (KeyCount::default(), 0, 0_usize);
+        let mut count = KeyCount::default();
+        let mut read = 0;
+        let mut steps = 0_usize;
         while read < slots {
             let step = store.count_keys(&mut count, at(0));
             assert!(step <= most.min(slots), "{step} of {slots}");
@@ -42,7 +44,8 @@ proptest! {
         idle_s in 0..120_u64,
     ) {
         let store = MemoryStore::with_shards(max_keys, MIN_SHARDS);
-        let (mut count, mut now) = (KeyCount::default(), at(1_795_246_126_000_000));
+        let mut count = KeyCount::default();
+        let mut now = at(1_795_246_126_000_000);
         for (number, window_s, gap_us) in takes {
             take(&store, number, window_s, now);
             now = now.plus(Span::from_micros(gap_us));

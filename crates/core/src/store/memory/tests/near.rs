@@ -13,7 +13,8 @@ fn take(store: &MemoryStore, key: Key, algorithm: &Algorithm, now: Timestamp) ->
 
 #[test]
 fn some_thousand_keys_are_in_near_groups() {
-    let (store, algorithm) = (MemoryStore::new(1_000_000), fixed(100));
+    let store = MemoryStore::new(1_000_000);
+    let algorithm = fixed(100);
     for number in 0..4_000 {
         take(&store, key(number), &algorithm, at(START_US));
     }

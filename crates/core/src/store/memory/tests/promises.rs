@@ -52,7 +52,8 @@ fn a_client_that_comes_back_after_its_wait_keeps_the_promise() {
 /// The algorithm lies on purpose. Both ways to decide find it.
 #[test]
 fn a_wait_that_is_too_short_is_a_broken_promise() {
-    let (now, lie) = (at(1_795_246_126_000_000), Span::from_millis(5));
+    let now = at(1_795_246_126_000_000);
+    let lie = Span::from_millis(5);
     for algorithm in all(3, WINDOW) {
         for together in [false, true] {
             let store = MemoryStore::new(1000);
@@ -76,7 +77,8 @@ fn a_wait_that_is_too_short_is_a_broken_promise() {
 
 #[test]
 fn a_counter_that_has_changed_promises_nothing() {
-    let (now, algorithm) = (at(1_795_246_126_000_000), fixed(3));
+    let now = at(1_795_246_126_000_000);
+    let algorithm = fixed(3);
     let change = |change: &dyn Fn(&MemoryStore, Key, Timestamp)| {
         let store = MemoryStore::new(1000);
         let key = sampled(&store).next().unwrap();
@@ -108,7 +110,8 @@ fn a_counter_that_has_changed_promises_nothing() {
 
 #[test]
 fn charges_that_are_told_no_exact_wait_are_not_sampled() {
-    let (now, store) = (at(1_795_246_126_000_000), MemoryStore::new(1000));
+    let now = at(1_795_246_126_000_000);
+    let store = MemoryStore::new(1000);
     let key = sampled(&store).next().unwrap();
     let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
     let once = fixed(1);
@@ -124,7 +127,8 @@ fn charges_that_are_told_no_exact_wait_are_not_sampled() {
 
 #[test]
 fn a_flood_of_refused_clients_is_within_the_bound() {
-    let (now, store) = (at(1_795_246_126_000_000), MemoryStore::new(100_000));
+    let now = at(1_795_246_126_000_000);
+    let store = MemoryStore::new(100_000);
     let algorithm = fixed(1);
     for key in (0..60_000).map(key) {
         exhaust(&store, key, &algorithm, now);
@@ -184,7 +188,8 @@ fn threads_break_no_promise() {
             scope.spawn(|| {
                 let clock = crate::time::Clock::System;
                 for turn in 0..40_000 {
-                    let (key, algorithm) = (keys[turn % 4], &algorithms[turn % 4]);
+                    let key = keys[turn % 4];
+                    let algorithm = &algorithms[turn % 4];
                     store.apply(&[charge(key, algorithm, 1)], clock.now());
                 }
             });

@@ -126,7 +126,10 @@ proptest! {
         algorithm in algorithms(),
         steps in prop::collection::vec((0..4_u8, 0..9_u64, 0..1_000_000_u64), 1..40),
     ) {
-        let (mut debts, mut now, mut added, mut told) = (Debts::default(), NOW, 0, 0);
+        let mut debts = Debts::default();
+        let mut now = NOW;
+        let mut added = 0;
+        let mut told = 0;
         let counts = !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_));
         prop_assume!(counts);
         for (step, units, later_us) in steps {

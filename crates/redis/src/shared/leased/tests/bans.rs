@@ -16,7 +16,8 @@ fn imposed(algorithm: &Algorithm, before: Option<&State>, at: Timestamp) -> Opti
 
 #[test]
 fn a_reply_is_used_for_a_part_of_the_first_ban() {
-    let (algorithm, mut bans) = (ban(), Bans::new(10, LENGTH));
+    let algorithm = ban();
+    let mut bans = Bans::new(10, LENGTH);
     let charge = charge(1, &algorithm, 1);
     assert_eq!(bans.judge(&charge, START), None, "no state was reported");
     bans.learn(&charge, None, START);
@@ -30,7 +31,8 @@ fn a_reply_is_used_for_a_part_of_the_first_ban() {
 
 #[test]
 fn a_ban_takes_effect_at_once_on_the_node_that_imposes_it() {
-    let (algorithm, mut bans) = (ban(), Bans::new(10, LENGTH));
+    let algorithm = ban();
+    let mut bans = Bans::new(10, LENGTH);
     let charge = charge(1, &algorithm, 1);
     // The second ban of a client lasts twice as long.
     let first = imposed(&algorithm, None, START.minus(Span::from_secs(200)));
@@ -52,7 +54,8 @@ fn a_ban_takes_effect_at_once_on_the_node_that_imposes_it() {
 
 #[test]
 fn a_ban_without_a_known_state_is_read_from_the_store() {
-    let (algorithm, mut bans) = (ban(), Bans::new(10, LENGTH));
+    let algorithm = ban();
+    let mut bans = Bans::new(10, LENGTH);
     let charge = charge(1, &algorithm, 1);
     bans.corrected(&charge, IMPOSE, START);
     assert_eq!(bans.judge(&charge, START), None);
@@ -64,7 +67,8 @@ fn a_ban_without_a_known_state_is_read_from_the_store() {
 
 #[test]
 fn a_flood_of_clients_stays_within_the_bound() {
-    let (algorithm, mut bans) = (ban(), Bans::new(16, LENGTH));
+    let algorithm = ban();
+    let mut bans = Bans::new(16, LENGTH);
     for client in 0..1000 {
         bans.learn(&charge(client, &algorithm, 1), None, START);
     }

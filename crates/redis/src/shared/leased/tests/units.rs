@@ -13,8 +13,11 @@ proptest! {
         max_keys in prop_oneof![1..4_usize, Just(1000)],
         steps in prop::collection::vec((0..40_000_u64, 0..6_u64, 1..4_u64), 1..200),
     ) {
-        let (mut store, mut node) = (Central::default(), Ledger::new(max_keys, LENGTH));
-        let (mut now, mut spent, mut returned) = (START, 0, 0);
+        let mut store = Central::default();
+        let mut node = Ledger::new(max_keys, LENGTH);
+        let mut now = START;
+        let mut spent = 0;
+        let mut returned = 0;
         for (gap_us, client, cost) in steps {
             now = now.plus(Span::from_micros(gap_us));
             let charge = charge(client, &algorithm, cost);

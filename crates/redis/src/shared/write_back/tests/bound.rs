@@ -73,7 +73,8 @@ fn a_burst_in_each_window_is_counted_in_the_next() {
 #[test]
 fn a_burst_at_all_nodes_at_once_is_bounded() {
     for nodes in [1_usize, 4, 16] {
-        let (mut store, algorithm) = (Central::default(), fixed(1000));
+        let mut store = Central::default();
+        let algorithm = fixed(1000);
         let count = u64::try_from(nodes).unwrap();
         let one = charge(1, &algorithm, 1);
         let mut nodes: Vec<_> = (0..nodes).map(|_| knowing(&mut store, &one)).collect();
@@ -91,7 +92,8 @@ fn a_burst_at_all_nodes_at_once_is_bounded() {
 fn units_admitted_above_the_limit_are_counted_later() {
     let quota = Quota::new(10, Span::SECOND).unwrap();
     let algorithm = Algorithm::TokenBucket(TokenBucket::new(quota, 40).unwrap());
-    let (mut store, one) = (Central::default(), charge(1, &algorithm, 10));
+    let mut store = Central::default();
+    let one = charge(1, &algorithm, 10);
     let mut nodes = [(); 2].map(|()| knowing(&mut store, &one));
     for node in &mut nodes {
         counted(node.take(&one, 2, (START, Span::ZERO)));
@@ -156,9 +158,12 @@ proptest! {
         ),
     ) {
         let nodes = u64::try_from(count).unwrap();
-        let (mut store, mut now) = (Central::default(), START);
+        let mut store = Central::default();
+        let mut now = START;
         let mut ledgers: Vec<_> = (0..count).map(|_| Ledger::new(10, INTERVAL)).collect();
-        let (mut admitted, mut never, mut late) = (0, 0, Vec::new());
+        let mut admitted = 0;
+        let mut never = 0;
+        let mut late = Vec::new();
         for (gap_ms, index, cost, requests, fate) in steps {
             // These replies are late, but the units in doubt have not expired.
             for (index, delta, before, at) in late.drain(..) {
@@ -171,7 +176,8 @@ proptest! {
             for _ in 0..requests {
                 let (verdict, _) = decide(&mut store, ledger, &charge, nodes, now);
                 admitted += if verdict.admitted { cost } else { 0 };
-                let (kept, most) = (store.units + never, algorithm.capacity());
+                let kept = store.units + never;
+                let most = algorithm.capacity();
                 let parts = if count == 1 { 1 } else { 2 };
                 prop_assert!(parts * (admitted - kept) <= most, "{admitted}, {kept} counted");
             }
@@ -214,7 +220,8 @@ fn units_for_which_the_store_was_asked_are_not_free() {
         Algorithm::SlidingWindow(SlidingWindow::new(quota)),
         Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap()),
     ] {
-        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let mut store = Central::default();
+        let mut node = Ledger::new(10, INTERVAL);
         let one = charge(1, &algorithm, 1);
         for _ in 0..6 {
             assert_eq!(
@@ -254,7 +261,8 @@ fn units_for_which_the_store_was_asked_are_not_free() {
 /// store admitted what they had used up.
 #[test]
 fn a_question_follows_the_unsent_units_even_if_a_report_is_under_way() {
-    let (mut store, algorithm) = (Central::default(), fixed(10));
+    let mut store = Central::default();
+    let algorithm = fixed(10);
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     let take = |node: &mut Ledger, cost| {
@@ -303,7 +311,8 @@ fn a_wait_includes_the_units_that_this_node_owes() {
 /// Whether the store has counted a question without a reply is not known until it is heard again.
 #[test]
 fn a_node_with_a_question_in_doubt_admits_nothing_itself() {
-    let (mut store, algorithm) = (Central::default(), fixed(10));
+    let mut store = Central::default();
+    let algorithm = fixed(10);
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     counted(node.take(&one, 1, (START, Span::ZERO)));

@@ -15,9 +15,13 @@ proptest! {
             1..100,
         ),
     ) {
-        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let mut store = Central::default();
+        let mut node = Ledger::new(10, INTERVAL);
         let algorithm = fixed(1_000_000);
-        let (mut now, mut sum, mut under_way, mut taken) = (START, 0, Vec::new(), Vec::new());
+        let mut now = START;
+        let mut sum = 0;
+        let mut under_way = Vec::new();
+        let mut taken = Vec::new();
         for (gap_ms, reserved, actual, fate, is_quick) in steps {
             now = now.plus(Span::from_millis(gap_ms));
             let one = charge(1, &algorithm, reserved);
@@ -61,7 +65,8 @@ proptest! {
 
 #[test]
 fn a_refused_request_is_withdrawn_on_the_node_or_in_the_store() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let three = charge(1, &algorithm, 3);
     let mut node = knowing(&mut store, &three);
     counted(node.take(&three, 1, (START, Span::ZERO)));
@@ -77,7 +82,8 @@ fn a_refused_request_is_withdrawn_on_the_node_or_in_the_store() {
 
 #[test]
 fn a_request_with_a_slightly_earlier_time_is_withdrawn_on_the_node() {
-    let (limit, mut store) = (fixed(100), Central::default());
+    let limit = fixed(100);
+    let mut store = Central::default();
     let one = charge(1, &limit, 3);
     let mut node = knowing(&mut store, &one);
     counted(node.take(&one, 1, (after(2), Span::ZERO)));
@@ -90,7 +96,8 @@ fn a_request_with_a_slightly_earlier_time_is_withdrawn_on_the_node() {
 /// A reply that the store gave before it received the give-back comes after that was sent.
 #[test]
 fn units_that_were_given_back_are_free_after_an_older_reply() {
-    let (mut store, limit) = (Central::default(), fixed(3));
+    let mut store = Central::default();
+    let limit = fixed(3);
     let three = charge(1, &limit, 3);
     let mut node = knowing(&mut store, &three);
     counted(node.take(&three, 1, (START, Span::ZERO)));

@@ -16,9 +16,12 @@ proptest! {
             1..200,
         ),
     ) {
-        let (mut store, mut node) = (Central::default(), Ledger::new(max_keys, INTERVAL));
+        let mut store = Central::default();
+        let mut node = Ledger::new(max_keys, INTERVAL);
         let algorithm = fixed(100);
-        let (mut now, mut admitted, mut waiting) = (START, 0, Vec::new());
+        let mut now = START;
+        let mut admitted = 0;
+        let mut waiting = Vec::new();
         let mut late = Vec::new();
         for (gap_ms, client, cost, fate, most) in steps {
             now = now.plus(Span::from_millis(gap_ms));
@@ -80,7 +83,8 @@ fn is_even(number: u64) -> bool {
 
 #[test]
 fn a_delta_that_may_have_arrived_is_not_sent_again() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let three = charge(1, &algorithm, 3);
     let (mut node, mut delta) = reported(&mut store, &three);
     node.lost(&mut delta, after(1000));
@@ -96,8 +100,10 @@ fn a_delta_that_may_have_arrived_is_not_sent_again() {
 
 #[test]
 fn a_late_reply_ends_the_doubt() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
-    let (three, most) = (charge(1, &algorithm, 3), charge(1, &algorithm, 24));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
+    let three = charge(1, &algorithm, 3);
+    let most = charge(1, &algorithm, 24);
     for has_arrived in [true, false] {
         let (mut node, mut delta) = reported(&mut store, &three);
         node.lost(&mut delta, after(1000));
@@ -128,7 +134,8 @@ fn a_late_reply_ends_the_doubt() {
 
 #[test]
 fn a_node_that_stops_reports_units_that_were_counted_during_a_report() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let three = charge(1, &algorithm, 3);
     let (mut node, first) = reported(&mut store, &three);
     counted(node.take(&three, 1, (after(1000), Span::ZERO)));
@@ -139,7 +146,8 @@ fn a_node_that_stops_reports_units_that_were_counted_during_a_report() {
 
 #[test]
 fn units_admitted_without_the_store_count_on_the_node_until_the_next_reply() {
-    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let mut store = Central::default();
+    let algorithm = fixed(100);
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     node.foresee(&charge(1, &algorithm, 100), START);
